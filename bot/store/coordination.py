@@ -1,4 +1,4 @@
-"""How the processes of one store work beside one another: wake-ups, rights, counts, budgets, sessions in quarantine.
+"""How the processes of one store work beside one another: wake-ups, rights, counts, sessions in quarantine.
 
 Two hints wake: `lg:ready`, sessions to look at now, and `lg:open`, sessions that may have unfinished work. A sweep
 checks every session of `lg:open` and then walks a stretch of the whole store, going on where the last sweep stopped, so
@@ -8,32 +8,27 @@ that walk sessions are also filed where listings look for them. Sessions that ma
 
 import asyncio
 import re
-from collections.abc import AsyncGenerator, Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import AsyncGenerator, Callable, Sequence
 from contextlib import asynccontextmanager, suppress
-from types import MappingProxyType
 from typing import Final
 
 import anyio
 
 from bot.core.errors import SchemaError, StoreError
 from bot.sessions.audit import AuditRow
-from bot.sessions.budgets import DAY_MS, Budgets, Lack, Shortage, Spender, Spent, Whose
 from bot.sessions.models import Doing, Quarantined
-from bot.store.calls import Arguments, call, session_call
+from bot.store.calls import call, session_call
 from bot.store.connection import WALKED, Command
 from bot.store.records import codec
 from bot.store.records.codec import raw, text
-from bot.store.records.form import check_version, unpack
-from bot.store.records.kinds import QUARANTINED, RESERVATION
-from bot.store.records.kinds import SPENT as SPENT_TODAY
+from bot.store.records.form import unpack
+from bot.store.records.kinds import QUARANTINED
 from bot.store.schema import (
     LETTERS,
     OPEN,
     PROCESS,
     QUARANTINE,
     READY,
-    SPENDING,
-    SPENT,
     STATES,
     count_key,
     count_op,
@@ -42,7 +37,6 @@ from bot.store.schema import (
     right_key,
     session_keys,
     sid_of,
-    spending_op,
 )
 from bot.store.scripts import Script
 from bot.store.session_index import Filing
@@ -267,72 +261,6 @@ class RedisCounts:
         """Let a count go on, or forget it."""
         key = count_key(name)
         await self._shared.connection.commands(("PEXPIRE", key, life) if life else ("UNLINK", key))
-
-
-_ACCOUNTS: Final = MappingProxyType({"p": Whose.PERSON, "c": Whose.CHAT})
-
-
-class RedisBudgets:
-    """Implements the port `BudgetStore`."""
-
-    def __init__(self, shared: Shared) -> None:
-        self._shared = shared
-
-    async def reserve_tokens(
-        self, reservation: str, spender: Spender, tokens: int, *, budgets: Budgets, life: int
-    ) -> Shortage | None:
-        """Set tokens aside, unless a budget does not suffice."""
-        most = {"person": budgets.person, "chat": budgets.chat, "all": budgets.all}
-        args = {"id": reservation, "life": life, "tokens": tokens, "most": most, **_accounts(spender)}
-        keys = {"spent": SPENT, "spending": SPENDING}
-        got = await self._shared.run(call(Script.RESERVE_TOKENS, keys, args))
-        return None if got.word == "ok" else Shortage(Whose(got.text("whose")), Lack(got.text("lack")))
-
-    async def settle_tokens(self, reservation: str, spender: Spender, tokens: int, *, complete: bool) -> None:
-        """Count what was used in the place of what was set aside."""
-        args = {"id": reservation, "tokens": tokens, "complete": complete, **_accounts(spender)}
-        keys = {"spent": SPENT, "spending": SPENDING, "op": spending_op(reservation)}
-        await self._shared.run(call(Script.SETTLE_TOKENS, keys, args))
-
-    async def spent_today(self) -> tuple[Spent, ...]:
-        """Return what was used today, with what came back today and is not noted yet."""
-        flat, open_, clock = await self._shared.connection.commands(
-            ("HGETALL", SPENT), ("HGETALL", SPENDING), ("TIME",)
-        )
-        fields, now = codec.pairs(flat), codec.clock_ms(clock)
-        return codec.reading(lambda: _spent_by(fields, codec.pairs(open_).values(), now))
-
-
-def _spent_by(fields: Mapping[bytes, bytes], reservations: Iterable[bytes], now: int) -> tuple[Spent, ...]:
-    found = dict[str, tuple[int, bool]]()
-    if fields:
-        check_version(fields[b"version"])
-        if int(fields[b"day"]) >= now // DAY_MS:
-            for name, stored in fields.items():
-                if b" " in name:
-                    got = unpack(SPENT_TODAY, stored)
-                    found[text(name)] = got["tokens"], not got["incomplete"]
-    for stored in reservations:
-        for name in _lapsed(unpack(RESERVATION, stored), now):
-            found[name] = found.get(name, (0, False))[0], False
-    return tuple(_spent(name, *used) for name, used in found.items())
-
-
-def _lapsed(got: codec.Fields, now: int) -> Iterator[str]:
-    """Yield the fields of the day that a reservation counts in which came back today, unsettled."""
-    if got["lapses"] < now and got["lapses"] // DAY_MS == now // DAY_MS:
-        yield from (f"{account} {got['pool']}" for account in (got["person"], got["chat"]) if account)
-
-
-def _accounts(spender: Spender) -> Arguments:
-    chat = f"c/{encode(spender.chat)}" if spender.chat else None
-    return {"person": f"p/{encode(spender.person)}", "chat": chat, "pool": str(spender.label.secrecy)}
-
-
-def _spent(name: str, tokens: int, complete: bool) -> Spent:  # noqa: FBT001 - a field
-    account, label = name.split(" ")
-    kind, _, who = account.partition("/")
-    return Spent(_ACCOUNTS[kind], decode(who), codec.label(label), tokens, complete)
 
 
 FIRST_MS: Final = 2_000

@@ -8,9 +8,10 @@ from bot.core.errors import StoreError, StoreRefusedError
 from bot.core.ids import Ids
 from bot.store.approvals import RedisAlternatives, RedisApprovals, RedisQuestionCopies
 from bot.store.audit import RedisAudit
+from bot.store.budgets import RedisBudgets
 from bot.store.calls import call
 from bot.store.connection import Connection
-from bot.store.coordination import RedisBudgets, RedisCounts, RedisQuarantine, RedisRights, RedisWake
+from bot.store.coordination import RedisCounts, RedisQuarantine, RedisRights, RedisWake
 from bot.store.delegation import RedisDelegation
 from bot.store.options import StoreOptions
 from bot.store.outbox import RedisOutbox, RedisRateLimits

@@ -32,9 +32,10 @@ encoding is injective. What stands under a key is a record or several: `bot.stor
 | `lg:offer:<code>`       | hash   | until it expires      | `offer`, a record `alternative`, and the `way` taken | make_offer take_offer |
 | `lg:{count:<name>}:n`   | string | as who counts says    | how often something happened                  | count, the client |
 | `lg:{count:<name>}:op:<op>` | string | 10 min            | as above                                      | count             |
-| `lg:{budget}:day`       | hash   | until the next day's  | `version`, `day`, `all` tokens, and an account and its pool → `spent` | settle_tokens |
-| `lg:{budget}:open`      | hash   | until settled or over | reservation → `reservation`                   | reserve_tokens …  |
-| `lg:{budget}:op:<op>`   | string | 10 min                | as above                                      | settle_tokens     |
+| `lg:{budget:<account>}:day` | hash | 2 days after the last | `portion` → its `portion`, and a pool → `spent` on the portion's day; `<account>` is `p/<who>` for a person, `c/<who>` for a shared chat | reserve_tokens settle_tokens recall_tokens |
+| `lg:{budget:<account>}:open` | hash | 2 days after their time | reservation → `reservation`       | reserve_tokens settle_tokens… |
+| `lg:{budget:<account>}:op:<op>` | string | 10 min        | as above                                      | settle_tokens     |
+| `lg:{budget}:grants`    | hash   | until taken back      | account → the `portion` that it has of the budget of all, and `all`, their sum | grant_tokens lower_grant |
 | `lg:right:<name>`       | string | 30 s, renewed         | who has a right that one process has at a time| hold              |
 | `lg:{pace:<channel>}:all` | hash | hint, an hour         | `until` when the channel is silent, when its rate has room again | pace pause_delivery |
 | `lg:{pace:<channel>}:at:<place>` | hash | hint, an hour  | the same of a place, `n` turns so far, `last` the op that took none, and whose turn it is: `send turn` | pace pause_delivery |
@@ -44,6 +45,7 @@ encoding is injective. What stands under a key is a record or several: `bot.stor
 | `lg:ready`              | zset   | hint                  | sessions that may be claimed, by time         | the client        |
 | `lg:open`               | set    | hint                  | sessions that may have unfinished work        | the client        |
 | `lg:recent`             | zset   | hint                  | all sessions, by the time of their last change | the client       |
+| `lg:spenders`           | set    | hint, 2 days          | accounts that may have used something today   | the client        |
 | `lg:held:{<who>}`       | set    | hint                  | their sessions that may hold something        | the client        |
 | `lg:list:{<who>}`       | set    | hint                  | labels under which a principal's sessions are | the client        |
 | `lg:list:{<who>}:<lab>` | zset   | hint                  | their sessions of one visibility, by time     | the client        |
@@ -110,11 +112,11 @@ VAULT: Final = "lg:{vault}:values"
 """What adapters keep, by encoded name; no session's id is that short."""
 
 
-SPENT: Final = "lg:{budget}:day"
+GRANTS: Final = "lg:{budget}:grants"
+"""How much each account has of the budget of all together."""
 
 
-SPENDING: Final = "lg:{budget}:open"
-"""What models were asked for today, and what is set aside for those that are asked now."""
+SPENDERS: Final = "lg:spenders"
 
 
 @dataclass(frozen=True, slots=True)
@@ -222,9 +224,33 @@ def audit_op(op: str) -> str:
     return f"lg:{{audit}}:op:{encode(op)}"
 
 
-def spending_op(op: str) -> str:
-    """Return the key of the answer to one operation on budgets."""
-    return f"lg:{{budget}}:op:{encode(op)}"
+@dataclass(frozen=True, slots=True)
+class BudgetKeys:
+    """The keys of one account's budgets."""
+
+    spent: str
+    spending: str
+    prefix: str
+
+    def op(self, op: str) -> str:
+        """Return the key of the answer to one operation."""
+        return f"{self.prefix}op:{encode(op)}"
+
+
+def budget_keys(account: str) -> BudgetKeys:
+    """Return the keys of an account; no session's tag has a bare colon in it."""
+    prefix = f"lg:{{budget:{account}}}:"
+    return BudgetKeys(f"{prefix}day", f"{prefix}open", prefix)
+
+
+def person_account(person: str) -> str:
+    """Return the name of the account in which a person's tokens are counted."""
+    return f"p/{encode(person)}"
+
+
+def chat_account(chat: str) -> str:
+    """Return the name of the account in which a shared chat's tokens are counted."""
+    return f"c/{encode(chat)}"
 
 
 def vault_op(op: str) -> str:

@@ -67,6 +67,10 @@ class Script(StrEnum):
     OBSERVE = "observe"
     RESERVE_TOKENS = "reserve_tokens"
     SETTLE_TOKENS = "settle_tokens"
+    RELEASE_TOKENS = "release_tokens"
+    RECALL_TOKENS = "recall_tokens"
+    GRANT_TOKENS = "grant_tokens"
+    LOWER_GRANT = "lower_grant"
     QUARANTINE = "quarantine"
     UNQUARANTINE = "unquarantine"
 
@@ -122,6 +126,10 @@ KEYS: Final = MappingProxyType(
         Script.OBSERVE: ("observed", "observed_ids"),
         Script.RESERVE_TOKENS: ("spent", "spending"),
         Script.SETTLE_TOKENS: ("spent", "spending", "op"),
+        Script.RELEASE_TOKENS: ("spending",),
+        Script.RECALL_TOKENS: ("spent", "spending"),
+        Script.GRANT_TOKENS: ("grants",),
+        Script.LOWER_GRANT: ("grants",),
         Script.QUARANTINE: ("head", "audit", "quarantine", "op"),
         Script.UNQUARANTINE: ("head", "audit", "quarantine", "op"),
     }

@@ -22,7 +22,7 @@ from bot.core.ids import Ids
 from bot.sessions.budgets import Budgets, Spender, Spent, Whose
 from bot.sessions.event_types import YieldReason
 from bot.sessions.models import Usage
-from bot.store.schema import SPENDING, SPENT
+from bot.store.redis_store import RedisStore
 from bot.worker.finish import DENIED_HERE
 from channels.messages import Address
 from policy.labels import PUBLIC
@@ -43,6 +43,12 @@ def limited(**limits: int) -> str:
     return policy(blocks={"limits": limits})
 
 
+async def set_aside(store: RedisStore) -> list[bytes]:
+    """Return the reservations of all accounts."""
+    keys: list[bytes] = await command(store, "KEYS", "lg:{budget:*}:open")
+    return [name for key in keys for name in await command(store, "HKEYS", key)]
+
+
 async def reason(person: Person) -> YieldReason:
     state = await person.state()
     assert state.last_turn is not None
@@ -60,7 +66,7 @@ async def test_what_was_used_today_is_told_beside_its_limit(tmp_path: Path) -> N
         await owner.say("hello")
         await owner.say("hello")
         assert "you used 30 of 50000 tokens today, as far as may be told here" in await owner.say("/usage")
-        assert await command(owner.app.store, "EXISTS", SPENDING) == 0
+        assert await set_aside(owner.app.store) == []
 
 
 async def test_beyond_it_no_model_is_asked_and_neither_reset_nor_restart_helps(tmp_path: Path) -> None:
@@ -95,7 +101,7 @@ async def test_without_a_budget_nothing_is_counted(tmp_path: Path) -> None:
         await owner.say("hello")
         assert "today" not in await owner.say("/usage")
         assert NOT_COUNTED in await owner.say("/usage all")
-        assert await command(owner.app.store, "EXISTS", SPENT, SPENDING) == 0
+        assert await command(owner.app.store, "KEYS", "lg:{budget*") == []
 
 
 async def test_background_sessions_and_recaps_count_on_whoever_set_them_going(tmp_path: Path) -> None:
@@ -124,12 +130,12 @@ async def test_what_is_stopped_on_the_way_counts_and_leaves_nothing_set_aside(tm
             return bool(model.asked)
 
         await eventually(asked)
-        assert await command(owner.app.store, "HLEN", SPENDING) == 1
+        assert len(await set_aside(owner.app.store)) == 1
         await owner.say("/stop")
         (spent,) = await owner.app.store.budgets.spent_today()
         assert not spent.complete
         assert spent.tokens > 4096
-        assert await command(owner.app.store, "EXISTS", SPENDING) == 0
+        assert await set_aside(owner.app.store) == []
 
 
 async def test_sessions_that_a_reader_may_not_know_of_are_not_counted_for_him(tmp_path: Path) -> None:
@@ -262,7 +268,7 @@ async def test_people_who_ask_at_once_wait_for_one_another_and_all_are_answered(
             await people.send(home.chat, "hello", home)
 
         async def waits() -> bool:
-            return len(model.asked) == 2 and await command(people.app.store, "HLEN", SPENDING) == 2
+            return len(model.asked) == 2 and len(await set_aside(people.app.store)) == 2
 
         await eventually(waits)
         await asyncio.sleep(0.5)
@@ -311,7 +317,7 @@ async def test_who_is_stopped_while_waiting_has_set_nothing_aside(tmp_path: Path
         await owner.say("/stop")
         assert time.monotonic() - begun < 3
         assert await reason(owner) is YieldReason.CANCELED
-        assert await command(store, "HKEYS", SPENDING) == [b"x"]
+        assert await set_aside(store) == [b"x"]
         assert await store.budgets.spent_today() == ()
 
 

@@ -21,6 +21,7 @@ from tests.store.world import KEY, served
 EVERYWHERE: Final = frozenset(
     {
         "test_accept",
+        "test_budgets",
         "test_claim",
         "test_delegation",
         "test_lost_reply",

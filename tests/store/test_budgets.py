@@ -7,8 +7,10 @@ import pytest
 
 from bot.core.errors import SchemaError
 from bot.sessions.budgets import DAY_MS, Budgets, Lack, Shortage, Spender, Spent, Whose
+from bot.store.records.form import pack, unpack
+from bot.store.records.kinds import PORTION, RESERVATION, SPENT, RecordType, Value
 from bot.store.redis_store import RedisStore
-from bot.store.schema import SPENDING, SPENT
+from bot.store.schema import BudgetKeys, budget_keys, chat_account, person_account
 from policy.labels import PUBLIC, parse
 from tests.store.world import SECRET, command, fresh
 
@@ -31,6 +33,23 @@ async def reserve(
 
 async def spent(store: RedisStore, *names: str) -> list[Spent]:
     return [one for one in await store.budgets.spent_today() if one.name in names]
+
+
+def keys_of(who: Spender) -> BudgetKeys:
+    """Return the keys of a person's account."""
+    return budget_keys(person_account(who.person))
+
+
+async def change(store: RedisStore, kind: RecordType, key: str, field: str, **changes: Value) -> None:
+    """Change fields of a record of a hash."""
+    record = unpack(kind, await command(store, "HGET", key, field))
+    await command(store, "HSET", key, field, pack(kind, record | changes))
+
+
+async def now_of(store: RedisStore) -> int:
+    """Return the server's time in milliseconds."""
+    seconds, micros = await command(store, "TIME")
+    return int(seconds) * 1000 + int(micros) // 1000
 
 
 async def test_no_more_is_set_aside_than_is_left_however_many_ask(store: RedisStore, other: RedisStore) -> None:
@@ -74,11 +93,11 @@ async def test_what_came_back_is_not_known_whoever_asks_next(own: RedisStore) ->
     """A reader of one pool is told the same before and after somebody of another pool set tokens aside."""
     ann, gone = spender(f"chat:room::{fresh()}:"), fresh()
     assert await reserve(own, gone, ann, 10) is None
-    now = int((await command(own, "TIME"))[0]) * 1000
-    record: bytes = await command(own, "HGET", SPENDING, gone)
+    now = await now_of(own)
     for till, told in ((now - DAY_MS, 0), (now - 1, 2)):
-        lapsed = b" ".join((record.split()[0], str(till).encode(), *record.split()[2:]))
-        await command(own, "HSET", SPENDING, gone, lapsed)
+        for account in (person_account(ann.person), chat_account(ann.chat)):
+            lapsed = pack(RESERVATION, {"lapses": till, "tokens": 10, "pool": "PUBLIC", "op": "x"})
+            await command(own, "HSET", budget_keys(account).spending, gone, lapsed)
         before = await own.budgets.spent_today()
         assert [(one.label, one.tokens, one.complete) for one in before] == [(PUBLIC, 0, False)] * told
         assert await reserve(own, fresh(), replace(ann, label=SECRET), 1) is None
@@ -118,9 +137,7 @@ async def test_what_a_vanished_worker_set_aside_comes_back_and_is_not_known(stor
     ann, gone = spender(), fresh()
     assert await reserve(store, gone, ann, 100) is None
     assert await reserve(store, fresh(), ann, 100) is not None
-    record: bytes = await command(store, "HGET", SPENDING, gone)
-    just = str(int((await command(store, "TIME"))[0]) * 1000 - 1).encode()
-    await command(store, "HSET", SPENDING, gone, b" ".join((record.split()[0], just, *record.split()[2:])))
+    await change(store, RESERVATION, keys_of(ann).spending, gone, lapses=await now_of(store) - 1)
     after = fresh()
     assert await reserve(store, after, ann, 50) is None
     assert await spent(store, ann.person) == [Spent(Whose.PERSON, ann.person, PUBLIC, 0, complete=False)]
@@ -134,26 +151,31 @@ async def test_a_new_day_begins_with_nothing_used(own: RedisStore) -> None:
     assert await reserve(own, name, ann, 80) is None
     await own.budgets.settle_tokens(name, ann, 80, complete=True)
     assert await reserve(own, over, ann, 20) is None
-    today = int(await command(own, "HGET", SPENT, "day"))
-    await command(own, "HSET", SPENT, "day", today - 1)
+    spent_key = keys_of(ann).spent
+    today = await now_of(own) // DAY_MS
+    await change(own, PORTION, spent_key, "portion", day=today - 1)
     assert await own.budgets.spent_today() == ()
     # What is set aside over midnight is still so, and counts on the day it is settled.
     assert await reserve(own, fresh(), ann, 81) == Shortage(Whose.PERSON, Lack.HELD)
     await own.budgets.settle_tokens(over, ann, 20, complete=True)
     assert await own.budgets.spent_today() == (Spent(Whose.PERSON, ann.person, PUBLIC, 20, complete=True),)
-    assert int(await command(own, "HGET", SPENT, "day")) == today
+    assert unpack(PORTION, await command(own, "HGET", spent_key, "portion"))["day"] == today
     # A clock that goes back begins no day anew.
-    await command(own, "HSET", SPENT, "day", today + 1)
+    await change(own, PORTION, spent_key, "portion", day=today + 1)
     assert await reserve(own, fresh(), ann, 81) == Shortage(Whose.PERSON, Lack.USED)
 
 
 async def test_a_newer_programs_counts_are_refused(own: RedisStore) -> None:
-    ann, name = spender(), fresh()
-    await own.budgets.settle_tokens(name, ann, 1, complete=True)
-    await command(own, "HSET", SPENDING, "of a newer one", "99 1 1 p/x - PUBLIC")
-    with pytest.raises(SchemaError):
-        await reserve(own, fresh(), ann, 1)
-    await command(own, "HSET", SPENT, "v", 99)
+    ann, chat = spender(), f"chat:room::{fresh()}:"
+    keys, newer = keys_of(ann), pack(SPENT, {"version": 99})
+    await own.budgets.settle_tokens(fresh(), ann, 1, complete=True)
+    await command(own, "HSET", keys.spending, "of a newer one", newer)
+    for who in (ann, replace(ann, chat=chat)):
+        with pytest.raises(SchemaError, match="99"):
+            await reserve(own, fresh(), who, 1)
+    # What was set aside at the chat was given back.
+    assert await command(own, "EXISTS", budget_keys(chat_account(chat)).spending) == 0
+    await command(own, "HSET", keys.spent, "portion", newer)
     with pytest.raises(SchemaError):
         await own.budgets.settle_tokens(fresh(), ann, 1, complete=True)
     with pytest.raises(SchemaError):

@@ -10,10 +10,12 @@ import pytest
 from redis.crc import key_slot
 
 from bot.core.errors import SchemaError, StoreError, StoreRefusedError
+from bot.sessions.budgets import Budgets, Lack, Shortage, Spender, Whose
 from bot.store.opening import open_store
 from bot.store.options import StoreOptions
 from bot.store.redis_store import RedisStore
-from bot.store.schema import OPEN, READY
+from bot.store.schema import GRANTS, OPEN, READY, SPENDERS
+from policy.labels import PUBLIC
 from tests.fleets import Fleet, Kind, ask, wait_until
 from tests.harness import running
 from tests.store.world import KEY, answer, claimed, command, ending, fresh, item, keys, started
@@ -92,6 +94,22 @@ async def test_a_session_is_worked_while_its_slot_moves(store: RedisStore, fleet
     _move(target, source, slot)
     _close(target, source, slot)
     wait_until(lambda: b"cluster_state:ok" in ask(source.port, "CLUSTER", "INFO"))
+
+
+async def test_all_of_a_days_budget_can_be_used_by_people_on_all_servers(store: RedisStore) -> None:
+    """Each sets 30 of 100 aside and uses 3: as long as there are 30, what others left of their portions comes back."""
+    await command(store, "UNLINK", GRANTS)
+    await command(store, "UNLINK", SPENDERS)
+    limits, people = Budgets(all=100), [Spender(fresh(), "", PUBLIC) for _ in range(30)]
+    answers = list[Shortage | None]()
+    for one in people:
+        name = fresh()
+        answers.append(await store.budgets.reserve_tokens(name, one, 30, budgets=limits, life=60_000))
+        if answers[-1] is None:
+            await store.budgets.settle_tokens(name, one, 3, complete=True)
+    assert answers == [None] * 24 + [Shortage(Whose.ALL, Lack.USED)] * 6
+    used = {one.name: one.tokens for one in await store.budgets.spent_today()}
+    assert [used.get(one.person, 0) for one in people] == [3] * 24 + [0] * 6
 
 
 async def test_no_hint_runs_ahead_of_a_script_that_is_refused(store: RedisStore) -> None:

@@ -4,6 +4,8 @@ A proxy sits between store and servers, on a unix socket or at a port for each o
 next request holding that word through, waits for the server's reply, throws it away and hangs up.
 """
 
+# pyright: reportPrivateUsage=false
+
 import asyncio
 from asyncio import StreamReader, StreamWriter
 from collections import Counter
@@ -25,9 +27,12 @@ from bot.sessions.deliveries import DeliveryPause, DeliveryState, Rate
 from bot.sessions.deliveries import SendSlot as Place
 from bot.sessions.inbox import NewObserved, QueueMode
 from bot.sessions.models import Claim, Doing, Title, Turn, Write
+from bot.store.calls import Arguments, call
 from bot.store.opening import open_store
+from bot.store.records.form import unpack
+from bot.store.records.kinds import PORTION
 from bot.store.redis_store import RedisStore
-from bot.store.schema import AUDIT
+from bot.store.schema import AUDIT, GRANTS, budget_keys, person_account
 from bot.store.scripts import Script, load_scripts
 from bot.store.servers.embedded_server import Supervisor
 from policy.document.overrides import AccessChange, Person
@@ -539,6 +544,75 @@ async def settling_tokens(store: RedisStore) -> Callable[[RedisStore], Awaitable
     return settled
 
 
+async def at_budgets(store: RedisStore, script: Script, account: str, args: Arguments) -> tuple[str, list[int]]:
+    """Run a script about budgets, and return its word and the numbers that do not differ from call to call."""
+    own = budget_keys(account)
+    keys = {"spent": own.spent, "spending": own.spending, "grants": GRANTS}
+    got = await store._shared.run(call(script, keys, args))
+    return got.word, [got.number(name) for name in ("granted", "used", "wanted")]
+
+
+async def portions(store: RedisStore, account: str) -> list[int]:
+    """Return what an account was granted, as it knows, as the centre knows, and with all others."""
+    places = ((budget_keys(account).spent, "portion"), (GRANTS, account), (GRANTS, "all"))
+    stored = [await command(store, "HGET", *place) for place in places]
+    return [0 if one is None else unpack(PORTION, one)["granted"] for one in stored]
+
+
+async def leased(store: RedisStore) -> tuple[str, int]:
+    """Let an account have 8 tokens of the budget of all and set 3 aside; return it with the number of its grant."""
+    account = person_account(fresh())
+    asked = {"account": account, "number": 0, "used": 0, "day": 1, "wanted": 8}
+    await at_budgets(store, Script.GRANT_TOKENS, account, asked)
+    number = unpack(PORTION, await command(store, "HGET", GRANTS, account))["number"]
+    grant = {"number": number, "granted": 8, "time": 2**42}
+    aside = {"id": "r", "op": "o", "life": 60_000, "tokens": 3, "pool": "PUBLIC", "leased": True, "grant": grant}
+    assert (await at_budgets(store, Script.RESERVE_TOKENS, account, aside))[0] == "ok"
+    return account, number
+
+
+async def giving_tokens_back(store: RedisStore) -> Callable[[RedisStore], Awaitable[object]]:
+    account, _ = await leased(store)
+    return lambda store: at_budgets(store, Script.RELEASE_TOKENS, account, {"id": "r", "op": "o"})
+
+
+async def granting_tokens(store: RedisStore) -> Callable[[RedisStore], Awaitable[object]]:
+    account, number = await leased(store)
+    asked = {"account": account, "number": number, "used": 0, "day": 1, "wanted": 9}
+
+    async def granted(store: RedisStore) -> object:
+        before = (await portions(store, account))[2]
+        got = await at_budgets(store, Script.GRANT_TOKENS, account, {**asked, "tokens": 1, "part": 2, "most": 10**9})
+        _, known, total = await portions(store, account)
+        return got, known, total - before
+
+    return granted
+
+
+async def recalling_tokens(store: RedisStore) -> Callable[[RedisStore], Awaitable[object]]:
+    account, number = await leased(store)
+
+    async def recalled(store: RedisStore) -> object:
+        got = await at_budgets(store, Script.RECALL_TOKENS, account, {"number": number})
+        return got, (await portions(store, account))[:2]
+
+    return recalled
+
+
+async def lowering_a_grant(store: RedisStore) -> Callable[[RedisStore], Awaitable[object]]:
+    account, number = await leased(store)
+
+    async def lowered(store: RedisStore) -> object:
+        before, found = (await portions(store, account))[2], list[object]()
+        for wanted in (3, 0):
+            args = {"account": account, "number": number, "used": 0, "day": 1, "wanted": wanted}
+            found.append(await at_budgets(store, Script.LOWER_GRANT, account, args))
+        _, known, total = await portions(store, account)
+        return found, known, total - before
+
+    return lowered
+
+
 async def counting(_store: RedisStore) -> Callable[[RedisStore], Awaitable[object]]:
     name = fresh()
     return lambda store: store.counts.count(name, 60_000)
@@ -614,6 +688,10 @@ CASES: tuple[tuple[Script, Prepare], ...] = (
     (Script.SETTLE_TOKENS, settling_tokens),
     (Script.QUARANTINE, quarantining),
     (Script.UNQUARANTINE, letting_out),
+    (Script.RELEASE_TOKENS, giving_tokens_back),
+    (Script.GRANT_TOKENS, granting_tokens),
+    (Script.RECALL_TOKENS, recalling_tokens),
+    (Script.LOWER_GRANT, lowering_a_grant),
 )
 
 

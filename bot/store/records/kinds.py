@@ -72,6 +72,7 @@ NAMES: Final = MappingProxyType(
         "created": "cr",
         "creation": "cn",
         "dead_until": "du",
+        "day": "dy",
         "deadline": "dl",
         "dedupe": "d",
         "deliver_to": "dt",
@@ -86,6 +87,7 @@ NAMES: Final = MappingProxyType(
         "fence": "fe",
         "generation": "g",
         "generation_seq": "gs",
+        "granted": "gr",
         "hash": "h",
         "heard": "he",
         "held": "hd",
@@ -116,7 +118,6 @@ NAMES: Final = MappingProxyType(
         "output_tokens": "ou",
         "owner": "ow",
         "parent": "pa",
-        "person": "pe",
         "pool": "po",
         "position": "p",
         "principal": "pr",
@@ -155,7 +156,6 @@ NAMES: Final = MappingProxyType(
         "text": "x",
         "time": "m",
         "title": "ti",
-        "chat": "cc",
         "tokens": "ts",
         "token": "tk",
         "told": "tl",
@@ -169,6 +169,7 @@ NAMES: Final = MappingProxyType(
         "untold": "ut",
         "updated": "ua",
         "usage": "us",
+        "used": "uu",
         "version": "v",
         "visibility": "w",
         "vouched": "vo",
@@ -378,9 +379,16 @@ RESERVATION: Final = _record(
     "reservation",
     Field("lapses", int, "when it comes back, ms"),
     Field("tokens", 0, "how many are set aside"),
-    Field("person", str, "the account of the person they are for"),
-    Field("chat", "", "that of the chat they are for"),
     Field("pool", str, "the label of its pool"),
+    Field("op", str, "the call that set them aside"),
+)
+
+PORTION: Final = _record(
+    "portion",
+    Field("number", 0, "which grant it is, from one count for all accounts"),
+    Field("granted", 0, "how many tokens of the budget of all may be used and set aside"),
+    Field("used", 0, "how many were used on its day"),
+    Field("day", int, "the day, since 1970"),
 )
 
 SPENT: Final = _record(
@@ -501,6 +509,6 @@ turn, and `charge:<run>`, a record of what a bounded answer may endorse since a 
 RECORDS: Final = (
     *(STATE, TURN, LAST_TURN, USAGE, TITLE, LINEAGE, CHARGE, EVENT, ITEM, INPUT, HELD, HELD_KEY, APPROVAL, DELIVERY),
     *(AUDIT_ROW, OBSERVED, SLOT, PAIRING, PERSON, CHAT, BLOCKED, QUARANTINED, ALTERNATIVE, KEPT, SEND_TURN),
-    *(RESERVATION, SPENT),
+    *(RESERVATION, PORTION, SPENT),
 )
 """All kinds of records."""

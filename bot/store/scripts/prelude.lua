@@ -649,46 +649,77 @@ local function live_pairings(now)
 end
 
 -- Budgets ----------------------------------------------------------------------------------------------
--- Fields of what was spent: `version`, `day` since 1970, `all` tokens, and an account and its pool, a record `spent`.
+-- A `portion` tells how many tokens of the budget of all an account may have used and set aside (`granted`), and how many
+-- it used on its `day`. An account keeps its own in the field `portion` of K.spent, beside what was used by pool. The
+-- centre keeps that of each account in K.grants, and their sum in the field `all`; there `used` is what it heard of.
 
-local DAY, ALL = 86400000, 'all'
+local DAY, OWN, ALL = 86400000, 'portion', 'all'
 
--- The day it is; what was spent on an earlier one counts no longer.
-local function begun_day(now)
-  local today = math.floor(now / DAY)
-  local known = redis.call('HMGET', K.spent, 'version', 'day')
-  if known[1] then check(known[1]) end
-  if not known[2] or tonumber(known[2]) < today then
-    redis.call('DEL', K.spent)
-    redis.call('HSET', K.spent, 'version', SCHEMA, 'day', today)
+-- How long an account is kept behind its last change. A grant is taken within a day, so that one which was taken back
+-- is never taken by an account that forgot of that.
+local KEPT = 2 * DAY
+
+-- A portion as it counts on a day, and whether that begins with it: what was used earlier counts no longer. A clock that
+-- goes back begins no day anew.
+local function portion_on(day, key, field)
+  local packed = redis.call('HGET', key, field)
+  local one = packed and decode(packed) or {}
+  for _, name in ipairs({'number', 'granted', 'used', 'day'}) do one[name] = one[name] or 0 end
+  if one.day >= day then return one, false end
+  one.day, one.used = day, 0
+  return one, true
+end
+
+-- What is set aside at an account, in all and for one pool, and by id what was not settled within its time.
+local function set_aside(now, pool)
+  local total, here, lapsed = 0, 0, {}
+  for id, one in pairs(records(K.spending)) do
+    if one.lapses < now then
+      lapsed[id] = one
+    else
+      total = total + (one.tokens or 0)
+      if one.pool == pool then here = here + (one.tokens or 0) end
+    end
   end
-  return today
+  return total, here, lapsed
 end
 
-local function account_of(name, pool)
-  return name .. ' ' .. pool
+-- An account's own portion, and whether a day begins with it. Then it keeps as much of it as is set aside.
+local function own_portion(now, aside)
+  local own, begins = portion_on(math.floor(now / DAY), K.spent, OWN)
+  if begins then own.granted = math.min(own.granted, aside) end
+  return own, begins
 end
 
--- The accounts that a person's or a chat's tokens are counted in.
-local function accounts(one)
-  local found = {account_of(one.person, one.pool)}
-  if one.chat then found[2] = account_of(one.chat, one.pool) end
-  return found
+-- Write an account's portion. What was used by pool on an earlier day goes.
+local function put_own(own, begins)
+  if begins then redis.call('DEL', K.spent) end
+  redis.call('HSET', K.spent, OWN, encode(own))
+  redis.call('PEXPIRE', K.spent, KEPT)
 end
 
-local function spent(account)
-  local found = redis.call('HGET', K.spent, account)
-  if not found then return 0 end
-  return account == ALL and tonumber(found) or decode(found).tokens or 0
+-- Count what was used in a pool; the caller writes the portion before.
+local function spend(pool, tokens, complete)
+  local packed = redis.call('HGET', K.spent, pool)
+  local known = packed and decode(packed) or {}
+  known.tokens = (known.tokens or 0) + tokens
+  known.incomplete = known.incomplete or not complete
+  redis.call('HSET', K.spent, pool, encode(known))
 end
 
-local function spend(one, tokens, complete)
-  for _, account in ipairs(accounts(one)) do
-    local packed = redis.call('HGET', K.spent, account)
-    local known = packed and decode(packed) or {}
-    known.tokens = (known.tokens or 0) + tokens
-    known.incomplete = known.incomplete or not complete
-    redis.call('HSET', K.spent, account, encode(known))
+-- Change what the centre granted to an account, with what that has used by now, and the sum of all.
+local function put_grant(all, account, one, granted)
+  local before = one.day == all.day and one.used or 0
+  all.granted, one.granted = all.granted + granted - one.granted, granted
+  if A.day > all.day then
+    all.day, all.used, before = A.day, 0, 0
   end
-  redis.call('HINCRBY', K.spent, ALL, tokens)
+  if A.day >= one.day then one.day, one.used = A.day, A.used end
+  all.used = all.used + (one.day == all.day and one.used or 0) - before
+  if granted == 0 then
+    redis.call('HDEL', K.grants, account)
+  else
+    redis.call('HSET', K.grants, account, encode(one))
+  end
+  redis.call('HSET', K.grants, ALL, encode(all))
 end

@@ -1,39 +1,39 @@
--- Set tokens aside before a model is asked, unless a budget of the day does not suffice. The day is that of the server's
--- clock, UTC. What is not settled within its time comes back, and what it used is not known.
--- Arguments: id, life ms, tokens, person, chat (none outside one), pool, most (person, chat, all: none for no limit)
--- That of a person or a chat is for each of their pools, by its level and compartments: nothing of one pool tells in
--- another (law no_read_up). That of all is one for all pools together.
--- Answers: ok · short whose lack: the whole of it would not suffice (never), what is left of it does not (used), or only
---   not as long as others have set aside what they may not use (held)
+-- Set tokens aside at an account, a person's or a shared chat's, before a model is asked, unless its budget of the day
+-- does not suffice or it has too little of that of all. The day is that of the server's clock, UTC. What is not settled
+-- within its time comes back, and what it used is not known. A reservation that a call before set aside is this call's.
+-- Arguments: id, op, life ms, tokens, pool, most (none for no limit), leased (whether there is a limit for all),
+--   grant (none, or a further one: number, granted, time)
+-- A limit is for each pool of the account, by its level and compartments: nothing of one pool tells in another (law
+-- no_read_up). What is granted of the budget of all is for all pools together, as that budget is.
+-- Answers: ok day · short lack: the whole of the limit would not suffice (never), what is left of it does not (used), or
+--   only not as long as others have set aside what they may not use (held) · need number used day wanted: so much must
+--   be granted in all
 
 local now = now_ms()
-local day = begun_day(now)
-local held, lapsed = {}, {}
-for id, one in pairs(records(K.spending)) do
-  if id == A.id then return reply('ok') end
-  if one.lapses < now then
-    lapsed[id] = one
-  else
-    for _, account in ipairs(accounts(one)) do held[account] = (held[account] or 0) + one.tokens end
-    held[ALL] = (held[ALL] or 0) + one.tokens
+local aside, here, lapsed = set_aside(now, A.pool)
+local own, begins = own_portion(now, aside)
+local known = not lapsed[A.id] and redis.call('HGET', K.spending, A.id)
+if not known then
+  if A.most then
+    local packed = not begins and redis.call('HGET', K.spent, A.pool)
+    local left = A.most - (packed and decode(packed).tokens or 0)
+    if A.tokens > left then return reply('short', {lack = A.tokens > A.most and 'never' or 'used'}) end
+    if A.tokens > left - here then return reply('short', {lack = 'held'}) end
+  end
+  if A.grant and A.grant.number > own.number and A.grant.time > now - DAY then
+    own.number, own.granted = A.grant.number, A.grant.granted
+  end
+  local wanted = own.used + aside + A.tokens
+  if A.leased and wanted > own.granted then
+    return reply('need', {number = own.number, used = own.used, day = own.day, wanted = wanted})
   end
 end
-local waiting
-for _, limit in ipairs({{'person', account_of(A.person, A.pool)}, {'chat', A.chat and account_of(A.chat, A.pool)},
-    {'all', ALL}}) do
-  local whose, account, most = limit[1], limit[2], A.most[limit[1]]
-  if most and account then
-    local left = most - spent(account)
-    if A.tokens > left then return reply('short', {whose = whose, lack = A.tokens > most and 'never' or 'used'}) end
-    if A.tokens > left - (held[account] or 0) then waiting = waiting or whose end
-  end
-end
-if waiting then return reply('short', {whose = waiting, lack = 'held'}) end
+put_own(own, begins)
 -- As who reads the day counts what has come back, so that it tells nothing when that is written, nor by whom.
 for id, one in pairs(lapsed) do
   redis.call('HDEL', K.spending, id)
-  if math.floor(one.lapses / DAY) == day then spend(one, 0, false) end
+  if math.floor(one.lapses / DAY) == math.floor(now / DAY) then spend(one.pool, 0, false) end
 end
-redis.call('HSET', K.spending, A.id, encode({lapses = now + A.life, tokens = A.tokens, person = A.person, chat = A.chat,
-  pool = A.pool}))
-return reply('ok')
+redis.call('HSET', K.spending, A.id, encode({lapses = now + A.life, tokens = A.tokens, pool = A.pool, op = A.op}))
+redis.call('PEXPIRE', K.spending, A.life + KEPT)
+return reply('ok', {day = own.day})

@@ -1,11 +1,16 @@
--- Count what a model used in the place of what was set aside for it. What was set aside over midnight is counted on the
--- day it is settled.
--- Arguments: id, tokens, complete (whether that is all of it), person, chat (none outside one), pool
--- Answers: ok
+-- Count at an account what a model used in the place of what was set aside for it. What was set aside over midnight is
+-- counted on the day it is settled.
+-- Arguments: id, tokens, complete (whether that is all of it), pool
+-- Answers: ok day, and beyond number used wanted: so much is used and set aside, which is more than is granted
 
 local done = answered()
 if done then return done end
+local now = now_ms()
+local own, begins = own_portion(now, (set_aside(now)))
 redis.call('HDEL', K.spending, A.id)
-begun_day(now_ms())
-spend(A, A.tokens, A.complete)
-return answer('ok')
+own.used = own.used + A.tokens
+put_own(own, begins)
+spend(A.pool, A.tokens, A.complete)
+local wanted = own.used + (set_aside(now))
+return answer('ok', {day = own.day, beyond = wanted > own.granted, number = own.number, used = own.used,
+  wanted = wanted})

@@ -1,0 +1,355 @@
+"""Budgets of a day at the store: each account decides on its own limits, and has a portion of the budget of all.
+
+An account is a person or a shared chat, with a slot of its own. What all of them may use together is granted in
+portions (ADR 0029): a reservation is counted in the portion of its person, and only one for which that is too small
+asks the centre. Where the centre has too little left, the accounts are asked for what they do not use.
+
+The order makes it safe. The centre grants before an account takes, and an account gives back before the centre is
+told. So what accounts may use is never more than the centre knows of, whoever ends in between. Each grant has a number
+from one count, and an account takes none that is older than the last one it knows: what was given back stays so.
+"""
+
+import asyncio
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from contextlib import suppress
+from dataclasses import dataclass
+from types import MappingProxyType
+from typing import Final
+
+from bot.core.errors import StoreError
+from bot.sessions.budgets import DAY_MS, Budgets, Lack, Shortage, Spender, Spent, Whose
+from bot.store.calls import Arguments, ScriptAnswer, ScriptCall, call
+from bot.store.records import codec
+from bot.store.records.codec import Fields, raw, text
+from bot.store.records.form import unpack
+from bot.store.records.kinds import PORTION, RESERVATION
+from bot.store.records.kinds import SPENT as SPENT_TODAY
+from bot.store.schema import GRANTS, SPENDERS, budget_keys, chat_account, decode, person_account
+from bot.store.scripts import Script
+from bot.store.shared import Shared
+
+_PERSON: Final = "p/"
+"""How the account of a person begins: the one in whose portion a reservation is counted."""
+
+_WHOSE: Final = MappingProxyType({"p": Whose.PERSON, "c": Whose.CHAT})
+
+_PARTS: Final = 64
+"""A portion is at least one of so many parts of the day's budget, as long as enough of it is left."""
+
+_TRIES: Final = 16
+"""How often an account may have lost what it was just granted, to others, before that counts as set aside by them."""
+
+_BATCH: Final = 100
+"""How many accounts are asked in one round trip."""
+
+_HINT_SECONDS: Final = 2 * DAY_MS // 1000
+
+_SUM: Final = "all"
+_OWN: Final = b"portion"
+"""The fields of the sum of all portions, and of an account's own."""
+
+
+@dataclass(frozen=True, slots=True)
+class _Asked:
+    """A reservation as it is asked for: `op` is the call that asks."""
+
+    id: str
+    op: str
+    pool: str
+    tokens: int
+    life: int
+    total: int | None
+
+    def reserve(self, account: str, most: int | None, grant: Arguments | None) -> ScriptCall:
+        """Return the call that sets the tokens aside at an account."""
+        args = {"id": self.id, "op": self.op, "life": self.life, "tokens": self.tokens, "pool": self.pool}
+        leased = self.total is not None and account.startswith(_PERSON)
+        return _call(Script.RESERVE_TOKENS, account, {**args, "most": most, "leased": leased, "grant": grant})
+
+
+@dataclass(frozen=True, slots=True)
+class _Stored:
+    """What is stored of an account, and when it was read."""
+
+    account: str
+    spent: Sequence[bytes]
+    spending: Sequence[bytes]
+    now: int
+
+    def today(self) -> Iterator[Spent]:
+        """Yield what it used today, by pool."""
+        fields, found, today = codec.pairs(self.spent), dict[str, tuple[int, bool]](), self.now // DAY_MS
+        own = fields.pop(_OWN, None)
+        if own is not None and unpack(PORTION, own)["day"] >= today:
+            for pool, stored in fields.items():
+                got = unpack(SPENT_TODAY, stored)
+                found[text(pool)] = got["tokens"], not got["incomplete"]
+        for stored in codec.pairs(self.spending).values():
+            got = unpack(RESERVATION, stored)
+            # It came back today, unsettled.
+            if got["lapses"] < self.now and got["lapses"] // DAY_MS == today:
+                found[got["pool"]] = found.get(got["pool"], (0, False))[0], False
+        for pool, (tokens, complete) in sorted(found.items()):
+            whose, name = _WHOSE[self.account[0]], decode(self.account[2:])
+            yield Spent(whose, name, codec.label(pool), tokens, complete)
+
+
+class RedisBudgets:
+    """Implements the port `BudgetStore`."""
+
+    def __init__(self, shared: Shared) -> None:
+        self._shared = shared
+        self._total = TotalBudget(shared)
+        self._hinted_day = 0
+        self._hinted = set[str]()
+
+    async def reserve_tokens(
+        self, reservation: str, spender: Spender, tokens: int, *, budgets: Budgets, life: int
+    ) -> Shortage | None:
+        """Set tokens aside at the person and the chat, or at none of them if a budget does not suffice."""
+        await self._total.begin(budgets.all)
+        pool = str(spender.label.secrecy)
+        asked = _Asked(reservation, self._shared.ids.op(), pool, tokens, life, budgets.all)
+        limits = dict(zip(_accounts(spender), (budgets.person, budgets.chat), strict=False))
+        answers = dict[str, ScriptAnswer]()
+        try:
+            shortage = await self._set_aside(asked, limits, answers)
+        except StoreError:
+            with suppress(StoreError):
+                await self._release(asked, limits)
+            raise
+        done = [account for account, got in answers.items() if got.word == "ok"]
+        if shortage is None:
+            await self._hint(answers)
+        elif done:
+            await self._release(asked, done)
+        return shortage
+
+    async def settle_tokens(self, reservation: str, spender: Spender, tokens: int, *, complete: bool) -> None:
+        """Count what was used in the place of what was set aside."""
+        args = {"id": reservation, "tokens": tokens, "complete": complete, "pool": str(spender.label.secrecy)}
+        accounts = _accounts(spender)
+        calls = [_call(Script.SETTLE_TOKENS, account, args, op=reservation) for account in accounts]
+        answers = dict(zip(accounts, await self._run(calls), strict=True))
+        await self._hint(answers)
+        person = answers[accounts[0]]
+        if person.flag("beyond"):
+            await self._total.used_beyond(accounts[0], person)
+
+    async def spent_today(self) -> tuple[Spent, ...]:
+        """Return what was used today, with what came back today and is not noted yet."""
+        hinted, granted = await self._shared.connection.commands(("SMEMBERS", SPENDERS), ("HKEYS", GRANTS))
+        found, gone = list[_Stored](), list[str]()
+        for batch in _batches(sorted({*map(text, hinted), *map(text, granted)} - {_SUM})):
+            keys = [budget_keys(account) for account in batch]
+            asked = [("HGETALL", key) for one in keys for key in (one.spent, one.spending)]
+            *flat, clock = await self._shared.connection.commands(*asked, ("TIME",))
+            for account, spent, spending in zip(batch, flat[::2], flat[1::2], strict=True):
+                found.append(_Stored(account, spent, spending, codec.clock_ms(clock)))
+                if not spent and not spending:
+                    gone.append(account)
+        if gone:
+            await self._forget(gone)
+        return codec.reading(lambda: tuple(spent for one in found for spent in one.today()))
+
+    async def _set_aside(
+        self, asked: _Asked, limits: Mapping[str, int | None], answers: dict[str, ScriptAnswer]
+    ) -> Shortage | None:
+        """Set tokens aside, and keep in `answers` what the accounts said last."""
+        person, grant = next(iter(limits)), None
+        for _ in range(_TRIES):
+            left = [account for account in limits if account not in answers or answers[account].word != "ok"]
+            calls = [asked.reserve(one, limits[one], grant if one == person else None) for one in left]
+            answers |= zip(left, await self._run(calls), strict=True)
+            shortage = _told(answers)
+            if shortage is not None and shortage.lack is not Lack.HELD:
+                return shortage
+            if asked.total is not None and asked.tokens > asked.total:
+                return Shortage(Whose.ALL, Lack.NEVER)
+            if shortage is not None:
+                # One that is used up is told before one that is only set aside.
+                used = asked.total is not None and await self._total.used_up(asked.tokens, asked.total)
+                return Shortage(Whose.ALL, Lack.USED) if used else shortage
+            if answers[person].word == "ok" or asked.total is None:
+                return None
+            grant = await self._total.grant(person, answers[person], asked.tokens, asked.total)
+            if isinstance(grant, Lack):
+                return Shortage(Whose.ALL, grant)
+        return Shortage(Whose.ALL, Lack.HELD)
+
+    async def _release(self, asked: _Asked, accounts: Iterable[str]) -> None:
+        args = {"id": asked.id, "op": asked.op}
+        await self._run([_call(Script.RELEASE_TOKENS, account, args) for account in accounts])
+
+    async def _run(self, calls: Sequence[ScriptCall]) -> list[ScriptAnswer]:
+        """Run one script at several accounts in one round trip. Raises StoreError."""
+        if len(calls) == 1:
+            return [await self._shared.run(calls[0])]
+        answers = await self._shared.run_all(calls)
+        # Alone it says why its record cannot be read.
+        return [await self._shared.run(one) if got is None else got for one, got in zip(calls, answers, strict=True)]
+
+    async def _hint(self, answers: Mapping[str, ScriptAnswer]) -> None:
+        """Note once a day that accounts used something."""
+        day = max(got.number("day") for got in answers.values())
+        if day != self._hinted_day:
+            self._hinted_day, self._hinted = day, set[str]()
+        new = answers.keys() - self._hinted
+        if not new:
+            return
+        with suppress(StoreError):
+            await self._shared.connection.commands(
+                ("SADD", SPENDERS, *map(raw, new)), ("EXPIRE", SPENDERS, _HINT_SECONDS)
+            )
+            self._hinted |= new
+
+    async def _forget(self, accounts: Sequence[str]) -> None:
+        """Let accounts go of which nothing is stored, but those that were used again meanwhile."""
+        await self._shared.connection.commands(("SREM", SPENDERS, *map(raw, accounts)))
+        keys = [budget_keys(account) for account in accounts]
+        there = await self._shared.connection.commands(*(("EXISTS", one.spent, one.spending) for one in keys))
+        back = [account for account, used in zip(accounts, there, strict=True) if used]
+        if back:
+            await self._shared.connection.commands(("SADD", SPENDERS, *map(raw, back)))
+
+
+class TotalBudget:
+    """The budget of all together: grants portions of it to accounts, and takes back what they do not use."""
+
+    def __init__(self, shared: Shared) -> None:
+        self._shared = shared
+        self._limit: int | None = None
+        self._beginning = asyncio.Lock()
+
+    async def begin(self, most: int | None) -> None:
+        """Before this process first asks under a limit, count what was used or granted without it.
+
+        Raises StoreError.
+        """
+        if most is None or most == self._limit:
+            self._limit = most
+            return
+        async with self._beginning:
+            if most == self._limit:
+                return
+            (hinted,) = await self._shared.connection.commands(("SMEMBERS", SPENDERS))
+            grants = await self._grants()
+            for batch in _batches(sorted({*map(text, hinted), *grants} - {_SUM})):
+                # Under the number 0 nothing is taken back.
+                people = [account for account in batch if account.startswith(_PERSON)]
+                calls = [_call(Script.RECALL_TOKENS, one, {"number": 0}) for one in people]
+                for account, got in zip(people, await self._shared.run_all(calls), strict=True):
+                    known = grants[account]["granted"] if account in grants else 0
+                    if got is not None and got.number("wanted") > known:
+                        await self._count(account, got)
+            if (await self._sum())["granted"] > most:
+                await self._recall_all()
+            self._limit = most
+
+    async def grant(self, account: str, said: ScriptAnswer, tokens: int, most: int) -> Arguments | Lack:
+        """Grant an account as much as it said it needs for `tokens`; return the grant, or why there is none.
+
+        Raises StoreError.
+        """
+        args = {**_stated(account, said), "tokens": tokens, "part": max(1, most // _PARTS), "most": most}
+        got = await self._granted(args)
+        if got is Lack.HELD:
+            for batch in await self._unused():
+                await self._recall(batch)
+                got = await self._granted(args)
+                if got is not Lack.HELD:
+                    break
+        return got
+
+    async def used_up(self, tokens: int, most: int) -> bool:
+        """Return whether too little for `tokens` is left, whatever is only set aside. Raises StoreError."""
+        known = await self._sum()
+        if known["used"] + tokens > most or known["granted"] + tokens <= most:
+            return known["used"] + tokens > most
+        await self._recall_all()
+        return (await self._sum())["used"] + tokens > most
+
+    async def used_beyond(self, account: str, said: ScriptAnswer) -> None:
+        """Let the centre know of what an account used beyond what it was granted; else it hears of it later."""
+        if self._limit is not None:
+            with suppress(StoreError):
+                await self._count(account, said)
+
+    async def _granted(self, args: Arguments) -> Arguments | Lack:
+        got = await self._shared.run(call(Script.GRANT_TOKENS, {"grants": GRANTS}, args))
+        if got.word != "ok":
+            return Lack(got.text("lack"))
+        return {name: got.number(name) for name in ("number", "granted", "time")}
+
+    async def _count(self, account: str, said: ScriptAnswer) -> None:
+        """Grant an account what it has used and set aside already."""
+        await self._shared.run(call(Script.GRANT_TOKENS, {"grants": GRANTS}, _stated(account, said)))
+
+    async def _sum(self) -> Fields:
+        """Return the sum of all portions, with what the centre knows to be used today."""
+        stored, clock = await self._shared.connection.commands(("HGET", GRANTS, _SUM), ("TIME",))
+        today = codec.clock_ms(clock) // DAY_MS
+        if stored is None:
+            return {"granted": 0, "used": 0, "day": today}
+        found = codec.reading(lambda: unpack(PORTION, stored))
+        return found if found["day"] >= today else {**found, "used": 0}
+
+    async def _grants(self) -> dict[str, Fields]:
+        """Return the portions of all accounts, and their sum; what was used on an earlier day counts no longer."""
+        flat, clock = await self._shared.connection.commands(("HGETALL", GRANTS), ("TIME",))
+        today, found = codec.clock_ms(clock) // DAY_MS, dict[str, Fields]()
+        for name, stored in codec.pairs(flat).items():
+            found[text(name)] = one = codec.reading(lambda stored=stored: unpack(PORTION, stored))
+            if one["day"] < today:
+                one["used"] = 0
+        return found
+
+    async def _unused(self) -> Iterator[dict[str, Fields]]:
+        """Return in batches the accounts of whose grants not all is known to be used, those with most of it first."""
+        grants = await self._grants()
+        unused = {account: one["granted"] - one["used"] for account, one in grants.items()}
+        found = sorted((one for one in grants if one != _SUM and unused[one]), key=unused.__getitem__, reverse=True)
+        return ({one: grants[one] for one in batch} for batch in _batches(found))
+
+    async def _recall_all(self) -> None:
+        for batch in await self._unused():
+            await self._recall(batch)
+
+    async def _recall(self, grants: Mapping[str, Fields]) -> None:
+        """Take back what accounts do not use of their grants: first there, then at the centre."""
+        seen = {account: {"number": one["number"]} for account, one in grants.items()}
+        answers = await self._shared.run_all([_call(Script.RECALL_TOKENS, one, args) for one, args in seen.items()])
+        lowered = [
+            call(Script.LOWER_GRANT, {"grants": GRANTS}, _stated(account, got) | seen[account])
+            for account, got in zip(seen, answers, strict=True)
+            if got is not None and got.word == "ok"
+        ]
+        await self._shared.run_all(lowered)
+
+
+def _accounts(spender: Spender) -> list[str]:
+    """Return the accounts in which a spender's tokens are counted, the person's first."""
+    chat = [chat_account(spender.chat)] if spender.chat else []
+    return [person_account(spender.person), *chat]
+
+
+def _call(script: Script, account: str, args: Arguments, *, op: str = "") -> ScriptCall:
+    keys = budget_keys(account)
+    return call(script, {"spent": keys.spent, "spending": keys.spending, "op": keys.op(op)}, args)
+
+
+def _stated(account: str, said: ScriptAnswer) -> dict[str, str | int]:
+    """Return what an account said of itself, as the centre takes it."""
+    return {"account": account, **{name: said.number(name) for name in ("number", "used", "day", "wanted")}}
+
+
+def _told(answers: Mapping[str, ScriptAnswer]) -> Shortage | None:
+    """Return the first budget that is used up, or else the first of which too much is set aside."""
+    short = [
+        Shortage(_WHOSE[account[0]], Lack(got.text("lack"))) for account, got in answers.items() if got.word == "short"
+    ]
+    return next((one for one in short if one.lack is not Lack.HELD), short[0] if short else None)
+
+
+def _batches(names: Sequence[str]) -> Iterator[Sequence[str]]:
+    return (names[begin : begin + _BATCH] for begin in range(0, len(names), _BATCH))
