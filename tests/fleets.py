@@ -5,6 +5,7 @@ begin with what a running store has written down for its next start, so that nob
 after two seconds, for which a node that comes back waits before it takes writes.
 """
 
+import signal
 import socket
 import subprocess
 import time
@@ -63,12 +64,12 @@ class Fleet(Served, Protocol):
         """Have each primary's replica take over, so that nothing is lost; return when it was begun."""
         ...
 
-    def kill(self) -> None:
-        """Kill a primary that its replica knows everything of; return at once."""
+    def kill(self, *, hang: bool = False) -> None:
+        """Kill a primary that its replica knows everything of, or have it `hang`; return at once."""
         ...
 
     def mend(self) -> None:
-        """Start again what was killed, as soon as it is not missed any more; return when all is well."""
+        """Start again what was killed or hangs, as soon as it is not missed any more; return when all is well."""
         ...
 
     def empty(self) -> None:
@@ -84,6 +85,7 @@ class _Process:
     folder: Path
     words: list[str]
     running: "subprocess.Popen[bytes] | None" = None
+    hangs: bool = False
 
     def start(self, *more: str) -> None:
         self.folder.mkdir(parents=True, exist_ok=True)
@@ -95,8 +97,17 @@ class _Process:
             self.running.kill()
             self.running.wait()
 
+    def hang(self) -> None:
+        assert self.running is not None
+        self.hangs = True
+        self.running.send_signal(signal.SIGSTOP)
+
+    @property
+    def missing(self) -> bool:
+        return self.hangs or (self.running is not None and self.running.returncode is not None)
+
     def primary(self) -> bool:
-        return b"role:master" in ask(self.port, "INFO", "replication")
+        return not self.hangs and b"role:master" in ask(self.port, "INFO", "replication")
 
     def follows(self) -> bool:
         """Say whether it is a replica that has all its primary had."""
@@ -125,10 +136,10 @@ class ClusterFleet:
             replica = next(one for one in pair if one.follows())
             assert ask(replica.port, "CLUSTER", "FAILOVER").startswith(b"+OK")
 
-    def kill(self) -> None:
+    def kill(self, *, hang: bool = False) -> None:
         wait_until(self.ready)
         # The part that holds the hints: every session's work needs it.
-        _kill_primary(next(pair for pair in self._pairs() if _serves(pair, "lg:ready")))
+        _kill_primary(next(pair for pair in self._pairs() if _serves(pair, "lg:ready")), hang=hang)
 
     def mend(self) -> None:
         for pair in self._pairs():
@@ -173,10 +184,10 @@ class SentinelFleet:
         words = ("SENTINEL", "FAILOVER", SERVICE, "COORDINATED")
         wait_until(lambda: ask(self.sentinels[0].port, *words).startswith(b"+OK"))
 
-    def kill(self) -> None:
+    def kill(self, *, hang: bool = False) -> None:
         wait_until(self.ready)
         self._give(1_500)
-        _kill_primary(self._pair())
+        _kill_primary(self._pair(), hang=hang)
 
     def mend(self) -> None:
         # A Sentinel would let ten seconds pass before it makes a replica of it.
@@ -296,19 +307,24 @@ def _serves(pair: tuple[_Process, _Process], key: str) -> bool:
     return any(one.primary() and not ask(one.port, "EXISTS", key).startswith(b"-") for one in pair)
 
 
-def _kill_primary(pair: tuple[_Process, _Process]) -> None:
+def _kill_primary(pair: tuple[_Process, _Process], *, hang: bool) -> None:
     """Kill the primary of two servers when the other has all that it had: nothing that was acknowledged is lost."""
     primary, replica = pair if pair[0].primary() else pair[::-1]
     written = _offset(primary, b"master_repl_offset")
     wait_until(lambda: _offset(replica, b"slave_repl_offset") >= written)
-    primary.kill()
+    if hang:
+        primary.hang()
+    else:
+        primary.kill()
 
 
 def _start_again(pair: tuple[_Process, _Process], follow: str = "") -> None:
     """Start the one of two servers that was killed, when the other is the primary, as its replica by an option."""
     for dead, other in (pair, pair[::-1]):
-        if dead.running is not None and dead.running.returncode is not None:
+        if dead.missing:
             wait_until(other.primary)
+            dead.kill()
+            dead.hangs = False
             dead.start(*((follow, f"127.0.0.1 {other.port}") if follow else ()))
 
 

@@ -79,6 +79,10 @@ WALKED: Final = b"0"
 """Where a walk begins, and where it is when it is done."""
 
 
+_LOADS: Final = 3
+"""How often scripts are loaded for one call: another server that takes over meanwhile lacks them again."""
+
+
 _PROOFS: Final = 10_000
 """How many names are tried to find one on a server."""
 
@@ -234,8 +238,10 @@ class Connection:
         known = self._scripts[script]
         runs = [("EVALSHA", known.digest, len(keys), *keys, *args) for keys, args in calls]
         replies = await self._exchange(runs)
-        missed = [place for place, reply in enumerate(replies) if isinstance(reply, NoScriptError)]
-        if missed:
+        for _ in range(_LOADS):
+            missed = [place for place, reply in enumerate(replies) if isinstance(reply, NoScriptError)]
+            if not missed:
+                break
             await self.everywhere(("SCRIPT", "LOAD", known.text))
             again = await self._exchange([runs[place] for place in missed])
             for place, reply in zip(missed, again, strict=True):
@@ -395,6 +401,11 @@ class Connection:
             self._refuse(cause)
         if isinstance(error, ResponseError):
             self._refuse(error)
+        if _shut_out(error):
+            raise StoreRefusedError(
+                "the Sentinels refused the password",
+                next_step="mend `sentinel_username` and `sentinel_password` in LOCKGATE_STORE_URL",
+            ) from error
         if isinstance(error, MasterNotFoundError):
             raise StoreGoneError(
                 "no Sentinel knows a primary of the service",
@@ -437,7 +448,7 @@ def settled(replies: list[Reply]) -> list[Reply]:
 
 def passes(error: BaseException) -> bool:
     """Say whether a failure may be over soon, as it is in a failover; a refused password, for one, is not."""
-    if lasting(error) is not None:
+    if lasting(error) is not None or _shut_out(error):
         return False
     if isinstance(error, ResponseError):
         return isinstance(error, _PASSING) or (error.status_code or str(error)).startswith(_PASSING_CODES)
@@ -450,6 +461,11 @@ def lasting(error: BaseException) -> AuthenticationError | SSLCertVerificationEr
         if isinstance(cause, (AuthenticationError, SSLCertVerificationError)):
             return cause
     return None
+
+
+def _shut_out(error: BaseException) -> bool:
+    """Say whether Sentinels did not take a password; the library keeps no more of that than its name."""
+    return isinstance(error, MasterNotFoundError) and AuthenticationError.__name__ in str(error)
 
 
 def _refused(error: RedisError) -> StoreError:

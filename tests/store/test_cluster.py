@@ -184,3 +184,18 @@ async def test_what_is_no_service_and_what_is_a_sentinel_are_told_as_that(fleet:
     assert "redis+sentinel://" in caught.value.next_step
     with pytest.raises(StoreRefusedError, match="is no Cluster"):
         await open_store(audit_key=KEY, url=f"redis+cluster://127.0.0.1:{fleet.primaries[0]}", options=HURRIED)
+
+
+@pytest.mark.several_servers(Kind.SENTINEL)
+async def test_sentinels_may_have_users_of_their_own(fleet: Fleet) -> None:
+    listed = (Path(__file__).parents[2] / "docs" / "operating.md").read_text()
+    (words,) = re.findall(r"^`(.+ \+sentinel\|masters)`", listed, re.MULTILINE)
+    for host in fleet.url.partition("://")[2].partition("/")[0].split(","):
+        ask(int(host.rpartition(":")[2]), "ACL", "SETUSER", "watcher", "reset", "on", ">right", *words.split())
+    url = f"{fleet.url}?sentinel_username=watcher&sentinel_password="
+    store = await open_store(audit_key=KEY, url=f"{url}right")
+    await store.sessions.accept(item(fresh()))
+    await store.close()
+    with pytest.raises(StoreRefusedError, match="the Sentinels refused the password") as caught:
+        await open_store(audit_key=KEY, url=f"{url}wrong")
+    assert "wrong" not in f"{caught.value}{caught.value.next_step}"

@@ -5,6 +5,7 @@ asynchronous replication may lose beside that is outside the laws.
 """
 
 import asyncio
+from functools import partial
 from itertools import count
 
 import anyio
@@ -86,13 +87,14 @@ async def test_turns_go_on_while_another_server_takes_over(store: RedisStore, fl
     await _whole(store, worked.result(), after)
 
 
-async def test_turns_go_on_after_a_primary_was_killed(store: RedisStore, fleet: Fleet) -> None:
+@pytest.mark.parametrize("hang", [False, True], ids=["killed", "hangs"])
+async def test_turns_go_on_after_a_primary_is_gone(store: RedisStore, fleet: Fleet, *, hang: bool) -> None:
     after, _ = await store.audit.head(AUDIT)
     enough = asyncio.Event()
     enough.set()
     before = await _worked(store, enough)
     # Nobody writes at that moment: its replica would not know of it.
-    await asyncio.to_thread(fleet.kill)
+    await asyncio.to_thread(partial(fleet.kill, hang=hang))
     await _whole(store, before | await _worked(store, enough), after)
 
 

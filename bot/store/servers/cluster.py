@@ -64,8 +64,9 @@ class Cluster:
         self._servers = dict[Endpoint, Server]()
         self._topology = _Topology()
         self._reading = asyncio.Lock()
-        self._read = 0
-        self._asked = 0
+        self._tries = 0
+        self._failed: Exception | None = None
+        self._turn = 0
 
     async def exchange(self, commands: Sequence[Command]) -> list[Reply]:
         """Send commands, those of each server in one round trip, to all at the same time.
@@ -168,24 +169,31 @@ class Cluster:
 
         Raises what the library raises where no node answers, and ResponseError where the one that does refuses.
         """
-        read = self._read
+        tries = self._tries
         async with self._reading:
-            if self._read != read:
-                return
-            failed: BaseException = ClusterDownError("the cluster serves no slots")
-            for endpoint in self._sources():
-                try:
-                    async with asyncio.timeout(self.limit.each / 4):
-                        (reply,) = await self._server(endpoint).exchange((_TOPOLOGY,))
-                except UNREACHED as error:
-                    failed = error
-                    continue
-                if isinstance(reply, ResponseError):
-                    raise reply
-                if reply:
-                    await self._take_over(reply, endpoint)
-                    return
-            raise failed
+            # Who waited for somebody else's try takes what came of it.
+            if self._tries == tries:
+                self._failed = await self._ask_around()
+                self._tries += 1
+            if self._failed is not None:
+                raise self._failed
+
+    async def _ask_around(self) -> Exception | None:
+        """Ask one node after another until one tells; return what went wrong with the last if none does."""
+        failed: Exception = ClusterDownError("the cluster serves no slots")
+        for endpoint in self._sources():
+            try:
+                async with asyncio.timeout(self.limit.each / 4):
+                    (reply,) = await self._server(endpoint).exchange((_TOPOLOGY,))
+            except UNREACHED as error:
+                failed = error
+                continue
+            if isinstance(reply, ResponseError):
+                return reply
+            if reply:
+                await self._take_over(reply, endpoint)
+                return None
+        return failed
 
     async def _take_over(self, slots: Sequence[Reply], asked: Endpoint) -> None:
         """Keep what a node told, and let go of the servers that it does not name."""
@@ -197,15 +205,14 @@ class Cluster:
             topology.first[primary] = min(first, topology.first.get(primary, first))
             named |= {primary, *others}
         self._topology = topology
-        self._read += 1
         for endpoint in self._servers.keys() - named:
             await self._servers.pop(endpoint).retire()
 
     def _sources(self) -> Iterator[Endpoint]:
         """Yield whom to ask, each time beginning with another: nodes that are known, then those of the address."""
         known = list(dict.fromkeys([*self._topology.first, *self._servers]))
-        self._asked += 1
-        turn = self._asked % len(known) if known else 0
+        self._turn += 1
+        turn = self._turn % len(known) if known else 0
         yield from dict.fromkeys([*known[turn:], *known[:turn], *self._seeds])
 
 
