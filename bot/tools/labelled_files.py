@@ -38,6 +38,9 @@ LIMIT: Final = 1_000_000
 _VERSION: Final = 16
 """Hex digits of a version: enough that nobody meets two of them by chance."""
 
+_FROM: Final = "\nfrom "
+"""In a side file: between the label and what the content came from."""
+
 _LABELS: Final = ".labels"
 _ABOVE: Final = ".above"
 _LABEL: Final = ".label"
@@ -128,10 +131,10 @@ class FileRoot:
     def origin(self, found: Found) -> tuple[Ref, ...]:
         """Return what a file's content came from, as its writer left it; nothing where the operator put it."""
         try:
-            lines = _side(found.place.root, found.place.parts).read_text(encoding="ascii").split("\n")
+            side = _side(found.place.root, found.place.parts).read_text(encoding="ascii")
         except (OSError, UnicodeDecodeError):
             return ()
-        return read(lines[1]) if len(lines) > 1 else ()
+        return read(side.partition(_FROM)[2])
 
     def find(self, place: FileLocation, reader: Label, *, foreign: bool = False) -> Found | None:
         """Return the highest file of a name that a reader may know of, None if there is none.
@@ -274,7 +277,8 @@ class FileRoot:
     def _read_label(self, file: Path) -> Label | None:
         """Return the label in a file, None if there is no such file."""
         try:
-            return parse(file.read_text(encoding="ascii").partition("\n")[0].strip())
+            # Anything behind the label but what its content came from is damage.
+            return parse(file.read_text(encoding="ascii").partition(_FROM)[0].strip())
         except FileNotFoundError:
             return None
         except (OSError, UnicodeDecodeError, LabelTextError):
@@ -291,7 +295,7 @@ class FileRoot:
         kept = label.join(self._stored(place.root, parts)) if side.exists() else label
         side.parent.mkdir(exist_ok=True)
         with _Descriptor(os.open(side.parent, os.O_RDONLY | os.O_DIRECTORY)) as labels:
-            _put(labels, side.name, f"{kept}\n{written(refs)}" if refs else str(kept))
+            _put(labels, side.name, f"{kept}{_FROM}{written(refs)}" if refs else str(kept))
 
 
 def version(place: FileLocation, text: str) -> FileRef:

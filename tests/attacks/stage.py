@@ -326,7 +326,7 @@ class Stage:
     def label(self, name: str) -> str | None:
         """Return the label that stands beside a file, or beside the file of that name above its folder's floor."""
         side = next((side for side in self._sides(name) if side.exists()), None)
-        return None if side is None else side.read_text("ascii").strip()
+        return None if side is None else side.read_text("ascii").partition("\nfrom ")[0].strip()
 
     def above(self, name: str) -> str | None:
         """Return the text of the file of a name that is above its folder's floor."""

@@ -152,7 +152,7 @@ class Chaos:
         sides = [side for side in base.rglob(".labels/*") if side.suffix != ".new"]
         assert len(sides) >= len(list(base.rglob("*.md")))
         for side in sides:
-            parse(side.read_text("ascii").strip())
+            parse(side.read_text("ascii").partition("\nfrom ")[0].strip())
 
 
 async def _statuses(app: App, sid: str) -> list[ItemStatus]:

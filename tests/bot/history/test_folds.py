@@ -127,6 +127,7 @@ def whole_newest(log: Sequence[Event]) -> Newest:
         foreign[0] if foreign else None,
         sum(event.type is EventType.AGENT_THINKING for event in own),
         frozenset(event.body.approval for event in own if isinstance(event.body, ApprovalResolved)),
+        max((event.seq for event in own if event.type is EventType.AGENT_THINKING), default=0),
     )
 
 
