@@ -86,14 +86,20 @@ class _Process:
     words: list[str]
     running: "subprocess.Popen[bytes] | None" = None
     hangs: bool = False
+    _end: "subprocess.Popen[bytes] | None" = None
 
     def start(self, *more: str) -> None:
         self.folder.mkdir(parents=True, exist_ok=True)
         with (self.folder / "log").open("ab") as log:
             self.running = subprocess.Popen([str(locate()), *self.words, *more], stdout=log, stderr=log)  # noqa: S603 - our own binary
+        # Ends it when this process is gone, also one that was killed: then nobody writes to it any more.
+        until_then = ["sh", "-c", 'read -r _; kill -9 "$0"', str(self.running.pid)]
+        self._end = subprocess.Popen(until_then, stdin=subprocess.PIPE)  # noqa: S603 - our own words
 
     def kill(self) -> None:
-        if self.running is not None:
+        if self.running is not None and self._end is not None:
+            self._end.kill()
+            self._end.communicate()
             self.running.kill()
             self.running.wait()
 
