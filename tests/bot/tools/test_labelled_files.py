@@ -204,7 +204,7 @@ def test_a_file_in_a_labelled_folder_has_at_least_the_folders_label(root: FileRo
 
 
 @pytest.mark.parametrize(
-    "damage", [b"", b"PUBLIC{", b"\xff\xfe", b"NONSENSE", b"PUBLIC\nPUBLIC", b"\nfrom e1", b"PUBLIC\n\nfrom PUBLIC\n"]
+    "damage", [b"", b"PUBLIC{", b"\xff\xfe", b"NONSENSE", b"PUBLIC\nPUBLIC", b"\nfrom e1", b"PUBLIC\nHR\nfrom e1"]
 )
 def test_unknown_is_worst_for_a_damaged_label(root: FileRoot, damage: bytes) -> None:
     place = root.place("public/x.md", tool_context())
