@@ -44,6 +44,9 @@ _BATCH: Final = 100
 
 _HINT_SECONDS: Final = 2 * DAY_MS // 1000
 
+_HINTED_SECONDS: Final = 600.0
+"""How long a process believes that its hint is there."""
+
 _SUM: Final = "all"
 _OWN: Final = b"portion"
 """The fields of the sum of all portions, and of an account's own."""
@@ -101,6 +104,7 @@ class RedisBudgets:
         self._shared = shared
         self._total = TotalBudget(shared)
         self._hinted_day = 0
+        self._hinted_until = 0.0
         self._hinted = set[str]()
 
     async def reserve_tokens(
@@ -190,10 +194,10 @@ class RedisBudgets:
         return [await self._shared.run(one) if got is None else got for one, got in zip(calls, answers, strict=True)]
 
     async def _hint(self, answers: Mapping[str, ScriptAnswer]) -> None:
-        """Note once a day that accounts used something."""
-        day = max(got.number("day") for got in answers.values())
-        if day != self._hinted_day:
-            self._hinted_day, self._hinted = day, set[str]()
+        """Note that accounts used something, now and then again: a hint that is lost is there again soon."""
+        day, now = max(got.number("day") for got in answers.values()), self._shared.clock.monotonic()
+        if day != self._hinted_day or now >= self._hinted_until:
+            self._hinted_day, self._hinted_until, self._hinted = day, now + _HINTED_SECONDS, set[str]()
         new = answers.keys() - self._hinted
         if not new:
             return

@@ -227,6 +227,7 @@ class Stage:
         await self.app.reloader.current_now()
         self.app.store._shared.places.clear()
         self.app.store._shared.heads.clear()
+        self.app.store.budgets._hinted.clear()
         self.app._simulations._used.clear()
         self.app.router._limits._rate._used.clear()
         self.sink.effects.clear()
@@ -248,6 +249,7 @@ class Stage:
         files = (Attachment(brings, brings),) if brings else ()
         inbound = Inbound(address, account, text, f"n{self._count}", private=not shared, files=files)
         await self.app.router.receive(inbound)
+        await self._tick()
 
     def _person(self, lane: Lane, steps: tuple[Step, ...], order: tuple[object, ...]) -> None:
         """Let a person type what the plan says, one line whenever it is their turn."""
@@ -296,9 +298,12 @@ class Stage:
         raise AssertionError("a plan that does not come to its end")
 
     async def _tick(self) -> None:
-        """Let a millisecond pass: what is sorted by time is then sorted by the steps, in every run."""
+        """Let time pass: what is sorted by it is then sorted by the steps, in every run.
+
+        The store's clock is known to a millisecond only, so two steps are further apart.
+        """
         before = self.app.clock.wall_ms()
-        while self.app.clock.wall_ms() == before:  # noqa: ASYNC110 - a clock sets no event
+        while self.app.clock.wall_ms() < before + 3:  # noqa: ASYNC110 - a clock sets no event
             await asyncio.sleep(0.0002)
 
     async def _collect(self) -> None:
@@ -321,6 +326,7 @@ class Stage:
             for order, sid in sorted(found):
                 self._start(sid, Actor(order, sid), self._claim_and_run(sid))
                 await self._rest()
+                await self._tick()
 
     async def _claim_and_run(self, sid: str) -> None:
         assert self.worker is not None

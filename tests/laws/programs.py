@@ -362,6 +362,7 @@ class Stage:
         await app._start(_nobody)
         store._shared.places.clear()
         store._shared.heads.clear()
+        store.budgets._hinted.clear()
         app._simulations._used.clear()
         self.names |= {"{root}": app.session_id(HOME), "{desk}": app.session_id(Address("console", "desk"))}
         self.model.names = self.names
