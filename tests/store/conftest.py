@@ -21,12 +21,8 @@ from tests.store.world import KEY, served
 EVERYWHERE: Final = frozenset(
     {
         "test_accept",
-        "test_budgets",
         "test_claim",
-        "test_delegation",
         "test_lost_reply",
-        "test_outbox",
-        "test_session_index",
         "test_trips",
         "test_wake",
         "test_writes",
