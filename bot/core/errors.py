@@ -7,7 +7,7 @@ LockgateError                carries a stable `code`, one plain sentence and, wh
 ├── StoreError               the store cannot be used; the operator mends it, too; exit code 2
 │   ├── StoreGoneError       it does not answer; the only one worth retrying
 │   ├── StoreRefusedError    it answers and refuses: full, read-only, no permission
-│   └── SchemaError          its records are of a newer version
+│   └── SchemaError          its records are of another version
 ├── RequestError             whoever asked mends it; shown to them as it is
 │   ├── DedupeConflictError  the same key with another body
 │   ├── BusyError            a limit, quota or lock; one constant sentence (law `no_read_up`)

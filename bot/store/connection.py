@@ -100,7 +100,30 @@ _WRONG_TYPE: Final = "WRONGTYPE"
 _IN_SCRIPT: Final = "user_script"
 
 
-_NO_CLUSTER: Final = "cluster support disabled"
+_ONE_SERVER: Final = "`redis://host:6379/0` for one server"
+
+_CLUSTER: Final = "`redis+cluster://host:6379,host:6379` for a Cluster"
+
+_SENTINELS: Final = "`redis+sentinel://host:26379/service` for Sentinels"
+
+_NO_CLUSTER: Final = (
+    "the server at `store.url` is no Cluster",
+    f"write it as {_ONE_SERVER}, {_SENTINELS}",
+)
+
+_MISTAKEN: Final = (
+    ("cluster support disabled", _NO_CLUSTER),
+    ("unknown command 'CLUSTER'", _NO_CLUSTER),
+    (
+        "unknown command 'SENTINEL'",
+        ("the servers at `store.url` are no Sentinels", f"write it as {_ONE_SERVER}, {_CLUSTER}"),
+    ),
+    (
+        "called without any password configured",
+        ("the store has no password", "take the password out of LOCKGATE_STORE_URL"),
+    ),
+)
+"""What servers answer whom an address takes for something else, with what is told of it."""
 
 
 _REFUSALS: Final = MappingProxyType(
@@ -255,7 +278,7 @@ class Connection:
         the server of the first key. Without commands there is no round trip.
 
         Raises StoreGoneError: the store does not answer. StoreRefusedError: it refuses, or is not trusted.
-        SchemaError: it holds records of a newer version.
+        SchemaError: it holds records of another version.
         """
         return [self._checked(reply) for reply in await self._exchange(commands, block)] if commands else []
 
@@ -404,7 +427,12 @@ class Connection:
         if _shut_out(error):
             raise StoreRefusedError(
                 "the Sentinels refused the password",
-                next_step="mend `sentinel_username` and `sentinel_password` in LOCKGATE_STORE_URL",
+                next_step="mend `sentinel_username` and `sentinel_password` in LOCKGATE_STORE_URL, "
+                "or leave them out where Sentinels have none",
+            ) from error
+        if isinstance(error, MasterNotFoundError) and RedisConnectionError.__name__ in str(error):
+            raise StoreGoneError(
+                "Sentinels do not answer", next_step="start them, or check their addresses in `store.url`"
             ) from error
         if isinstance(error, MasterNotFoundError):
             raise StoreGoneError(
@@ -482,10 +510,9 @@ def _refused(error: RedisError) -> StoreError:
         return StoreRefusedError(
             f"the store's user may not {denied}", next_step="grant that user what docs/operating.md lists"
         )
-    if _NO_CLUSTER in message:
-        return StoreRefusedError(
-            "the server at `store.url` is no Cluster", next_step="write it as `redis://host:6379/0`"
-        )
+    for words, (mistake, mend) in _MISTAKEN:
+        if words in message:
+            return StoreRefusedError(mistake, next_step=mend)
     if code not in _REFUSALS and (code == _WRONG_TYPE or _IN_SCRIPT in message):
         # A script of ours stumbled over what no program of ours wrote.
         return unreadable()

@@ -184,6 +184,16 @@ async def test_what_is_no_service_and_what_is_a_sentinel_are_told_as_that(fleet:
     assert "redis+sentinel://" in caught.value.next_step
     with pytest.raises(StoreRefusedError, match="is no Cluster"):
         await open_store(audit_key=KEY, url=f"redis+cluster://127.0.0.1:{fleet.primaries[0]}", options=HURRIED)
+    with pytest.raises(StoreRefusedError, match="is no Cluster") as caught:
+        await open_store(audit_key=KEY, url=f"redis+cluster://{hosts.split(',')[0]}", options=HURRIED)
+    assert "redis+sentinel://" in caught.value.next_step
+    with pytest.raises(StoreRefusedError, match="are no Sentinels") as caught:
+        await open_store(audit_key=KEY, url=f"redis+sentinel://127.0.0.1:{fleet.primaries[0]}/main", options=HURRIED)
+    assert "redis+cluster://" in caught.value.next_step
+    with pytest.raises(StoreError, match="Sentinels do not answer"):
+        await open_store(audit_key=KEY, url="redis+sentinel://127.0.0.1:1,127.0.0.1:2/main", options=HURRIED)
+    with pytest.raises(StoreRefusedError, match="has no password"):
+        await open_store(audit_key=KEY, url=f"redis://:secret@127.0.0.1:{fleet.primaries[0]}", options=HURRIED)
 
 
 @pytest.mark.several_servers(Kind.SENTINEL)
