@@ -79,6 +79,10 @@ _TOO_LARGE: Final = re.compile(
 )
 _LONGEST_REFUSAL: Final = 2000
 
+_MOST_TOLD: Final = 2**40
+"""The most tokens, and the highest cost in millionths, that one response counts."""
+
+
 CROWDED: Final = Fault(
     "the definitions of its tools alone fill what it reads at once",
     "raise its `context_tokens` if it reads more, or choose a model that does; `lockgate doctor` has the sizes",
@@ -408,9 +412,11 @@ def _checked(response: ModelResponse) -> ModelResponse:
 def _usage(response: ModelResponse, settings: ProviderSettings) -> Usage:
     """Return what a response cost; a provider that says nothing makes it incomplete, not free."""
     used = response.usage
-    known = bool(used.input_tokens or used.output_tokens) and not used.unmeasured_requests
+    # What a provider says is bounded, so that no sum of it outgrows what a record takes.
+    inward, outward = (min(max(tokens, 0), _MOST_TOLD) for tokens in (used.input_tokens, used.output_tokens))
+    known = bool(inward or outward) and not used.unmeasured_requests
     if settings.input_price is None or settings.output_price is None or not known:
-        return Usage(1, used.input_tokens, used.output_tokens, complete=known, priced=False)
+        return Usage(1, inward, outward, complete=known, priced=False)
     # A price for a million tokens is as many millionths for each.
-    cost = math.ceil(used.input_tokens * settings.input_price + used.output_tokens * settings.output_price)
-    return Usage(1, used.input_tokens, used.output_tokens, cost=cost)
+    cost = math.ceil(inward * settings.input_price + outward * settings.output_price)
+    return Usage(1, inward, outward, cost=min(cost, _MOST_TOLD))

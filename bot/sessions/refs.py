@@ -124,10 +124,14 @@ def _written(ref: Ref) -> str:
 
 
 def _read(text: str) -> Ref:
-    if found := _EVENTS.fullmatch(text):
-        first, last, session = found.groups()
-        return EventsRef(int(first), int(last or first), _unquoted(session or ""))
-    kind, parts = _KINDS.get(text[:1]), list(map(_unquoted, text[1:].split("@")))
+    kind = _KINDS.get(text[:1])
+    try:
+        if found := _EVENTS.fullmatch(text):
+            first, last, session = found.groups()
+            return EventsRef(int(first), int(last or first), _unquoted(session or ""))
+        parts = list(map(_unquoted, text[1:].split("@")))
+    except ValueError:
+        return UnknownRef(text)
     if kind is None or not 0 <= len(fields(kind)) - len(parts) <= 1:
         return UnknownRef(text)
     return kind(*parts, *[""] * (len(fields(kind)) - len(parts)))

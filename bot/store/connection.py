@@ -367,7 +367,7 @@ class Connection:
         """Send hints behind what they are about, which is done: whether they arrive is not for its caller."""
         try:
             await self._exchange(hints)
-        except StoreGoneError as error:
+        except StoreError as error:
             self._log_failed("hints were lost", str(error))
 
     async def _exchange(self, commands: Sequence[Command], block: float = 0) -> list[Reply]:

@@ -20,6 +20,7 @@ from bot.sessions.delegation import MOST_HOPS, SESSION
 from bot.sessions.deliveries import DEAD, OURS, RISEN, RISEN_KEY, DeliveryState
 from bot.sessions.inbox import ItemStatus, QueueMode
 from bot.sessions.models import MOVES, SCHEMA, Status
+from bot.store.records.form import MOST
 from bot.store.records.kinds import NAMES
 from bot.store.schema import encode
 from channels.messages import OutboundKind
@@ -199,7 +200,7 @@ def _constants(words: set[str]) -> str:
         "NOTICE": dict(_notice()),
     }
     used = (f"local {name} = {_table(of)}\n" for name, of in tables.items() if name in words)
-    return f"local SCHEMA = {SCHEMA}\n" + "".join(used)
+    return f"local SCHEMA, MOST = {SCHEMA}, {MOST - 1}\n" + "".join(used)
 
 
 def _keys(names: tuple[str, ...]) -> str:

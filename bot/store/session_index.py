@@ -70,7 +70,8 @@ class Filing:
         rightly: dict[str, dict[_Shelf, list[tuple[bytes, str]]]] = {}
         commands, recent = list[Command](), list[bytes | str]()
         for sid, (version, who, status, moved, *labels, turned) in zip(names, found, strict=True):
-            if version is None or who is None or moved is None:
+            # A broken record must not hide the others: the server refuses all that has one time which is no number.
+            if version is None or who is None or moved is None or not moved.isdigit():
                 continue
             recent += (moved, raw(sid))
             try:

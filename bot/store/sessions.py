@@ -105,7 +105,7 @@ class RedisSessions:
             if place != likely:
                 # It was not known here before: once a process and session, the hint takes an exchange of its own.
                 await self._shared.connection.commands(*self._filing.file(item.sid, place))
-        status = ItemStatus(got.text("status"))
+        status = codec.reading(lambda: ItemStatus(got.text("status")))
         return Accepted(got.number("position"), status, got.flag("duplicate"), got.text("stopping"))
 
     async def claim(

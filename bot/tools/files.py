@@ -242,4 +242,4 @@ class WriteFile:
             if place.floor.flows_to(context.session.taint):
                 return Result(NOT_WRITTEN, place.floor, failed=True)
         told = "written" if place.floor.flows_to(context.session.taint) else ACCEPTED
-        return Result(told, refs=(version(place, arguments.text),))
+        return Result(told)

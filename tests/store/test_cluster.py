@@ -124,6 +124,24 @@ async def test_no_hint_runs_ahead_of_a_script_that_is_refused(store: RedisStore)
     assert not await command(store, "SISMEMBER", OPEN, sid)
 
 
+async def test_a_server_that_refuses_a_hint_does_not_undo_what_the_script_did(fleet: Fleet) -> None:
+    store = await open_store(audit_key=KEY, url=fleet.url, options=HURRIED)
+    await store.sessions.accept(item(fresh()))
+    holder = _ends(fleet, int(key_slot(OPEN.encode())))[0].port
+    sid = ""
+    while not sid:
+        # A session of which another server has the record.
+        await store.sessions.accept(item(name := fresh()))
+        sid = name if _ends(fleet, _slot_of(name))[0].port != holder else ""
+    ask(holder, "CONFIG", "SET", "min-replicas-to-write", "5")
+    try:
+        accepted = await store.sessions.accept(item(sid, "d2"))
+    finally:
+        ask(holder, "CONFIG", "SET", "min-replicas-to-write", "0")
+        await store.close()
+    assert accepted.position == 2
+
+
 async def test_what_is_wrong_with_one_of_the_servers_is_told_with_its_name(store: RedisStore, fleet: Fleet) -> None:
     unfit = fleet.primaries[1]
     ask(unfit, "CONFIG", "SET", "maxmemory-policy", "allkeys-lru")

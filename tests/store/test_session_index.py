@@ -219,6 +219,14 @@ async def test_the_sweep_files_what_lost_its_hint(own: RedisStore) -> None:
     assert await _filed(own, newer) == [], "it is the newer program's to file"
 
 
+async def test_a_session_with_no_readable_time_hides_no_other(own: RedisStore) -> None:
+    broken, other = await begun(own, "ann"), await begun(own, "ann")
+    await put_state(own, broken, updated="yesterday")
+    await command(own, "DEL", list_key("ann", "PUBLIC"))
+    await own.wake.sweep()
+    assert await command(own, "ZRANGE", list_key("ann", "PUBLIC"), 0, -1) == [other.encode()]
+
+
 async def test_a_walk_over_nothing_files_nothing(own: RedisStore) -> None:
     await own.wake.sweep()
     assert await command(own, "KEYS", "lg:list:*") == []

@@ -13,6 +13,7 @@ if (delivery.lapses or 0) > now then return reply('none') end
 local refusal = moved_head()
 if refusal then return refusal end
 
+read_ahead(K.outbox)
 delivery.lapses, delivery.op, delivery.sender = 0, '', ''
 if A.again then
   delivery.doubtful = delivery.doubtful or delivery.state == Delivery.ambiguous

@@ -17,6 +17,7 @@ if A.accept and crowded(item, A.limit) then return reply('busy') end
 local refusal = moved_head()
 if refusal then return refusal end
 
+if S.lineage then decode_part(S.lineage) end
 redis.call('HDEL', K.held, A.id)
 forget(K.held_ids, item.dedupe, A.keep)
 if redis.call('EXISTS', K.held) == 0 then redis.call('PEXPIRE', K.held_ids, A.keep) end

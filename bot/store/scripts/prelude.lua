@@ -1,6 +1,6 @@
 -- Shared by the scripts: each is given the parts that it uses. The loader puts before them, from the Python values, so
 -- that nothing is said twice:
---   SCHEMA (number), LEVELS (name -> rank), LEVEL_NAMES (rank -> name), MOVES (status -> set of statuses),
+--   SCHEMA, MOST (the largest number that a record takes), LEVELS (name -> rank), LEVEL_NAMES (rank -> name), MOVES (status -> set of statuses),
 --   Status, Item, Approval, Delivery, QueueMode (the words of each), DEAD (set of delivery states),
 --   STORED (field -> stored name), FIELDS (stored name -> field), NOTICE (what a parent is told),
 --   K (the script's keys by name), LARGE (which key is the first of a large body).
@@ -113,6 +113,11 @@ local function records(key)
   local flat, found = redis.call('HGETALL', key), {}
   for i = 1, #flat, 2 do found[flat[i]] = decode(flat[i + 1]) end
   return found
+end
+
+-- Read the records of hashes that a script looks at behind its first write: one that cannot be read ends it before.
+local function read_ahead(...)
+  for _, key in ipairs({...}) do records(key) end
 end
 
 -- State ------------------------------------------------------------------------------------------------
@@ -304,6 +309,14 @@ local function waiting_items(most)
   return list
 end
 
+-- Read the inputs of these dedupe keys, as `read_ahead` does.
+local function read_inputs_ahead(dedupes)
+  for _, dedupe in pairs(dedupes) do
+    local packed = redis.call('HGET', K.inputs, dedupe)
+    if packed then decode(packed) end
+  end
+end
+
 -- Give an input its terminal (or taken) status; a terminal one is forgotten after `keep` ms. A taken one was let in by
 -- the event `seq`, which is noted of one that a session sent and that was never held.
 local function mark(dedupe, status, keep, seq)
@@ -367,7 +380,9 @@ end
 
 -- Cancel everything that waits; returns it.
 local function cancel_waiting(keep)
-  local items = waiting_items()
+  local items, dedupes = waiting_items(), {}
+  for i, item in ipairs(items) do dedupes[i] = item.dedupe end
+  read_inputs_ahead(dedupes)
   for _, item in ipairs(items) do mark(item.dedupe, Item.cancelled, keep) end
   if #items > 0 then
     redis.call('DEL', K.inbox)
@@ -702,7 +717,7 @@ end
 local function spend(pool, tokens, complete)
   local packed = redis.call('HGET', K.spent, pool)
   local known = packed and decode(packed) or {}
-  known.tokens = (known.tokens or 0) + tokens
+  known.tokens = math.min((known.tokens or 0) + tokens, MOST)
   known.incomplete = known.incomplete or not complete
   redis.call('HSET', K.spent, pool, encode(known))
 end

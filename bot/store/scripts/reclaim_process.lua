@@ -8,11 +8,12 @@ local now, freed = now_ms(), false
 local function gone(name)
   return name == A.process or string.sub(name or '', 1, #A.process + 1) == A.process .. '.'
 end
+local deliveries_there = records(K.outbox)
 if leased(now) and gone(S.owner) then
   give_back()
   save(K.state)
 end
-for key, delivery in pairs(records(K.outbox)) do
+for key, delivery in pairs(deliveries_there) do
   if delivery.state == Delivery.sending and (delivery.lapses or 0) > now and gone(delivery.sender) then
     delivery.lapses, freed = now, true
     put_delivery(key, delivery)

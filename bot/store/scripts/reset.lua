@@ -10,6 +10,8 @@ local refusal = moved_head()
 if refusal then return refusal end
 if not may_move(S.status, Status.idle) then return reply('move', {before = S.status, after = Status.idle}) end
 
+read_ahead(K.approvals, K.outbox)
+read_inputs_ahead(taken_items())
 cancel_waiting(A.keep)
 for field, dedupe in pairs(taken_items()) do
   mark(dedupe, Item.cancelled, A.keep)

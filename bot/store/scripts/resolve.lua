@@ -17,6 +17,7 @@ end
 if open then
   local refusal = moved_head()
   if refusal then return refusal end
+  read_ahead(K.approvals)
   for i, one in ipairs(asked) do
     if one.approval.state == Approval.pending then
       one.approval.state, one.approval.resolved_by = A.state, A.actor

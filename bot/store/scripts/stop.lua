@@ -8,6 +8,8 @@ local done = answered()
 if done then return done end
 if not read_state(K.state) then return reply('ok') end
 local now = now_ms()
+if S.lineage then read_ahead(K.outbox) end
+if suspended() then read_ahead(K.approvals) end
 local cancelled = cancel_waiting(A.keep)
 if #cancelled > 0 then forget_inputs(A.keep) end
 local told, unanswered, open = 0, {}, S.turn ~= nil

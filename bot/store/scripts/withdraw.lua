@@ -15,6 +15,7 @@ if not found then return reply('none') end
 local refusal = moved_head()
 if refusal then return refusal end
 
+read_inputs_ahead({A.dedupe})
 redis.call('LREM', K.inbox, 1, found)
 mark(A.dedupe, Item.cancelled, A.keep)
 set('waiting', count('waiting') - 1)

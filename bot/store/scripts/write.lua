@@ -62,6 +62,17 @@ local function refuse_write(w, now)
   end
 end
 
+-- Read what the write looks at behind its first event: a record that cannot be read ends it before that.
+local function read_write_ahead(w)
+  local inputs = {w.item and w.item.dedupe}
+  for _, one in ipairs(A.settle) do inputs[#inputs + 1] = one.dedupe end
+  read_inputs_ahead(inputs)
+  if S.lineage then decode_part(S.lineage) end
+  if S.usage then decode_part(S.usage) end
+  if count('undelivered') > 0 and (S.lineage or A.sender) then read_ahead(K.outbox) end
+  if suspended() or (A.turn and named(A.turn).suspended) then read_ahead(K.approvals) end
+end
+
 -- Raise the taint by what the events admit, in the step that writes them (law taint_is_the_fold).
 local function raise_taint(events)
   local before = S.taint or 'PUBLIC'
@@ -147,7 +158,7 @@ local function add_usage()
   if not A.last_turn and not used.requests then return end
   local sum = S.usage and decode_part(S.usage) or {}
   for _, name in ipairs({'requests', 'input_tokens', 'output_tokens', 'cost'}) do
-    sum[name] = (sum[name] or 0) + (used[name] or 0)
+    sum[name] = math.min((sum[name] or 0) + (used[name] or 0), MOST)
   end
   for _, name in ipairs({'incomplete', 'unpriced'}) do sum[name] = sum[name] or used[name] end
   set('usage', encode_part(sum))
@@ -162,6 +173,7 @@ local function write(release)
   local w, now = {}, now_ms()
   refusal = refuse_write(w, now)
   if refusal then return refusal end
+  read_write_ahead(w)
 
   local before, stop = visibility(), S.stop ~= nil
   local events = {}
