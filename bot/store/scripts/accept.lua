@@ -42,7 +42,8 @@ if not exists then
   if A.lineage then set('lineage', encode_part(named(A.lineage))) end
   append_event(now, {type = 'session.created', actor = item.sender, label = A.creation})
 end
-local turn = open_turn()
+-- A turn is read only where it may be interrupted: else a broken one waits for the worker, and costs no message.
+local turn = S.queue_mode == QueueMode.interrupt and open_turn()
 if turn and turn.suspended then read_ahead(K.approvals) end
 put_bodies()
 -- Only a person's own words: a forward is another's.
@@ -50,7 +51,7 @@ if string.sub(item.label, -1) ~= '~' then forget_charges(item.label, now) end
 -- What comes while a turn runs, or right behind it, may be followed by more.
 if S.turn or leased(now) or (S.late and count('waiting') > 0) then set('late', true) else drop('late') end
 put_item(now, A.op, item)
-if S.queue_mode == QueueMode.interrupt and turn then
+if turn then
   -- Until what began it was let in, what comes is let in behind that.
   if turn.sender == item.sender and S['taken:' .. (turn.position or 0)] then stop_turn(item.sender) end
 end
