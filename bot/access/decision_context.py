@@ -58,7 +58,7 @@ class DecisionContext:
         return self.ceiling.meet(self.destination.clearance or PUBLIC)
 
     @staticmethod
-    def of_caller(  # noqa: PLR0913 - a caller where they ask, and what of a session he asks about
+    def of_caller(  # noqa: PLR0913 - a caller where they ask, and what of a session they ask about
         caller: Caller,
         home: Address,
         destination: Destination,

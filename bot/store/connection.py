@@ -123,7 +123,7 @@ _MISTAKEN: Final = (
         ("the store has no password", "take the password out of LOCKGATE_STORE_URL"),
     ),
 )
-"""What servers answer whom an address takes for something else, with what is told of it."""
+"""The refusals of servers that are of another kind than their address says, each with the message for people."""
 
 
 _REFUSALS: Final = MappingProxyType(

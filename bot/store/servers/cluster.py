@@ -197,7 +197,7 @@ class Cluster:
 
     async def _take_over(self, slots: Sequence[Reply], asked: Endpoint) -> None:
         """Keep what a node told, and let go of the servers that it does not name."""
-        # Whoever is asked for a slot that nobody serves says so.
+        # Each node reports a slot that no node serves.
         topology, named = _Topology([asked] * REDIS_CLUSTER_HASH_SLOTS), set[Endpoint]()
         for first, last, *nodes in slots:
             primary, *others = [(host.decode() if host else asked[0], int(port)) for host, port, *_ in nodes]
@@ -209,7 +209,7 @@ class Cluster:
             await self._servers.pop(endpoint).retire()
 
     def _sources(self) -> Iterator[Endpoint]:
-        """Yield whom to ask, each time beginning with another: nodes that are known, then those of the address."""
+        """Yield the nodes to ask, another one first each time: the known ones, then those of the address."""
         known = list(dict.fromkeys([*self._topology.first, *self._servers]))
         self._turn += 1
         turn = self._turn % len(known) if known else 0
