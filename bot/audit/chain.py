@@ -28,6 +28,7 @@ Head = tuple[int, str]
 EMPTY: Final[Head] = (0, "")
 _PRIVATE: Final = 0o600
 _COMPACT_ABOVE: Final = 4
+_CANONICAL: Final = json.JSONEncoder(ensure_ascii=False, separators=(",", ":"), sort_keys=True)
 
 
 def genesis(chain: str) -> str:
@@ -38,7 +39,7 @@ def genesis(chain: str) -> str:
 def canonical(record: AuditRecord) -> bytes:
     """Return the bytes a record's hash covers besides the hash before it; equal records give equal bytes."""
     parts = [record.n, record.ts, record.kind, record.actor, record.body]
-    return _raw(json.dumps(parts, ensure_ascii=False, separators=(",", ":"), sort_keys=True))
+    return _raw(_CANONICAL.encode(parts))
 
 
 def hash_of(key: bytes, previous: str, record: AuditRecord) -> str:

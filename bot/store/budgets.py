@@ -19,7 +19,7 @@ from typing import Final
 
 from bot.core.errors import StoreError
 from bot.sessions.budgets import DAY_MS, Budgets, Lack, Shortage, Spender, Spent, Whose
-from bot.store.calls import Arguments, ScriptAnswer, ScriptCall, call
+from bot.store.calls import Arguments, ScriptAnswer, ScriptCall, call, nested
 from bot.store.records import codec
 from bot.store.records.codec import Fields, raw, text
 from bot.store.records.form import unpack
@@ -284,7 +284,7 @@ class TotalBudget:
         got = await self._shared.run(call(Script.GRANT_TOKENS, {"grants": GRANTS}, args))
         if got.word != "ok":
             return Lack(got.text("lack"))
-        return {name: got.number(name) for name in ("number", "granted", "time")}
+        return nested({name: got.number(name) for name in ("number", "granted", "time")})
 
     async def _count(self, account: str, said: ScriptAnswer) -> None:
         """Grant an account what it has used and set aside already."""

@@ -2,16 +2,21 @@
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any, TypeAlias
+from types import MappingProxyType
+from typing import Any, Final, TypeAlias
 
 from bot.store.connection import Arg, Reply
 from bot.store.records.codec import Bodies, text
 from bot.store.records.form import pack_arguments
+from bot.store.records.kinds import NAMES
 from bot.store.schema import SessionKeys
 from bot.store.scripts import KEYS, Script
 
 Arguments: TypeAlias = Mapping[str, Any]
 """A script's arguments: texts, numbers, flags, lists and maps of them. What is None is absent."""
+
+
+_FIELDS: Final = MappingProxyType({stored.encode(): name for name, stored in NAMES.items()})
 
 
 @dataclass(frozen=True, slots=True)
@@ -28,33 +33,39 @@ class ScriptAnswer:
     """What a script answered: a word, and values by name. What is absent is zero, false or empty."""
 
     word: str
-    values: Mapping[bytes, Reply]
+    values: Mapping[str, Reply]
 
     def value(self, name: str) -> Reply:
         """Return a value as the server gave it, None if it is absent."""
-        return self.values.get(name.encode())
+        return self.values.get(name)
 
     def number(self, name: str) -> int:
         """Return a number."""
-        return int(self.value(name) or 0)
+        return int(self.values.get(name) or 0)
 
     def flag(self, name: str) -> bool:
         """Return whether something holds."""
-        return bool(self.value(name))
+        return bool(self.values.get(name))
 
     def text(self, name: str) -> str:
         """Return a text."""
-        return text(self.value(name) or b"")
+        return text(self.values.get(name) or b"")
 
     def list(self, name: str) -> Sequence[Reply]:
         """Return a list."""
-        return self.value(name) or ()
+        return self.values.get(name) or ()
 
 
 def answer(reply: Reply) -> ScriptAnswer:
-    """Read a script's reply."""
+    """Read a script's reply; fields have their stored names there."""
     word, *flat = reply
-    return ScriptAnswer(text(word), dict(zip(flat[::2], flat[1::2], strict=True)))
+    names = [_FIELDS.get(name) or text(name) for name in flat[::2]]
+    return ScriptAnswer(text(word), dict(zip(names, flat[1::2], strict=True)))
+
+
+def nested(values: Arguments) -> Arguments:
+    """Return a map inside of arguments, which has fields by their stored names as records have."""
+    return {NAMES.get(name, name): value for name, value in values.items()}
 
 
 def session_call(

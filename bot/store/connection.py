@@ -198,7 +198,7 @@ class StoreServers(Protocol):
         """Whether the commands of one exchange are done in their order: all are for the same server."""
         ...
 
-    async def exchange(self, commands: Sequence[Command]) -> list[Reply]:
+    def exchange(self, commands: Sequence[Command]) -> Awaitable[list[Reply]]:
         """Send commands, and return the replies in the order of the commands, errors among them.
 
         Raises what the library raises where a server does not answer, and `ResponseError` for an answer that will be
@@ -370,8 +370,8 @@ class Connection:
         except StoreError as error:
             self._log_failed("hints were lost", str(error))
 
-    async def _exchange(self, commands: Sequence[Command], block: float = 0) -> list[Reply]:
-        return await self._trying(lambda: self._servers.exchange(commands), block)
+    def _exchange(self, commands: Sequence[Command], block: float = 0) -> Awaitable[list[Reply]]:
+        return self._trying(lambda: self._servers.exchange(commands), block)
 
     async def _trying(self, attempt: Callable[[], Awaitable[T]], block: float = 0) -> T:
         """Try something as often as the servers' limit lets it.

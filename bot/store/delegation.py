@@ -8,7 +8,7 @@ from bot.sessions import refs
 from bot.sessions.audit import AuditRow
 from bot.sessions.delegation import Arrival, Caps, Charge, NewSlot, Parcel, PendingMessage, Reservation, Slot
 from bot.sessions.serialization import message_json
-from bot.store.calls import call, session_call
+from bot.store.calls import call, nested, session_call
 from bot.store.records import codec
 from bot.store.records.codec import Bodies, digest, dump, raw, text
 from bot.store.records.form import stored, unpack
@@ -57,7 +57,7 @@ class RedisDelegation:
     async def free(self, principal: str, slots: tuple[Slot, ...]) -> None:
         """Free slots that are still as they were seen."""
         if slots:
-            seen = [{"run": slot.run, "record": slot.record} for slot in slots]
+            seen = [nested({"run": slot.run, "record": slot.record}) for slot in slots]
             args = {"keep": self._shared.options.keep_ms, "seen": seen}
             await self._shared.run(call(Script.FREE, {"slots": slots_key(principal)}, args))
 
@@ -73,15 +73,17 @@ class RedisDelegation:
         keys, bodies, limits = session_keys(parcel.sid), Bodies(), self._shared.options
         body = dump(message_json(parcel.body), sort=True)
         args = {
-            "item": {
-                "label": str(parcel.label),
-                "dedupe": parcel.dedupe,
-                "sender": parcel.sender,
-                "body": bodies.put(body),
-                "digest": digest(body),
-                "report": parcel.report,
-                "refs": refs.written(parcel.refs),
-            },
+            "item": nested(
+                {
+                    "label": str(parcel.label),
+                    "dedupe": parcel.dedupe,
+                    "sender": parcel.sender,
+                    "body": bodies.put(body),
+                    "digest": digest(body),
+                    "report": parcel.report,
+                    "refs": refs.written(parcel.refs),
+                }
+            ),
             "op": self._shared.ids.op(),
             "generation": parcel.generation,
             "limit": limits.inbox_limit,

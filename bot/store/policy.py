@@ -12,7 +12,7 @@ from typing import Final, cast
 from bot.core.errors import BusyError, NotFoundError
 from bot.sessions.approvals import CODE_LIFE_MS, MOST_REQUESTS, MOST_WRONG_CODES, Answered, PairingRequest
 from bot.sessions.audit import AuditRow, PolicyHead
-from bot.store.calls import Arguments, ScriptAnswer, call
+from bot.store.calls import Arguments, ScriptAnswer, call, nested
 from bot.store.records import codec
 from bot.store.records.codec import dump, pairs, text
 from bot.store.records.form import Values, check_version, complete, unpack
@@ -71,7 +71,7 @@ class RedisAccess:
         """Change something and append the rows that tell of it to the chain `audit`, in one step."""
         args = {
             "known": known,
-            "answered": None if answered is None else asdict(answered),
+            "answered": None if answered is None else nested(asdict(answered)),
             "changes": [{"field": name, "record": record} for name, record in change_fields(change)],
         }
         keys = {**_KEYS, "pairings": PAIRINGS}

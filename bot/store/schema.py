@@ -57,6 +57,7 @@ Labels are their text form, times milliseconds on the store's clock. A record of
 
 from collections.abc import Iterable
 from dataclasses import dataclass
+from functools import lru_cache
 from typing import Final
 from urllib.parse import quote_from_bytes, unquote_to_bytes
 
@@ -91,6 +92,10 @@ AUDIT_CHAIN: Final = "lg:{audit}:chain"
 
 
 AUDIT_HEAD: Final = "lg:{audit}:head"
+
+
+_KEPT: Final = 1024
+"""For how many sessions, or places, their keys are remembered: a turn asks for them again and again."""
 
 
 POLICY: Final = "lg:{audit}:policy"
@@ -149,6 +154,7 @@ class SessionKeys:
         return f"{self.prefix}body:{encode(ref)}"
 
 
+@lru_cache(_KEPT)
 def session_keys(sid: str) -> SessionKeys:
     """Return the keys of a session."""
     prefix = f"lg:{{{encode(sid)}}}:"
@@ -207,6 +213,7 @@ class PaceKeys:
     gone: str
 
 
+@lru_cache(_KEPT)
 def pace_keys(address: str) -> PaceKeys:
     """Return the keys of the place that an address' text is in; no session's tag has a bare colon in it."""
     channel, *rest = address.split(":")
@@ -285,6 +292,8 @@ def sid_of(state_key: bytes) -> str:
 
 def encode(text: str) -> str:
     """Write any text in letters, digits, `_.-~` and `%`; different texts give different results, none empty."""
+    if text.isascii() and text.isalnum():
+        return text
     return quote_from_bytes(text.encode("utf-8", "surrogatepass"), safe="") or "%"
 
 

@@ -1,8 +1,9 @@
 """The scripts' texts: each file behind the shared prelude, and the prelude behind what Python already says.
 
-Levels, lifecycle, the words for states, the names of stored fields and the schema version are written into the text
-from their Python values, so a script cannot disagree with the rest of the program. So is what a parent is told of a
-background session that rises above it, and which of a script's keys is which. This module does not run anything.
+Levels, lifecycle, the words for states, the schema version and which of a script's keys is which are written into the
+text from their Python values, so a script cannot disagree with the rest of the program. So is what a parent is told of
+a background session that rises above it. The names of fields become their stored names. A server runs the whole text at
+each call, and needs no table for what stands there. This module does not run anything.
 """
 
 import hashlib
@@ -82,6 +83,14 @@ _COMMENT: Final = re.compile(r"--.*")
 
 _PART: Final = re.compile(r"^local (?:function )?(?P<names>\w+(?:, \w+)*).*\n(?:(?!local ).*\n)*", re.MULTILINE)
 """What the prelude defines at once: a function, or values, up to the next."""
+
+_SIGN: Final = re.compile(r"'[^']*'|\w+|\.\.+|[=~<>]=|\s+|.")
+"""A text, a word, a sign or white space of Lua."""
+
+_OWN_NAMES: Final = frozenset({"A", "redis", "cmsgpack", "math", "string", "table"})
+"""What has names of its own behind it: the arguments, which are named in full, and libraries."""
+
+_SHORT: Final = frozenset(NAMES.values())
 
 _USES_WRITE = frozenset({Script.RAISE_TAINT, Script.COMMIT})
 
@@ -171,9 +180,42 @@ def script_text(script: Script, prelude: str, text: str) -> ScriptText:
     while more := {word for part in parts if words & _names(part) for word in _WORD.findall(part[0])} - words:
         words |= more
     needed = "".join(part[0] for part in parts if words & _names(part))
-    whole = _constants(words) + _keys(KEYS[script]) + needed + code
+    whole = _written(_tables(words) + needed + code, _values(script))
     # Redis names a script by its SHA-1; nothing is protected by it.
     return ScriptText(whole, hashlib.sha1(whole.encode("utf-8"), usedforsecurity=False).hexdigest())
+
+
+def _written(text: str, values: Mapping[str, str | Mapping[str, str]]) -> str:
+    """Return a text with what Python says in the place of its names, and with stored names in that of fields.
+
+    Raises KeyError: a table of `values` has no such name, or a field has the stored name of another.
+    """
+    signs, depth, written = _SIGN.findall(text), 0, list[str]()
+    for place, sign in enumerate(signs):
+        before, after = signs[place - 1] if place else "", _next(signs, place)
+        depth += {"{": 1, "}": -1}.get(sign, 0)
+        base = signs[place - 2] if before == "." else ""
+        table, value = values.get(base), values.get(sign)
+        if isinstance(table, Mapping):
+            # The table and the point before it go, as this stands for all of it.
+            written[-2:] = [table[sign]]
+        elif (base and base not in _OWN_NAMES) or (depth and sign.isidentifier() and after == "="):
+            written.append(_field(sign))
+        else:
+            written.append(value if isinstance(value, str) and not base else sign)
+    return "".join(written)
+
+
+def _next(signs: list[str], place: int) -> str:
+    """Return the sign behind one, white space passed over."""
+    return next((sign for sign in signs[place + 1 : place + 3] if not sign.isspace()), "")
+
+
+def _field(name: str) -> str:
+    """Return what a field is stored as; its own name where nothing stores it. Raises KeyError: another is stored so."""
+    if name not in NAMES and name in _SHORT:
+        raise KeyError(name)
+    return NAMES.get(name, name)
 
 
 def _names(part: re.Match[str]) -> set[str]:
@@ -181,32 +223,34 @@ def _names(part: re.Match[str]) -> set[str]:
     return set(_WORD.findall(part["names"]))
 
 
-def _constants(words: set[str]) -> str:
-    """Return the Lua text of what scripts share with Python, as far as these words occur in them."""
-    moves = {before.value: _table({after.value: "true" for after in sorted(MOVES[before])}) for before in Status}
-    names = {name: stored for name, stored in NAMES.items() if name in words}
+def _tables(words: set[str]) -> str:
+    """Return the Lua text of the tables that scripts share with Python, as far as these words occur in them."""
+    moves = {f"['{before}>{after}']": "true" for before in Status for after in sorted({before, *MOVES[before]})}
     tables: dict[str, Mapping[str, str]] = {
         "LEVELS": {level.name: str(level.value) for level in Level},
         "LEVEL_NAMES": {f"[{level.value}]": _quoted(level.name) for level in Level},
         "MOVES": moves,
+        "DEAD": {f"['{state}']": "true" for state in sorted(DEAD)},
+    }
+    return "".join(f"local {name} = {_table(of)}\n" for name, of in tables.items() if name in words)
+
+
+def _values(script: Script) -> dict[str, str | Mapping[str, str]]:
+    """Return what stands for its value in the text of a script."""
+    keys = KEYS[script]
+    return {
+        "SCHEMA": str(SCHEMA),
+        "MOST": str(MOST - 1),
+        "LARGE": str(len(keys) + 1),
         "Status": _words(Status),
         "Item": _words(ItemStatus),
         "Approval": _words(ApprovalState),
         "Delivery": _words(DeliveryState),
         "QueueMode": _words(QueueMode),
-        "DEAD": {state.value: "true" for state in sorted(DEAD)},
-        "STORED": {name: _quoted(stored) for name, stored in names.items()},
-        "FIELDS": {f"['{stored}']": _quoted(name) for name, stored in names.items()},
+        "F": {name: _quoted(stored) for name, stored in NAMES.items()},
+        "K": {name: f"KEYS[{place}]" for place, name in enumerate(keys, start=1)},
         "NOTICE": dict(_notice()),
     }
-    used = (f"local {name} = {_table(of)}\n" for name, of in tables.items() if name in words)
-    return f"local SCHEMA, MOST = {SCHEMA}, {MOST - 1}\n" + "".join(used)
-
-
-def _keys(names: tuple[str, ...]) -> str:
-    """Return the Lua text that names a script's keys."""
-    keys = {name: f"KEYS[{place}]" for place, name in enumerate(names, start=1)}
-    return f"local K, LARGE = {_table(keys)}, {len(names) + 1}\n"
 
 
 def _words(kind: Iterable[StrEnum]) -> dict[str, str]:

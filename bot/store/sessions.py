@@ -40,7 +40,7 @@ from bot.sessions.inbox import (
 from bot.sessions.models import Claim, ReadPosition, SessionState, Status, Title, Write, Written
 from bot.sessions.serialization import message_json
 from bot.store.approvals import approvals_of
-from bot.store.calls import Arguments, ScriptAnswer, session_call
+from bot.store.calls import Arguments, ScriptAnswer, nested, session_call
 from bot.store.records import codec
 from bot.store.records.codec import Bodies, digest, dump, raw, text
 from bot.store.records.form import complete, stored, unpack
@@ -72,14 +72,16 @@ class RedisSessions:
         # Sorted, so that the same object redelivered in another order is the same input.
         body = dump(message_json(item.body), sort=True)
         args = {
-            "item": {
-                "label": str(item.label),
-                "dedupe": item.dedupe,
-                "sender": item.sender,
-                "body": bodies.put(body),
-                "digest": digest(body),
-                "refs": refs.written(item.refs),
-            },
+            "item": nested(
+                {
+                    "label": str(item.label),
+                    "dedupe": item.dedupe,
+                    "sender": item.sender,
+                    "body": bodies.put(body),
+                    "digest": digest(body),
+                    "refs": refs.written(item.refs),
+                }
+            ),
             "op": op,
             "home": item.home,
             "principal": item.principal,
@@ -120,7 +122,7 @@ class RedisSessions:
     ) -> Claim | None:
         """Take a session with a lease, if there is work, nobody holds it, and it lives on one of the channels."""
         keys, limits = session_keys(sid), self._shared.options
-        read = None if known is None else {"generation": known.generation, "context": known.context, "seq": known.seq}
+        read = known and nested({"generation": known.generation, "context": known.context, "seq": known.seq})
         args = {
             "owner": owner,
             "known": read,
@@ -136,10 +138,11 @@ class RedisSessions:
         if got.word == "none":
             return None
         _refuse_claim(got)
-        now, flat, entries = got.number("now"), got.list("state"), got.list("events")
+        now, record, entries = got.number("now"), codec.pairs(got.list("state")), got.list("events")
         self._shared.saw_now(now)
-        state = codec.reading(lambda: codec.state(sid, flat))
-        audit = codec.audit_head(flat)
+        state, audit, fence = codec.reading(
+            lambda: (codec.state_of(sid, record), codec.audit_head(record), codec.fence(record))
+        )
         self._shared.saw_head(sid, audit)
         self._filing.remember(sid, place_of(state))
         events = await self._read_events(keys, entries)
@@ -148,7 +151,7 @@ class RedisSessions:
         return Claim(
             sid=sid,
             owner=owner,
-            fence=codec.fence(flat),
+            fence=fence,
             now=now,
             state=state,
             items=await self._read_items(keys, got.list("items")),
@@ -193,15 +196,16 @@ class RedisSessions:
         now = got.number("now")
         self._shared.saw_now(now)
         await self._shared.mark_ready(claim.sid, ready=got.flag("ready"))
+        taint, mode = codec.reading(lambda: (codec.label(got.text("taint")), codec.mode(got.text("mode"))))
         return Written(
             seq=got.number("seq"),
-            taint=codec.label(got.text("taint")),
+            taint=taint,
             now=now,
             audit=codec.head(got.value("audit_seq"), got.value("audit_hash")),
             stop=got.flag("stop"),
             behind=frozenset(map(text, got.list("behind"))),
             waiting=got.number("waiting"),
-            mode=codec.mode(got.text("mode")),
+            mode=mode,
             risen=got.flag("risen"),
         )
 
@@ -241,9 +245,9 @@ class RedisSessions:
             raise NotFoundError
         if got.word == "move":
             raise _illegal(got)
-        flat = got.list("state")
-        self._shared.saw_head(sid, codec.audit_head(flat))
-        state = codec.reading(lambda: codec.state(sid, flat))
+        record = codec.pairs(got.list("state"))
+        state, head = codec.reading(lambda: (codec.state_of(sid, record), codec.audit_head(record)))
+        self._shared.saw_head(sid, head)
         await self._shared.connection.commands(*self._filing.file(sid, place_of(state), state.updated_at))
         return state
 
@@ -320,12 +324,12 @@ class RedisSessions:
     async def _read_events(self, keys: SessionKeys, entries: Sequence[codec.StreamEntry]) -> tuple[Event, ...]:
         got = codec.reading(lambda: [codec.entry(EVENT, entry) for entry in entries])
         fetched = await self._shared.fetch(keys, [body for _, one in got for body in codec.event_bodies(one)])
-        return codec.reading(lambda: tuple(codec.event(name, one, fetched) for name, one in got))
+        return codec.reading(lambda: tuple([codec.event(name, one, fetched) for name, one in got]))
 
     async def _read_items(self, keys: SessionKeys, items: Sequence[bytes]) -> tuple[InboxItem, ...]:
         got = codec.reading(lambda: [unpack(ITEM, item) for item in items])
         fetched = await self._shared.fetch(keys, [one["body"] for one in got])
-        return codec.reading(lambda: tuple(codec.item(one, fetched) for one in got))
+        return codec.reading(lambda: tuple([codec.item(one, fetched) for one in got]))
 
 
 def _state_at(key: bytes, flat: Sequence[bytes]) -> SessionState:
@@ -415,7 +419,7 @@ class RedisQueue:
 
 def claim_argument(claim: Claim) -> Arguments:
     """Return what proves that a claim still holds."""
-    return {"generation": claim.state.generation, "fence": claim.fence, "owner": claim.owner}
+    return nested({"generation": claim.state.generation, "fence": claim.fence, "owner": claim.owner})
 
 
 def change_arguments(write: Write, bodies: Bodies) -> Arguments:
@@ -432,9 +436,9 @@ def change_arguments(write: Write, bodies: Bodies) -> Arguments:
         "model": write.model or None,
         "last_turn": stored(codec.last_turn(end)) if end else None,
         "context_seq": write.context,
-        "usage": codec.usage(end.usage if end else write.usage),
-        "settle": [{"position": position, "status": status.value} for position, status in write.settle],
-        "ask": [{"id": one.id, "approval": stored(codec.new_approval(one))} for one in write.ask],
+        "usage": stored(codec.usage(end.usage if end else write.usage)),
+        "settle": [nested({"position": position, "status": status.value}) for position, status in write.settle],
+        "ask": [nested({"id": one.id, "approval": stored(codec.new_approval(one))}) for one in write.ask],
         "deliver": [
             {"key": one.key, "delivery": stored(codec.new_delivery(one, channel_of(one.address), bodies))}
             for one in write.deliver

@@ -12,7 +12,7 @@ from bot.core.clock import Clock
 from bot.core.errors import StoreError
 from bot.core.ids import Ids
 from bot.sessions.audit import AuditRow, PolicyHead
-from bot.store.calls import Arguments, ScriptAnswer, ScriptCall, answer, call, session_call
+from bot.store.calls import Arguments, ScriptAnswer, ScriptCall, answer, call, nested, session_call
 from bot.store.connection import WALKED, Command, Connection, Reply
 from bot.store.options import StoreOptions
 from bot.store.records import codec
@@ -188,7 +188,7 @@ class Shared:
             stored({"time": one.ts, "kind": one.kind, "actor": one.actor, "body": dump(one.body), "hash": one.hash})
             for one in chained(self.audit_key, chain, (seq, before), rows, ts=self.clock.wall_ms() + self.ahead)
         ]
-        return {"seq": seq, "hash": before, "rows": told}
+        return nested({"seq": seq, "hash": before, "rows": told})
 
     async def fetch(self, keys: SessionKeys, bodies: Sequence[str]) -> Fetched:
         """Read the large bodies that these stand for."""

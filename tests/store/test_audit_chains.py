@@ -18,7 +18,7 @@ from bot.sessions.models import Write
 from bot.store.calls import Arguments, ScriptAnswer
 from bot.store.opening import open_store
 from bot.store.records.form import pack, unpack
-from bot.store.records.kinds import AUDIT_ROW
+from bot.store.records.kinds import AUDIT_ROW, NAMES
 from bot.store.redis_store import RedisStore
 from bot.store.schema import AUDIT, AUDIT_CHAIN, AUDIT_HEAD
 from tests.bot.kit import eventually
@@ -224,7 +224,7 @@ async def test_a_chain_that_runs_away_is_given_up(store: RedisStore) -> None:
 
     async def moved(audit: Arguments | None) -> ScriptAnswer:
         assert audit is not None
-        return ScriptAnswer("head", {b"audit_seq": audit["seq"] + 1, b"audit_hash": b"f" * 64})
+        return ScriptAnswer("head", {"audit_seq": audit[NAMES["seq"]] + 1, "audit_hash": b"f" * 64})
 
     with pytest.raises(StoreError, match="faster"):
         await store._shared.chaining(claim.sid, (row(),), moved)

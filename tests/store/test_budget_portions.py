@@ -9,7 +9,7 @@ import pytest
 
 from bot.sessions.budgets import DAY_MS, Budgets, Lack, Shortage, Spender, Whose
 from bot.store.budgets import RedisBudgets
-from bot.store.calls import Arguments, call
+from bot.store.calls import Arguments, call, nested
 from bot.store.schema import GRANTS, SPENDERS, budget_keys, person_account
 from bot.store.scripts import KEYS, Script
 from bot.store.servers.embedded_server import Supervisor
@@ -89,8 +89,8 @@ async def granted(budgets: RedisBudgets, account: str, known: int, wanted: int) 
 
 async def with_grant(budgets: RedisBudgets, account: str, name: str, tokens: int, grant: Arguments | None) -> str:
     """Set tokens aside at an account, with a grant."""
-    args = {"id": name, "op": "o", "life": LIFE, "tokens": tokens, "pool": "PUBLIC", "leased": True, "grant": grant}
-    return (await run(budgets, Script.RESERVE_TOKENS, account, **args))[0]
+    args = {"id": name, "op": "o", "life": LIFE, "tokens": tokens, "pool": "PUBLIC", "leased": True}
+    return (await run(budgets, Script.RESERVE_TOKENS, account, **args, grant=grant and nested(grant)))[0]
 
 
 async def test_no_script_about_budgets_has_keys_of_two_slots() -> None:

@@ -27,10 +27,10 @@ from bot.sessions.deliveries import DeliveryPause, DeliveryState, Rate
 from bot.sessions.deliveries import SendSlot as Place
 from bot.sessions.inbox import NewObserved, QueueMode
 from bot.sessions.models import Claim, Doing, Title, Turn, Write
-from bot.store.calls import Arguments, call
+from bot.store.calls import Arguments, call, nested
 from bot.store.opening import open_store
-from bot.store.records.form import unpack
-from bot.store.records.kinds import PORTION
+from bot.store.records.form import stored_map, unpack
+from bot.store.records.kinds import NAMES, PORTION
 from bot.store.redis_store import RedisStore
 from bot.store.schema import AUDIT, GRANTS, budget_keys, person_account
 from bot.store.scripts import Script, load_scripts
@@ -565,7 +565,7 @@ async def leased(store: RedisStore) -> tuple[str, int]:
     asked = {"account": account, "number": 0, "used": 0, "day": 1, "wanted": 8}
     await at_budgets(store, Script.GRANT_TOKENS, account, asked)
     number = unpack(PORTION, await command(store, "HGET", GRANTS, account))["number"]
-    grant = {"number": number, "granted": 8, "time": 2**42}
+    grant = nested({"number": number, "granted": 8, "time": 2**42})
     aside = {"id": "r", "op": "o", "life": 60_000, "tokens": 3, "pool": "PUBLIC", "leased": True, "grant": grant}
     assert (await at_budgets(store, Script.RESERVE_TOKENS, account, aside))[0] == "ok"
     return account, number
@@ -721,6 +721,31 @@ async def test_lost_reply_never_duplicates(
     assert proxy.dropped == 1
     assert got == expected
     assert await sizes(store) - start == once
+
+
+@pytest.mark.anyio
+async def test_scripts_write_no_field_that_the_table_lacks(store: RedisStore) -> None:
+    """What a script notes on a record while it works stays out of what it stores."""
+    for _, prepare in CASES:
+        await (await prepare(store))(store)
+    found = set[str]()
+    for name in await command(store, "KEYS", "lg:{*"):
+        what: bytes = await command(store, "TYPE", name)
+        held: list[bytes] = []
+        match what:
+            case b"hash":
+                held = await command(store, "HVALS", name)
+            case b"list":
+                held = await command(store, "LRANGE", name, 0, -1)
+            case b"stream":
+                held = [entry[1][1] for entry in await command(store, "XRANGE", name, "-", "+")]
+            case _:
+                continue
+        for packed in held:
+            with suppress(ValueError):
+                found |= stored_map(packed).keys()
+    assert {NAMES[name] for name in ("label", "state", "hash", "type", "digest", "tokens")} <= found
+    assert found <= set(NAMES.values())
 
 
 async def sizes(store: RedisStore) -> Counter[str]:

@@ -53,9 +53,14 @@ def text(stored: bytes) -> str:
     return stored.decode("utf-8", "surrogatepass")
 
 
+_PLAIN: Final = json.JSONEncoder(ensure_ascii=False, separators=(",", ":"))
+
+_SORTED: Final = json.JSONEncoder(ensure_ascii=False, separators=(",", ":"), sort_keys=True)
+
+
 def dump(value: object, *, sort: bool = False) -> str:
     """Write a JSON value; with `sort`, equal objects give equal texts."""
-    return json.dumps(value, ensure_ascii=False, separators=(",", ":"), sort_keys=sort)
+    return (_SORTED if sort else _PLAIN).encode(value)
 
 
 def digest(body: str) -> str:
@@ -149,7 +154,11 @@ def stored_fields(*names: str) -> list[bytes]:
 
 def state(sid: str, flat: Sequence[bytes]) -> SessionState:
     """Read a session's record from its hash."""
-    got = pairs(flat)
+    return state_of(sid, pairs(flat))
+
+
+def state_of(sid: str, got: Mapping[bytes, bytes]) -> SessionState:
+    """Read a session's record from the fields of its hash."""
     form.check_version(got[_STORED["version"]])
 
     def number(name: str) -> int:
@@ -212,15 +221,14 @@ def head(n: bytes | int | None, digest: bytes | None) -> tuple[int, str]:
     return int(n or 0), text(digest or b"")
 
 
-def audit_head(flat: Sequence[bytes]) -> tuple[int, str]:
-    """Read the head of its audit chain out of a session's record."""
-    got = pairs(flat)
+def audit_head(got: Mapping[bytes, bytes]) -> tuple[int, str]:
+    """Read the head of its audit chain out of the fields of a session's record."""
     return head(got.get(_STORED["audit_seq"]), got.get(_STORED["audit_hash"]))
 
 
-def fence(flat: Sequence[bytes]) -> int:
-    """Read the fence out of a session's record."""
-    return int(pairs(flat)[_STORED["fence"]])
+def fence(got: Mapping[bytes, bytes]) -> int:
+    """Read the fence out of the fields of a session's record."""
+    return int(got[_STORED["fence"]])
 
 
 def turn(value: Turn) -> Values:

@@ -8,6 +8,7 @@ No I/O here. A record that is not of this form raises ValueError, one of another
 """
 
 from collections.abc import Callable, Mapping
+from dataclasses import dataclass
 from types import MappingProxyType
 from typing import Any, Final, TypeAlias, cast
 
@@ -33,8 +34,31 @@ _LAYOUT: Final = MappingProxyType(
 )
 """Kind → name, stored name, type and default of each field, None for one that is required."""
 
+
+@dataclass(frozen=True, slots=True)
+class _Known:
+    """What is known of a kind: each field's name and type by its stored name; defaults by name, and by stored name."""
+
+    fields: dict[str, tuple[str, type[Value]]]
+    defaults: dict[str, Value]
+    absent: dict[str, Value]
+
+
+_KNOWN: Final = MappingProxyType(
+    {
+        kind: _Known(
+            {short: (name, expected) for name, short, expected, _ in layout},
+            {name: default for name, _, _, default in layout if default is not None},
+            {short: default for _, short, _, default in layout if default is not None},
+        )
+        for kind, layout in _LAYOUT.items()
+    }
+)
+
 # The library leaves its signatures untyped.
-_packb: Final = cast("Callable[..., bytes]", cast("Any", msgpack).packb)
+_PACKER: Final = cast("Any", msgpack).Packer(use_bin_type=False, unicode_errors="surrogatepass")
+
+_packb: Final = cast("Callable[[object], bytes]", _PACKER.pack)
 _unpackb: Final = cast("Callable[..., object]", cast("Any", msgpack).unpackb)
 
 
@@ -43,7 +67,7 @@ def pack_arguments(value: object) -> bytes:
 
     Bytes are texts too, such as a record as it is stored. A name with None is left to the script as absent.
     """
-    return _packb(value, use_bin_type=False, unicode_errors="surrogatepass")
+    return _packb(value)
 
 
 def pack(kind: RecordType, values: Values) -> bytes:
@@ -62,7 +86,7 @@ def pack(kind: RecordType, values: Values) -> bytes:
             raise ValueError(f"`{name}` is too large for a record")
         if value != default:
             written[stored] = value
-    return _packb(written, unicode_errors="surrogatepass")
+    return _packb(written)
 
 
 def stored(values: Values) -> dict[str, Value]:
@@ -74,9 +98,12 @@ def complete(kind: RecordType, values: Values) -> dict[str, Value]:
     """Return all fields of a kind as they are stored, for a script to put in the place of a record.
 
     What has its default is not left out: it takes the place of what was there.
+    Raises KeyError: it lacks a field that is required.
     """
-    fields = (field for field in _LAYOUT[kind.name] if field[0] != VERSION)
-    return {short: values[name] if default is None else values.get(name, default) for name, short, _, default in fields}
+    written = {**_KNOWN[kind.name].absent, **{NAMES[name]: value for name, value in values.items()}}
+    if len(written) < len(kind.fields) - (not kind.inside):
+        raise KeyError(kind.name)
+    return written
 
 
 def unpack(kind: RecordType, stored: bytes) -> dict[str, Any]:
@@ -84,14 +111,19 @@ def unpack(kind: RecordType, stored: bytes) -> dict[str, Any]:
 
     Raises ValueError: it is no record, or not of this kind. SchemaError: it is one of another version.
     """
-    got, values = stored_map(stored), dict[str, Any]()
+    got, known = stored_map(stored), _KNOWN[kind.name]
     if not kind.inside:
         check_version(got[NAMES[VERSION]])
-    for name, short, expected, default in _LAYOUT[kind.name]:
-        value = got.get(short, default)
-        if type(value) is not expected:
-            raise ValueError(f"`{name}` is missing or of another type")
-        values[name] = value
+    values: dict[str, Any] = known.defaults.copy()
+    for short, value in got.items():
+        field = known.fields.get(short)
+        if field is not None:
+            name, expected = field
+            if type(value) is not expected:
+                raise ValueError(f"`{name}` is of another type")
+            values[name] = value
+    if len(values) < len(known.fields):
+        raise ValueError(f"`{min({name for name, _ in known.fields.values()} - values.keys())}` is missing")
     return values
 
 

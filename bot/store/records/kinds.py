@@ -78,7 +78,7 @@ NAMES: Final = MappingProxyType(
         "deliver_to": "dt",
         "depth": "dp",
         "digest": "di",
-        "doubtful": "do",
+        "doubtful": "db",
         "ended": "en",
         "endorsed": "ed",
         "error": "er",

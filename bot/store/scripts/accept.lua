@@ -31,15 +31,15 @@ if crowded(item, A.limit) then return reply('busy') end
 local now = now_ms()
 if A.lineage and now > A.reserved then return reply('busy') end
 if not exists then
-  set('version', SCHEMA)
-  set('generation', 1)
-  set('generation_seq', 1)
-  set('status', Status.idle)
-  set_label('creation', A.creation)
-  set('home', A.home)
-  set('principal', A.principal)
-  set('created', now)
-  if A.lineage then set('lineage', encode_part(named(A.lineage))) end
+  set(F.version, SCHEMA)
+  set(F.generation, 1)
+  set(F.generation_seq, 1)
+  set(F.status, Status.idle)
+  set_label(F.creation, A.creation)
+  set(F.home, A.home)
+  set(F.principal, A.principal)
+  set(F.created, now)
+  if A.lineage then set(F.lineage, encode_part(A.lineage)) end
   append_event(now, {type = 'session.created', actor = item.sender, label = A.creation})
 end
 -- A turn is read only where it may be interrupted: else a broken one waits for the worker, and costs no message.
@@ -49,11 +49,11 @@ put_bodies()
 -- Only a person's own words: a forward is another's.
 if string.sub(item.label, -1) ~= '~' then forget_charges(item.label, now) end
 -- What comes while a turn runs, or right behind it, may be followed by more.
-if S.turn or leased(now) or (S.late and count('waiting') > 0) then set('late', true) else drop('late') end
+if S.turn or leased(now) or (S.late and count(F.waiting) > 0) then set(F.late, true) else drop(F.late) end
 put_item(now, A.op, item)
 if turn then
   -- Until what began it was let in, what comes is let in behind that.
   if turn.sender == item.sender and S['taken:' .. (turn.position or 0)] then stop_turn(item.sender) end
 end
 save(K.state)
-return accepted(count('position'), Item.waiting, false)
+return accepted(count(F.position), Item.waiting, false)

@@ -7,7 +7,7 @@ if done then return done end
 read_state(K.head)
 local refusal = moved_head()
 if refusal then return refusal end
-set('version', SCHEMA)
+set(F.version, SCHEMA)
 append_audit()
 save(K.head)
 return answer('ok', with_head({}))

@@ -27,22 +27,22 @@ if not (leased(now) and S.owner == A.owner) then
   if early > 0 then return reply('unsettled', {wait = early}) end
   -- Whoever takes it and writes nothing may have been ended by it.
   if not A.idle then
-    if A.most > 0 and count('tries') >= A.most then return reply('worn', {tries = count('tries')}) end
-    set('tries', count('tries') + 1)
+    if A.most > 0 and count(F.tries) >= A.most then return reply('worn', {tries = count(F.tries)}) end
+    set(F.tries, count(F.tries) + 1)
   end
-  set('fence', count('fence') + 1)
-  set('owner', A.owner)
-  set('lease_until', now + A.lease)
+  set(F.fence, count(F.fence) + 1)
+  set(F.owner, A.owner)
+  set(F.lease_until, now + A.lease)
   local turn = open_turn()
   if turn and not turn.suspended then
     turn.attempt = (turn.attempt or 0) + 1
-    set('turn', encode_part(turn))
+    set(F.turn, encode_part(turn))
   end
   save(K.state)
 end
-local first = math.max(count('context_seq'), count('generation_seq'))
+local first = math.max(count(F.context_seq), count(F.generation_seq))
 local known = A.known
-if known and known.generation == count('generation') and known.context == first and known.seq <= count('seq') then
+if known and known.generation == count(F.generation) and known.context == first and known.seq <= count(F.seq) then
   first = math.max(first, known.seq)
 end
 return reply('ok', {now = now, state = redis.call('HGETALL', K.state),

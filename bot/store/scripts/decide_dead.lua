@@ -18,7 +18,7 @@ delivery.lapses, delivery.op, delivery.sender = 0, '', ''
 if A.again then
   delivery.doubtful = delivery.doubtful or delivery.state == Delivery.ambiguous
   delivery.state, delivery.created, delivery.failures = Delivery.pending, now, 0
-  set('undelivered', count('undelivered') + 1)
+  set(F.undelivered, count(F.undelivered) + 1)
   put_delivery(A.key, delivery)
 else
   delivery.state = Delivery.cancelled

@@ -5,9 +5,9 @@
 -- Arguments: generation, run, charge (label, millibits, lapses), most
 -- Answers: ok charged
 
-if not read_state(K.state) or count('generation') ~= A.generation then return reply('ok') end
+if not read_state(K.state) or count(F.generation) ~= A.generation then return reply('ok') end
 if S[CHARGE .. A.run] then return reply('ok', {charged = true}) end
-local one, spent, n = named(A.charge), 0, 1
+local one, spent, n = A.charge, 0, 1
 for _, other in pairs(charges()) do
   if flows(other.label, one.label) then spent, n = spent + (other.millibits or 0), n + 1 end
 end

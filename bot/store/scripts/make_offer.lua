@@ -2,6 +2,6 @@
 -- Arguments: offer, life ms
 -- Answers: ok
 
-redis.call('HSET', K.offer, 'offer', encode(named(A.offer)))
+redis.call('HSET', K.offer, 'offer', encode(A.offer))
 redis.call('PEXPIRE', K.offer, A.life)
 return reply('ok')

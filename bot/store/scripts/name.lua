@@ -3,6 +3,6 @@
 -- Answers: ok · none
 
 if not read_state(K.state) then return reply('none') end
-if A.title then set('title', encode_part(named(A.title))) else drop('title') end
+if A.title then set(F.title, encode_part(A.title)) else drop(F.title) end
 save(K.state)
 return reply('ok')

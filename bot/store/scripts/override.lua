@@ -21,7 +21,7 @@ if asked then
 end
 local refusal = moved_head()
 if refusal then return refusal end
-set('version', SCHEMA)
+set(F.version, SCHEMA)
 append_audit()
 save(K.head)
 if asked and asked.keep > 0 then

@@ -1,11 +1,13 @@
--- Shared by the scripts: each is given the parts that it uses. The loader puts before them, from the Python values, so
--- that nothing is said twice:
---   SCHEMA, MOST (the largest number that a record takes), LEVELS (name -> rank), LEVEL_NAMES (rank -> name), MOVES (status -> set of statuses),
---   Status, Item, Approval, Delivery, QueueMode (the words of each), DEAD (set of delivery states),
---   STORED (field -> stored name), FIELDS (stored name -> field), NOTICE (what a parent is told),
---   K (the script's keys by name), LARGE (which key is the first of a large body).
--- A script reads its arguments from A, a map of names; its header tells them. The texts of large bodies stand apart, in
--- the order of their keys. A script first reads and checks, then writes: it writes nothing when its answer is not `ok`.
+-- Shared by the scripts: each is given the parts that it uses. Before a server gets it, the loader writes into it what
+-- Python says, so that nothing is said twice and nothing is looked up while it runs:
+--   Status, Item, Approval, Delivery and QueueMode with a word of theirs, K with the name of a key of the script, NOTICE
+--   (what a parent is told), SCHEMA, MOST (the largest number that a record takes) and LARGE (which key is the first of
+--   a large body) stand for their values; LEVELS (name -> rank), LEVEL_NAMES (rank -> name), MOVES (set of `before>after`)
+--   and DEAD (set of delivery states) are tables;
+--   a field that `bot.store.records.kinds` names becomes its stored name: `one.label`, `{label = ...}`, and F.label,
+--   which stands for the name itself. So records, arguments and answers are read and written as they are.
+-- A script reads its arguments from A, a map; its header tells them. The texts of large bodies stand apart, in the order
+-- of their keys. A script first reads and checks, then writes: it writes nothing when its answer is not `ok`.
 
 local A = cmsgpack.unpack(ARGV[1])
 local S, pending = {}, {}
@@ -32,11 +34,11 @@ end
 -- A word, then names with their values. What is nil or false is left out.
 
 local function reply(word, fields)
-  local flat = {word}
+  local flat, size = {word}, 1
   for name, value in pairs(fields or {}) do
     if value then
-      flat[#flat + 1] = name
-      flat[#flat + 1] = value == true and 1 or value
+      flat[size + 1], flat[size + 2] = name, value == true and 1 or value
+      size = size + 2
     end
   end
   return flat
@@ -58,8 +60,7 @@ local function answer(word, fields)
 end
 
 -- Records ----------------------------------------------------------------------------------------------
--- `bot.store.records.kinds` tells the fields of each kind. A field that no word of a script names bears a `?` before its stored
--- name here, and is written as it was read: whether Python knows it or not. The arguments hold records as stored maps.
+-- Flat maps. A field that nobody here knows is written as it was read, whether Python knows it or not.
 
 local function check(version)
   local number = tonumber(version)
@@ -67,33 +68,36 @@ local function check(version)
   if number ~= SCHEMA then error({err = 'LGSCHEMA ' .. digits(number)}) end
 end
 
--- Give the fields of a stored map their names.
-local function named(map)
-  local record = {}
-  for stored, value in pairs(map) do record[FIELDS[stored] or '?' .. stored] = value end
-  return record
-end
-
 -- Read a record inside another one, which has no version of its own.
 local function decode_part(packed)
-  return named(cmsgpack.unpack(packed))
+  local record = cmsgpack.unpack(packed)
+  if type(record) ~= 'table' then error({err = 'LGRECORD'}) end
+  return record
 end
 
 local function decode(packed)
   local record = decode_part(packed)
-  check(record.version)
+  if record.version ~= SCHEMA then check(record.version) end
   return record
 end
 
--- Write a record inside another one. What is zero, false or empty is left out: a reader takes it to be so.
-local function encode_part(record)
-  local map = {}
-  for name, value in pairs(record) do
-    local stored = STORED[name] or string.match(name, '^%?(.*)$')
-    if not stored then error({err = 'ERR no field ' .. name}) end
-    if value ~= 0 and value ~= '' and value ~= false then map[stored] = value end
+local BLANK = {[0] = true, [''] = true, [false] = true}
+
+-- A record without what is blank: a reader takes what is absent to be so.
+local function lean(record)
+  local full = {}
+  for field, value in pairs(record) do
+    if not BLANK[value] then full[field] = value end
   end
-  return cmsgpack.pack(map)
+  return full
+end
+
+-- Write a record inside another one.
+local function encode_part(record)
+  for _, value in pairs(record) do
+    if BLANK[value] then return cmsgpack.pack(lean(record)) end
+  end
+  return cmsgpack.pack(record)
 end
 
 local function encode(record)
@@ -101,11 +105,13 @@ local function encode(record)
   return encode_part(record)
 end
 
--- Put a stored map that has all fields Python knows in the place of a record: what Python does not know of that is kept.
+-- Put a map that has all fields Python knows in the place of a record: what Python does not know of that is kept.
 local function renewed(packed, map)
-  local record = packed and cmsgpack.unpack(packed) or {}
-  for stored, value in pairs(map) do record[stored] = value end
-  return named(record)
+  local record = packed and decode_part(packed) or {}
+  for field, value in pairs(map) do
+    if BLANK[value] then record[field] = nil else record[field] = value end
+  end
+  return record
 end
 
 -- All records of a hash, by field.
@@ -122,16 +128,17 @@ end
 
 -- State ------------------------------------------------------------------------------------------------
 
+local function may_move(before, after)
+  return MOVES[before .. '>' .. after] == true
+end
+
 -- Read the session's record into S; false if there is none. A record of another version ends the script.
 local function read_state(key)
   local flat = redis.call('HGETALL', key)
-  for i = 1, #flat, 2 do
-    local name = FIELDS[flat[i]] or string.match(flat[i], '^%l+:.*$')
-    if name then S[name] = flat[i + 1] end
-  end
+  for i = 1, #flat, 2 do S[flat[i]] = flat[i + 1] end
   if #flat == 0 then return false end
   check(S.version)
-  if S.status and not MOVES[S.status] then error({err = 'LGRECORD'}) end
+  if S.status and not may_move(S.status, S.status) then error({err = 'LGRECORD'}) end
   return true
 end
 
@@ -166,10 +173,6 @@ local function fields_of(prefix)
     if string.sub(field, 1, #prefix) == prefix then found[field] = value end
   end
   return found
-end
-
-local function may_move(before, after)
-  return before == after or MOVES[before][after] == true
 end
 
 -- Labels -----------------------------------------------------------------------------------------------
@@ -229,20 +232,18 @@ end
 local function save(key)
   if not S.turned then
     local seen = visibility()
-    if string.sub(seen, -1) == '~' then set('turned', seen) end
+    if string.sub(seen, -1) == '~' then set(F.turned, seen) end
   end
-  local changed, dropped = {}, {}
+  local changed, size, dropped = {}, 0, {}
   for field, value in pairs(pending) do
-    local stored = STORED[field] or string.match(field, '^%l+:.*$')
-    if not stored then error({err = 'ERR no field ' .. field}) end
     if value then
-      changed[#changed + 1] = stored
-      changed[#changed + 1] = value
+      changed[size + 1], changed[size + 2] = field, value
+      size = size + 2
     else
-      dropped[#dropped + 1] = stored
+      dropped[#dropped + 1] = field
     end
   end
-  if #changed > 0 then redis.call('HSET', key, unpack(changed)) end
+  if size > 0 then redis.call('HSET', key, unpack(changed)) end
   if #dropped > 0 then redis.call('HDEL', key, unpack(dropped)) end
 end
 
@@ -255,8 +256,8 @@ end
 
 -- Append one event, a record without its time and generation; the caller saves.
 local function append_event(now, event)
-  set('seq', count('seq') + 1)
-  event.time, event.generation = now, count('generation')
+  set(F.seq, count(F.seq) + 1)
+  event.time, event.generation = now, count(F.generation)
   redis.call('XADD', K.log, S.seq .. '-0', 'e', encode(event))
 end
 
@@ -266,7 +267,7 @@ end
 
 -- The answer that tells the client to chain again, or nil when the chain is where it thought.
 local function moved_head()
-  if A.audit and (A.audit.seq ~= count('audit_seq') or A.audit.hash ~= (S.audit_hash or '')) then
+  if A.audit and (A.audit.seq ~= count(F.audit_seq) or A.audit.hash ~= (S.audit_hash or '')) then
     return reply('head', {audit_seq = S.audit_seq, audit_hash = S.audit_hash})
   end
 end
@@ -275,9 +276,9 @@ end
 local function append_audit()
   if not A.audit then return end
   for _, row in ipairs(A.audit.rows) do
-    set('audit_seq', count('audit_seq') + 1)
-    redis.call('RPUSH', K.audit, encode(named(row)))
-    set('audit_hash', row[STORED.hash])
+    set(F.audit_seq, count(F.audit_seq) + 1)
+    redis.call('RPUSH', K.audit, encode(row))
+    set(F.audit_hash, row.hash)
   end
 end
 
@@ -309,20 +310,24 @@ local function waiting_items(most)
   return list
 end
 
+-- The input of a dedupe key, nil if there is none.
+local inputs = {}
+local function input_of(dedupe)
+  local packed = not inputs[dedupe] and redis.call('HGET', K.inputs, dedupe)
+  if packed then inputs[dedupe] = decode(packed) end
+  return inputs[dedupe]
+end
+
 -- Read the inputs of these dedupe keys, as `read_ahead` does.
 local function read_inputs_ahead(dedupes)
-  for _, dedupe in pairs(dedupes) do
-    local packed = redis.call('HGET', K.inputs, dedupe)
-    if packed then decode(packed) end
-  end
+  for _, dedupe in pairs(dedupes) do input_of(dedupe) end
 end
 
 -- Give an input its terminal (or taken) status; a terminal one is forgotten after `keep` ms. A taken one was let in by
 -- the event `seq`, which is noted of one that a session sent and that was never held.
 local function mark(dedupe, status, keep, seq)
-  local packed = redis.call('HGET', K.inputs, dedupe)
-  if not packed then return end
-  local input = decode(packed)
+  local input = input_of(dedupe)
+  if not input then return end
   if seq and input.sent and not input.held then input.seq = input.seq or tonumber(seq) end
   input.status = status
   redis.call('HSET', K.inputs, dedupe, encode(input))
@@ -335,7 +340,7 @@ end
 
 -- Let the dedupe keys go, when all inputs have ended; accept holds them again.
 local function forget_inputs(keep)
-  if count('waiting') == 0 and next(taken_items()) == nil then redis.call('PEXPIRE', K.inputs, keep) end
+  if count(F.waiting) == 0 and next(taken_items()) == nil then redis.call('PEXPIRE', K.inputs, keep) end
 end
 
 -- How many of what sessions send may wait: fewer than what people say, and in a room of their own.
@@ -350,7 +355,7 @@ end
 local function crowded(item, limit)
   local sent = item.sent or false
   local shared, room, own = item.sender ~= S.principal, sent and sent_limit(limit) or limit, 0
-  local waiting = count('waiting')
+  local waiting = count(F.waiting)
   if waiting < room and not (shared and waiting * 2 >= room) then return false end
   for _, other in ipairs(waiting_items()) do
     if (other.sent or false) == sent and pooled(other.label, item.label) then
@@ -364,16 +369,16 @@ end
 -- Append an input behind those that wait; the caller saves. `item` has label, dedupe, sender, body, refs and digest, and
 -- tells whether a session sent it and whether it was held.
 local function put_item(now, op, item)
-  set('position', count('position') + 1)
-  set('waiting', count('waiting') + 1)
-  set_label('inbox_label', join(S.inbox_label or 'PUBLIC', item.label))
-  set('updated', now)
+  set(F.position, count(F.position) + 1)
+  set(F.waiting, count(F.waiting) + 1)
+  set_label(F.inbox_label, join(S.inbox_label or 'PUBLIC', item.label))
+  set(F.updated, now)
   if S.status == Status.idle or S.status == Status.failed or (S.status == Status.awaiting_input and not S.turn) then
-    set('status', Status.queued)
+    set(F.status, Status.queued)
   end
-  redis.call('RPUSH', K.inbox, encode({position = count('position'), accepted_at = now, label = item.label,
+  redis.call('RPUSH', K.inbox, encode({position = count(F.position), accepted_at = now, label = item.label,
     dedupe = item.dedupe, sender = item.sender, sent = item.sent, body = item.body, refs = item.refs}))
-  redis.call('HSET', K.inputs, item.dedupe, encode({position = count('position'), status = Item.waiting, op = op,
+  redis.call('HSET', K.inputs, item.dedupe, encode({position = count(F.position), status = Item.waiting, op = op,
     digest = item.digest, sent = item.sent, held = item.held}))
   redis.call('PERSIST', K.inputs)
 end
@@ -386,7 +391,7 @@ local function cancel_waiting(keep)
   for _, item in ipairs(items) do mark(item.dedupe, Item.cancelled, keep) end
   if #items > 0 then
     redis.call('DEL', K.inbox)
-    set('waiting', 0)
+    set(F.waiting, 0)
   end
   return items
 end
@@ -439,7 +444,7 @@ end
 -- Whether an approval of this generation is pending and not past its time.
 local function asking(now)
   for _, approval in pairs(records(K.approvals)) do
-    if approval.state == Approval.pending and approval.generation == count('generation') and approval.expires > now then
+    if approval.state == Approval.pending and approval.generation == count(F.generation) and approval.expires > now then
       return true
     end
   end
@@ -465,8 +470,10 @@ end
 -- Turn and lease ---------------------------------------------------------------------------------------
 
 -- The open turn, nil if there is none.
+local opened, opened_from
 local function open_turn()
-  return S.turn and decode_part(S.turn)
+  if S.turn ~= opened_from then opened, opened_from = S.turn and decode_part(S.turn), S.turn end
+  return opened
 end
 
 local function suspended()
@@ -475,26 +482,26 @@ end
 
 -- Ask the open turn to stop. The questions of a suspended one are cancelled, so that a worker can end it.
 local function stop_turn(actor)
-  set('stop', actor)
+  set(F.stop, actor)
   if suspended() then
     cancel_approvals(actor)
-    if S.status == Status.awaiting_input then set('status', Status.queued) end
+    if S.status == Status.awaiting_input then set(F.status, Status.queued) end
   end
 end
 
 local function leased(now)
-  return S.owner ~= nil and count('lease_until') > now
+  return S.owner ~= nil and count(F.lease_until) > now
 end
 
 local function give_back()
-  drop('owner')
-  drop('lease_until')
+  drop(F.owner)
+  drop(F.lease_until)
 end
 
 -- Whether a worker has something to do: an input and no open turn, a turn whose worker vanished, or a
 -- suspended one that no question holds any more.
 local function ripe(now)
-  if not S.turn then return count('waiting') > 0 end
+  if not S.turn then return count(F.waiting) > 0 end
   return not suspended() or not asking(now)
 end
 
@@ -506,8 +513,8 @@ end
 -- The refusal for a claim that does not hold the session any more, or nil. A.claim: generation, fence, owner.
 local function stale()
   if not S.generation then return reply('stale') end
-  if count('generation') ~= A.claim.generation then return reply('reset') end
-  if count('fence') ~= A.claim.fence or S.owner ~= A.claim.owner then return reply('stale') end
+  if count(F.generation) ~= A.claim.generation then return reply('reset') end
+  if count(F.fence) ~= A.claim.fence or S.owner ~= A.claim.owner then return reply('stale') end
 end
 
 -- Outbox -----------------------------------------------------------------------------------------------
@@ -523,9 +530,9 @@ end
 -- Add a delivery, once; the caller saves.
 local function add_delivery(key, now, delivery)
   if redis.call('HEXISTS', K.outbox, key) == 1 then return end
-  set('last_delivery', count('last_delivery') + 1)
-  set('undelivered', count('undelivered') + 1)
-  delivery.number, delivery.generation, delivery.created = count('last_delivery'), count('generation'), now
+  set(F.last_delivery, count(F.last_delivery) + 1)
+  set(F.undelivered, count(F.undelivered) + 1)
+  delivery.number, delivery.generation, delivery.created = count(F.last_delivery), count(F.generation), now
   put_delivery(key, delivery)
   redis.call('PERSIST', K.outbox)
 end
@@ -536,26 +543,26 @@ end
 
 -- Let a background session that has ended take the report of one that it spawned; the caller saves.
 local function wake_ended()
-  drop('ended')
-  if S.status == Status.archived then set('status', Status.idle) end
+  drop(F.ended)
+  if S.status == Status.archived then set(F.status, Status.idle) end
 end
 
 -- Whether people may still decide on it: what a reset left behind is nobody's any more.
 local function dead_letter(delivery)
-  return DEAD[delivery.state] and delivery.generation == count('generation')
+  return DEAD[delivery.state] and delivery.generation == count(F.generation)
 end
 
 -- Note until when the session may have dead letters, for the sweep; those in doubt are kept until people decide.
 local function left_unsaid(delivery, till)
   if dead_letter(delivery) then
-    set('dead_until', delivery.state == Delivery.ambiguous and NEVER or math.max(count('dead_until'), till))
+    set(F.dead_until, delivery.state == Delivery.ambiguous and NEVER or math.max(count(F.dead_until), till))
   end
 end
 
 -- Whether something is unsettled that whoever may know of the session may know of. What it passed on unread may be above
 -- that, and so is what its person is told of what it sent.
 local function unheard()
-  if count('undelivered') == 0 then return false end
+  if count(F.undelivered) == 0 then return false end
   local seen = visibility()
   for _, delivery in pairs(records(K.outbox)) do
     if unsettled(delivery) and flows(delivery.label, seen) then return true end
@@ -566,8 +573,8 @@ end
 -- Archive a background session that has ended, once all that it said was heard or never will be. Nothing but what its
 -- own visibility covers decides that. The caller has written down what is unsettled, and saves.
 local function archive_heard()
-  if S.lineage and S.ended and not S.turn and count('waiting') == 0 and not unheard() then
-    set('status', Status.archived)
+  if S.lineage and S.ended and not S.turn and count(F.waiting) == 0 and not unheard() then
+    set(F.status, Status.archived)
   end
 end
 
@@ -583,11 +590,11 @@ end
 -- longer, and one in doubt until people decide, each goes by itself. Only where there may be some is the whole outbox
 -- read; the caller has written down what is unsettled and dead, and saves.
 local function forget_deliveries(keep, keep_dead)
-  if count('undelivered') > 0 then return end
-  local all, dead = count('dead_until') > 0 and records(K.outbox) or {}, false
+  if count(F.undelivered) > 0 then return end
+  local all, dead = count(F.dead_until) > 0 and records(K.outbox) or {}, false
   for _, delivery in pairs(all) do dead = dead or dead_letter(delivery) end
   if not dead then
-    drop('dead_until')
+    drop(F.dead_until)
     redis.call('PEXPIRE', K.outbox, keep)
     return
   end
@@ -639,13 +646,13 @@ end
 
 -- Policy -----------------------------------------------------------------------------------------------
 
--- The policy in force for all processes, by the names of its hash.
+-- The policy in force for all processes.
 local function policy_in_force()
-  local found, names = {}, {'version', 'digest', 'time', 'process', 'changes'}
-  local values = redis.call('HMGET', K.policy, unpack(names))
-  for i, name in ipairs(names) do found[name] = values[i] or nil end
-  if found.version then check(found.version) end
-  return found
+  local version, digest, time, process, changes =
+    unpack(redis.call('HMGET', K.policy, 'version', 'digest', 'time', 'process', 'changes'))
+  if not version then return {} end
+  check(version)
+  return {version = version, digest = digest, time = time, process = process, changes = changes}
 end
 
 -- Pairings ---------------------------------------------------------------------------------------------
@@ -679,7 +686,7 @@ local KEPT = 2 * DAY
 local function portion_on(day, key, field)
   local packed = redis.call('HGET', key, field)
   local one = packed and decode(packed) or {}
-  for _, name in ipairs({'number', 'granted', 'used', 'day'}) do one[name] = one[name] or 0 end
+  for _, name in ipairs({F.number, F.granted, F.used, F.day}) do one[name] = one[name] or 0 end
   if one.day >= day then return one, false end
   one.day, one.used = day, 0
   return one, true

@@ -4,16 +4,16 @@
 --   channels, holders: who holds its lease and who is sending
 
 -- A session of a newer program is that program's to look after; it must not keep the others from being found.
-if tonumber(redis.call('HGET', K.state, STORED.version) or 0) > SCHEMA then return reply('ok', {need = 'waits'}) end
+if tonumber(redis.call('HGET', K.state, F.version) or 0) > SCHEMA then return reply('ok', {need = 'waits'}) end
 if not read_state(K.state) then return reply('ok') end
 local now = now_ms()
-local dead = count('dead_until') > now
-if S.status == Status.archived and count('undelivered') == 0 then return reply('ok', {dead = dead}) end
+local dead = count(F.dead_until) > now
+if S.status == Status.archived and count(F.undelivered) == 0 then return reply('ok', {dead = dead}) end
 local channels = set_of(A.channels)
 local work = S.status ~= Status.archived and lives_on(channels) and wakes(now)
 local holders = {}
 if leased(now) then holders[1] = S.owner end
-if count('undelivered') > 0 then
+if count(F.undelivered) > 0 then
   local behind = {}
   for _, one in ipairs(deliveries()) do
     local delivery, lapses = one.delivery, one.delivery.lapses or 0
@@ -26,5 +26,5 @@ if count('undelivered') > 0 then
     if unsettled(delivery) then behind[delivery.address] = true end
   end
 end
-local waits = S.turn or count('waiting') > 0 or count('undelivered') > 0
+local waits = S.turn or count(F.waiting) > 0 or count(F.undelivered) > 0
 return reply('ok', {dead = dead, need = work and 'work' or waits and 'waits', holders = holders})

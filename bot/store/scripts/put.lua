@@ -4,7 +4,7 @@
 
 if not read_state(K.state) then return reply('none') end
 put_bodies()
-local delivery = named(A.delivery)
+local delivery = A.delivery
 delivery.state = Delivery.pending
 add_delivery(A.key, now_ms(), delivery)
 save(K.state)

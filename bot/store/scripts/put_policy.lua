@@ -13,7 +13,7 @@ local refusal = moved_head()
 if refusal then return refusal end
 -- It is the version too, so it grows whatever the clock does.
 local time = digits(math.max(now_ms(), tonumber(policy.time or 0) + 1))
-set('version', SCHEMA)
+set(F.version, SCHEMA)
 append_audit()
 save(K.head)
 redis.call('HSET', K.policy, 'version', SCHEMA, 'digest', A.digest, 'time', time, 'process', A.process, 'changes', changes)

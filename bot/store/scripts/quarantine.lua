@@ -13,7 +13,7 @@ if not known then
   local refusal = moved_head()
   if refusal then return refusal end
   append_audit()
-  if A.audit then set('version', SCHEMA) end
+  if A.audit then set(F.version, SCHEMA) end
 end
 local one = known or {since = now, tries = 0}
 one.lapses = now + math.min(A.pause * 2 ^ math.min(one.tries, 30), A.longest)

@@ -7,7 +7,7 @@ if done then return done end
 if not read_state(K.state) then return reply('none') end
 local refusal = moved_head()
 if refusal then return refusal end
-if A.mode then set('queue_mode', A.mode) else drop('queue_mode') end
+if A.mode then set(F.queue_mode, A.mode) else drop(F.queue_mode) end
 append_audit()
 save(K.state)
 return answer('ok', with_head({}))

@@ -35,7 +35,7 @@ if packed then
   local known = decode(packed)
   return reply('ok', {status = known.held and Item.held or known.status})
 end
-if count('generation') ~= A.generation then return reply('failed', {code = 'reset'}) end
+if count(F.generation) ~= A.generation then return reply('failed', {code = 'reset'}) end
 if S.ended and not item.report then return refused('ended') end
 if S.status == Status.archived and not S.ended then return refused('archived') end
 local now = now_ms()

@@ -5,7 +5,7 @@
 if not read_state(K.state) then return reply('ok') end
 if not stale() then
   give_back()
-  drop('tries')
+  drop(F.tries)
   save(K.state)
 end
 return reply('ok', {ready = wakes(now_ms())})

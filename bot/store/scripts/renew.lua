@@ -5,6 +5,6 @@
 read_state(K.state)
 local refusal = stale()
 if refusal then return refusal end
-set('lease_until', now_ms() + A.lease)
+set(F.lease_until, now_ms() + A.lease)
 save(K.state)
 return reply('ok', {stop = S.stop ~= nil})

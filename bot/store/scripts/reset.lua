@@ -22,7 +22,7 @@ redis.call('DEL', K.held, K.observed)
 redis.call('PEXPIRE', K.held_ids, A.keep)
 
 for id, approval in pairs(records(K.approvals)) do
-  if approval.generation ~= count('generation') then redis.call('HDEL', K.approvals, id) end
+  if approval.generation ~= count(F.generation) then redis.call('HDEL', K.approvals, id) end
 end
 cancel_approvals(A.actor)
 
@@ -39,20 +39,20 @@ end
 
 -- The creation label stays: that the session exists tells as much as it did before. What was used goes with what it was
 -- used for, and inputs are counted anew, as nothing waits and nothing is taken: how much there was tells of it.
-for _, field in ipairs({'taint', 'inbox_label', 'title', 'model', 'turn', 'last_turn', 'stop', 'owner', 'lease_until',
-  'undelivered', 'late', 'usage', 'position', 'tries', 'context_seq'}) do
+for _, field in ipairs({F.taint, F.inbox_label, F.title, F.model, F.turn, F.last_turn, F.stop, F.owner, F.lease_until,
+  F.undelivered, F.late, F.usage, F.position, F.tries, F.context_seq}) do
   drop(field)
 end
 for field in pairs(fields_of(CHARGE)) do drop(field) end
 -- Only one that UNTRUSTED data began is as untrusted as before.
-if string.sub(S.creation or '', -1) == '~' then set('turned', S.creation) else drop('turned') end
-set('generation', count('generation') + 1)
-set('fence', count('fence') + 1)
-set('status', Status.idle)
-set('updated', now)
+if string.sub(S.creation or '', -1) == '~' then set(F.turned, S.creation) else drop(F.turned) end
+set(F.generation, count(F.generation) + 1)
+set(F.fence, count(F.fence) + 1)
+set(F.status, Status.idle)
+set(F.updated, now)
 append_event(now, {type = 'session.reset', actor = A.actor, label = 'PUBLIC', visibility = 'user'})
-set('generation_seq', count('seq'))
-drop('dead_until')
+set(F.generation_seq, count(F.seq))
+drop(F.dead_until)
 forget_deliveries(A.keep, A.keep_dead)
 append_audit()
 save(K.state)

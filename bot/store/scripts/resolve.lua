@@ -25,7 +25,7 @@ if open then
     end
   end
   append_audit()
-  if suspended() and S.status == Status.awaiting_input and not asking(now) then set('status', Status.queued) end
+  if suspended() and S.status == Status.awaiting_input and not asking(now) then set(F.status, Status.queued) end
   save(K.state)
 end
 local stored = {}

@@ -8,12 +8,12 @@ local state, packed = A.state, redis.call('HGET', K.outbox, A.key)
 local delivery = packed and decode(packed)
 if not delivery or delivery.sender ~= A.sender or delivery.attempt ~= A.attempt then return reply('ok', with_head({})) end
 -- A reset leaves nothing to be said.
-if state == Delivery.pending and delivery.generation ~= count('generation') then state = Delivery.cancelled end
+if state == Delivery.pending and delivery.generation ~= count(F.generation) then state = Delivery.cancelled end
 if delivery.state ~= state then
   if delivery.state ~= Delivery.sending and delivery.state ~= Delivery.ambiguous then return reply('ok', with_head({})) end
   local refusal = moved_head()
   if refusal then return refusal end
-  if S.lineage or count('dead_until') > 0 then read_ahead(K.outbox) end
+  if S.lineage or count(F.dead_until) > 0 then read_ahead(K.outbox) end
   local before = unsettled(delivery) and 1 or 0
   -- One in doubt that was not said now is said later, and may have been said before.
   delivery.doubtful = delivery.doubtful or (delivery.state == Delivery.ambiguous and state == Delivery.pending)
@@ -22,7 +22,7 @@ if delivery.state ~= state then
   if A.failed then delivery.failures = (delivery.failures or 0) + 1 end
   put_delivery(A.key, delivery)
   left_unsaid(delivery, now_ms() + A.keep_dead)
-  set('undelivered', count('undelivered') - before + (unsettled(delivery) and 1 or 0))
+  set(F.undelivered, count(F.undelivered) - before + (unsettled(delivery) and 1 or 0))
   if not unsettled(delivery) then
     if state ~= Delivery.ambiguous then forget(K.outbox, A.key, DEAD[state] and A.keep_dead or A.keep) end
     forget_deliveries(A.keep, A.keep_dead)

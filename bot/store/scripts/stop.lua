@@ -20,9 +20,9 @@ end
 if S.turn then
   stop_turn(A.actor)
 elseif S.status == Status.queued then
-  set('status', Status.idle)
+  set(F.status, Status.idle)
 end
-if S.lineage and not S.turn then set('ended', S.ended or now) end
+if S.lineage and not S.turn then set(F.ended, S.ended or now) end
 archive_heard()
 save(K.state)
 return answer('ok', {open = open, cancelled = told, ready = wakes(now), unanswered = unanswered})

@@ -12,7 +12,7 @@ if not A.token then
   return answer('ok')
 end
 if life < 0 then life = redis.call('HPTTL', K.values, 'FIELDS', 1, A.field)[1] end
-redis.call('HSET', K.values, A.field, encode(renewed(A.compares and before, {[STORED.token] = A.token})))
+redis.call('HSET', K.values, A.field, encode(renewed(A.compares and before, {token = A.token})))
 if life > 0 then
   redis.call('HPEXPIRE', K.values, life, 'FIELDS', 1, A.field)
 else

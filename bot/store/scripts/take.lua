@@ -5,7 +5,7 @@
 
 if not read_state(K.state) then return reply('ok') end
 local now, channels = now_ms(), set_of(A.channels) or {}
-local taken, behind, waiting = {}, {}, count('undelivered')
+local taken, behind, waiting = {}, {}, count(F.undelivered)
 for _, one in ipairs(deliveries()) do
   local delivery = one.delivery
   local mine = delivery.op == A.op
@@ -27,8 +27,8 @@ for _, one in ipairs(deliveries()) do
     behind[delivery.address] = true
   end
 end
-if waiting ~= count('undelivered') then
-  set('undelivered', waiting)
+if waiting ~= count(F.undelivered) then
+  set(F.undelivered, waiting)
   archive_heard()
 end
 save(K.state)

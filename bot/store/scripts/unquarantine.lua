@@ -9,7 +9,7 @@ if redis.call('HEXISTS', K.quarantine, A.field) == 0 then return reply('none') e
 local refusal = moved_head()
 if refusal then return refusal end
 redis.call('HDEL', K.quarantine, A.field)
-set('version', SCHEMA)
+set(F.version, SCHEMA)
 append_audit()
 save(K.head)
 return answer('ok', with_head({}))

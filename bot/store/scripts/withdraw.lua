@@ -18,9 +18,9 @@ if refusal then return refusal end
 read_inputs_ahead({A.dedupe})
 redis.call('LREM', K.inbox, 1, found)
 mark(A.dedupe, Item.cancelled, A.keep)
-set('waiting', count('waiting') - 1)
+set(F.waiting, count(F.waiting) - 1)
 forget_inputs(A.keep)
-if count('waiting') == 0 and not S.turn and S.status == Status.queued then set('status', Status.idle) end
+if count(F.waiting) == 0 and not S.turn and S.status == Status.queued then set(F.status, Status.idle) end
 append_audit()
 save(K.state)
 return answer('ok', with_head({}))

@@ -34,13 +34,13 @@ end
 
 -- The first reason to refuse, or nil; also works out what the write will need.
 local function refuse_write(w, now)
-  if count('seq') ~= A.cursor then return reply('cursor') end
+  if count(F.seq) ~= A.cursor then return reply('cursor') end
   local refusal = moved_head()
   if refusal then return refusal end
   if A.use then
     local packed = redis.call('HGET', K.approvals, A.use)
     w.spent = packed and decode(packed)
-    if not (w.spent and w.spent.state == Approval.approved and w.spent.generation == count('generation')
+    if not (w.spent and w.spent.state == Approval.approved and w.spent.generation == count(F.generation)
         and w.spent.expires > now) then
       return reply('use')
     end
@@ -54,7 +54,7 @@ local function refuse_write(w, now)
     if not w.item or w.item.position ~= A.take then return reply('item') end
   end
   find_settled(w)
-  w.waiting = count('waiting') - w.taken_from_inbox - (w.item and 1 or 0)
+  w.waiting = count(F.waiting) - w.taken_from_inbox - (w.item and 1 or 0)
   w.status = A.status
   if A.last_turn then w.status = w.waiting > 0 and Status.queued or A.status or Status.idle end
   if w.status and not may_move(S.status, w.status) then
@@ -69,8 +69,8 @@ local function read_write_ahead(w)
   read_inputs_ahead(inputs)
   if S.lineage then decode_part(S.lineage) end
   if S.usage then decode_part(S.usage) end
-  if count('undelivered') > 0 and (S.lineage or A.sender) then read_ahead(K.outbox) end
-  if suspended() or (A.turn and named(A.turn).suspended) then read_ahead(K.approvals) end
+  if count(F.undelivered) > 0 and (S.lineage or A.sender) then read_ahead(K.outbox) end
+  if suspended() or (A.turn and A.turn.suspended) then read_ahead(K.approvals) end
 end
 
 -- Raise the taint by what the events admit, in the step that writes them (law taint_is_the_fold).
@@ -80,12 +80,12 @@ local function raise_taint(events)
   for _, event in ipairs(events) do
     if event.admitted then taint = join(taint, event.label) end
   end
-  if taint ~= before then set('taint', taint) end
+  if taint ~= before then set(F.taint, taint) end
 end
 
 -- For whom the turn is that writes, the session's own principal outside one.
 local function asker_of()
-  local turn = A.turn and named(A.turn) or open_turn()
+  local turn = A.turn or open_turn()
   return turn and turn.sender or S.principal
 end
 
@@ -103,7 +103,7 @@ local function move_items(w)
       if one.packed then redis.call('LREM', K.inbox, 1, one.packed) end
     end
   end
-  if w.waiting ~= count('waiting') then set('waiting', w.waiting) end
+  if w.waiting ~= count(F.waiting) then set(F.waiting, w.waiting) end
   if #A.settle > 0 then forget_inputs(A.keep) end
 end
 
@@ -111,13 +111,13 @@ end
 local function put_out(w, now)
   local behind = {}
   w.behind = {}
-  if A.sender and #A.deliver > 0 and count('undelivered') > 0 then
+  if A.sender and #A.deliver > 0 and count(F.undelivered) > 0 then
     for _, one in ipairs(deliveries()) do
       if unsettled(one.delivery) then behind[one.delivery.address] = true end
     end
   end
   for _, one in ipairs(A.deliver) do
-    local delivery = named(one.delivery)
+    local delivery = one.delivery
     delivery.state = Delivery.pending
     if A.sender and behind[delivery.address] then
       w.behind[#w.behind + 1] = one.key
@@ -131,24 +131,24 @@ end
 
 local function choose_model()
   if A.chooses_model then
-    if A.model then set('model', A.model) else drop('model') end
+    if A.model then set(F.model, A.model) else drop(F.model) end
   end
 end
 
 local function move_turn(w, now)
   if A.turn then
     local before = open_turn()
-    local kept = before and before.id == named(A.turn).id and S.turn or nil
-    set('turn', encode_part(renewed(kept, A.turn)))
+    local kept = before and before.id == A.turn.id and S.turn or nil
+    set(F.turn, encode_part(renewed(kept, A.turn)))
   end
-  if w.status then set('status', w.status) end
+  if w.status then set(F.status, w.status) end
   if not A.last_turn then return end
-  set('last_turn', encode_part(named(A.last_turn)))
-  drop('turn')
-  drop('stop')
-  if w.waiting == 0 then drop('late') end
+  set(F.last_turn, encode_part(A.last_turn))
+  drop(F.turn)
+  drop(F.stop)
+  if w.waiting == 0 then drop(F.late) end
   -- A background session ends with its last turn and takes nothing any more.
-  if S.lineage and w.waiting == 0 then set('ended', now) end
+  if S.lineage and w.waiting == 0 then set(F.ended, now) end
   archive_heard()
 end
 
@@ -157,11 +157,11 @@ local function add_usage()
   local used = A.usage
   if not A.last_turn and not used.requests then return end
   local sum = S.usage and decode_part(S.usage) or {}
-  for _, name in ipairs({'requests', 'input_tokens', 'output_tokens', 'cost'}) do
+  for _, name in ipairs({F.requests, F.input_tokens, F.output_tokens, F.cost}) do
     sum[name] = math.min((sum[name] or 0) + (used[name] or 0), MOST)
   end
-  for _, name in ipairs({'incomplete', 'unpriced'}) do sum[name] = sum[name] or used[name] end
-  set('usage', encode_part(sum))
+  for _, name in ipairs({F.incomplete, F.unpriced}) do sum[name] = sum[name] or used[name] end
+  set(F.usage, encode_part(sum))
 end
 
 local function write(release)
@@ -176,19 +176,17 @@ local function write(release)
   read_write_ahead(w)
 
   local before, stop = visibility(), S.stop ~= nil
-  local events = {}
-  for i, event in ipairs(A.events) do events[i] = named(event) end
-  raise_taint(events)
+  raise_taint(A.events)
   put_bodies()
-  for _, event in ipairs(events) do append_event(now, event) end
+  for _, event in ipairs(A.events) do append_event(now, event) end
   append_audit()
   if w.spent then
     w.spent.state = Approval.used
     put_approval(A.use, w.spent)
   end
   for _, asked in ipairs(A.ask) do
-    local approval = named(asked.approval)
-    approval.state, approval.generation = Approval.pending, count('generation')
+    local approval = asked.approval
+    approval.state, approval.generation = Approval.pending, count(F.generation)
     put_approval(asked.id, approval)
   end
   move_items(w)
@@ -198,11 +196,11 @@ local function write(release)
   move_turn(w, now)
   choose_model()
   add_usage()
-  if A.context_seq then set('context_seq', A.context_seq) end
-  drop('tries')
-  set('updated', now)
-  if release or A.release then give_back() else set('lease_until', now + A.lease) end
+  if A.context_seq then set(F.context_seq, A.context_seq) end
+  drop(F.tries)
+  set(F.updated, now)
+  if release or A.release then give_back() else set(F.lease_until, now + A.lease) end
   save(K.state)
-  return answer('ok', with_head({seq = count('seq'), taint = S.taint or 'PUBLIC', now = now, stop = stop,
-    ready = wakes(now), behind = w.behind, waiting = count('waiting'), mode = S.queue_mode, risen = risen}))
+  return answer('ok', with_head({seq = count(F.seq), taint = S.taint or 'PUBLIC', now = now, stop = stop,
+    ready = wakes(now), behind = w.behind, waiting = count(F.waiting), mode = S.queue_mode, risen = risen}))
 end

@@ -63,7 +63,8 @@ class Server:
             try:
                 if self._stale is not None and self._stale(connection):
                     await connection.disconnect(nowait=True)
-                await pool.ensure_connection(connection)
+                if not connection.is_connected or await connection.can_read():
+                    await pool.ensure_connection(connection)
                 packed = b"".join([_packed(tuple(command)) for command in commands])
                 await connection.send_packed_command(packed, check_health=False)
                 replies: list[Reply] = []
@@ -107,9 +108,9 @@ class SingleServer:
         self._revive = revive
         self._reviving = asyncio.Lock()
 
-    async def exchange(self, commands: Sequence[Command]) -> list[Reply]:
+    def exchange(self, commands: Sequence[Command]) -> Awaitable[list[Reply]]:
         """Send commands."""
-        return await self._server.exchange(commands)
+        return self._server.exchange(commands)
 
     async def parts(self) -> Sequence[Part]:
         """Return the one server."""
