@@ -6,8 +6,8 @@ asks the centre. Where the centre has too little left, the accounts are asked fo
 
 The order makes it safe. The centre grants before an account takes, and an account gives back before the centre is
 told. So what accounts may use is never more than the centre knows of, even if a process dies meanwhile. Each grant has
-a number from one count, and an account takes none that is older than the last one it knows:
-what was given back stays so.
+a number from one count, and an account takes none that is older than the last one it knows: what was given back stays
+so.
 """
 
 import asyncio

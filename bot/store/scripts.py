@@ -12,6 +12,7 @@ import re
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from enum import StrEnum
+from functools import cache
 from importlib.resources import files
 from types import MappingProxyType
 from typing import Final
@@ -87,8 +88,10 @@ _PART: Final = re.compile(r"^local (?:function )?(?P<names>\w+(?:, \w+)*).*\n(?:
 _SIGN: Final = re.compile(r"'[^']*'|\w+|\.\.+|[=~<>]=|\s+|.")
 """A text, a word, a sign or white space of Lua."""
 
-_OWN_NAMES: Final = frozenset({"A", "redis", "cmsgpack", "math", "string", "table"})
-"""What has names of its own behind it: the arguments, which are named in full, and libraries."""
+_KEY: Final = re.compile(r"\bK\.(\w+)|\bLARGE\b")
+
+_OWN_NAMES: Final = frozenset({"A", "K", "redis", "cmsgpack", "math", "string", "table"})
+"""What has names of its own behind it: the arguments, which are named in full, the keys, and libraries."""
 
 _SHORT: Final = frozenset(NAMES.values())
 
@@ -174,36 +177,58 @@ def script_text(script: Script, prelude: str, text: str) -> ScriptText:
 
     A server runs the whole text at each call, so what a script does not use would cost it time.
     """
-    code = _COMMENT.sub("", text)
-    parts = list(_PART.finditer(_COMMENT.sub("", prelude)))
+    code, parts = _written(text), _parts(prelude)
     words = set(_WORD.findall(code))
-    while more := {word for part in parts if words & _names(part) for word in _WORD.findall(part[0])} - words:
+    while more := {word for part in parts if words & part.names for word in part.words} - words:
         words |= more
-    needed = "".join(part[0] for part in parts if words & _names(part))
-    whole = _written(_tables(words) + needed + code, _values(script))
+    needed = "".join(part.text for part in parts if words & part.names)
+    whole = _with_keys(_tables(words) + needed + code, KEYS[script])
     # Redis names a script by its SHA-1; nothing is protected by it.
     return ScriptText(whole, hashlib.sha1(whole.encode("utf-8"), usedforsecurity=False).hexdigest())
 
 
-def _written(text: str, values: Mapping[str, str | Mapping[str, str]]) -> str:
+@dataclass(frozen=True, slots=True)
+class _Part:
+    """A part of the prelude: its text, what it defines, and the words in it."""
+
+    text: str
+    names: frozenset[str]
+    words: frozenset[str]
+
+
+@cache
+def _parts(prelude: str) -> tuple[_Part, ...]:
+    """Return the parts of the prelude as scripts are given them."""
+    return tuple(
+        _Part(part[0], frozenset(_WORD.findall(part["names"])), frozenset(_WORD.findall(part[0])))
+        for part in _PART.finditer(_written(prelude))
+    )
+
+
+def _written(text: str) -> str:
     """Return a text with what Python says in the place of its names, and with stored names in that of fields.
 
-    Raises KeyError: a table of `values` has no such name, or a field has the stored name of another.
+    Raises KeyError: a table of `_VALUES` has no such name, or a field has the stored name of another.
     """
-    signs, depth, written = _SIGN.findall(text), 0, list[str]()
+    signs, depth, written = _SIGN.findall(_COMMENT.sub("", text)), 0, list[str]()
     for place, sign in enumerate(signs):
-        before, after = signs[place - 1] if place else "", _next(signs, place)
         depth += {"{": 1, "}": -1}.get(sign, 0)
-        base = signs[place - 2] if before == "." else ""
-        table, value = values.get(base), values.get(sign)
+        base = signs[place - 2] if place and signs[place - 1] == "." else ""
+        table, value = _VALUES.get(base), _VALUES.get(sign)
         if isinstance(table, Mapping):
             # The table and the point before it go, as this stands for all of it.
             written[-2:] = [table[sign]]
-        elif (base and base not in _OWN_NAMES) or (depth and sign.isidentifier() and after == "="):
+        elif (base and base not in _OWN_NAMES) or (depth and sign.isidentifier() and _next(signs, place) == "="):
             written.append(_field(sign))
         else:
             written.append(value if isinstance(value, str) and not base else sign)
     return "".join(written)
+
+
+def _with_keys(text: str, keys: tuple[str, ...]) -> str:
+    """Return a text with a script's keys in the place of their names. Raises KeyError: it has no such key."""
+    places = {name: f"KEYS[{place}]" for place, name in enumerate(keys, start=1)}
+    return _KEY.sub(lambda found: places[found[1]] if found[1] else str(len(keys) + 1), text)
 
 
 def _next(signs: list[str], place: int) -> str:
@@ -218,11 +243,6 @@ def _field(name: str) -> str:
     return NAMES.get(name, name)
 
 
-def _names(part: re.Match[str]) -> set[str]:
-    """Return what a part of the prelude defines."""
-    return set(_WORD.findall(part["names"]))
-
-
 def _tables(words: set[str]) -> str:
     """Return the Lua text of the tables that scripts share with Python, as far as these words occur in them."""
     moves = {f"['{before}>{after}']": "true" for before in Status for after in sorted({before, *MOVES[before]})}
@@ -233,24 +253,6 @@ def _tables(words: set[str]) -> str:
         "DEAD": {f"['{state}']": "true" for state in sorted(DEAD)},
     }
     return "".join(f"local {name} = {_table(of)}\n" for name, of in tables.items() if name in words)
-
-
-def _values(script: Script) -> dict[str, str | Mapping[str, str]]:
-    """Return what stands for its value in the text of a script."""
-    keys = KEYS[script]
-    return {
-        "SCHEMA": str(SCHEMA),
-        "MOST": str(MOST - 1),
-        "LARGE": str(len(keys) + 1),
-        "Status": _words(Status),
-        "Item": _words(ItemStatus),
-        "Approval": _words(ApprovalState),
-        "Delivery": _words(DeliveryState),
-        "QueueMode": _words(QueueMode),
-        "F": {name: _quoted(stored) for name, stored in NAMES.items()},
-        "K": {name: f"KEYS[{place}]" for place, name in enumerate(keys, start=1)},
-        "NOTICE": dict(_notice()),
-    }
 
 
 def _words(kind: Iterable[StrEnum]) -> dict[str, str]:
@@ -273,3 +275,19 @@ def _notice() -> Iterator[tuple[str, str]]:
     yield "approved", f"[==[{json.dumps(list(OURS))}]==]"
     yield "hops", str(MOST_HOPS)
     yield "body", f"[==[{json.dumps(RISEN)}]==]"
+
+
+_VALUES: Final[Mapping[str, str | Mapping[str, str]]] = MappingProxyType(
+    {
+        "SCHEMA": str(SCHEMA),
+        "MOST": str(MOST - 1),
+        "Status": _words(Status),
+        "Item": _words(ItemStatus),
+        "Approval": _words(ApprovalState),
+        "Delivery": _words(DeliveryState),
+        "QueueMode": _words(QueueMode),
+        "F": {name: _quoted(stored) for name, stored in NAMES.items()},
+        "NOTICE": dict(_notice()),
+    }
+)
+"""What stands for its value in the texts of all scripts."""

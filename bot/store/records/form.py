@@ -100,8 +100,9 @@ def complete(kind: RecordType, values: Values) -> dict[str, Value]:
     What has its default is not left out: it takes the place of what was there.
     Raises KeyError: it lacks a field that is required.
     """
-    written = {**_KNOWN[kind.name].absent, **{NAMES[name]: value for name, value in values.items()}}
-    if len(written) < len(kind.fields) - (not kind.inside):
+    known = _KNOWN[kind.name]
+    written = {**known.absent, **{NAMES[name]: value for name, value in values.items()}}
+    if written.keys() | {NAMES[VERSION]} != known.fields.keys() | {NAMES[VERSION]}:
         raise KeyError(kind.name)
     return written
 

@@ -63,6 +63,7 @@ class Server:
             try:
                 if self._stale is not None and self._stale(connection):
                     await connection.disconnect(nowait=True)
+                # The library would look into its rules for retries each time; most often all is well.
                 if not connection.is_connected or await connection.can_read():
                     await pool.ensure_connection(connection)
                 packed = b"".join([_packed(tuple(command)) for command in commands])
