@@ -26,8 +26,8 @@ from bot.core.errors import BusyError, LockgateError, StoreError
 from bot.core.ids import Ids
 from bot.sessions.audit import AuditRow
 from bot.sessions.budgets import Budgets, Lack, Shortage, Spender, Spent, Whose
-from bot.sessions.models import Usage
 from bot.sessions.ports import BudgetStore
+from bot.sessions.usage import Usage
 from policy.labels import Label
 
 if TYPE_CHECKING:

@@ -25,12 +25,13 @@ from bot.history.origins import Reading, referring, said
 from bot.sessions.audit import AuditRow
 from bot.sessions.delegation import SESSION, Lineage
 from bot.sessions.deliveries import Delivery, DeliveryState, NewDelivery
-from bot.sessions.event_types import ToolResult
+from bot.sessions.event_types import AgentMessage, ToolResult, TurnCompleted
 from bot.sessions.events import NewEvent
 from bot.sessions.inbox import InboxItem
-from bot.sessions.models import Change, Claim, Turn, Usage, Write, Written
+from bot.sessions.models import Change, Claim, LastTurn, Turn, Write, Written
 from bot.sessions.ports import SessionStore
 from bot.sessions.transcript import Tail
+from bot.sessions.usage import Usage
 from channels.messages import Address, OutboundKind
 from policy.labels import PUBLIC
 
@@ -109,6 +110,7 @@ class OpenTurn:
         deadline = math.inf if self.lineage is None else self.lineage.deadline
         self.shows = bool(self.asked) or not self.above_home
         self._seconds = max(deadline - claim.now, 0) / 1000
+        self._since = anyio.current_time()
         self._scope: anyio.CancelScope | None = None
         self._interruption: Exception | None = None
 
@@ -116,6 +118,11 @@ class OpenTurn:
     def lineage(self) -> Lineage | None:
         """Where a background session comes from, None for a conversation."""
         return self.claim.state.lineage
+
+    @property
+    def active(self) -> int:
+        """For how many milliseconds it was worked by now; waiting for people does not count."""
+        return self.record.active + round((anyio.current_time() - self._since) * 1000)
 
     @property
     def begun(self) -> bool:
@@ -222,6 +229,7 @@ class OpenTurn:
     def _write(self, change: Change, *, release: bool = False) -> Write:
         asked = {approval.id: approval.call for approval in change.ask}
         events = referring((*self._noted, *change.events), self._cursor, self._reading, asked)
+        events, end = _ended(events, self._cursor, change.end)
         deliver = (said(new, events, self._cursor) for new in change.deliver)
         return Write(
             op=self._ids.op(),
@@ -233,7 +241,7 @@ class OpenTurn:
             ask=change.ask,
             use=change.use,
             turn=change.turn,
-            end=change.end,
+            end=end,
             status=change.status,
             deliver=tuple(self._silent(self._asked_for(new)) for new in deliver),
             release=release,
@@ -341,3 +349,18 @@ class OpenTurn:
             endorsed=new.endorsed,
             refs=new.refs,
         )
+
+
+def _ended(
+    events: tuple[NewEvent, ...], cursor: int, end: LastTurn | None
+) -> tuple[tuple[NewEvent, ...], LastTurn | None]:
+    """Let the end of a turn say where its answer stands; `cursor` is the seq of the event before these."""
+    if end is None:
+        return events, None
+    places = {type(event.body): seq for seq, event in enumerate(events, cursor + 1)}
+    result = places.get(AgentMessage, 0)
+    told = tuple(
+        replace(event, body=replace(event.body, result=result)) if isinstance(event.body, TurnCompleted) else event
+        for event in events
+    )
+    return told, replace(end, seq=places[TurnCompleted], result_seq=result)

@@ -20,8 +20,9 @@ from bot.core.ids import Ids
 from bot.gate.gate import Gate
 from bot.gate.results import decision_row
 from bot.sessions.budgets import Spent, Whose
-from bot.sessions.models import Claim, SessionState, Usage, Write
+from bot.sessions.models import Claim, SessionState, Write
 from bot.sessions.ports import SessionStore
+from bot.sessions.usage import Usage
 from policy.decision import Verdict
 from policy.errors import nearest
 from policy.labels import PUBLIC, Label, join_all

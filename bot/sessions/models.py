@@ -4,18 +4,18 @@ Times are milliseconds since the epoch on the store's clock. Labels are values, 
 writes their text form.
 """
 
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from enum import StrEnum
-from types import MappingProxyType
 from typing import Final
 
 from bot.sessions.approvals import Approval
 from bot.sessions.audit import AuditRow
 from bot.sessions.delegation import Lineage
 from bot.sessions.deliveries import NewDelivery
-from bot.sessions.event_types import YieldReason
+from bot.sessions.event_types import TurnCompleted, TurnState, YieldReason
 from bot.sessions.events import Event, NewEvent
 from bot.sessions.inbox import InboxItem, ItemStatus, QueueMode
+from bot.sessions.usage import UNUSED, Usage
 from policy.labels import PUBLIC, Label
 
 SCHEMA: Final = 2
@@ -23,14 +23,16 @@ SCHEMA: Final = 2
 
 
 class Status(StrEnum):
-    """What a session is doing; `lifecycle` says how it may move."""
+    """What a session is doing; `bot.sessions.lifecycle` says how it may move."""
 
     QUEUED = "queued"
     RUNNING = "running"
     AWAITING_INPUT = "awaiting_input"
     IDLE = "idle"
     FAILED = "failed"
+    PAUSED = "paused"
     ARCHIVED = "archived"
+    DELETED = "deleted"
 
 
 class SessionKind(StrEnum):
@@ -41,40 +43,13 @@ class SessionKind(StrEnum):
 
 
 @dataclass(frozen=True, slots=True)
-class Usage:
-    """What models were asked, in tokens; `complete` is false when a provider did not say.
-
-    `requests` counts every attempt, also those that failed. `cost` is what is known of it, in millionths of the
-    currency that the configured prices are in; `priced` is false when a part of it is not known.
-    """
-
-    requests: int = 0
-    input_tokens: int = 0
-    output_tokens: int = 0
-    complete: bool = True
-    cost: int = 0
-    priced: bool = True
-
-    def plus(self, other: "Usage") -> "Usage":
-        """Return the sum; unknown stays unknown."""
-        return Usage(
-            self.requests + other.requests,
-            self.input_tokens + other.input_tokens,
-            self.output_tokens + other.output_tokens,
-            self.complete and other.complete,
-            self.cost + other.cost,
-            self.priced and other.priced,
-        )
-
-
-@dataclass(frozen=True, slots=True)
 class Turn:
     """The open turn of a session.
 
     `position` is the inbox item that began it, `sender` who wrote that, `joined` are the positions of those that he
     sent behind it and that it answers too. `attempt` counts claims, so that a crash shows. `suspended` tells that it
-    waits for approvals and holds no worker. `usage` is what it used before it was suspended. `hops` is how many
-    sessions its message came through.
+    waits for approvals and holds no worker. `usage` is what it used before it was suspended, and `active` for how many
+    milliseconds it was worked. `hops` is how many sessions its message came through.
     """
 
     id: str
@@ -84,23 +59,61 @@ class Turn:
     started_at: int
     attempt: int = 1
     suspended: bool = False
-    usage: Usage = Usage()
+    usage: Usage = UNUSED
     hops: int = 0
     joined: tuple[int, ...] = ()
+    active: int = 0
 
 
 @dataclass(frozen=True, slots=True)
 class LastTurn:
-    """How the last turn ended; `result_seq` is the event holding its answer, 0 if there is none."""
+    """How the last turn ended; `seq` is the event that tells of that in full (`TurnCompleted`).
+
+    `result_seq` is the event that holds its answer, 0 if there is none.
+    """
 
     id: str
     reason: YieldReason
-    started_at: int
-    completed_at: int
-    attempt: int
+    seq: int = 0
     result_seq: int = 0
     error: str = ""
-    usage: Usage = field(default_factory=Usage)
+    usage: Usage = UNUSED
+
+    @property
+    def state(self) -> TurnState:
+        """How it ended, in a word."""
+        return TurnState.of(self.reason)
+
+
+@dataclass(frozen=True, slots=True)
+class TurnRecord:
+    """A turn that ended: its id, the event `seq` that tells of it, and when that was, in ms on the store's clock."""
+
+    id: str
+    seq: int
+    completed_at: int
+    told: TurnCompleted
+
+
+@dataclass(frozen=True, slots=True)
+class Holder:
+    """Whose a session is, and its `status`, None for one that only a newer version knows."""
+
+    principal: str
+    status: Status | None
+
+    @property
+    def open(self) -> bool:
+        """Whether it can be spoken in."""
+        return self.status not in {Status.ARCHIVED, Status.DELETED}
+
+
+@dataclass(frozen=True, slots=True)
+class TurnPage:
+    """Turns, newest first; `before` asks for those that ended before them, None where there are none."""
+
+    turns: tuple[TurnRecord, ...]
+    before: int | None
 
 
 @dataclass(frozen=True, slots=True)
@@ -251,7 +264,7 @@ class Write:
     status: Status | None = None
     deliver: tuple[NewDelivery, ...] = ()
     release: bool = False
-    usage: Usage = Usage()
+    usage: Usage = UNUSED
     model: str | None = None
     context: int | None = None
 
@@ -274,18 +287,6 @@ class Written:
     waiting: int = 0
     mode: QueueMode = QueueMode.COLLECT
     risen: bool = False
-
-
-MOVES: Final = MappingProxyType(
-    {
-        Status.QUEUED: frozenset({Status.RUNNING, Status.IDLE, Status.FAILED, Status.ARCHIVED}),
-        Status.RUNNING: frozenset({Status.QUEUED, Status.AWAITING_INPUT, Status.IDLE, Status.FAILED}),
-        Status.AWAITING_INPUT: frozenset({Status.QUEUED, Status.RUNNING, Status.IDLE, Status.ARCHIVED}),
-        Status.IDLE: frozenset({Status.QUEUED, Status.RUNNING, Status.ARCHIVED}),
-        Status.FAILED: frozenset({Status.QUEUED, Status.RUNNING, Status.IDLE, Status.ARCHIVED}),
-        Status.ARCHIVED: frozenset({Status.QUEUED}),
-    }
-)
 
 
 @dataclass(frozen=True, slots=True)

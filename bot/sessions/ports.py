@@ -19,12 +19,14 @@ from bot.sessions.inbox import Accepted, InboxItem, ItemOutcome, NewItem, NewObs
 from bot.sessions.models import (
     Claim,
     Doing,
+    Holder,
     Quarantined,
     ReadPosition,
     SessionPage,
     SessionQuery,
     SessionState,
     Title,
+    TurnPage,
     Write,
     Written,
 )
@@ -150,6 +152,50 @@ class SessionStore(Protocol):
 
     def walk(self) -> AsyncIterator[tuple[str, SessionState | None]]:
         """Walk the ids of all sessions with their records, None for one that cannot be read; one may come twice."""
+        ...
+
+
+class LifecycleStore(Protocol):
+    """A session as a whole: resting, archived, deleted, and the turns that it had.
+
+    Methods that change something raise NotFoundError: there is none. IllegalMoveError, ArchivedError: its status does
+    not allow that (`bot.sessions.lifecycle`). Every method raises StoreError.
+    """
+
+    async def holder(self, sid: str) -> Holder | None:
+        """Return whose a session is and its status, also of one that was deleted; None if there never was one."""
+        ...
+
+    async def pause(self, sid: str, *, actor: str, audit: tuple[AuditRow, ...]) -> None:
+        """Let a session rest: what it is told waits. A turn that runs is run to its end, or until it asks people."""
+        ...
+
+    async def resume(self, sid: str, *, actor: str, audit: tuple[AuditRow, ...]) -> None:
+        """Let a session that rests go on."""
+        ...
+
+    async def archive(self, sid: str, *, actor: str, audit: tuple[AuditRow, ...]) -> None:
+        """Make a session read-only and cancel what waits. Raises BusyError: a turn is open."""
+        ...
+
+    async def restore(self, sid: str, *, actor: str, audit: tuple[AuditRow, ...]) -> None:
+        """Let an archived session be spoken in again."""
+        ...
+
+    async def fail(self, sid: str) -> None:
+        """Note that a session cannot be worked; what it is told next wakes it."""
+        ...
+
+    async def delete(self, sid: str, audit: tuple[AuditRow, ...]) -> None:
+        """Delete a session: a tombstone and its audit chain are left. One that was deleted is deleted."""
+        ...
+
+    async def rewrite(self) -> tuple[str, ...]:
+        """Have the servers rewrite their files, without what was deleted; return why some do not, a sentence each."""
+        ...
+
+    async def turns(self, sid: str, *, before: int | None = None, limit: int = 50) -> TurnPage:
+        """Return the turns that ended before an event, newest first, of all generations; None for the newest."""
         ...
 
 

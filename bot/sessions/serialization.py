@@ -28,6 +28,7 @@ from bot.sessions.event_types import (
 from bot.sessions.events import EventType
 from bot.sessions.messages import Endorsed, FileKind, Origin, OriginKind, SessionMessage
 from bot.sessions.releases import Release
+from bot.sessions.usage import Usage
 from channels.messages import Attachment
 from policy.decision import Verdict
 from policy.labels import Label, parse
@@ -49,19 +50,75 @@ def event_json(body: EventBody) -> dict[str, JsonValue]:  # noqa: C901, PLR0911 
         case event_types.TurnStarted():
             return {"attempt": body.attempt}
         case event_types.TurnCompleted():
-            return {"reason": body.reason.value}
+            return _turn_json(body)
         case event_types.TaintRaised():
             return {"before": str(body.before), "after": str(body.after), "cause": body.cause}
         case event_types.ApprovalResolved():
             return {"approval": body.approval, "state": body.state.value}
         case event_types.TurnError():
             return {"reference": body.reference, "text": body.text}
-        case event_types.SessionCreated() | event_types.SessionReset():
+        case (
+            event_types.SessionCreated()
+            | event_types.SessionReset()
+            | event_types.SessionPaused()
+            | event_types.SessionResumed()
+            | event_types.SessionArchived()
+            | event_types.SessionRestored()
+        ):
             return {}
         case UnknownEvent():
             return dict(body.fields)
         case _:
             return _longer_json(body)
+
+
+def _turn_json(body: event_types.TurnCompleted) -> dict[str, JsonValue]:
+    """Return the body of a turn's end; what is as in most of them is left out, as every turn has one."""
+    told: dict[str, JsonValue] = {
+        "started_at": body.started_at,
+        "attempt": body.attempt,
+        "active": body.active,
+        "result": body.result,
+        "error": body.error,
+    }
+    used = body.usage
+    counted: dict[str, JsonValue] = {
+        "requests": used.requests,
+        "input_tokens": used.input_tokens,
+        "output_tokens": used.output_tokens,
+        "cost": used.cost,
+        "incomplete": not used.complete,
+        "unpriced": not used.priced,
+    }
+    if any(counted.values()):
+        told["usage"] = {name: value for name, value in counted.items() if value}
+    return {"reason": body.reason.value, **{name: told[name] for name in told if told[name] != _DONE.get(name)}}
+
+
+_DONE: Final[Mapping[str, JsonValue]] = MappingProxyType(
+    {"started_at": 0, "attempt": 1, "active": 0, "result": 0, "error": ""}
+)
+"""What is left out of the record of a turn."""
+
+
+def _turn_completed(found: JsonObject) -> EventBody:
+    used = child(found, "usage") or {}
+    return event_types.TurnCompleted(
+        YieldReason(text(found, "reason")),
+        started_at=whole(found, "started_at", 0),
+        attempt=whole(found, "attempt", 1),
+        active=whole(found, "active", 0),
+        result=whole(found, "result", 0),
+        error=text(found, "error", ""),
+        usage=Usage(
+            requests=whole(used, "requests", 0),
+            input_tokens=whole(used, "input_tokens", 0),
+            output_tokens=whole(used, "output_tokens", 0),
+            complete=not flag(used, "incomplete"),
+            cost=whole(used, "cost", 0),
+            priced=not flag(used, "unpriced"),
+        ),
+    )
 
 
 def _longer_json(  # noqa: PLR0911 - as above
@@ -372,12 +429,16 @@ _READERS: Final[Mapping[str, Callable[[JsonObject], EventBody]]] = MappingProxyT
     {
         EventType.SESSION_CREATED: lambda _: event_types.SessionCreated(),
         EventType.SESSION_RESET: lambda _: event_types.SessionReset(),
+        EventType.SESSION_PAUSED: lambda _: event_types.SessionPaused(),
+        EventType.SESSION_RESUMED: lambda _: event_types.SessionResumed(),
+        EventType.SESSION_ARCHIVED: lambda _: event_types.SessionArchived(),
+        EventType.SESSION_RESTORED: lambda _: event_types.SessionRestored(),
         EventType.USER_MESSAGE: _user_message,
         EventType.OBSERVED: _chat_observed,
         EventType.AGENT_MESSAGE: lambda found: event_types.AgentMessage(text(found, "text")),
         EventType.AGENT_THINKING: lambda found: event_types.AgentThinking(whole_object(found["response"])),
         EventType.TURN_STARTED: lambda found: event_types.TurnStarted(whole(found, "attempt")),
-        EventType.TURN_COMPLETED: lambda found: event_types.TurnCompleted(YieldReason(text(found, "reason"))),
+        EventType.TURN_COMPLETED: _turn_completed,
         EventType.TOOL_CALL: _tool_call,
         EventType.TOOL_RESULT: _tool_result,
         EventType.ITEM_HELD: _item_held,

@@ -27,7 +27,7 @@ from bot.sessions.approvals import Approval
 from bot.sessions.audit import AuditRow
 from bot.sessions.delegation import Lineage, ResultField
 from bot.sessions.deliveries import OURS, Delivery, NewDelivery, answer_key, copy_key, question_key, told_key
-from bot.sessions.event_types import ToolOutcome, ToolResult, YieldReason
+from bot.sessions.event_types import ToolOutcome, ToolResult, TurnCompleted, YieldReason
 from bot.sessions.events import NewEvent
 from bot.sessions.inbox import ItemStatus
 from bot.sessions.models import Change, LastTurn, Status
@@ -302,18 +302,18 @@ class TurnFinisher:
             # What a crashed attempt used is not known.
             usage = replace(usage, complete=False)
         before = await self._undelivered.before(turn)
-        last = LastTurn(
-            record.id,
+        completed = TurnCompleted(
             ended.reason,
-            record.started_at,
-            standing.now,
-            record.attempt,
+            started_at=record.started_at,
+            attempt=record.attempt,
+            active=turn.active,
             error=ended.reference,
             usage=usage,
         )
+        last = LastTurn(record.id, ended.reason, error=ended.reference, usage=usage)
         return await turn.end(
             Change(
-                events=(*ended.events, event_log.turn_completed(standing, ended.reason)),
+                events=(*ended.events, event_log.turn_completed(standing, completed)),
                 audit=(*before.audit, *audit),
                 take=ended.taken,
                 settle=tuple((position, ended.status) for position in (record.position, *record.joined)),

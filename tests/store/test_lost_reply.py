@@ -639,7 +639,63 @@ async def letting_out(store: RedisStore) -> Callable[[RedisStore], Awaitable[obj
     return lambda store: store.quarantine.unquarantine(sid, Doing.INTAKE, (row(),))
 
 
+async def resting(store: RedisStore) -> Callable[[RedisStore], Awaitable[object]]:
+    sid = fresh()
+    await store.sessions.accept(item(sid))
+    return lambda store: store.lifecycle.pause(sid, actor="ann", audit=(row(),))
+
+
+async def going_on(store: RedisStore) -> Callable[[RedisStore], Awaitable[object]]:
+    sid = fresh()
+    await store.sessions.accept(item(sid))
+    await store.lifecycle.pause(sid, actor="ann", audit=(row(),))
+    return lambda store: store.lifecycle.resume(sid, actor="ann", audit=(row(),))
+
+
+async def archiving(store: RedisStore) -> Callable[[RedisStore], Awaitable[object]]:
+    sid = fresh()
+    await store.sessions.accept(item(sid))
+    return lambda store: store.lifecycle.archive(sid, actor="ann", audit=(row(),))
+
+
+async def restoring(store: RedisStore) -> Callable[[RedisStore], Awaitable[object]]:
+    sid = fresh()
+    await store.sessions.accept(item(sid))
+    await store.lifecycle.archive(sid, actor="ann", audit=(row(),))
+    return lambda store: store.lifecycle.restore(sid, actor="ann", audit=(row(),))
+
+
+async def failing(store: RedisStore) -> Callable[[RedisStore], Awaitable[object]]:
+    sid = fresh()
+    await store.sessions.accept(item(sid))
+    return lambda store: store.lifecycle.fail(sid)
+
+
+async def deleting(store: RedisStore) -> Callable[[RedisStore], Awaitable[object]]:
+    claim, written = await started(store)
+    await store.sessions.commit(claim, ending(written.seq, 1, deliver=(answer(),)))
+    return lambda store: store.lifecycle.delete(claim.sid, (row(),))
+
+
+async def looking_at_turns(store: RedisStore) -> Callable[[RedisStore], Awaitable[object]]:
+    claim, written = await started(store)
+    await store.sessions.commit(claim, ending(written.seq, 1))
+
+    async def act(store: RedisStore) -> object:
+        return len((await store.lifecycle.turns(claim.sid)).turns)
+
+    return act
+
+
 CASES: tuple[tuple[Script, Prepare], ...] = (
+    (Script.PAUSE, resting),
+    (Script.RESUME, going_on),
+    (Script.ARCHIVE, archiving),
+    (Script.RESTORE, restoring),
+    (Script.FAIL, failing),
+    (Script.DELETE, deleting),
+    (Script.ERASED, deleting),
+    (Script.TURNS, looking_at_turns),
     (Script.ACCEPT, accepting),
     (Script.ACCEPT, interrupting),
     (Script.CLAIM, claiming),

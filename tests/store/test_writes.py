@@ -11,7 +11,8 @@ from bot.sessions.deliveries import DeliveryState
 from bot.sessions.event_types import ToolResult, UnknownEvent, YieldReason
 from bot.sessions.events import NewEvent, Visibility
 from bot.sessions.inbox import ItemStatus, Stopped
-from bot.sessions.models import Claim, Status, Turn, Usage, Write, Written
+from bot.sessions.models import Claim, Status, Turn, Write, Written
+from bot.sessions.usage import Usage
 from bot.store.records.kinds import APPROVAL
 from bot.store.redis_store import RedisStore
 from policy.labels import PUBLIC, join_all, parse

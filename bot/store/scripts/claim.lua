@@ -20,7 +20,9 @@ end
 if not read_state(K.state) then return reply('none') end
 local now = now_ms()
 if not (leased(now) and S.owner == A.owner) then
-  if leased(now) or S.status == Status.archived then return reply('none') end
+  if leased(now) then return reply('none') end
+  local bar = barred(reply('none'))
+  if bar then return bar end
   if not ripe(now) and not A.idle then return reply('none') end
   if not lives_on(set_of(A.channels)) then return reply('elsewhere') end
   local early = A.idle and 0 or unsettled_ms(now)

@@ -1,9 +1,9 @@
 -- Shared by the scripts: each is given the parts that it uses. Before a server gets it, the loader writes into it what
 -- Python says, so that nothing is said twice and nothing is looked up while it runs:
---   Status, Item, Approval, Delivery and QueueMode with a word of theirs, K with the name of a key of the script, NOTICE
---   (what a parent is told), SCHEMA, MOST (the largest number that a record takes) and LARGE (which key is the first of
---   a large body) stand for their values; LEVELS (name -> rank), LEVEL_NAMES (rank -> name), MOVES (set of `before>after`)
---   and DEAD (set of delivery states) are tables;
+--   Status, IllegalMove, Item, Approval, Delivery and QueueMode with a word of theirs, K with the name of a key of the script, NOTICE
+--   (what a parent is told), NEEDS_INPUT and TURN_COMPLETED (a reason and a type), SCHEMA, MOST (the largest number that a record takes) and LARGE (which key is the first of
+--   a large body) stand for their values; LEVELS (name -> rank), LEVEL_NAMES (rank -> name), MOVES (set of `before>after`),
+--   ILLEGAL (status -> how the script fares there) and DEAD (set of delivery states) are tables;
 --   a field that `bot.store.records.kinds` names becomes its stored name: `one.label`, `{label = ...}`, and F.label,
 --   which stands for the name itself. So records, arguments and answers are read and written as they are.
 -- A script reads its arguments from A, a map; its header tells them. The texts of large bodies stand apart, in the order
@@ -132,6 +132,19 @@ local function may_move(before, after)
   return MOVES[before .. '>' .. after] == true
 end
 
+-- How this script fares at the session's status, nil where that allows it.
+local function illegal()
+  return ILLEGAL[S.status]
+end
+
+-- The answer of this script where the session's status does not allow it, or nil. `done` is that of one which is ignored.
+local function barred(done)
+  local how = illegal()
+  if how == IllegalMove.hidden then return reply('none') end
+  if how == IllegalMove.refused then return reply('move', {before = S.status}) end
+  return how and (done or reply('ok'))
+end
+
 -- Read the session's record into S; false if there is none. A record of another version ends the script.
 local function read_state(key)
   local flat = redis.call('HGETALL', key)
@@ -164,6 +177,13 @@ end
 
 local function count(field)
   return tonumber(S[field] or 0)
+end
+
+-- Let the session's status become another. One that may not follow is a fault of ours, and ends the script.
+local function move(after)
+  if S.status == after then return end
+  if not may_move(S.status, after) then error({err = 'LGMOVE ' .. S.status .. ' ' .. after}) end
+  set(F.status, after)
 end
 
 -- The fields of the record whose names begin so, and what they hold.
@@ -259,6 +279,13 @@ local function append_event(now, event)
   set(F.seq, count(F.seq) + 1)
   event.time, event.generation = now, count(F.generation)
   redis.call('XADD', K.log, S.seq .. '-0', 'e', encode(event))
+end
+
+-- Append an event that tells what a person did with the session as a whole; the caller saves.
+local function tell(name)
+  local now = now_ms()
+  set(F.updated, now)
+  append_event(now, {type = name, actor = A.actor, label = 'PUBLIC', visibility = 'user'})
 end
 
 -- Audit chain ------------------------------------------------------------------------------------------
@@ -374,7 +401,7 @@ local function put_item(now, op, item)
   set_label(F.inbox_label, join(S.inbox_label or 'PUBLIC', item.label))
   set(F.updated, now)
   if S.status == Status.idle or S.status == Status.failed or (S.status == Status.awaiting_input and not S.turn) then
-    set(F.status, Status.queued)
+    move(Status.queued)
   end
   redis.call('RPUSH', K.inbox, encode({position = count(F.position), accepted_at = now, label = item.label,
     dedupe = item.dedupe, sender = item.sender, sent = item.sent, body = item.body, refs = item.refs}))
@@ -485,7 +512,7 @@ local function stop_turn(actor)
   set(F.stop, actor)
   if suspended() then
     cancel_approvals(actor)
-    if S.status == Status.awaiting_input then set(F.status, Status.queued) end
+    if S.status == Status.awaiting_input then move(Status.queued) end
   end
 end
 
@@ -499,8 +526,9 @@ local function give_back()
 end
 
 -- Whether a worker has something to do: an input and no open turn, a turn whose worker vanished, or a
--- suspended one that no question holds any more.
+-- suspended one that no question holds any more. A session that is paused waits for people.
 local function ripe(now)
+  if S.paused then return false end
   if not S.turn then return count(F.waiting) > 0 end
   return not suspended() or not asking(now)
 end
@@ -544,7 +572,7 @@ end
 -- Let a background session that has ended take the report of one that it spawned; the caller saves.
 local function wake_ended()
   drop(F.ended)
-  if S.status == Status.archived then set(F.status, Status.idle) end
+  if S.status == Status.archived then move(Status.idle) end
 end
 
 -- Whether people may still decide on it: what a reset left behind is nobody's any more.
@@ -574,7 +602,7 @@ end
 -- own visibility covers decides that. The caller has written down what is unsettled, and saves.
 local function archive_heard()
   if S.lineage and S.ended and not S.turn and count(F.waiting) == 0 and not unheard() then
-    set(F.status, Status.archived)
+    move(Status.archived)
   end
 end
 

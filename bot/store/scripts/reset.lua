@@ -1,10 +1,12 @@
 -- Start a new generation: nothing of the old one can be written or spent any more.
 -- Arguments: actor, keep ms, keep_dead ms, audit
--- Answers: ok state · none · head · move before after
+-- Answers: ok state · none · head · move before, after
 
 local done = answered()
 if done then return done end
 if not read_state(K.state) then return reply('none') end
+local bar = barred()
+if bar then return bar end
 local now = now_ms()
 local refusal = moved_head()
 if refusal then return refusal end
@@ -48,7 +50,7 @@ for field in pairs(fields_of(CHARGE)) do drop(field) end
 if string.sub(S.creation or '', -1) == '~' then set(F.turned, S.creation) else drop(F.turned) end
 set(F.generation, count(F.generation) + 1)
 set(F.fence, count(F.fence) + 1)
-set(F.status, Status.idle)
+move(Status.idle)
 set(F.updated, now)
 append_event(now, {type = 'session.reset', actor = A.actor, label = 'PUBLIC', visibility = 'user'})
 set(F.generation_seq, count(F.seq))

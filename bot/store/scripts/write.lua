@@ -57,6 +57,8 @@ local function refuse_write(w, now)
   w.waiting = count(F.waiting) - w.taken_from_inbox - (w.item and 1 or 0)
   w.status = A.status
   if A.last_turn then w.status = w.waiting > 0 and Status.queued or A.status or Status.idle end
+  -- Paused while it ran, it rests from where its turn ends or waits.
+  if S.paused and w.status and w.status ~= Status.running then w.status = Status.paused end
   if w.status and not may_move(S.status, w.status) then
     return reply('move', {before = S.status, after = w.status})
   end
@@ -141,7 +143,7 @@ local function move_turn(w, now)
     local kept = before and before.id == A.turn.id and S.turn or nil
     set(F.turn, encode_part(renewed(kept, A.turn)))
   end
-  if w.status then set(F.status, w.status) end
+  if w.status then move(w.status) end
   if not A.last_turn then return end
   set(F.last_turn, encode_part(A.last_turn))
   drop(F.turn)

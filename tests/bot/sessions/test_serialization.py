@@ -23,8 +23,12 @@ from bot.sessions.event_types import (
     ReleaseConfirmed,
     ReleaseRequested,
     RuleVerdict,
+    SessionArchived,
     SessionCreated,
+    SessionPaused,
     SessionReset,
+    SessionRestored,
+    SessionResumed,
     SessionSummary,
     TaintRaised,
     ToolCall,
@@ -48,6 +52,7 @@ from bot.sessions.serialization import (
     question_from,
     question_json,
 )
+from bot.sessions.usage import Usage
 from channels.messages import Attachment
 from policy.decision import Verdict
 from policy.errors import LabelTextError
@@ -127,15 +132,23 @@ messages = st.builds(
     authors=several,
 )
 
+usages = st.builds(Usage, numbers, numbers, numbers, st.booleans(), numbers, st.booleans())
+
 BODIES: Final[dict[EventType, st.SearchStrategy[EventBody]]] = {
     EventType.SESSION_CREATED: st.just(SessionCreated()),
     EventType.SESSION_RESET: st.just(SessionReset()),
+    EventType.SESSION_PAUSED: st.just(SessionPaused()),
+    EventType.SESSION_RESUMED: st.just(SessionResumed()),
+    EventType.SESSION_ARCHIVED: st.just(SessionArchived()),
+    EventType.SESSION_RESTORED: st.just(SessionRestored()),
     EventType.USER_MESSAGE: st.builds(UserMessage, words, origins, several, st.lists(files, max_size=2).map(tuple)),
     EventType.OBSERVED: st.builds(ChatObserved, words, words, several),
     EventType.AGENT_MESSAGE: st.builds(AgentMessage, words),
     EventType.AGENT_THINKING: st.builds(AgentThinking, json_objects),
     EventType.TURN_STARTED: st.builds(TurnStarted, numbers),
-    EventType.TURN_COMPLETED: st.builds(TurnCompleted, st.sampled_from(YieldReason)),
+    EventType.TURN_COMPLETED: st.builds(
+        TurnCompleted, st.sampled_from(YieldReason), numbers, numbers, numbers, numbers, words, usages
+    ),
     EventType.TOOL_CALL: st.builds(ToolCall, words, words, st.none() | json_objects),
     EventType.TOOL_RESULT: st.builds(ToolResult, words, words, words, st.sampled_from(ToolOutcome)),
     EventType.ITEM_HELD: st.builds(ItemHeld, words, words, labels, st.none() | decisions),
@@ -152,6 +165,10 @@ BODIES: Final[dict[EventType, st.SearchStrategy[EventBody]]] = {
 FULL: Final[dict[EventType, EventBody]] = {
     EventType.SESSION_CREATED: SessionCreated(),
     EventType.SESSION_RESET: SessionReset(),
+    EventType.SESSION_PAUSED: SessionPaused(),
+    EventType.SESSION_RESUMED: SessionResumed(),
+    EventType.SESSION_ARCHIVED: SessionArchived(),
+    EventType.SESSION_RESTORED: SessionRestored(),
     EventType.USER_MESSAGE: UserMessage(
         "hello",
         Origin(OriginKind.TASK, "s1", ("https://a.example",), (Endorsed("s2", "yes", "r1", 1585),)),
@@ -165,7 +182,9 @@ FULL: Final[dict[EventType, EventBody]] = {
     EventType.AGENT_MESSAGE: AgentMessage("hi"),
     EventType.AGENT_THINKING: AgentThinking({"kind": "response", "parts": []}),
     EventType.TURN_STARTED: TurnStarted(1),
-    EventType.TURN_COMPLETED: TurnCompleted(YieldReason.COMPLETED),
+    EventType.TURN_COMPLETED: TurnCompleted(
+        YieldReason.ERROR, 7, 2, 8, 9, "r1", Usage(1, 2, 3, complete=False, cost=4)
+    ),
     EventType.TOOL_CALL: ToolCall("c1", "read_file", {"path": "a.md"}),
     EventType.TOOL_RESULT: ToolResult("c1", "read_file", "text", ToolOutcome.OK),
     EventType.POLICY_DECISION: PolicyDecision(

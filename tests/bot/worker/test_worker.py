@@ -100,8 +100,8 @@ async def test_crash_heals_between_call_and_result(tmp_path: Path, *, repeatable
         assert ("nobody knows whether it took effect" in owner.shown) is not repeatable
         state = await owner.state()
         assert state.taint == INTERNAL == join_all(event.label for event in log if event.admitted)
-        assert state.last_turn is not None
-        assert (state.last_turn.attempt, state.usage.complete) == (2, False)
+        (turn,) = (await owner.app.store.lifecycle.turns(state.sid)).turns
+        assert (turn.told.attempt, state.usage.complete) == (2, False)
         assert seqs(log) == list(range(1, len(log) + 1))
         assert [event.type for event in log].count(EventType.AGENT_MESSAGE) == 1
 
