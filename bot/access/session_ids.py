@@ -48,7 +48,8 @@ class SessionIds:
                 break
             # The first is anybody's; where it is another's, a principal's own begin at 0.
             root = 1 if root < 0 and holder.principal == principal else root + 1
-        if root >= 0:
+        # One that is not begun is not remembered: the one before may be restored.
+        if root >= 0 and holder is not None:
             self._roots[address, principal] = root
             self._roots.move_to_end((address, principal))
             if len(self._roots) > _REMEMBERED:

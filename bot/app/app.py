@@ -55,6 +55,7 @@ from bot.mcp.servers import Servers
 from bot.operations.audit import AuditReader
 from bot.operations.diagnostics import Diagnostics
 from bot.operations.export import Exporter
+from bot.operations.lifecycle import SessionLifecycle
 from bot.operations.simulation import Simulator
 from bot.policy_state import PolicyReloader, Tell, named
 from bot.quarantine import Quarantine
@@ -143,6 +144,7 @@ class App:
         self.new_chats = NewChats(store.counts, self.gate, self._notices)
         self._memberships = Memberships(self.gate, self.reloader, store.audit, self.new_chats)
         self._observer = Observer(store.observed, self.gate, self.session_id, clock)
+        self.lifecycle = self._lifecycle()
         self.diagnostics = self._diagnostics()
         self.commands = self._commands()
         self.router = self._router()
@@ -206,6 +208,7 @@ class App:
             spawner=self.spawner,
             reloader=self.reloader,
             exporter=self.exporter,
+            lifecycle=self.lifecycle,
             interrupt=self._interrupt,
             close=self.question_updates.close,
             deliver=self.outbox.collect,
@@ -220,6 +223,17 @@ class App:
             session_ids=self.session_ids,
         )
         return CommandTable(services)
+
+    def _lifecycle(self) -> SessionLifecycle:
+        return SessionLifecycle(
+            store=self.store,
+            session_ids=self.session_ids,
+            spawner=self.spawner,
+            files=self.files,
+            top=lambda: self.gate.document.top,
+            interrupt=self._interrupt,
+            close=self.question_updates.close,
+        )
 
     def _diagnostics(self) -> Diagnostics:
         return Diagnostics(

@@ -140,10 +140,13 @@ class _Conversation:
             await self._show(_WAITS)
 
     async def _say(self, text: str) -> None:
-        """Send a text as the person's."""
+        """Send a text as the person's. After an end of the conversation this one goes on in another session."""
         self._sent += 1
         key = f"{self._run}-{self._sent}"
-        await self._app.router.receive(Inbound(self._address, identity.account(self._who), text, key))
+        receipt = await self._app.router.receive(Inbound(self._address, identity.account(self._who), text, key))
+        if receipt.sid != self._sid:
+            self._sid = receipt.sid
+            await self._view.turn_to(self._sid)
 
     async def _meant(self, line: str) -> str:
         """Return the command that `yes` or `no` stands for while a question waits here; any other line as it is."""

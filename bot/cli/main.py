@@ -167,6 +167,53 @@ def _sessions_release(context: typer.Context, session: Annotated[str, typer.Argu
     _run(release_session(_config(context), session))
 
 
+@sessions_app.command("pause")
+def _sessions_pause(context: typer.Context, session: Annotated[str, typer.Argument(help="Its id.")]) -> None:
+    """Let a session rest: what it is told waits."""
+    from bot.cli.sessions import Act, change_session
+
+    _run(change_session(_config(context), session, Act.PAUSE))
+
+
+@sessions_app.command("resume")
+def _sessions_resume(context: typer.Context, session: Annotated[str, typer.Argument(help="Its id.")]) -> None:
+    """Let a session that rests go on."""
+    from bot.cli.sessions import Act, change_session
+
+    _run(change_session(_config(context), session, Act.RESUME))
+
+
+@sessions_app.command("archive")
+def _sessions_archive(context: typer.Context, session: Annotated[str, typer.Argument(help="Its id.")]) -> None:
+    """Make a session read-only; its chat goes on in another."""
+    from bot.cli.sessions import Act, change_session
+
+    _run(change_session(_config(context), session, Act.ARCHIVE))
+
+
+@sessions_app.command("restore")
+def _sessions_restore(context: typer.Context, session: Annotated[str, typer.Argument(help="Its id.")]) -> None:
+    """Speak again in a session that was archived."""
+    from bot.cli.sessions import Act, change_session
+
+    _run(change_session(_config(context), session, Act.RESTORE))
+
+
+@sessions_app.command("delete")
+def _sessions_delete(
+    context: typer.Context,
+    session: Annotated[str, typer.Argument(help="Its id.")],
+    *,
+    yes: Annotated[bool, typer.Option("--yes", help="Do it; without this nothing is deleted.")] = False,
+) -> None:
+    """Erase a session, its files and what it spawned for good."""
+    from bot.cli.sessions import delete_session
+
+    if not yes:
+        raise typer.BadParameter("this erases the session for good, add `--yes` to do it")
+    _run(delete_session(_config(context), session))
+
+
 @app.command("export")
 def _export(
     context: typer.Context,

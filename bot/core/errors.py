@@ -162,9 +162,9 @@ class IllegalMoveError(RequestError):
 
     code = "illegal_move"
 
-    def __init__(self, before: str, after: str = "") -> None:
+    def __init__(self, before: str, after: str = "", *, because: str = "") -> None:
         done = f"become `{after}`" if after else "do this"
-        super().__init__(f"a session that is `{before}` cannot {done}")
+        super().__init__(f"a session that is `{before}` cannot {done}{f', {because}' if because else ''}")
 
 
 class ElsewhereError(LockgateError):

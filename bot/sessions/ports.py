@@ -473,6 +473,10 @@ class ObservedStore(Protocol):
         """
         ...
 
+    async def forget(self, sid: str) -> None:
+        """Forget all that was kept beside a session. Raises StoreError."""
+        ...
+
     async def heard(self, sid: str, *, after: str, until: int, now: int, most: int) -> tuple[Observed, ...]:
         """Return what was kept after the id `after`, empty for all, and until a time; at most `most`, oldest first.
 

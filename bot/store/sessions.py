@@ -482,6 +482,11 @@ class RedisObserved:
         args = {"dedupe": new.dedupe, "observed": said, "most": most, "life": LIFE_MS, "remembered": _REMEMBERED}
         await self._shared.run(session_call(Script.OBSERVE, session_keys(sid), args))
 
+    async def forget(self, sid: str) -> None:
+        """Forget all that was kept."""
+        keys = session_keys(sid)
+        await self._shared.connection.commands(("UNLINK", keys.observed, keys.observed_ids))
+
     async def heard(self, sid: str, *, after: str, until: int, now: int, most: int) -> tuple[Observed, ...]:
         """Return what was kept."""
         oldest = now - LIFE_MS

@@ -176,7 +176,7 @@ async def test_what_rests_takes_in_and_is_not_worked(store: RedisStore) -> None:
     assert await store.sessions.claim(sid, fresh()) is None
     await store.lifecycle.resume(sid, actor="ann", audit=(row(),))
     assert await status(store, sid) is Status.QUEUED
-    assert sid in await store.wake.ready(wait=0)
+    assert await command(store, "ZSCORE", "lg:ready", sid)
     assert (await claimed(store, sid)).items[0].dedupe == "d2"
 
 

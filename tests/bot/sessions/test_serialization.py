@@ -248,6 +248,10 @@ _RELEASE: Final[dict[str, JsonValue]] = {
 WRITTEN: Final[dict[EventType, dict[str, JsonValue]]] = {
     EventType.SESSION_CREATED: {},
     EventType.SESSION_RESET: {},
+    EventType.SESSION_PAUSED: {},
+    EventType.SESSION_RESUMED: {},
+    EventType.SESSION_ARCHIVED: {},
+    EventType.SESSION_RESTORED: {},
     EventType.USER_MESSAGE: {
         "text": "hello",
         "origin": {"as": "task", "session": "s1", "typed": ["https://a.example"], "endorsed": _ENDORSED},
@@ -268,7 +272,15 @@ WRITTEN: Final[dict[EventType, dict[str, JsonValue]]] = {
     EventType.AGENT_MESSAGE: {"text": "hi"},
     EventType.AGENT_THINKING: {"response": {"kind": "response", "parts": []}},
     EventType.TURN_STARTED: {"attempt": 1},
-    EventType.TURN_COMPLETED: {"reason": "completed"},
+    EventType.TURN_COMPLETED: {
+        "reason": "error",
+        "started_at": 7,
+        "attempt": 2,
+        "active": 8,
+        "result": 9,
+        "error": "r1",
+        "usage": {"requests": 1, "input_tokens": 2, "output_tokens": 3, "cost": 4, "incomplete": True},
+    },
     EventType.TOOL_CALL: {"call": "c1", "tool": "read_file", "arguments": {"path": "a.md"}},
     EventType.TOOL_RESULT: {"call": "c1", "tool": "read_file", "text": "text", "outcome": "ok"},
     EventType.ITEM_HELD: {"ref": "h1", "text": "secret", "floor": "PUBLIC", "decision": _DECISION},
@@ -293,10 +305,14 @@ WRITTEN: Final[dict[EventType, dict[str, JsonValue]]] = {
 }
 """The same as logs have them, which are never rewritten."""
 
+NEEDED: Final = frozenset({(EventType.APPROVAL_REQUESTED, "arguments"), (EventType.TURN_STARTED, "attempt")})
+"""What is optional elsewhere."""
+
 OPTIONAL: Final = frozenset(
     {
         *("origin", "authors", "files", "decision", "asker", "topic", "messages"),
         *("rules", "withheld", "interrupted", "endorsed", "arguments"),
+        *("started_at", "attempt", "active", "result", "error", "usage"),
     }
 )
 """What may be missing, of any type; the arguments of a question may not."""
@@ -349,7 +365,7 @@ def test_a_broken_body_of_a_known_type_raises(kind: EventType, name: str) -> Non
     for wrong in wrongs:
         with pytest.raises(BROKEN):
             event_from(kind, {**without, name: wrong})
-    if name not in OPTIONAL or (kind, name) == (EventType.APPROVAL_REQUESTED, "arguments"):
+    if name not in OPTIONAL or (kind, name) in NEEDED:
         with pytest.raises(BROKEN):
             event_from(kind, without)
     else:

@@ -1,0 +1,195 @@
+"""Commands about a conversation as a whole: resting, archived, deleted, and the chat that goes on after it."""
+
+from pathlib import Path
+
+import pytest
+
+from bot.commands.lifecycle import BLIND
+from bot.sessions.models import Status
+from channels.messages import Address
+from tests.bot.kit import Probe, bang, eventually, parts, policy
+from tests.harness import Person, running
+from tests.people import principal
+from tests.store.world import command
+
+pytestmark = pytest.mark.anyio
+
+WORD = "swordfish"
+
+
+async def now(person: Person) -> str:
+    """Return the id of the session in which a person speaks now."""
+    return await person.app.session_ids.of(person.address, "owner")
+
+
+async def spoken(person: Person, text: str) -> str:
+    """Say something, wait for the answer wherever the chat goes on, and return what was shown."""
+    before = len(person.shown)
+    sid = (await person.send(text)).sid
+
+    async def still() -> bool:
+        state = await person.app.store.sessions.state(sid)
+        return state is None or (state.status in {Status.IDLE, Status.PAUSED} and not state.undelivered)
+
+    await eventually(still)
+    return person.shown[before:]
+
+
+async def test_a_chat_begins_anew_after_its_session_was_archived(tmp_path: Path) -> None:
+    async with running(tmp_path) as owner:
+        await owner.say(bang("read_file", path="confidential/pipeline.md"))
+        first = owner.sid
+        assert "archived" in await owner.say("/archive", wait=False)
+        log = await owner.events()
+        assert "this conversation has not begun" in await owner.say("/status", wait=False)
+        assert "You said: hello" in await spoken(owner, "hello")
+        second = await now(owner)
+        assert second != first
+        assert "taint PUBLIC" in await owner.say("/taint", wait=False)
+        assert await owner.events() == log
+        # It is read as before, and changed by nothing.
+        assert "pipeline" in await owner.say(f"/history {first}", wait=False)
+        assert first in await owner.say("/sessions all", wait=False)
+        assert first not in await owner.say("/sessions", wait=False)
+
+
+async def test_another_process_finds_where_a_chat_goes_on(tmp_path: Path) -> None:
+    async with running(tmp_path, embedded=True) as owner:
+        for _ in range(3):
+            await spoken(owner, "hello")
+            await owner.say("/archive", wait=False)
+        await spoken(owner, "the fourth")
+        last = await now(owner)
+    async with running(tmp_path, embedded=True) as owner:
+        assert await now(owner) == last
+        assert "the fourth" in await owner.say("/history", wait=False)
+        assert (await owner.send("on and on")).sid == last
+
+
+async def test_what_is_archived_is_restored_until_its_chat_goes_on(tmp_path: Path) -> None:
+    async with running(tmp_path) as owner:
+        await owner.say("hello")
+        first = owner.sid
+        await owner.say("/archive", wait=False)
+        assert "restored" in await owner.say(f"/restore {first}", wait=False)
+        assert "You said: again" in await owner.say("again")
+        await owner.say("/archive", wait=False)
+        await spoken(owner, "elsewhere")
+        assert "its chat goes on in another" in await owner.say(f"/restore {first}", wait=False)
+
+
+async def test_a_turn_that_runs_is_stopped_before(tmp_path: Path) -> None:
+    async def never(_arguments: object, _context: object, _services: object) -> None:
+        await eventually(_never, seconds=60)
+
+    async with running(tmp_path, parts=parts(Probe(does=never))) as owner:
+        await owner.say(bang("probe"), wait=False)
+
+        async def runs() -> bool:
+            return (await owner.state()).turn is not None
+
+        await eventually(runs)
+        assert "archived" in await owner.say("/archive", wait=False)
+        assert (await owner.state()).status is Status.ARCHIVED
+
+
+async def _never() -> bool:
+    return False
+
+
+async def test_what_rests_is_told_so_and_goes_on(tmp_path: Path) -> None:
+    async with running(tmp_path) as owner:
+        await owner.say("hello")
+        assert "rests" in await owner.say("/pause", wait=False)
+        assert "You said" not in await spoken(owner, "later")
+        assert "status paused" in await owner.say("/status", wait=False)
+        await owner.say("/resume", wait=False)
+        await owner.settled()
+        assert "You said: later" in owner.shown
+        assert "cannot do this" in await owner.say("/resume", wait=False)
+
+
+async def test_delete_asks_first_and_leaves_nothing(tmp_path: Path) -> None:
+    async with running(tmp_path) as owner:
+        await owner.say(f"remember {WORD}")
+        await owner.say(bang("write_file", path="workspace/note.md", text=WORD))
+        sid, store = owner.sid, owner.app.store
+        asked = await owner.say("/delete", wait=False)
+        assert f"/delete {sid} confirm" in asked
+        assert WORD in str([one.body for one in await owner.events()])
+        assert "The conversation is deleted" in await owner.say("/delete confirm", wait=False)
+        for key in await command(store, "KEYS", "*"):
+            assert WORD.encode() not in (await command(store, "DUMP", key) or b""), key
+        assert not list((tmp_path / "data").rglob("note.md"))
+        assert await store.sessions.state(sid) is None
+        assert "The conversation" not in await owner.say(f"/history {sid}", wait=False)
+        assert "You said: hello" in await spoken(owner, "hello")
+        assert await now(owner) != sid
+        assert sid not in await owner.say("/sessions all", wait=False)
+
+
+async def test_delete_takes_along_what_it_spawned(tmp_path: Path) -> None:
+    async with running(tmp_path) as owner:
+        await owner.say(bang("sessions_spawn", task=f"look for {WORD}"))
+        (slot,) = await owner.app.store.delegation.slots("owner")
+
+        async def over() -> bool:
+            state = await owner.app.store.sessions.state(slot.sid)
+            return state is not None and state.status is Status.ARCHIVED
+
+        await eventually(over)
+        await owner.settled()
+        assert "with 1 background session" in await owner.say("/delete confirm", wait=False)
+        assert await owner.app.store.sessions.state(slot.sid) is None
+
+
+async def test_a_question_that_stands_is_taken_back(tmp_path: Path) -> None:
+    async with running(tmp_path) as owner:
+        await owner.say(bang("read_file", path="public/welcome.md"))
+        await owner.say(bang("message", channel="console", recipient="guest", text="hello"))
+        (asked,) = await owner.app.store.approvals.of(owner.sid)
+        assert (await owner.state()).status is Status.AWAITING_INPUT
+        assert "The conversation is deleted" in await owner.say("/delete confirm", wait=False)
+        assert await owner.app.store.sessions.state(owner.sid) is None
+        await owner.say(f"/approve {asked.id}", wait=False)
+        assert "→ guest" not in owner.shown
+
+
+async def test_one_that_may_not_be_told_of_is_ended_blindly(tmp_path: Path) -> None:
+    people = {"owner": principal("console:owner", "console:desk"), "bea": principal("console:bea", role="member")}
+    places = {"desk": {"channel": "console", "chat": "desk", "clearance": "PUBLIC"}}
+    async with running(tmp_path, policy(principals=people, recipients=places)) as owner:
+        desk = Person(owner.app, owner.output, Address("console", "desk"), "console:desk")
+        bea = Person(owner.app, owner.output, Address("console", "bea"), "console:bea")
+        await owner.say(bang("read_file", path="confidential/pipeline.md"))
+        for line in ("/archive {}", "/pause {}", "/resume {}", "/restore {}", "/delete {} confirm"):
+            for person, sid in ((desk, owner.sid), (desk, "nothing"), (desk, "x" * 500)):
+                assert BLIND in await person.say(line.format(sid), wait=False)
+            before = await owner.state() if "delete" not in line else None
+            if "pause" not in line and "resume" not in line:
+                assert BLIND in await bea.say(line.format(owner.sid), wait=False)
+            assert before is None or await owner.state() == before
+        assert await owner.app.store.sessions.state(owner.sid) is None
+
+
+async def test_another_principal_deletes_nothing(tmp_path: Path) -> None:
+    people = {"owner": principal("console:owner"), "bea": principal("console:bea", clearance="RESTRICTED~")}
+    async with running(tmp_path, policy(principals=people)) as owner:
+        bea = Person(owner.app, owner.output, Address("console", "bea"), "console:bea")
+        await owner.say("hello")
+        before = await owner.state()
+        for line in ("/archive {}", "/delete {} confirm", "/restore {}"):
+            assert BLIND in await bea.say(line.format(owner.sid), wait=False)
+        assert await owner.state() == before
+
+
+async def test_deleting_leaves_no_byte_in_the_stores_file(tmp_path: Path) -> None:
+    async with running(tmp_path, embedded=True) as owner:
+        await owner.say(f"remember {WORD}")
+        await owner.say("/delete confirm", wait=False)
+
+        async def clean() -> bool:
+            files = [path for path in (tmp_path / "data").rglob("*") if path.is_file()]
+            return not any(WORD.encode() in path.read_bytes() for path in files)
+
+        await eventually(clean)
