@@ -122,7 +122,15 @@ class OpenTurn:
     @property
     def active(self) -> int:
         """For how many milliseconds it was worked by now; waiting for people does not count."""
-        return self.record.active + round((anyio.current_time() - self._since) * 1000)
+        return self.record.active + self._ms()
+
+    @property
+    def took(self) -> int:
+        """For how many milliseconds it has been going on, on the store's clock."""
+        return self.claim.now + self._ms() - self.record.started_at
+
+    def _ms(self) -> int:
+        return round((anyio.current_time() - self._since) * 1000)
 
     @property
     def begun(self) -> bool:
@@ -245,6 +253,7 @@ class OpenTurn:
             status=change.status,
             deliver=tuple(self._silent(self._asked_for(new)) for new in deliver),
             release=release,
+            usage=change.usage,
             context=change.context,
         )
 
@@ -360,7 +369,9 @@ def _ended(
     places = {type(event.body): seq for seq, event in enumerate(events, cursor + 1)}
     result = places.get(AgentMessage, 0)
     told = tuple(
-        replace(event, body=replace(event.body, result=result)) if isinstance(event.body, TurnCompleted) else event
-        for event in events
+        replace(event, body=replace(event.body, back=seq - result if result else 0))
+        if isinstance(event.body, TurnCompleted)
+        else event
+        for seq, event in enumerate(events, cursor + 1)
     )
     return told, replace(end, seq=places[TurnCompleted], result_seq=result)

@@ -122,7 +122,12 @@ class CommandHandlers:
         self.lifecycle = LifecycleCommands(sessions=of.store.sessions, lifecycle=of.lifecycle)
         self.queue = QueueCommands(sessions=of.store.sessions, queue=of.store.queue, gate=of.gate)
         self.models = ModelCommands(
-            sessions=of.store.sessions, gate=of.gate, ids=of.ids, budget=of.budget, config=of.config
+            sessions=of.store.sessions,
+            lifecycle=of.store.lifecycle,
+            gate=of.gate,
+            ids=of.ids,
+            budget=of.budget,
+            config=of.config,
         )
         self.release = _release(of)
         self.sessions = SessionCommands(

@@ -154,16 +154,16 @@ class TurnStarted:
 class TurnCompleted:
     """A turn ended, and why: the record that is kept of it.
 
-    `started_at` is in milliseconds on the store's clock, `active` for how many it was worked: waiting for people does
-    not count, and what an attempt took that its worker did not survive is not known. `attempt` counts its claims.
-    `result` is the event that holds its answer, 0 if there is none. `error` is the reference of what went wrong.
+    `took` is how many milliseconds it went on, `idle` for how many of them nobody worked on it: it waited for people,
+    or for a worker in the place of one that is gone. `attempt` counts its claims. `back` is how many events before this
+    one its answer stands, 0 if there is none. `error` is the reference of what went wrong.
     """
 
     reason: YieldReason
-    started_at: int = 0
+    took: int = 0
+    idle: int = 0
     attempt: int = 1
-    active: int = 0
-    result: int = 0
+    back: int = 0
     error: str = ""
     usage: Usage = UNUSED
 

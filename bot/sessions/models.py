@@ -77,7 +77,6 @@ class LastTurn:
     seq: int = 0
     result_seq: int = 0
     error: str = ""
-    usage: Usage = UNUSED
 
     @property
     def state(self) -> TurnState:
@@ -93,6 +92,21 @@ class TurnRecord:
     seq: int
     completed_at: int
     told: TurnCompleted
+
+    @property
+    def started_at(self) -> int:
+        """When it began, in ms on the store's clock."""
+        return self.completed_at - self.told.took
+
+    @property
+    def active_seconds(self) -> float:
+        """For how long it was worked: waiting does not count."""
+        return (self.told.took - self.told.idle) / 1000
+
+    @property
+    def result_seq(self) -> int:
+        """The event that holds its answer, 0 if there is none."""
+        return self.seq - self.told.back if self.told.back else 0
 
 
 @dataclass(frozen=True, slots=True)
@@ -234,6 +248,7 @@ class Change:
     end: LastTurn | None = None
     status: Status | None = None
     deliver: tuple[NewDelivery, ...] = ()
+    usage: Usage = UNUSED
     context: int | None = None
 
 
@@ -246,7 +261,7 @@ class Write:
     waiting item, which must be at that position, into the turn; the last of `events` is noted as what let it in.
     `settle` gives a taken or waiting item its terminal status. `ask` adds approvals; `use` spends an approved one and
     fails unless it is live. `turn`: the open turn afterwards; `end` closes it. `deliver` adds outbox entries, `release`
-    gives the lease back in the same step. `usage` is what was used outside a turn; that of a turn is in `end`. `model`
+    gives the lease back in the same step. `usage` is what was used, of a turn in all. `model`
     is from now on the one that was chosen, empty for the first of the configuration; None changes nothing. `context` is
     the seq from which a context is made from now on: one of `events` then carries what was before it.
     """

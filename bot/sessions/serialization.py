@@ -13,7 +13,7 @@ from typing import Final, assert_never
 
 from pydantic import JsonValue
 
-from bot.core.json_values import JsonObject, child, flag, objects, text, texts, whole, whole_object
+from bot.core.json_values import JsonObject, child, flag, numbers, objects, text, texts, whole, whole_object
 from bot.sessions import event_types
 from bot.sessions.approvals import ApprovalQuestion, ApprovalState
 from bot.sessions.event_types import (
@@ -72,51 +72,45 @@ def event_json(body: EventBody) -> dict[str, JsonValue]:  # noqa: C901, PLR0911 
             return _longer_json(body)
 
 
+_USUAL: Final = event_types.TurnCompleted(YieldReason.COMPLETED, back=1, usage=Usage(requests=1))
+"""A turn as most are: of its record the store keeps only what differs, as every turn has one."""
+
+
 def _turn_json(body: event_types.TurnCompleted) -> dict[str, JsonValue]:
-    """Return the body of a turn's end; what is as in most of them is left out, as every turn has one."""
-    told: dict[str, JsonValue] = {
-        "started_at": body.started_at,
-        "attempt": body.attempt,
-        "active": body.active,
-        "result": body.result,
-        "error": body.error,
+    """Return the record of a turn."""
+    used, usual = body.usage, _USUAL.usage
+    told: dict[str, tuple[JsonValue, JsonValue]] = {
+        "took": (body.took, _USUAL.took),
+        "idle": (body.idle, _USUAL.idle),
+        "attempt": (body.attempt, _USUAL.attempt),
+        "back": (body.back, _USUAL.back),
+        "error": (body.error, _USUAL.error),
+        "requests": (used.requests, usual.requests),
+        "tokens": ([used.input_tokens, used.output_tokens], [0, 0]),
+        "cost": (used.cost, usual.cost),
+        "complete": (used.complete, usual.complete),
+        "priced": (used.priced, usual.priced),
     }
-    used = body.usage
-    counted: dict[str, JsonValue] = {
-        "requests": used.requests,
-        "input_tokens": used.input_tokens,
-        "output_tokens": used.output_tokens,
-        "cost": used.cost,
-        "incomplete": not used.complete,
-        "unpriced": not used.priced,
-    }
-    if any(counted.values()):
-        told["usage"] = {name: value for name, value in counted.items() if value}
-    return {"reason": body.reason.value, **{name: told[name] for name in told if told[name] != _DONE.get(name)}}
-
-
-_DONE: Final[Mapping[str, JsonValue]] = MappingProxyType(
-    {"started_at": 0, "attempt": 1, "active": 0, "result": 0, "error": ""}
-)
-"""What is left out of the record of a turn."""
+    return {"reason": body.reason.value, **{name: value for name, (value, left) in told.items() if value != left}}
 
 
 def _turn_completed(found: JsonObject) -> EventBody:
-    used = child(found, "usage") or {}
+    used = _USUAL.usage
+    read, written = numbers(found, "tokens", (0, 0))
     return event_types.TurnCompleted(
         YieldReason(text(found, "reason")),
-        started_at=whole(found, "started_at", 0),
-        attempt=whole(found, "attempt", 1),
-        active=whole(found, "active", 0),
-        result=whole(found, "result", 0),
-        error=text(found, "error", ""),
+        took=whole(found, "took", _USUAL.took),
+        idle=whole(found, "idle", _USUAL.idle),
+        attempt=whole(found, "attempt", _USUAL.attempt),
+        back=whole(found, "back", _USUAL.back),
+        error=text(found, "error", _USUAL.error),
         usage=Usage(
-            requests=whole(used, "requests", 0),
-            input_tokens=whole(used, "input_tokens", 0),
-            output_tokens=whole(used, "output_tokens", 0),
-            complete=not flag(used, "incomplete"),
-            cost=whole(used, "cost", 0),
-            priced=not flag(used, "unpriced"),
+            requests=whole(found, "requests", used.requests),
+            input_tokens=read,
+            output_tokens=written,
+            complete=flag(found, "complete", absent=used.complete),
+            cost=whole(found, "cost", used.cost),
+            priced=flag(found, "priced", absent=used.priced),
         ),
     )
 

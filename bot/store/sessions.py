@@ -447,7 +447,7 @@ def change_arguments(write: Write, bodies: Bodies) -> Arguments:
         "model": write.model or None,
         "last_turn": stored(codec.last_turn(end)) if end else None,
         "context_seq": write.context,
-        "usage": stored(codec.usage(end.usage if end else write.usage)),
+        "usage": stored(codec.usage(write.usage)),
         "settle": [nested({"position": position, "status": status.value}) for position, status in write.settle],
         "ask": [nested({"id": one.id, "approval": stored(codec.new_approval(one))}) for one in write.ask],
         "deliver": [

@@ -304,13 +304,13 @@ class TurnFinisher:
         before = await self._undelivered.before(turn)
         completed = TurnCompleted(
             ended.reason,
-            started_at=record.started_at,
+            took=turn.took,
+            idle=max(turn.took - turn.active, 0),
             attempt=record.attempt,
-            active=turn.active,
             error=ended.reference,
             usage=usage,
         )
-        last = LastTurn(record.id, ended.reason, error=ended.reference, usage=usage)
+        last = LastTurn(record.id, ended.reason, error=ended.reference)
         return await turn.end(
             Change(
                 events=(*ended.events, event_log.turn_completed(standing, completed)),
@@ -318,6 +318,7 @@ class TurnFinisher:
                 take=ended.taken,
                 settle=tuple((position, ended.status) for position in (record.position, *record.joined)),
                 end=last,
+                usage=usage,
                 status=Status.IDLE,
                 deliver=(*before.deliver, *(new for new in deliver if new is not None)),
                 use=use,

@@ -139,7 +139,7 @@ def _ending(claim: Claim, seq: int, now: int) -> Write:
     text = "It is on Tuesday at 9:30 in the big room; the notes are in the shared folder."
     said = NewEvent("agent", PUBLIC, AgentMessage(text), Visibility.USER, admitted=True, turn="t")
     used = Usage(1, 100, 20)
-    completed = TurnCompleted(YieldReason.COMPLETED, claim.now, active=now - claim.now, result=seq + 1, usage=used)
+    completed = TurnCompleted(YieldReason.COMPLETED, now - claim.now, back=1, usage=used)
     told = NewEvent("worker", PUBLIC, completed, Visibility.PROGRESS, turn="t")
     return Write(
         _IDS.op(),
@@ -147,7 +147,8 @@ def _ending(claim: Claim, seq: int, now: int) -> Write:
         events=(said, told),
         audit=(_row("PRE_OUTPUT", destination=_HOME),),
         settle=((1, ItemStatus.CONSUMED),),
-        end=LastTurn("t", YieldReason.COMPLETED, seq + 2, seq + 1, usage=used),
+        end=LastTurn("t", YieldReason.COMPLETED, seq + 2, seq + 1),
+        usage=used,
         status=Status.IDLE,
         deliver=(NewDelivery("t-answer", _HOME, text, PUBLIC, turn="t"),),
         release=True,

@@ -48,7 +48,7 @@ def test_a_turn_comes_back(turn: Turn) -> None:
     assert codec.state("s", flat(STATE | {"turn": pack(TURN, codec.turn(turn))})).turn == turn
 
 
-@given(st.builds(LastTurn, TEXT, st.sampled_from(YieldReason), COUNT, COUNT, TEXT, USAGE))
+@given(st.builds(LastTurn, TEXT, st.sampled_from(YieldReason), COUNT, COUNT, TEXT))
 def test_a_last_turn_comes_back(last: LastTurn) -> None:
     assert codec.state("s", flat(STATE | {"last_turn": pack(LAST_TURN, codec.last_turn(last))})).last_turn == last
 

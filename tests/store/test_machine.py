@@ -329,7 +329,7 @@ class Machine(RuleBasedStateMachine):
         assert model.turn is not None
         key, turn = fresh(), model.turn
         positions = (turn.position, *turn.joined)
-        end = LastTurn(turn.id, YieldReason.COMPLETED, usage=Usage(1, 1, 1))
+        end = LastTurn(turn.id, YieldReason.COMPLETED)
         write = Write(
             fresh(),
             self.workers[name].seq,
@@ -337,6 +337,7 @@ class Machine(RuleBasedStateMachine):
             audit=(row(), row()),
             settle=tuple((position, ItemStatus.CONSUMED) for position in positions),
             end=end,
+            usage=Usage(1, 1, 1),
             deliver=(answer(key),),
         )
         behind = any(state in UNSAID for state in model.deliveries.values())

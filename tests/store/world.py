@@ -77,8 +77,9 @@ def ending(seq: int, *positions: int, deliver: tuple[NewDelivery, ...] = (), err
         fresh(),
         seq,
         events=(NewEvent("agent", PUBLIC, AgentMessage("done"), admitted=True, turn="t"),),
+        usage=Usage(1, 10, 20),
         settle=tuple((position, ItemStatus.CONSUMED) for position in positions),
-        end=LastTurn("t", reason, seq + 1, seq + 1, error, Usage(1, 10, 20)),
+        end=LastTurn("t", reason, seq + 1, seq + 1, error),
         deliver=deliver,
     )
 

@@ -301,7 +301,6 @@ def last_turn(value: LastTurn) -> Values:
         "seq": value.seq,
         "result_seq": value.result_seq,
         "error": value.error,
-        **usage(value.usage),
     }
 
 
@@ -312,7 +311,6 @@ def _last_turn(got: Fields) -> LastTurn:
         seq=got["seq"],
         result_seq=got["result_seq"],
         error=got["error"],
-        usage=_usage(got),
     )
 
 

@@ -422,11 +422,10 @@ TURN: Final = _part(
 LAST_TURN: Final = _part(
     "last turn",
     Field("id", str, "its id"),
-    Field("reason", str, "why it ended, see `YieldReason`"),
+    Field("reason", "completed", "why it ended, see `YieldReason`"),
     Field("seq", 0, "the event that tells of its end in full"),
     Field("result_seq", 0, "the event that holds its answer"),
     Field("error", "", "the reference of what went wrong"),
-    *TURN.fields[-6:],
 )
 
 USAGE: Final = _part("usage", *TURN.fields[-6:])

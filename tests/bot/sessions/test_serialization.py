@@ -183,7 +183,7 @@ FULL: Final[dict[EventType, EventBody]] = {
     EventType.AGENT_THINKING: AgentThinking({"kind": "response", "parts": []}),
     EventType.TURN_STARTED: TurnStarted(1),
     EventType.TURN_COMPLETED: TurnCompleted(
-        YieldReason.ERROR, 7, 2, 8, 9, "r1", Usage(1, 2, 3, complete=False, cost=4)
+        YieldReason.ERROR, 7, 2, 3, 4, "r1", Usage(5, 2, 3, complete=False, cost=4, priced=False)
     ),
     EventType.TOOL_CALL: ToolCall("c1", "read_file", {"path": "a.md"}),
     EventType.TOOL_RESULT: ToolResult("c1", "read_file", "text", ToolOutcome.OK),
@@ -274,12 +274,16 @@ WRITTEN: Final[dict[EventType, dict[str, JsonValue]]] = {
     EventType.TURN_STARTED: {"attempt": 1},
     EventType.TURN_COMPLETED: {
         "reason": "error",
-        "started_at": 7,
-        "attempt": 2,
-        "active": 8,
-        "result": 9,
+        "took": 7,
+        "idle": 2,
+        "attempt": 3,
+        "back": 4,
         "error": "r1",
-        "usage": {"requests": 1, "input_tokens": 2, "output_tokens": 3, "cost": 4, "incomplete": True},
+        "requests": 5,
+        "tokens": [2, 3],
+        "cost": 4,
+        "complete": False,
+        "priced": False,
     },
     EventType.TOOL_CALL: {"call": "c1", "tool": "read_file", "arguments": {"path": "a.md"}},
     EventType.TOOL_RESULT: {"call": "c1", "tool": "read_file", "text": "text", "outcome": "ok"},
@@ -312,7 +316,7 @@ OPTIONAL: Final = frozenset(
     {
         *("origin", "authors", "files", "decision", "asker", "topic", "messages"),
         *("rules", "withheld", "interrupted", "endorsed", "arguments"),
-        *("started_at", "attempt", "active", "result", "error", "usage"),
+        *("took", "idle", "attempt", "back", "error", "requests", "tokens", "cost", "complete", "priced"),
     }
 )
 """What may be missing, of any type; the arguments of a question may not."""
