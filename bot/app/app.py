@@ -132,7 +132,7 @@ class App:
         self.spawner = self._spawner()
         self.gate = self._gate(tools)
         self.reloader = self._reloader(tools)
-        self.quarantine = Quarantine(store.quarantine)
+        self.quarantine = Quarantine(store.quarantine, store.lifecycle)
         self.pairing = Pairing(store, self.ids, secrets.session)
         self.exporter = Exporter(self.gate, store, secrets.audit)
         self.simulator = Simulator(self.gate, store.audit)

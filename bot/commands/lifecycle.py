@@ -112,7 +112,8 @@ class LifecycleCommands:
 
 def told_of(done: Deleted) -> str:
     """Return what was deleted, and what could not be reached, in words."""
-    lines = [f"The conversation is deleted, with {done.children} background sessions."]
+    many = "session" if done.children == 1 else "sessions"
+    lines = [f"The conversation is deleted, with {done.children} background {many}."]
     if done.sent or done.handed or done.kept:
         lines.append("Not reached:")
     lines += [f"- {count} messages sent to {address}" for address, count in done.sent]

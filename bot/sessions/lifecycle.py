@@ -49,19 +49,21 @@ class IllegalMove(StrEnum):
     IGNORED = "ignored"
 
 
-_GONE: Final = {Status.DELETED: IllegalMove.HIDDEN}
-_NOTHING_LEFT: Final = {Status.DELETED: IllegalMove.IGNORED}
-_READ_ONLY: Final = {Status.ARCHIVED: IllegalMove.REFUSED, **_GONE}
-_OVER: Final = {Status.ARCHIVED: IllegalMove.IGNORED, **_NOTHING_LEFT}
-_UNASKED: Final = {Status.ARCHIVED: IllegalMove.HIDDEN, **_GONE}
+_Row = Mapping[Status, IllegalMove]
+
+_GONE: Final[_Row] = MappingProxyType({Status.DELETED: IllegalMove.HIDDEN})
+_NOTHING_LEFT: Final[_Row] = MappingProxyType({Status.DELETED: IllegalMove.IGNORED})
+_READ_ONLY: Final[_Row] = MappingProxyType({Status.ARCHIVED: IllegalMove.REFUSED, **_GONE})
+_OVER: Final[_Row] = MappingProxyType({Status.ARCHIVED: IllegalMove.IGNORED, **_NOTHING_LEFT})
+_UNASKED: Final[_Row] = MappingProxyType({Status.ARCHIVED: IllegalMove.HIDDEN, **_GONE})
 
 
-def _unless(*allowed: Status) -> dict[Status, IllegalMove]:
+def _unless(*allowed: Status) -> _Row:
     """Return the row of an operation that these statuses alone allow."""
-    return {status: IllegalMove.REFUSED for status in Status if status not in allowed} | _GONE
+    return {**{status: IllegalMove.REFUSED for status in Status if status not in allowed}, **_GONE}
 
 
-OPERATIONS: Final[Mapping[str, Mapping[Status, IllegalMove]]] = MappingProxyType(
+OPERATIONS: Final[Mapping[str, _Row]] = MappingProxyType(
     {
         # A chat goes on in another session, so its caller has to be told.
         "accept": {Status.ARCHIVED: IllegalMove.REFUSED, Status.DELETED: IllegalMove.REFUSED},

@@ -5,15 +5,18 @@ nothing is written for it any more; then what the script cannot name is looked f
 are kept for retries. Until that is done the tombstone says so, and the sweep does it again.
 """
 
+import asyncio
 from collections.abc import Sequence
 from typing import Final
+
+import anyio
 
 from bot.core.errors import StoreRefusedError
 from bot.sessions.audit import AuditRow
 from bot.sessions.event_types import TurnCompleted
 from bot.sessions.models import Holder, Status, TurnPage, TurnRecord
 from bot.store.calls import Arguments, ScriptAnswer, session_call
-from bot.store.connection import WALKED
+from bot.store.connection import WALKED, Reply
 from bot.store.records import codec
 from bot.store.records.codec import raw, text
 from bot.store.schema import LETTERS, OPEN, READY, session_keys
@@ -22,6 +25,10 @@ from bot.store.session_index import Filing
 from bot.store.sessions import refuse_change
 from bot.store.shared import SessionChange, Shared
 
+STILL_WRITING: Final = "a server is still rewriting its file"
+
+_REWRITE_SECONDS: Final = 30.0
+_MOMENT: Final = 0.02
 _PAGE: Final = 1000
 
 
@@ -97,12 +104,26 @@ class RedisLifecycle:
         await self._eraser.erase(sid)
 
     async def rewrite(self) -> tuple[str, ...]:
-        """Have every server rewrite its file; return the sentences of those that do not."""
+        """Have every server rewrite its file, and wait for it; return the sentences of those that do not."""
         try:
-            await self._shared.connection.everywhere(("BGREWRITEAOF",))
+            # One that began before holds what was deleted meanwhile.
+            if await self._rewritten():
+                await self._shared.connection.everywhere(("BGREWRITEAOF",))
+                if await self._rewritten():
+                    return ()
         except StoreRefusedError as error:
             return (str(error),)
-        return ()
+        return (STILL_WRITING,)
+
+    async def _rewritten(self) -> bool:
+        """Wait until no server rewrites its file; return whether that came in time."""
+        with anyio.move_on_after(_REWRITE_SECONDS):
+            while any(  # noqa: ASYNC110 - a server tells nobody
+                map(_rewrites, await self._shared.connection.everywhere(("INFO", "persistence")))
+            ):
+                await asyncio.sleep(_MOMENT)
+            return True
+        return False
 
     async def turns(self, sid: str, *, before: int | None = None, limit: int = 50) -> TurnPage:
         """Return the turns that ended before an event, newest first."""
@@ -123,3 +144,12 @@ class RedisLifecycle:
         got = await self._shared.change(SessionChange(script, sid, args, self._shared.ids.op()), audit)
         refuse_change(got)
         return got
+
+
+def _rewrites(found: tuple[str, Reply]) -> bool:
+    """Say whether a server rewrites its file or is about to, by what it tells of that."""
+    _, told = found
+    return any(f"{name}:1" in told.decode("utf-8", "replace") for name in _REWRITING)
+
+
+_REWRITING: Final = ("aof_rewrite_in_progress", "aof_rewrite_scheduled")

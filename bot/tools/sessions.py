@@ -87,12 +87,14 @@ def entry(state: SessionState, title: str | None) -> dict[str, JsonValue]:
     }
 
 
-def _last(turn: LastTurn) -> dict[str, JsonValue]:
+def _last(state: SessionState, turn: LastTurn) -> dict[str, JsonValue]:
+    # By its place in the generation: what was before a reset is not for those who read after it.
+    result = turn.result_seq - state.generation_seq + 1 if turn.result_seq else None
     return {
         "id": turn.id,
         "state": turn.state.value,
         "yield_reason": turn.reason.value,
-        "result_event_id": turn.result_seq or None,
+        "result_event_id": result,
         "error": turn.error,
     }
 
@@ -108,7 +110,7 @@ def describe(state: SessionState, clearance: Label) -> dict[str, JsonValue]:
         "clearance": str(clearance),
         "status": state.status.value,
         "created": state.created_at,
-        "last_turn": None if last is None else _last(last),
+        "last_turn": None if last is None else _last(state, last),
         "usage": {
             "requests": state.usage.requests,
             "input_tokens": state.usage.input_tokens,
