@@ -84,7 +84,8 @@ OPERATIONS: Final[Mapping[str, _Row]] = MappingProxyType(
         "take": _NOTHING_LEFT,
         "settle": _NOTHING_LEFT,
         "pause": {Status.PAUSED: IllegalMove.IGNORED, **_READ_ONLY},
-        "resume": _unless(Status.PAUSED),
+        # While it runs it may be paused already, and rest from the end of its turn.
+        "resume": _unless(Status.PAUSED, Status.RUNNING),
         "archive": {Status.ARCHIVED: IllegalMove.IGNORED, **_GONE},
         "restore": _unless(Status.ARCHIVED),
         "fail": {Status.PAUSED: IllegalMove.IGNORED, **_OVER},

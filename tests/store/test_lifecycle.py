@@ -1,5 +1,6 @@
 """A session as a whole: what each status allows, and what is left of one that was deleted."""
 
+import re
 from collections.abc import Awaitable, Callable
 from dataclasses import replace
 from typing import Final
@@ -18,6 +19,7 @@ from bot.store.redis_store import RedisStore
 from bot.store.schema import session_keys
 from bot.store.scripts import KEYS, Script, load_scripts
 from policy.labels import PUBLIC
+from tests.conventions.documents import ROOT
 from tests.store.world import (
     SECRET,
     TOP,
@@ -117,6 +119,19 @@ def test_every_script_asks_the_table(script: Script) -> None:
     assert "local ILLEGAL" in load_scripts()[script].text
 
 
+def test_the_table_in_the_docs_is_this_one() -> None:
+    text = (ROOT / "docs/architecture.md").read_text("utf-8")
+    told = {
+        found[1]: tuple(word.strip() for word in found[2].split("|"))
+        for found in re.finditer(r"^\| `(\w+)` \|((?:[^|\n]*\|){3})$", text, re.MULTILINE)
+        if found[1] in OPERATIONS
+    }
+    columns = (Status.PAUSED, Status.ARCHIVED, Status.DELETED)
+    assert told == {
+        name: (*(row[one].value if one in row else "" for one in columns), "") for name, row in OPERATIONS.items()
+    }
+
+
 def test_no_status_leads_back_from_deleted() -> None:
     assert set(MOVES) == set(Status)
     assert not MOVES[Status.DELETED]
@@ -188,6 +203,16 @@ async def test_a_turn_that_runs_is_run_to_its_end(store: RedisStore) -> None:
     await store.sessions.commit(claim, ending(written.seq + 1, 1))
     assert await status(store, claim.sid) is Status.PAUSED
     assert await store.sessions.claim(claim.sid, fresh()) is None
+
+
+async def test_one_that_runs_is_resumed_before_it_rests(store: RedisStore) -> None:
+    claim, _ = await started(store)
+    with pytest.raises(IllegalMoveError):
+        await store.lifecycle.resume(claim.sid, actor="ann", audit=())
+    await store.lifecycle.pause(claim.sid, actor="ann", audit=())
+    await store.lifecycle.resume(claim.sid, actor="ann", audit=())
+    assert await status(store, claim.sid) is Status.RUNNING
+    assert not await state_field(store, claim.sid, "paused")
 
 
 async def test_a_question_that_is_answered_meanwhile_is_gone_on_with_afterwards(store: RedisStore) -> None:
