@@ -1,11 +1,14 @@
 """Commands about a conversation as a whole: resting, archived, deleted, and the chat that goes on after it."""
 
+import asyncio
 from pathlib import Path
 
 import pytest
+from anyio import CancelScope
 
 from bot.commands.lifecycle import BLIND
 from bot.sessions.models import Status
+from bot.store.schema import session_keys
 from channels.messages import Address
 from tests.bot.kit import Probe, bang, eventually, parts, policy
 from tests.harness import Person, running
@@ -153,6 +156,26 @@ async def test_a_question_that_stands_is_taken_back(tmp_path: Path) -> None:
         assert await owner.app.store.sessions.state(owner.sid) is None
         await owner.say(f"/approve {asked.id}", wait=False)
         assert "→ guest" not in owner.shown
+
+
+async def test_a_turn_that_runs_writes_nothing_after_it(tmp_path: Path) -> None:
+    begun, let_go = asyncio.Event(), asyncio.Event()
+
+    async def wait(_arguments: object, _context: object, _services: object) -> None:
+        begun.set()
+        with CancelScope(shield=True):
+            await let_go.wait()
+
+    async with running(tmp_path, parts=parts(Probe(does=wait))) as owner:
+        await owner.send(bang("probe"))
+        await begun.wait()
+        assert "The conversation is deleted" in await owner.say("/delete confirm", wait=False)
+        let_go.set()
+        await spoken(owner, "hello")
+        store, keys = owner.app.store, session_keys(owner.sid)
+        left = {key.decode() for key in await command(store, "KEYS", f"{keys.prefix}*")}
+        assert left == {keys.state, keys.audit, keys.inputs}
+        assert owner.shown.count("You said") == 1
 
 
 async def test_one_that_may_not_be_told_of_is_ended_blindly(tmp_path: Path) -> None:
