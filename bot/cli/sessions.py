@@ -11,10 +11,10 @@ from pydantic import JsonValue
 from bot.access.authorize import Caller
 from bot.cli.identity import as_owner
 from bot.cli.output import print_json, print_lines, table
-from bot.commands.lifecycle import told_of
 from bot.config.model import Config
 from bot.core.clock import moment
 from bot.core.errors import NotFoundError, OperatorError, RequestError, SchemaError
+from bot.operations.lifecycle import told_of
 from bot.operations.sessions import ListedSession, SessionInspector
 from bot.sessions.approvals import ApprovalQuestion
 from bot.sessions.event_types import (

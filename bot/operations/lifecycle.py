@@ -170,5 +170,18 @@ class SessionLifecycle:
         return found
 
 
+def told_of(done: Deleted) -> str:
+    """Return what was deleted, and what could not be reached, in words."""
+    many = "session" if done.children == 1 else "sessions"
+    lines = [f"The conversation is deleted, with {done.children} background {many}."]
+    if done.sent or done.handed or done.kept:
+        lines.append("Not reached:")
+    lines += [f"- {count} messages sent to {address}" for address, count in done.sent]
+    lines += [f"- {count} messages handed to session {sid}" for sid, count in done.handed]
+    lines += [f"- the store's file, until it is rewritten: {why}" for why in done.kept]
+    lines.append("Files in shared folders, exports, logs of platforms and backups made before stay as they are.")
+    return "\n".join(lines)
+
+
 def _row(did: str, actor: str) -> tuple[AuditRow, ...]:
     return (AuditRow("session", actor, {"did": did}),)
