@@ -26,7 +26,7 @@ from bot.store.redis_store import RedisStore
 from bot.store.servers.embedded_server import Supervisor
 from channels.messages import Address, Inbound
 from tests.chaos.fault_proxy import FaultProxy, fault_proxy
-from tests.chaos.platform_server import Platform, PlatformChannel, platform
+from tests.chaos.platform_server import ACCOUNT, Platform, PlatformChannel, platform
 from tests.chaos.stepped_clock import SteppedClock
 from tests.chaos.storm_laws import Checked, checked
 from tests.chaos.storm_plan import Fault, FaultKind, Input, Plan, Size, drawn
@@ -34,7 +34,6 @@ from tests.chaos.tap import killed
 from tests.chaos.worker import parts, settings, write_settings
 from tests.store.world import KEY, command, keys, kill
 
-ACCOUNT: Final = "console:owner"
 _ROOT: Final = Path(__file__).parents[2]
 _HEALED_SECONDS: Final = 90.0
 _BEGIN_SECONDS: Final = 30.0

@@ -122,7 +122,8 @@ def _text(random: Random, name: str) -> str:
     if random.random() < 0.3:
         lines.append(bang("write_file", path=f"workspace/{name[:-1]}.md", text=f"text of {name}"))
     if random.random() < 0.3:
-        lines.append(bang("step", say="more"))
+        # Long enough that most faults come in the middle of some turn.
+        lines.append(bang("step", say="more", seconds=round(random.uniform(0.1, 1.5), 2)))
     return "\n".join(lines)
 
 

@@ -21,10 +21,11 @@ _PAUSE = 0.03
 
 
 class StepArguments(Arguments):
-    """What the step says, and the label of what it reads."""
+    """What the step says, the label of what it reads, and how many seconds it takes."""
 
     say: str
     label: str = "PUBLIC"
+    seconds: float = _PAUSE
 
 
 class Step:
@@ -42,7 +43,7 @@ class Step:
         return CallFacts()
 
     async def run(self, arguments: StepArguments, context: ToolContext, services: ToolServices) -> Result:
-        await asyncio.sleep(_PAUSE)
+        await asyncio.sleep(arguments.seconds)
         return Result(arguments.say, parse(arguments.label))
 
 
