@@ -33,6 +33,7 @@ class FaultProxy:
     upstream: Path
     done: Counter[Cut] = field(default_factory=Counter[Cut])
     _armed: deque[Cut] = field(default_factory=deque[Cut])
+    _lines: "set[_Line]" = field(default_factory=set["_Line"])
 
     @property
     def url(self) -> str:
@@ -51,12 +52,21 @@ class FaultProxy:
             writer.close()
             return
         line = _Line(self, reader, writer, up_reader, up_writer)
+        self._lines.add(line)
         try:
             async with asyncio.TaskGroup() as tasks:
                 tasks.create_task(line.replies())
                 tasks.create_task(line.requests())
         finally:
             line.end()
+            self._lines.remove(line)
+
+    async def close(self) -> None:
+        """Hang up on all who are connected still."""
+        while self._lines:
+            for line in self._lines:
+                line.end()
+            await asyncio.sleep(0.001)
 
     def cut(self, data: bytes) -> Cut | None:
         """Return what to cut of the exchange that a request begins, None for nothing."""
@@ -128,3 +138,4 @@ async def fault_proxy(path: Path, upstream: Path) -> AsyncGenerator[FaultProxy]:
         yield proxy
     finally:
         listening.close()
+        await proxy.close()

@@ -32,11 +32,12 @@ from tests.chaos.storm_laws import Checked, checked
 from tests.chaos.storm_plan import Fault, FaultKind, Input, Plan, Size, drawn
 from tests.chaos.tap import killed
 from tests.chaos.worker import parts, settings, write_settings
-from tests.store.world import KEY, command, keys, kill
+from tests.store.world import KEY, command, keys, kill, lives
 
 _ROOT: Final = Path(__file__).parents[2]
 _HEALED_SECONDS: Final = 90.0
 _BEGIN_SECONDS: Final = 30.0
+_CALM_SECONDS: Final = 1.0
 _UNSAID: Final = frozenset({DeliveryState.PENDING, DeliveryState.SENDING})
 
 
@@ -107,7 +108,7 @@ class Storm:
             for fault in self.plan.faults:
                 tasks.create_task(self._come(fault, begun))
         async with asyncio.timeout(_HEALED_SECONDS):
-            while not await self._quiet():
+            while not await self._quiet():  # noqa: ASYNC110 - the store tells nobody
                 await asyncio.sleep(0.25)
 
     async def end_workers(self) -> None:
@@ -158,16 +159,17 @@ class Storm:
                 async with self._nursing:
                     self.nursery.stdin.write(f"{worker.proxy.url}\n".encode())
                     worker.pid = int(await self.nursery.stdout.readline())
-                while worker.pid not in self.platform.processes and alive(worker.pid):
+                processes, pid = self.platform.processes, worker.pid
+                while pid not in processes and lives(pid):  # noqa: ASYNC110 - nobody tells of its end
                     await asyncio.sleep(0.02)
-                if worker.pid in self.platform.processes:
+                if pid in processes:
                     return
                 # It found no store, as one that is restarted by its supervisor in operation.
                 await asyncio.sleep(0.2)
 
     async def _kill(self, worker: Worker, pause: float) -> None:
         async with worker.lock, asyncio.TaskGroup() as tasks:
-            held = await self._held(worker)
+            held = await self._caught(worker)
             await killed(worker.pid)
             self.faults[FaultKind.KILL] += 1
             tasks.create_task(self._taken_over(FaultKind.KILL, held))
@@ -176,7 +178,7 @@ class Storm:
 
     async def _stop(self, worker: Worker, seconds: float) -> None:
         async with worker.lock, asyncio.TaskGroup() as tasks:
-            held = await self._held(worker)
+            held = await self._caught(worker)
             os.kill(worker.pid, signal.SIGSTOP)
             try:
                 tasks.create_task(self._taken_over(FaultKind.STOP, held))
@@ -197,9 +199,17 @@ class Storm:
         with suppress(TimeoutError):
             async with asyncio.timeout(_HEALED_SECONDS):
                 # What was on its way to the platform before is no sign of life.
-                while not (new := [one.at for one in self.platform.shown[before:] if one.at >= back]):
+                while not (new := [one.at for one in self.platform.shown[before:] if one.at >= back]):  # noqa: ASYNC110
                     await asyncio.sleep(0.02)
                 self.recovery[FaultKind.KILL_STORE].append(new[0] - at)
+
+    async def _caught(self, worker: Worker) -> list[Held]:
+        """Return the sessions that a worker runs turns of, once it runs any; in a calm it is not waited for long."""
+        loop = asyncio.get_running_loop()
+        until = loop.time() + _CALM_SECONDS
+        while not (held := await self._held(worker)) and loop.time() < until:
+            await asyncio.sleep(0.02)
+        return held
 
     async def _held(self, worker: Worker) -> list[Held]:
         """Return the sessions that a worker runs turns of."""
@@ -214,8 +224,7 @@ class Storm:
         names = [NAMES[name] for name in ("owner", "fence", "lease_until", "turn")]
         with suppress(StoreError):
             return {
-                sid: await command(self.watch, "HMGET", keys(sid).state, *names)
-                for sid in (only or self.sids.values())
+                sid: await command(self.watch, "HMGET", keys(sid).state, *names) for sid in (only or self.sids.values())
             }
         return {}
 
@@ -249,15 +258,6 @@ class Storm:
 def address(chat: int) -> Address:
     """Return the address of a chat."""
     return Address("console", f"c{chat}")
-
-
-def alive(pid: int) -> bool:
-    """Say whether a process is there."""
-    try:
-        os.kill(pid, 0)
-    except ProcessLookupError:
-        return False
-    return True
 
 
 async def _until(moment: float) -> None:

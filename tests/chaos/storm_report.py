@@ -62,8 +62,8 @@ class Report:
         """Return the short table."""
         ended, found = self.ended, self.ended.checked
         lines = [
-            f"storm of seed {self.seed}: {self.size.workers} workers, {self.size.sessions} sessions, "
-            f"{ended.seconds:.0f} s",
+            f"storm    seed {self.seed}, {self.size.workers} workers, {self.size.sessions} sessions",
+            f"  took     {ended.seconds:.0f} s, {found.turns} turns, {found.events} events",
             f"  inputs   {ended.accepted} accepted, {found.answered} answered, {found.given_up} turns given up",
             f"  shown    {found.marked} again with a mark, {found.in_doubt} reported as in doubt",
             "  faults   " + ", ".join(f"{name} {ended.faults[name]}" for name in sorted(ended.faults)),
@@ -72,6 +72,8 @@ class Report:
             lines.append("  clock    not stepped: there is no C compiler")
         for kind, times in sorted(ended.recovery.items()):
             if times:
-                lines.append(f"  healed   {kind}: {len(times)} times, p50 {median(times):.1f} s, max {max(times):.1f} s")
+                lines.append(
+                    f"  healed   {kind}: {len(times)} times, p50 {median(times):.1f} s, max {max(times):.1f} s"
+                )
         lines += [f"  VIOLATED {one}" for one in self.violations] or ["  laws     all hold"]
         return "\n".join(lines)

@@ -12,24 +12,17 @@ import signal
 import subprocess
 from collections.abc import AsyncGenerator, Callable, Generator
 from contextlib import AbstractAsyncContextManager, asynccontextmanager, contextmanager, suppress
-from dataclasses import dataclass
 from pathlib import Path
 from typing import Final
 
 import pytest
 
-from bot.app.app import App, open_app
+from bot.app.app import App
 from bot.core.errors import StoreError
-from bot.sessions.deliveries import DeliveryState
-from bot.sessions.inbox import QueueMode
-from bot.sessions.models import Status
 from bot.store.servers.embedded_server import Supervisor
-from channels.messages import Address, Inbound
-from tests.bot.kit import bang
-from tests.chaos.platform_server import ACCOUNT, Platform, PlatformChannel, platform
-from tests.chaos.storm_laws import Checked, checked
-from tests.chaos.storm_plan import LEASE_SECONDS, Input, Plan
-from tests.chaos.worker import parts, settings, write_settings
+from tests.chaos.installation import CHATS, HEALED_SECONDS, installed
+from tests.chaos.storm_laws import Checked
+from tests.chaos.storm_plan import LEASE_SECONDS
 from tests.folders import quick_folder
 from tests.store.world import command, pid_of
 
@@ -38,74 +31,9 @@ pytestmark = pytest.mark.anyio
 AWAY_SECONDS: Final = float(os.environ.get("LOCKGATE_CHAOS_AWAY_SECONDS", "30"))
 """How long a store hangs; the variable shortens it."""
 
-_CHATS: Final = range(4)
-_HEALED_SECONDS: Final = 60.0
 _MEGABYTE: Final = 1 << 20
-_UNSAID: Final = frozenset({DeliveryState.PENDING, DeliveryState.SENDING})
 
 Fault = Callable[[App], AbstractAsyncContextManager[None]]
-
-
-@dataclass
-class Installation:
-    """An application with its worker and a store of its own, and a platform; `said` is what was accepted, in order."""
-
-    app: App
-    platform: Platform
-    said: list[Input]
-
-    async def say(self, chat: int, number: int) -> None:
-        """Say something in a chat. Raises StoreError: it was not accepted."""
-        name = f"answer-{chat}-{number};"
-        one = Input(0, chat, number, bang("step", say=name, seconds=1.0))
-        inbound = Inbound(Address("console", f"c{chat}"), ACCOUNT, one.text, f"{chat}-{number}")
-        await self.app.router.receive(inbound)
-        self.said.append(one)
-        if not number:
-            await self.app.store.queue.set_mode(self.sid(chat), QueueMode.QUEUE, ())
-
-    def sid(self, chat: int) -> str:
-        return self.app.session_id(Address("console", f"c{chat}"))
-
-    async def running(self) -> None:
-        """Wait until a turn of each chat runs."""
-        async with asyncio.timeout(_HEALED_SECONDS):
-            for chat in _CHATS:
-                while (state := await self.app.store.sessions.state(self.sid(chat))) is None or state.turn is None:
-                    await asyncio.sleep(0.01)
-
-    async def healed(self) -> None:
-        """Wait until nothing waits, runs or is still to be said."""
-        async with asyncio.timeout(_HEALED_SECONDS):
-            while not await self._quiet():  # noqa: ASYNC110 - the store tells nobody
-                await asyncio.sleep(0.1)
-
-    async def _quiet(self) -> bool:
-        try:
-            for chat in _CHATS:
-                state = await self.app.store.sessions.state(self.sid(chat))
-                if state is None or state.status is not Status.IDLE or state.waiting_items:
-                    return False
-                if any(one.state in _UNSAID for one in await self.app.store.outbox.deliveries(self.sid(chat))):
-                    return False
-        except StoreError:
-            return False
-        return True
-
-
-@asynccontextmanager
-async def installed(folder: Path, url: str = "") -> AsyncGenerator[Installation]:
-    await asyncio.to_thread(write_settings, folder)
-    async with platform(folder / "platform") as told:
-        config = await asyncio.to_thread(settings, folder, url)
-        async with open_app(config, [PlatformChannel(told.path)], {}, parts()) as app:
-            serving = asyncio.create_task(app.serve())
-            try:
-                yield Installation(app, told, [])
-            finally:
-                serving.cancel()
-                with suppress(asyncio.CancelledError):
-                    await serving
 
 
 async def outlived(folder: Path, fault: Fault, sentence: str, url: str = "") -> Checked:
@@ -114,11 +42,11 @@ async def outlived(folder: Path, fault: Fault, sentence: str, url: str = "") -> 
     What comes meanwhile is refused with this sentence and with a next step; a store that only hangs may still take it.
     """
     async with installed(folder, url) as made:
-        for chat in _CHATS:
+        for chat in CHATS:
             await made.say(chat, 0)
         await made.running()
         async with fault(made.app):
-            told = await asyncio.gather(*(made.say(chat, 1) for chat in _CHATS), return_exceptions=True)
+            told = await asyncio.gather(*(made.say(chat, 1) for chat in CHATS), return_exceptions=True)
             refused = [error for error in told if error is not None]
             assert refused or fault is hanging
             for error in refused:
@@ -127,23 +55,27 @@ async def outlived(folder: Path, fault: Fault, sentence: str, url: str = "") -> 
                 assert error.next_step
             # What runs is ended meanwhile: it cannot write, and its leases run out.
             await asyncio.sleep(1.5 * LEASE_SECONDS)
-        async with asyncio.timeout(_HEALED_SECONDS):
-            for chat in (one for one, error in zip(_CHATS, told, strict=True) if error is not None):
+        async with asyncio.timeout(HEALED_SECONDS):
+            for chat in (one for one, error in zip(CHATS, told, strict=True) if error is not None):
                 while True:
                     with suppress(StoreError):
                         await made.say(chat, 1)
                         break
                     await asyncio.sleep(0.1)
         await made.healed()
-        plan = Plan(tuple(made.said), (), frozenset(_CHATS))
-        return await checked(made.app, plan, {chat: made.sid(chat) for chat in _CHATS}, made.platform.shown)
+        return await made.checked()
 
 
-@asynccontextmanager
-async def configured(app: App, name: str, bad: int, good: int) -> AsyncGenerator[None]:
-    await command(app.store, "CONFIG", "SET", name, bad)
-    yield
-    await command(app.store, "CONFIG", "SET", name, good)
+def configured(name: str, bad: int, good: int) -> Fault:
+    """Return the fault of a server that is configured badly for a while."""
+
+    @asynccontextmanager
+    async def fault(app: App) -> AsyncGenerator[None]:
+        await command(app.store, "CONFIG", "SET", name, bad)
+        yield
+        await command(app.store, "CONFIG", "SET", name, good)
+
+    return fault
 
 
 @asynccontextmanager
@@ -171,9 +103,9 @@ async def hanging(app: App) -> AsyncGenerator[None]:
 @pytest.mark.parametrize(
     "fault, sentence",
     [
-        (lambda app: configured(app, "maxmemory", 1, 0), "memory limit is reached"),
+        (configured("maxmemory", 1, 0), "memory limit is reached"),
         (read_only, "read-only replica"),
-        (lambda app: configured(app, "min-replicas-to-write", 1, 0), "too few replicas"),
+        (configured("min-replicas-to-write", 1, 0), "too few replicas"),
         (hanging, "not answer"),
     ],
     ids=["memory", "read_only", "replicas", "gone"],
@@ -181,7 +113,7 @@ async def hanging(app: App) -> AsyncGenerator[None]:
 async def test_a_store_that_is_unwell_for_a_while_loses_nothing(tmp_path: Path, fault: Fault, sentence: str) -> None:
     found = await outlived(tmp_path, fault, sentence)
     assert found.violations == []
-    assert (found.answered, found.given_up) == (2 * len(_CHATS), 0)
+    assert (found.answered, found.given_up) == (2 * len(CHATS), 0)
 
 
 async def test_a_store_of_ones_own_that_hangs_loses_nothing(tmp_path: Path) -> None:
@@ -193,7 +125,7 @@ async def test_a_store_of_ones_own_that_hangs_loses_nothing(tmp_path: Path) -> N
     finally:
         await supervisor.detach()
     assert found.violations == []
-    assert (found.answered, found.given_up) == (2 * len(_CHATS), 0)
+    assert (found.answered, found.given_up) == (2 * len(CHATS), 0)
 
 
 @contextmanager
@@ -229,22 +161,21 @@ async def test_a_disk_that_is_full_for_a_while_loses_nothing() -> None:
 
         found = await outlived(disk, full, "is full")
     assert found.violations == []
-    assert (found.answered, found.given_up) == (2 * len(_CHATS), 0)
+    assert (found.answered, found.given_up) == (2 * len(CHATS), 0)
 
 
 async def test_a_server_whose_files_may_not_grow_is_started_again(tmp_path: Path) -> None:
     """It ends at the next write. What takes its place may write, so that nobody is refused for long."""
     async with installed(tmp_path) as made:
-        for chat in _CHATS:
+        for chat in CHATS:
             await made.say(chat, 0)
         await made.running()
         pid = await asyncio.to_thread(pid_of, made.app.store)
         resource.prlimit(pid, resource.RLIMIT_FSIZE, (1, resource.RLIM_INFINITY))
-        for chat in _CHATS:
+        for chat in CHATS:
             await made.say(chat, 1)
         await made.healed()
         assert await asyncio.to_thread(pid_of, made.app.store) != pid
-        plan = Plan(tuple(made.said), (), frozenset(_CHATS))
-        found = await checked(made.app, plan, {chat: made.sid(chat) for chat in _CHATS}, made.platform.shown)
+        found = await made.checked()
     assert found.violations == []
-    assert (found.answered, found.given_up) == (2 * len(_CHATS), 0)
+    assert (found.answered, found.given_up) == (2 * len(CHATS), 0)
