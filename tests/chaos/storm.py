@@ -97,14 +97,14 @@ class Storm:
     async def run(self) -> None:
         """Let all of it come, and wait until everything has healed."""
         for worker in self.workers:
-            await self._begin(worker)
+            await self.begin(worker)
         begun = asyncio.get_running_loop().time()
         chats = defaultdict[int, list[Input]](list)
         for one in self.plan.inputs:
             chats[one.chat].append(one)
         async with asyncio.TaskGroup() as tasks:
             for inputs in chats.values():
-                tasks.create_task(self._speak(inputs, begun))
+                tasks.create_task(self.speak(inputs, begun))
             for fault in self.plan.faults:
                 tasks.create_task(self._come(fault, begun))
         async with asyncio.timeout(_HEALED_SECONDS):
@@ -116,7 +116,7 @@ class Storm:
         for worker in self.workers:
             await killed(worker.pid)
 
-    async def _speak(self, inputs: Iterable[Input], begun: float) -> None:
+    async def speak(self, inputs: Iterable[Input], begun: float) -> None:
         """Say in one chat what is to be said there, again and again until it is accepted."""
         for one in inputs:
             await _until(begun + one.at)
@@ -135,7 +135,7 @@ class Storm:
         await _until(begun + fault.at)
         match fault.kind:
             case FaultKind.KILL:
-                await self._kill(self.workers[fault.worker], fault.seconds)
+                await self.kill(self.workers[fault.worker], fault.seconds)
             case FaultKind.STOP:
                 await self._stop(self.workers[fault.worker], fault.seconds)
             case FaultKind.KILL_STORE:
@@ -150,7 +150,7 @@ class Storm:
             case FaultKind.STEP_CLOCK:
                 pass
 
-    async def _begin(self, worker: Worker) -> None:
+    async def begin(self, worker: Worker) -> None:
         """Begin a worker, and wait until it says what it is called."""
         assert self.nursery.stdin is not None
         assert self.nursery.stdout is not None
@@ -167,14 +167,15 @@ class Storm:
                 # It found no store, as one that is restarted by its supervisor in operation.
                 await asyncio.sleep(0.2)
 
-    async def _kill(self, worker: Worker, pause: float) -> None:
+    async def kill(self, worker: Worker, pause: float) -> None:
+        """Kill a worker, begin another `pause` seconds later, and wait until its sessions are taken over."""
         async with worker.lock, asyncio.TaskGroup() as tasks:
             held = await self._caught(worker)
             await killed(worker.pid)
             self.faults[FaultKind.KILL] += 1
             tasks.create_task(self._taken_over(FaultKind.KILL, held))
             await asyncio.sleep(pause)
-            await self._begin(worker)
+            await self.begin(worker)
 
     async def _stop(self, worker: Worker, seconds: float) -> None:
         async with worker.lock, asyncio.TaskGroup() as tasks:
@@ -207,11 +208,11 @@ class Storm:
         """Return the sessions that a worker runs turns of, once it runs any; in a calm it is not waited for long."""
         loop = asyncio.get_running_loop()
         until = loop.time() + _CALM_SECONDS
-        while not (held := await self._held(worker)) and loop.time() < until:
+        while not (held := await self.held(worker)) and loop.time() < until:  # noqa: ASYNC110 - nobody tells
             await asyncio.sleep(0.02)
         return held
 
-    async def _held(self, worker: Worker) -> list[Held]:
+    async def held(self, worker: Worker) -> list[Held]:
         """Return the sessions that a worker runs turns of."""
         process, found = self.platform.processes.get(worker.pid, ""), list[Held]()
         for sid, (owner, fence, until, turn) in (await self._claims()).items():
@@ -267,7 +268,7 @@ async def _until(moment: float) -> None:
 async def stormed(folder: Path, seed: int, size: Size) -> Ended:
     """Run the storm of a seed in a folder, and check all that is left. Raises TimeoutError: it did not heal."""
     begun, plan = asyncio.get_running_loop().time(), drawn(seed, size)
-    async with _opened(folder, plan, size) as storm:
+    async with opened(folder, plan, size) as storm:
         try:
             await storm.run()
         finally:
@@ -284,7 +285,8 @@ async def stormed(folder: Path, seed: int, size: Size) -> Ended:
 
 
 @asynccontextmanager
-async def _opened(folder: Path, plan: Plan, size: Size) -> AsyncGenerator[Storm]:
+async def opened(folder: Path, plan: Plan, size: Size) -> AsyncGenerator[Storm]:
+    """Open all that a storm needs in a folder; its workers are not begun yet."""
     await asyncio.to_thread(write_settings, folder)
     clock = await asyncio.to_thread(SteppedClock, folder)
     async with AsyncExitStack() as until:
