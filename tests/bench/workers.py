@@ -29,8 +29,8 @@ from tests.chaos.storm_plan import LEASE_SECONDS, FaultKind, Input, Plan, Size
 
 _ROOT: Final = Path(__file__).parents[2]
 _PEOPLE: Final = 40
-_TURNS: Final = 1_500
-_EDGE: Final = 100
+_TURNS: Final = 800
+_EDGE: Final = 60
 """How many turns are left out at the beginning and at the end of a round."""
 _ROUNDS: Final = 3
 _LONGEST: Final = 45.0
