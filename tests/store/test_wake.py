@@ -60,6 +60,8 @@ async def test_a_sweep_looks_at_each_session_once(own: RedisStore) -> None:
     """What its hints led it to, its walk over the store passes by: with hints it asks no more than without."""
     for _ in range(5):
         await own.sessions.accept(item(fresh()))
+    # Now the server knows the script.
+    await own.wake.sweep()
     with_hints = await _asked_by_a_sweep(own)
     await forget(own)
     assert with_hints == await _asked_by_a_sweep(own)
