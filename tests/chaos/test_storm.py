@@ -12,8 +12,8 @@ from bot.sessions.events import EventType
 from tests.chaos.fault_proxy import Cut, fault_proxy
 from tests.chaos.installation import CHATS, Installation, installed
 from tests.chaos.stepped_clock import SteppedClock
-from tests.chaos.storm import stormed
-from tests.chaos.storm_plan import FaultKind, Input, Size, drawn
+from tests.chaos.storm import opened, stormed
+from tests.chaos.storm_plan import FaultKind, Input, Plan, Size, drawn
 from tests.chaos.storm_report import Report
 from tests.store.world import command, drop_state, keys, put_state
 
@@ -141,3 +141,15 @@ def test_a_clock_is_stepped_in_processes_that_have_it(tmp_path: Path) -> None:
     assert after[1] - before[1] < 30
     clock.step(-2000)
     assert told()[0] < before[0]
+
+
+async def test_the_clock_of_a_store_in_a_storm_is_stepped(tmp_path: Path) -> None:
+    async with opened(tmp_path, Plan((), (), frozenset()), Size(workers=1)) as storm:
+        if not storm.clock.there:
+            pytest.skip("there is no C compiler")
+        before, _ = await command(storm.watch, "TIME")
+        storm.clock.step(1000)
+        # The server looks at the clock before it waits, and knows what that said when it is asked next.
+        await command(storm.watch, "TIME")
+        after, _ = await command(storm.watch, "TIME")
+    assert 1000 <= int(after) - int(before) < 1030
