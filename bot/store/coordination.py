@@ -107,11 +107,14 @@ class RedisWake:
         """
         served = tuple(map(encode, channels))
         found: dict[str, None] = {}
+        looked = set[str]()
         gone = await self._gone()
         cursor = b"0"
         while True:
             ((cursor, members),) = await self._shared.connection.commands(("SSCAN", OPEN, cursor, "COUNT", _PAGE))
-            found |= dict.fromkeys(await self._look([text(member) for member in members], gone, served))
+            sids = [text(member) for member in members]
+            looked.update(sids)
+            found |= dict.fromkeys(await self._look(sids, gone, served))
             if cursor == b"0":
                 break
         loop = asyncio.get_running_loop()
@@ -119,7 +122,7 @@ class RedisWake:
         for _ in range(0, self._shared.options.sweep_keys, _PAGE):
             self._sweep_cursor, states = await self._shared.connection.walk(self._sweep_cursor, STATES, _PAGE)
             walked = [sid_of(key) for key in states]
-            found |= dict.fromkeys(await self._look(walked, gone, served))
+            found |= dict.fromkeys(await self._look([sid for sid in walked if sid not in looked], gone, served))
             await self._filing.refile(walked)
             if self._sweep_cursor == WALKED or loop.time() > until:
                 break

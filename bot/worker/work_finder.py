@@ -47,10 +47,11 @@ class WorkFinder:
         await self._policy.current_now()
 
     async def swept(self) -> tuple[str, ...]:
-        """Return the sessions with work of which no mark tells. Raises StoreError."""
+        """Return the sessions with work of which no mark tells, first those whose pause is over. Raises StoreError."""
         if not await self._policy.current():
             return ()
-        return tuple(dict.fromkeys((*await self._sweep.find(), *self._quarantine.due())))
+        found = await self._sweep.find()
+        return tuple(dict.fromkeys((*self._quarantine.due(), *found)))
 
     async def later(self, sid: str, seconds: float) -> None:
         """Mark a session ready in a moment, for this worker or another; if it never does, the sweep finds it."""

@@ -83,7 +83,9 @@ class Worker:
     async def _sweep(self, tasks: "TaskGroup") -> None:
         while True:
             with suppress(StoreError):
-                await self._start(tasks, await self._finder.swept())
+                found = await self._finder.swept()
+                # The sweep marked all of them ready. Of a backlog others have worked most when a slot here is free.
+                await self._start(tasks, found[: self._slots.parallel])
             self._signals.again(tasks)
             await asyncio.sleep(self._interval)
 
