@@ -70,8 +70,9 @@ class LifecycleCommands:
             return Reply(text, buttons=(Button("Delete", f"/delete {name} confirm"),))
         if state is None:
             return Reply(BLIND)
-        done = await self.lifecycle.delete(state, request.caller.principal)
-        return Reply(told_of(done), state.visibility) if shown else Reply(BLIND)
+        reader = (await request.standing(None)).reader
+        done = await self.lifecycle.delete(state, request.caller.principal, reader=reader, typed=request.typed)
+        return Reply(told_of(done), done.label) if shown else Reply(BLIND)
 
     async def _do(
         self,
@@ -116,8 +117,8 @@ def told_of(done: Deleted) -> str:
     lines = [f"The conversation is deleted, with {done.children} background {many}."]
     if done.sent or done.handed or done.kept:
         lines.append("Not reached:")
-    lines += [f"- {count} messages sent to {address}" for address, count in done.sent]
-    lines += [f"- {count} messages handed to session {sid}" for sid, count in done.handed]
+    lines += [f"- messages sent to `{address}`: {count}" for address, count in done.sent]
+    lines += [f"- messages handed to session {sid}: {count}" for sid, count in done.handed]
     lines += [f"- the store's file, until it is rewritten: {why}" for why in done.kept]
-    lines.append("Files in shared folders, exports, logs of platforms and backups made before stay as they are.")
+    lines.append("Messages sent before yesterday, shared files, exports, logs and backups stay as they are.")
     return "\n".join(lines)

@@ -176,18 +176,23 @@ class Spawner:
             return await self._store.delegation.reserve(principal, new, self._caps)
 
     async def _given_back(self, slot: Slot) -> bool:
-        """Say whether a slot is to be free: due, not used in time, or of a session that ended as its pool may know."""
+        """Say whether a slot is to be free: due, not used in time, or of a session that ended as its pool may know.
+
+        That a session was deleted tells more than its pool may know. Whoever deletes it gives back what may be (`stop`).
+        """
         if slot.due:
             return True
         state = await self._store.sessions.state(slot.sid)
         if state is None:
-            return slot.lapsed
+            return slot.lapsed and await self._store.lifecycle.holder(slot.sid) is None
         return state.ended_at > 0 and state.visibility.flows_to(slot.pool)
 
     async def _over(self, slot: Slot) -> bool:
-        """Say whether a slot's session has ended and was heard, so that it is archived, or was not created in time."""
+        """Say whether a slot's session was deleted, was heard so that it is archived, or was not created in time."""
         state = await self._store.sessions.state(slot.sid)
-        return slot.lapsed if state is None else state.ended_at > 0 and state.status is Status.ARCHIVED
+        if state is None:
+            return slot.lapsed or await self._store.lifecycle.holder(slot.sid) is not None
+        return state.ended_at > 0 and state.status is Status.ARCHIVED
 
 
 def _descending(slots: tuple[Slot, ...], sid: str) -> list[Slot]:
