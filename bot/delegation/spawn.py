@@ -146,9 +146,9 @@ class Spawner:
         return tuple([slot.sid for slot in found if not await self._over(slot)])
 
     async def working(self, principal: str, sid: str) -> bool:
-        """Say whether anything that descends from a session goes on by itself; what asks people does not."""
+        """Say whether anything that descends from a session goes on by itself; what asks people or rests does not."""
         states = [await self._store.sessions.state(child) for child in await self.below(principal, sid)]
-        return any(state is None or not state.asks for state in states)
+        return any(state is None or not (state.asks or state.rests) for state in states)
 
     async def stop(self, principal: str, sid: str, typed: Label, *, interrupt: Callable[[str], None]) -> None:
         """Stop all that descends from a session, whatever it has read; `interrupt` stops a turn run here.
@@ -178,7 +178,7 @@ class Spawner:
     async def _given_back(self, slot: Slot) -> bool:
         """Say whether a slot is to be free: due, not used in time, or of a session that ended as its pool may know.
 
-        That a session was deleted tells more than its pool may know. Whoever deletes it gives back what may be (`stop`).
+        That a session was deleted may be more than its pool may know. `stop` gives back what may be known of there.
         """
         if slot.due:
             return True

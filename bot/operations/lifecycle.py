@@ -38,7 +38,7 @@ class Deleted:
     """What was deleted, and what could not be: `children` are the background sessions that went along.
 
     `sent` tells for each address how many messages were sent there lately, `handed` for each other session how many it
-    was given. `kept` are the sentences of servers that keep their files as they are. `label` is that of what this tells.
+    was given. `kept` are the sentences of servers that keep their files as they are. `label` is that of all this.
     """
 
     label: Label

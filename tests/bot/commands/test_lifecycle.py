@@ -109,6 +109,8 @@ async def test_what_rests_is_told_so_and_goes_on(tmp_path: Path) -> None:
         assert "rests" in await owner.say("/pause", wait=False)
         assert "You said" not in await spoken(owner, "later")
         assert "status paused" in await owner.say("/status", wait=False)
+        for line in ("/reset", "/reset confirm"):
+            assert "`/resume` lets it go on" in await owner.say(line, wait=False)
         await owner.say("/resume", wait=False)
         await owner.settled()
         assert "You said: later" in owner.shown
