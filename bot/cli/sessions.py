@@ -127,7 +127,8 @@ async def delete_session(config: Config, sid: str) -> None:
     Raises OperatorError: there is no such session that the owner is cleared for.
     """
     async with as_owner(config) as (app, caller):
-        done = await app.lifecycle.delete(await _known(app, sid, caller), caller.principal)
+        state, top = await _known(app, sid, caller), app.gate.document.top
+        done = await app.lifecycle.delete(state, caller.principal, reader=caller.clearance, typed=top)
     print_lines([told_of(done)])
 
 

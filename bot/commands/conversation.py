@@ -193,6 +193,8 @@ class ConversationCommands:
         standing = await request.standing(state)
         if await request.in_shared_chat() and not at_least(request.caller.role, Role.ADMIN):
             raise CommandError("in a shared chat a reset needs the role admin")
+        if state.rests:
+            raise CommandError("this conversation rests, `/resume` lets it go on; reset it then")
         decision = self.gate.requests.reset(standing, confirmed=argument == "confirm")
         if decision.verdict is Verdict.REQUIRE_APPROVAL and not argument:
             return Reply(

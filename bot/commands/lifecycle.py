@@ -70,8 +70,9 @@ class LifecycleCommands:
             return Reply(text, buttons=(Button("Delete", f"/delete {name} confirm"),))
         if state is None:
             return Reply(BLIND)
-        done = await self.lifecycle.delete(state, request.caller.principal)
-        return Reply(told_of(done), state.visibility) if shown else Reply(BLIND)
+        reader = (await request.standing(None)).reader
+        done = await self.lifecycle.delete(state, request.caller.principal, reader=reader, typed=request.typed)
+        return Reply(told_of(done), done.label) if shown else Reply(BLIND)
 
     async def _do(
         self,

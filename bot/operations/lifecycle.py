@@ -15,17 +15,19 @@ from bot.core.errors import BusyError, IllegalMoveError, NotFoundError
 from bot.delegation.spawn import Spawner
 from bot.sessions.audit import AuditRow
 from bot.sessions.delegation import SESSION
-from bot.sessions.deliveries import DeliveryState
+from bot.sessions.deliveries import Delivery, DeliveryState
 from bot.sessions.models import SessionKind, SessionQuery, SessionState
 from bot.sessions.store import Store
 from bot.tools.labelled_files import FileRoot
 from channels.messages import Address
-from policy.labels import Label
+from policy.labels import Label, join_all
 
 GRACE: Final = 5.0
 """Seconds within which a turn that is asked to stop has to end, before its session can be archived."""
 
 GOES_ON: Final = "its chat goes on in another conversation by now"
+
+_GIVEN: Final = frozenset({DeliveryState.SENT, DeliveryState.SENDING, DeliveryState.AMBIGUOUS})
 
 _MOMENT: Final = 0.05
 _PAGE: Final = 200
@@ -35,10 +37,11 @@ _PAGE: Final = 200
 class Deleted:
     """What was deleted, and what could not be: `children` are the background sessions that went along.
 
-    `sent` tells for each address how many messages were sent there, `handed` for each other session how many it was
-    given. `kept` are the sentences of servers that keep their files as they are.
+    `sent` tells for each address how many messages were sent there lately, `handed` for each other session how many it
+    was given. `kept` are the sentences of servers that keep their files as they are. `label` is that of all this.
     """
 
+    label: Label
     children: int
     sent: tuple[tuple[str, int], ...]
     handed: tuple[tuple[str, int], ...]
@@ -84,7 +87,7 @@ class SessionLifecycle:
 
         Raises BusyError: its turn did not end in time; it is asked to stop. RequestError, StoreError.
         """
-        await self._stop(state, actor)
+        await self._stop(state, actor, self._top())
         await self._ended(state.sid)
         await self._store.lifecycle.archive(state.sid, actor=actor, audit=_row("archived", actor))
 
@@ -98,30 +101,50 @@ class SessionLifecycle:
             raise IllegalMoveError(state.status.value, "idle", because=GOES_ON)
         await self._store.lifecycle.restore(state.sid, actor=actor, audit=_row("restored", actor))
 
-    async def delete(self, state: SessionState, actor: str) -> Deleted:
-        """Delete a session and all that it spawned, wherever this installation can reach it. Raises StoreError."""
-        await self._stop(state, actor)
-        family = [state, *await self._below(state)]
-        sent, handed = Counter[str](), Counter[str]()
+    async def delete(self, state: SessionState, actor: str, *, reader: Label, typed: Label) -> Deleted:
+        """Delete a session and all that it spawned, wherever this installation can reach it.
+
+        What is returned tells of nothing that `reader` does not cover; `typed` is the label of the command. The lowest
+        go first: after a crash the session is still there, to be deleted again. Raises StoreError.
+        """
+        await self._stop(state, actor, typed)
+        family, told = [*reversed(await self._below(state)), state], list[Delivery]()
         for one in family:
-            for delivery in await self._store.outbox.deliveries(one.sid):
-                if delivery.state in {DeliveryState.SENT, DeliveryState.SENDING, DeliveryState.AMBIGUOUS}:
-                    address = Address.parse(delivery.address)
-                    if address.channel == SESSION:
-                        handed[address.workspace] += 1
-                    else:
-                        sent[delivery.address] += 1
+            told += await self._handed_out(one, reader)
+            await self._close(one.sid)
             await self._delete(one, actor)
+        # A turn in another process may have spawned one until just now.
+        while late := await self._below(state):
+            for one in reversed(late):
+                await self._delete(one, actor)
+            family += late
         kept = await self._store.lifecycle.rewrite()
-        theirs = {one.sid for one in family}
+        theirs, known = {one.sid for one in family}, [one for one in family if one.visibility.flows_to(reader)]
+        sent, handed = Counter[str](), Counter[str]()
+        for delivery in told:
+            address = Address.parse(delivery.address)
+            if address.channel != SESSION:
+                sent[delivery.address] += 1
+            elif address.chat not in theirs:
+                handed[address.chat] += 1
         return Deleted(
-            children=len(family) - 1,
+            label=join_all((*(one.visibility for one in known), *(delivery.label for delivery in told))),
+            children=sum(one is not state for one in known),
             sent=tuple(sorted(sent.items())),
-            handed=tuple(sorted((sid, count) for sid, count in handed.items() if sid not in theirs)),
+            handed=tuple(sorted(handed.items())),
             kept=kept,
         )
 
+    async def _handed_out(self, state: SessionState, reader: Label) -> list[Delivery]:
+        """Return what a session gave out lately, as far as a reader may know of that (law `no_read_up`)."""
+        if not state.visibility.flows_to(reader):
+            return []
+        deliveries = await self._store.outbox.deliveries(state.sid)
+        return [one for one in deliveries if one.state in _GIVEN and one.label.flows_to(reader)]
+
     async def _delete(self, state: SessionState, actor: str) -> None:
+        # Before as well, for a crash between the two: what is deleted is not looked for any more.
+        await asyncio.to_thread(self._files.forget, state.sid, state.generation + 1)
         await self._store.lifecycle.delete(state.sid, _row("deleted", actor))
         # A turn that runs here could write nothing any more.
         self._interrupt(state.sid)
@@ -130,11 +153,11 @@ class SessionLifecycle:
             await self._store.observed.forget(self._session_ids.first(home))
         await asyncio.to_thread(self._files.forget, state.sid, state.generation + 1)
 
-    async def _stop(self, state: SessionState, actor: str) -> None:
+    async def _stop(self, state: SessionState, actor: str, typed: Label) -> None:
         """Stop a session and all that it spawned, and take their questions back."""
         await self._store.sessions.stop(state.sid, actor=actor)
         self._interrupt(state.sid)
-        await self._spawner.stop(state.principal, state.sid, self._top(), interrupt=self._interrupt)
+        await self._spawner.stop(state.principal, state.sid, typed, interrupt=self._interrupt)
         await self._close(state.sid)
 
     async def _ended(self, sid: str) -> None:
@@ -176,10 +199,10 @@ def told_of(done: Deleted) -> str:
     lines = [f"The conversation is deleted, with {done.children} background {many}."]
     if done.sent or done.handed or done.kept:
         lines.append("Not reached:")
-    lines += [f"- {count} messages sent to {address}" for address, count in done.sent]
-    lines += [f"- {count} messages handed to session {sid}" for sid, count in done.handed]
+    lines += [f"- messages sent to `{address}`: {count}" for address, count in done.sent]
+    lines += [f"- messages handed to session {sid}: {count}" for sid, count in done.handed]
     lines += [f"- the store's file, until it is rewritten: {why}" for why in done.kept]
-    lines.append("Files in shared folders, exports, logs of platforms and backups made before stay as they are.")
+    lines.append("Messages sent before yesterday, shared files, exports, logs and backups stay as they are.")
     return "\n".join(lines)
 
 

@@ -191,6 +191,11 @@ class SessionState:
         return self.status is Status.AWAITING_INPUT and self.turn is not None and self.turn.suspended
 
     @property
+    def rests(self) -> bool:
+        """Whether nothing goes on in it until people resume it; a turn that was stopped is still ended."""
+        return self.status is Status.PAUSED and not self.stopping
+
+    @property
     def kind(self) -> SessionKind:
         """What it is: a task has a parent."""
         return SessionKind.CHAT if self.lineage is None else SessionKind.TASK

@@ -79,6 +79,7 @@ class RedisLifecycle:
         """Let a session that rests go on."""
         got = await self._changed(Script.RESUME, sid, {"actor": actor}, audit)
         await self._shared.mark_ready(sid, ready=got.flag("ready"))
+        await self._filing.refile((sid,))
 
     async def archive(self, sid: str, *, actor: str, audit: tuple[AuditRow, ...]) -> None:
         """Make a session read-only."""

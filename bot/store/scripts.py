@@ -157,7 +157,7 @@ KEYS: Final = MappingProxyType(
         Script.QUARANTINE: ("head", "audit", "quarantine", "op"),
         Script.UNQUARANTINE: ("head", "audit", "quarantine", "op"),
         Script.PAUSE: ("state", "log", "audit", "op"),
-        Script.RESUME: ("state", "log", "approvals", "audit", "op"),
+        Script.RESUME: ("state", "log", "approvals", "outbox", "audit", "op"),
         Script.ARCHIVE: ("state", "log", "inbox", "inputs", "audit", "op"),
         Script.RESTORE: ("state", "log", "audit", "op"),
         Script.FAIL: ("state",),

@@ -32,6 +32,13 @@ def test_a_session_archived_and_its_chat_begun_anew(machine: Machine) -> None:
     assert "· going on" in machine.chat("there again").out
 
 
+def test_a_pipe_does_not_wait_for_a_conversation_that_rests(machine: Machine) -> None:
+    shown = machine.chat("hello", "/pause", "later").out
+    assert shown.endswith("· this conversation rests: `/resume` lets it go on\n")
+    # What was told meanwhile is answered, in another process too.
+    assert "You said: later" in machine.chat("/resume").out
+
+
 def held(folder: Path) -> list[Path]:
     """Return the files that hold the word."""
     files = (path for path in folder.rglob("*") if path.is_file())

@@ -27,6 +27,7 @@ from tests.store.world import (
     child,
     claimed,
     command,
+    end_lease,
     ending,
     event,
     fresh,
@@ -200,9 +201,58 @@ async def test_a_turn_that_runs_is_run_to_its_end(store: RedisStore) -> None:
     await store.lifecycle.pause(claim.sid, actor="ann", audit=())
     assert await status(store, claim.sid) is Status.RUNNING
     await store.sessions.accept(item(claim.sid, "d2"))
-    await store.sessions.commit(claim, ending(written.seq + 1, 1))
+    # Its worker goes on from where it wrote last: who pauses it writes nothing in between.
+    await store.sessions.commit(claim, ending(written.seq, 1))
     assert await status(store, claim.sid) is Status.PAUSED
     assert await store.sessions.claim(claim.sid, fresh()) is None
+
+
+async def test_one_that_runs_may_rest_and_go_on_unnoticed(store: RedisStore) -> None:
+    claim, written = await started(store)
+    await store.lifecycle.pause(claim.sid, actor="ann", audit=(row(),))
+    await store.lifecycle.resume(claim.sid, actor="ann", audit=(row(),))
+    await store.sessions.commit(claim, ending(written.seq, 1))
+    assert await status(store, claim.sid) is Status.IDLE
+
+
+async def test_a_turn_whose_worker_vanished_is_run_to_its_end_all_the_same(store: RedisStore) -> None:
+    claim, _ = await started(store)
+    await store.lifecycle.pause(claim.sid, actor="ann", audit=())
+    await end_lease(store, claim.sid)
+    again = await claimed(store, claim.sid)
+    await store.sessions.commit(again, ending(again.state.seq, 1))
+    assert await status(store, claim.sid) is Status.PAUSED
+    await store.lifecycle.archive(claim.sid, actor="ann", audit=())
+
+
+async def test_what_rests_and_asks_is_stopped_and_archived(store: RedisStore) -> None:
+    claim, _ = await suspended(store)
+    await store.lifecycle.pause(claim.sid, actor="ann", audit=())
+    assert await store.sessions.claim(claim.sid, fresh()) is None
+    await store.sessions.stop(claim.sid, actor="ann")
+    again = await claimed(store, claim.sid)
+    await store.sessions.commit(again, ending(again.state.seq, 1))
+    assert await status(store, claim.sid) is Status.PAUSED
+    await store.lifecycle.archive(claim.sid, actor="ann", audit=())
+    assert await status(store, claim.sid) is Status.ARCHIVED
+
+
+async def test_a_task_that_rests_is_over_when_it_goes_on(store: RedisStore) -> None:
+    task = child(fresh())
+    await store.sessions.accept(task)
+    claim = await claimed(store, task.sid)
+    await store.lifecycle.pause(task.sid, actor="ann", audit=())
+    await store.sessions.commit(claim, replace(ending(claim.state.seq, 1), take=1))
+    assert await status(store, task.sid) is Status.PAUSED
+    # What it spawned reports: that waits, as all does that it is told.
+    await store.delegation.receive(parcel(task.sid, report=True))
+    assert await store.sessions.claim(task.sid, fresh()) is None
+    await store.lifecycle.resume(task.sid, actor="ann", audit=())
+    again = await claimed(store, task.sid)
+    await store.lifecycle.pause(task.sid, actor="ann", audit=())
+    await store.sessions.commit(again, replace(ending(again.state.seq, 2), take=2))
+    await store.lifecycle.resume(task.sid, actor="ann", audit=())
+    assert await status(store, task.sid) is Status.ARCHIVED
 
 
 async def test_one_that_runs_is_resumed_before_it_rests(store: RedisStore) -> None:

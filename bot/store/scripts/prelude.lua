@@ -281,13 +281,6 @@ local function append_event(now, event)
   redis.call('XADD', K.log, S.seq .. '-0', 'e', encode(event))
 end
 
--- Append an event that tells what a person did with the session as a whole; the caller saves.
-local function tell(name)
-  local now = now_ms()
-  set(F.updated, now)
-  append_event(now, {type = name, actor = A.actor, label = 'PUBLIC', visibility = 'user'})
-end
-
 -- Audit chain ------------------------------------------------------------------------------------------
 -- A.audit, if there are rows: `seq` and `hash` of the record that they follow on, and `rows`, stored maps. The number of a
 -- record is its place in the list.
@@ -520,16 +513,26 @@ local function leased(now)
   return S.owner ~= nil and count(F.lease_until) > now
 end
 
+-- Append an event that tells what a person did with the session as a whole; the caller saves. While a worker holds the
+-- session the log is that one's to write, and the audit alone tells.
+local function tell(name)
+  local now = now_ms()
+  set(F.updated, now)
+  if leased(now) then return end
+  append_event(now, {type = name, actor = A.actor, label = 'PUBLIC', visibility = 'user'})
+end
+
 local function give_back()
   drop(F.owner)
   drop(F.lease_until)
 end
 
 -- Whether a worker has something to do: an input and no open turn, a turn whose worker vanished, or a
--- suspended one that no question holds any more. A session that is paused waits for people.
+-- suspended one that no question holds any more. A session that is paused waits for people: no turn begins in it, and a
+-- suspended one goes on only to be stopped.
 local function ripe(now)
-  if S.paused then return false end
-  if not S.turn then return count(F.waiting) > 0 end
+  if not S.turn then return not S.paused and count(F.waiting) > 0 end
+  if S.paused and suspended() and not S.stop then return false end
   return not suspended() or not asking(now)
 end
 
@@ -599,9 +602,10 @@ local function unheard()
 end
 
 -- Archive a background session that has ended, once all that it said was heard or never will be. Nothing but what its
--- own visibility covers decides that. The caller has written down what is unsettled, and saves.
+-- own visibility covers decides that. One that is paused stays until it goes on: archived, it could not be resumed. The
+-- caller has written down what is unsettled, and saves.
 local function archive_heard()
-  if S.lineage and S.ended and not S.turn and count(F.waiting) == 0 and not unheard() then
+  if S.lineage and S.ended and not S.paused and not S.turn and count(F.waiting) == 0 and not unheard() then
     move(Status.archived)
   end
 end

@@ -1,19 +1,22 @@
 """Commands about a conversation as a whole: resting, archived, deleted, and the chat that goes on after it."""
 
 import asyncio
+import re
 from pathlib import Path
 
 import pytest
 from anyio import CancelScope
 
 from bot.commands.lifecycle import BLIND
-from bot.sessions.models import Status
-from bot.store.schema import session_keys
+from bot.sessions.models import SessionState, Status
+from bot.store.records.kinds import SLOT
+from bot.store.schema import session_keys, slots_key
 from channels.messages import Address
+from policy.labels import parse
 from tests.bot.kit import Probe, bang, eventually, parts, policy
 from tests.harness import Person, running
 from tests.people import principal
-from tests.store.world import command
+from tests.store.world import alter, command
 
 pytestmark = pytest.mark.anyio
 
@@ -106,6 +109,8 @@ async def test_what_rests_is_told_so_and_goes_on(tmp_path: Path) -> None:
         assert "rests" in await owner.say("/pause", wait=False)
         assert "You said" not in await spoken(owner, "later")
         assert "status paused" in await owner.say("/status", wait=False)
+        for line in ("/reset", "/reset confirm"):
+            assert "`/resume` lets it go on" in await owner.say(line, wait=False)
         await owner.say("/resume", wait=False)
         await owner.settled()
         assert "You said: later" in owner.shown
@@ -144,6 +149,79 @@ async def test_delete_takes_along_what_it_spawned(tmp_path: Path) -> None:
         await owner.settled()
         assert "with 1 background session" in await owner.say("/delete confirm", wait=False)
         assert await owner.app.store.sessions.state(slot.sid) is None
+
+
+async def spawned(person: Person) -> SessionState:
+    """Wait until the only background session is archived, and return it."""
+
+    async def over() -> bool:
+        return (await _child(person)).status is Status.ARCHIVED
+
+    await eventually(over)
+    await person.settled()
+    return await _child(person)
+
+
+async def _child(person: Person) -> SessionState:
+    (slot,) = await person.app.store.delegation.slots("owner")
+    state = await person.app.store.sessions.state(slot.sid)
+    assert state is not None
+    return state
+
+
+async def test_what_was_spawned_and_rose_is_deleted_and_not_told_of(tmp_path: Path) -> None:
+    places = {
+        "desk": {"channel": "console", "chat": "desk", "clearance": "PUBLIC"},
+        "vault": {"channel": "console", "chat": "vault", "clearance": "RESTRICTED~"},
+    }
+    people = {"owner": principal("console:owner", "console:desk")}
+    async with running(tmp_path, policy(principals=people, recipients=places)) as owner:
+        desk = Person(owner.app, owner.output, Address("console", "desk"), "console:desk")
+        reads = bang("read_file", path="confidential/pipeline.md")
+        await desk.say(bang("sessions_spawn", task=reads, deliver_to="vault"))
+        child = await spawned(desk)
+        assert str(child.visibility) != "PUBLIC"
+        shown = await desk.say("/delete confirm", wait=False)
+        assert "with 0 background sessions" in shown
+        assert re.findall("- .*", shown) == ["- messages sent to `console::desk:`: 2"]
+        assert await owner.app.store.sessions.state(child.sid) is None
+
+
+async def test_what_was_spawned_is_told_of_with_what_it_sent(tmp_path: Path) -> None:
+    async with running(tmp_path) as owner:
+        await owner.say(bang("sessions_spawn", task="hello", deliver_to="guest"))
+        child = await spawned(owner)
+        shown = await owner.say(f"/delete {child.sid} confirm", wait=False)
+        assert "messages sent to `console::guest:`: 1" in shown
+        assert f"handed to session {owner.sid}: 1" in shown
+
+
+async def test_a_slot_is_given_back_by_what_its_pool_may_know(tmp_path: Path) -> None:
+    async with running(tmp_path) as owner:
+        await owner.say(bang("sessions_spawn", task=bang("read_file", path="confidential/pipeline.md")))
+        child = await spawned(owner)
+        spawner, lifecycle, top = owner.app.spawner, owner.app.lifecycle, owner.app.gate.document.top
+        (slot,) = await owner.app.store.delegation.slots("owner")
+        assert slot.live
+        await lifecycle.delete(child, "owner", reader=top, typed=parse("CONFIDENTIAL"))
+        await alter(owner.app.store, SLOT, slots_key("owner"), slot.run, lapses=1)
+        await spawner.free("owner")
+        (slot,) = await owner.app.store.delegation.slots("owner")
+        assert slot.live
+        assert await spawner.below("owner", owner.sid) == ()
+
+
+async def test_what_could_not_be_deleted_to_its_end_is_deleted_again(tmp_path: Path) -> None:
+    async with running(tmp_path) as owner:
+        await owner.say(bang("sessions_spawn", task=f"look for {WORD}"))
+        child, store = await spawned(owner), owner.app.store
+        inputs = session_keys(child.sid).inputs
+        await command(store, "HSET", inputs, "broken", b"\x93")
+        assert "The conversation is deleted" not in await owner.say("/delete confirm", wait=False)
+        assert await store.sessions.state(owner.sid) is not None
+        await command(store, "HDEL", inputs, "broken")
+        assert "with 1 background session" in await owner.say("/delete confirm", wait=False)
+        assert await store.sessions.state(child.sid) is None
 
 
 async def test_a_question_that_stands_is_taken_back(tmp_path: Path) -> None:
