@@ -18,6 +18,7 @@ from bot.config.fields import Block, Variable, WebAddress
 from bot.config.files import FilesSettings, TranscriberSettings
 from bot.config.mcp import McpServerSettings, ServerName
 from bot.config.secrets import SecretName, SecretSettings
+from bot.config.telemetry import TelemetrySettings
 from policy.document.model import Document
 from policy.errors import nearest
 
@@ -194,6 +195,7 @@ class Settings(Block):
 
     data_dir: str = Field(default=".bot", min_length=1, max_length=4096)
     logs: LogSettings = LogSettings()
+    telemetry: TelemetrySettings | None = Field(default=None)
     store: StoreSettings = StoreSettings()
     model: ModelSettings = ModelSettings()
     limits: Limits = Limits()
@@ -215,6 +217,7 @@ class Config:
 
     data_dir: Path
     logs: LogSettings
+    telemetry: TelemetrySettings | None
     store: StoreSettings
     model: ModelSettings
     limits: Limits

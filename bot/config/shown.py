@@ -39,6 +39,8 @@ _PLAIN: Final = frozenset(
         "secrets.*.file",
         "secrets.*.hosts.*",
         "secrets.*.tools.*",
+        "telemetry.clearance",
+        "telemetry.headers.*",
         "transcriber.key",
         "transcriber.model",
         "web.unsafe_allow_private_addresses.*",
@@ -54,6 +56,7 @@ _ADDRESSES: Final = frozenset(
         "mcp_servers.*.url",
         "model.providers.*.base_url",
         "store.url",
+        "telemetry.endpoint",
         "transcriber.base_url",
     }
 )
