@@ -56,6 +56,7 @@ from bot.mcp.servers import Servers
 from bot.operations.audit import AuditReader
 from bot.operations.diagnostics import Diagnostics
 from bot.operations.export import Exporter
+from bot.operations.importing import Importer
 from bot.operations.simulation import Simulator
 from bot.policy_state import PolicyReloader, Tell, named
 from bot.quarantine import Quarantine
@@ -138,6 +139,13 @@ class App:
         self.quarantine = Quarantine(store.quarantine)
         self.pairing = Pairing(store, self.ids, secrets.session)
         self.exporter = Exporter(self.gate, store, secrets.audit)
+        self.importer = Importer(
+            self.gate,
+            store,
+            audit_key=secrets.audit,
+            session_key=secrets.session,
+            trusted=config.imports.keys,
+        )
         self.simulator = Simulator(self.gate, store.audit)
         self.audit = AuditReader(self.chains, AuditTrail(store, self.chains, lambda: self.gate.document.top))
         self.alternatives = self._alternatives()

@@ -88,6 +88,7 @@ def load_config(named: Path | None, environment: Mapping[str, str], tools: Colle
         limits=settings.limits,
         web=settings.web,
         files=settings.files,
+        imports=settings.imports,
         transcriber=settings.transcriber,
         secrets=granted(settings.secrets, settings.mcp_servers),
         mcp_servers=settings.mcp_servers,

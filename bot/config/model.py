@@ -16,6 +16,7 @@ from pydantic import AfterValidator, Field, model_validator
 from bot.config.channels import ChannelsSettings
 from bot.config.fields import Block, Variable, WebAddress
 from bot.config.files import FilesSettings, TranscriberSettings
+from bot.config.imports import ImportsSettings
 from bot.config.mcp import McpServerSettings, ServerName
 from bot.config.secrets import SecretName, SecretSettings
 from bot.config.telemetry import TelemetrySettings
@@ -201,6 +202,7 @@ class Settings(Block):
     limits: Limits = Limits()
     web: WebSettings = WebSettings()
     files: FilesSettings = FilesSettings()
+    imports: ImportsSettings = ImportsSettings()
     transcriber: TranscriberSettings | None = Field(default=None)
     secrets: dict[SecretName, SecretSettings] = Field(default_factory=dict[str, SecretSettings])
     mcp_servers: dict[ServerName, McpServerSettings] = Field(default_factory=dict[str, McpServerSettings])
@@ -223,6 +225,7 @@ class Config:
     limits: Limits
     web: WebSettings
     files: FilesSettings
+    imports: ImportsSettings
     transcriber: TranscriberSettings | None
     secrets: Mapping[str, SecretSettings]
     policy: Document

@@ -29,6 +29,7 @@ _PLAIN: Final = frozenset(
         "channels.telegram.webhook.host",
         "channels.telegram.webhook.secret",
         "data_dir",
+        "imports.keys.*",
         "logs.level",
         "mcp_servers.*.command",
         "model.choices.*",

@@ -54,6 +54,21 @@ class SessionReset:
 
 
 @dataclass(frozen=True, slots=True)
+class SessionImported:
+    """What stands before was imported from an export of the generation `generation` of the session `session`.
+
+    That was `made` in milliseconds since the epoch, and signed with the public key `key`. With `at_top` its labels did
+    not count.
+    """
+
+    session: str
+    generation: int
+    made: int
+    key: str
+    at_top: bool = False
+
+
+@dataclass(frozen=True, slots=True)
 class MessageFile:
     """A file that came with a message: where it is kept, and not its bytes.
 
@@ -275,6 +290,7 @@ EventBody: TypeAlias = (
     | TurnError
     | SessionCreated
     | SessionReset
+    | SessionImported
     | UnknownEvent
 )
 """What an event tells, by its type."""

@@ -19,6 +19,7 @@ class EventType(StrEnum):
 
     SESSION_CREATED = "session.created"
     SESSION_RESET = "session.reset"
+    SESSION_IMPORTED = "session.imported"
     USER_MESSAGE = "user.message"
     OBSERVED = "chat.observed"
     AGENT_MESSAGE = "agent.message"
@@ -42,6 +43,7 @@ TYPES: Final[Mapping[type[EventBody], EventType]] = MappingProxyType(
     {
         event_types.SessionCreated: EventType.SESSION_CREATED,
         event_types.SessionReset: EventType.SESSION_RESET,
+        event_types.SessionImported: EventType.SESSION_IMPORTED,
         event_types.UserMessage: EventType.USER_MESSAGE,
         event_types.ChatObserved: EventType.OBSERVED,
         event_types.AgentMessage: EventType.AGENT_MESSAGE,

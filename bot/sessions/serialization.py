@@ -34,7 +34,7 @@ from policy.labels import Label, parse
 from policy.request import Hook
 
 
-def event_json(body: EventBody) -> dict[str, JsonValue]:  # noqa: C901, PLR0911 - a case for each type
+def event_json(body: EventBody) -> dict[str, JsonValue]:  # noqa: C901, PLR0911, PLR0912 - a case for each type
     """Return an event's body as a JSON object."""
     match body:
         case event_types.ToolCall():
@@ -56,6 +56,8 @@ def event_json(body: EventBody) -> dict[str, JsonValue]:  # noqa: C901, PLR0911 
             return {"approval": body.approval, "state": body.state.value}
         case event_types.TurnError():
             return {"reference": body.reference, "text": body.text}
+        case event_types.SessionImported():
+            return asdict(body)
         case event_types.SessionCreated() | event_types.SessionReset():
             return {}
         case UnknownEvent():
@@ -358,6 +360,16 @@ def _release(found: JsonObject) -> Release:
     )
 
 
+def _session_imported(found: JsonObject) -> EventBody:
+    return event_types.SessionImported(
+        text(found, "session"),
+        whole(found, "generation"),
+        whole(found, "made"),
+        text(found, "key"),
+        at_top=flag(found, "at_top"),
+    )
+
+
 def _session_summary(found: JsonObject) -> EventBody:
     return event_types.SessionSummary(
         text(found, "text"),
@@ -372,6 +384,7 @@ _READERS: Final[Mapping[str, Callable[[JsonObject], EventBody]]] = MappingProxyT
     {
         EventType.SESSION_CREATED: lambda _: event_types.SessionCreated(),
         EventType.SESSION_RESET: lambda _: event_types.SessionReset(),
+        EventType.SESSION_IMPORTED: _session_imported,
         EventType.USER_MESSAGE: _user_message,
         EventType.OBSERVED: _chat_observed,
         EventType.AGENT_MESSAGE: lambda found: event_types.AgentMessage(text(found, "text")),

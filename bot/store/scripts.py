@@ -76,6 +76,7 @@ class Script(StrEnum):
     LOWER_GRANT = "lower_grant"
     QUARANTINE = "quarantine"
     UNQUARANTINE = "unquarantine"
+    IMPORT_SESSION = "import_session"
 
 
 _WORD: Final = re.compile(r"\w+")
@@ -145,6 +146,7 @@ KEYS: Final = MappingProxyType(
         Script.LOWER_GRANT: ("grants",),
         Script.QUARANTINE: ("head", "audit", "quarantine", "op"),
         Script.UNQUARANTINE: ("head", "audit", "quarantine", "op"),
+        Script.IMPORT_SESSION: ("state", "log", "audit", "op"),
     }
 )
 """The keys of each script in their order, by the names that its text has for them. Those of large bodies follow."""
