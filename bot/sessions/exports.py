@@ -259,10 +259,10 @@ def _header(found: JsonObject, lines: int) -> Header:
         _number(found, "generation"),
         parse(text(found, "label")),
         _number(found, "made"),
-        None if title is None else Title(text(title, "text"), parse(text(title, "label"))),
+        None if title is None else Title(_some(title, "text"), parse(text(title, "label"))),
         None if turn is None else _turn(turn),
     )
-    if whole(found, "lines") != lines or _header_json(header, lines) != found:
+    if _written(_header_json(header, lines)) != _written(found):
         raise ValueError
     return header
 
@@ -288,7 +288,7 @@ def _entry(found: JsonObject, seq: int) -> ReadEntry:
         raise UnfitError(f"is entry {found['seq']} where {seq} is due, import an export that leaves nothing out")
     entry = ExportEntry(
         seq,
-        _number(found, "ts"),
+        _number(found, "ts", least=1),
         text(found, "actor"),
         text(found, "type"),
         parse(text(found, "label")),
@@ -300,12 +300,12 @@ def _entry(found: JsonObject, seq: int) -> ReadEntry:
     )
     if (
         not _TYPE.fullmatch(entry.type)
-        or _entry_json(entry) != found
+        or _written(_entry_json(entry)) != _written(found)
         or refs.written(refs.read(entry.refs)) != entry.refs
     ):
         raise ValueError
     body = event_from(entry.type, entry.body)
-    if event_json(body) != entry.body:
+    if _written(event_json(body)) != _written(entry.body):
         raise UnfitError("holds what this version does not know or what was left out of it")
     return ReadEntry(entry, body)
 
@@ -333,7 +333,7 @@ def _turn(found: JsonObject) -> LastTurn:
     numbers = ("requests", "input_tokens", "output_tokens", "cost")
     requests, read_tokens, written_tokens, cost = (_number(found, name) for name in numbers)
     return LastTurn(
-        text(found, "id"),
+        _some(found, "id"),
         YieldReason(text(found, "reason")),
         _number(found, "started_at"),
         _number(found, "completed_at"),
@@ -344,8 +344,15 @@ def _turn(found: JsonObject) -> LastTurn:
     )
 
 
-def _number(found: JsonObject, name: str) -> int:
+def _some(found: JsonObject, name: str) -> str:
+    """Read a text that is not empty: what is empty is stored as if it were not there. Raises ValueError."""
+    if not text(found, name):
+        raise ValueError(name)
+    return text(found, name)
+
+
+def _number(found: JsonObject, name: str, least: int = 0) -> int:
     number = whole(found, name)
-    if not 0 <= number <= _MOST_NUMBER:
+    if not least <= number <= _MOST_NUMBER:
         raise ValueError(name)
     return number
