@@ -18,6 +18,7 @@ from bot.agent.context import Context
 from bot.agent.fitting import Fitted, fitted
 from bot.agent.room import Room
 from bot.core.errors import StoreError
+from bot.core.tracing import OpenSpan, span
 from bot.delivery.alternatives import Alternatives, question
 from bot.delivery.outbox import Outbox
 from bot.gate.gate import Gate
@@ -94,11 +95,18 @@ class ToolRunner:
 
     async def _one(self, turn: OpenTurn, context: Context, call: Call, asked: list[CallDecision]) -> None:
         """Take one call through; append it to `asked` if it waits for people."""
+        with span("tool") as told:
+            await self._taken(turn, context, call, asked=asked, told=told)
+
+    async def _taken(
+        self, turn: OpenTurn, context: Context, call: Call, *, asked: list[CallDecision], told: OpenSpan
+    ) -> None:
         await self._gate.calls.read_call(call)
         async with turn.lock:
             begun = call.id in context.decided
             prepared = self._gate.calls.prepare(turn.standing, call, turn.approvals, begun=begun)
             prepared = await self._gate.calls.foresee(turn.standing, prepared)
+            _trace(told, prepared)
             if not await self._may_run(turn, context, prepared, asked):
                 return
             standing = turn.standing
@@ -282,6 +290,18 @@ class ToolRunner:
 
     def _invocation(self, standing: DecisionContext) -> AuditRow:
         return decision_row(standing, Hook.AGENT_INVOCATION, self._gate.requests.invoke(standing))
+
+
+def _trace(told: OpenSpan, prepared: CallDecision) -> None:
+    """Tell a span of a decision, and of a call that refers to something above or whose result is held only its name.
+
+    A name that the model made up is a text of its own.
+    """
+    told.tell(tool="unknown" if prepared.accepted is None else prepared.accepted[0].name)
+    if prepared.open is not None or prepared.hold or prepared.concealed:
+        told.conceal()
+    else:
+        told.tell(verdict=prepared.decision.verdict.name, rules=" ".join(prepared.decision.rules))
 
 
 def _outcome(response: ResultDecision) -> ToolOutcome:

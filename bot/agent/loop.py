@@ -17,6 +17,7 @@ from bot.agent.pictures import NONE, Pictures, Shown
 from bot.agent.recap import Recap
 from bot.agent.room import Room
 from bot.agent.tails import Past
+from bot.core.tracing import span
 from bot.delivery.outbox import Outbox
 from bot.gate.gate import Gate
 from bot.gate.results import MAY_GO_ON, CallDecision, decision_row
@@ -197,13 +198,15 @@ class Agent:
         preview = self._outbox.preview(turn.standing, answer_key(turn.record.id))
         turn.asks()
         try:
-            response, usage = await self._chain.ask(
-                turn.standing,
-                context.messages,
-                self._room.parameters(turn.standing),
-                record=turn.audit,
-                show=preview.show,
-            )
+            with span("model") as told:
+                response, usage = await self._chain.ask(
+                    turn.standing,
+                    context.messages,
+                    self._room.parameters(turn.standing),
+                    record=turn.audit,
+                    show=preview.show,
+                )
+                told.tell(input_tokens=usage.input_tokens, output_tokens=usage.output_tokens, complete=usage.complete)
         except ModelError as error:
             turn.usage = before.plus(error.usage)
             raise

@@ -24,6 +24,7 @@ from bot.audit.visibility import AuditTrail
 from bot.budgets import budget
 from bot.commands.table import CommandServices, CommandTable
 from bot.config.model import Config
+from bot.config.telemetry import given_headers
 from bot.core.clock import Clock, SystemClock
 from bot.core.errors import ElsewhereError, StoreGoneError
 from bot.core.ids import Ids
@@ -55,6 +56,7 @@ from bot.mcp.servers import Servers
 from bot.operations.audit import AuditReader
 from bot.operations.diagnostics import Diagnostics
 from bot.operations.export import Exporter
+from bot.operations.importing import Importer
 from bot.operations.lifecycle import SessionLifecycle
 from bot.operations.simulation import Simulator
 from bot.policy_state import PolicyReloader, Tell, named
@@ -62,6 +64,7 @@ from bot.quarantine import Quarantine
 from bot.sessions.delegation import Caps
 from bot.store.opening import open_store
 from bot.store.options import StoreOptions
+from bot.telemetry.telemetry import Sink, Telemetry
 from bot.tools import catalogue
 from bot.tools.arguments import types
 from bot.tools.base import Tool
@@ -72,6 +75,7 @@ from bot.worker.lease import LeaseKeeper
 from bot.worker.model_loader import ModelLoader
 from channels.messages import Address, Inbound, Membership, Moved
 from channels.port import Answer, Audience, Channel, ChannelVault, Platform
+from policy.labels import PUBLIC
 
 if TYPE_CHECKING:
     from bot.admission.admission import Admission
@@ -123,6 +127,7 @@ class App:
         self._parts = parts
         self.listened = tuple(listened)
         self._channels = {channel.name: channel for channel in (*channels, *listened)}
+        self.telemetry = self._telemetry()
         self._simulations = RateLimiter(clock, config.limits.simulations_per_minute)
         self._serving: Worker | None = None
         self.servers = Servers(config.mcp_servers, environment, clock, secrets.keyring.scrub)
@@ -135,6 +140,13 @@ class App:
         self.quarantine = Quarantine(store.quarantine, store.lifecycle)
         self.pairing = Pairing(store, self.ids, secrets.session)
         self.exporter = Exporter(self.gate, store, secrets.audit)
+        self.importer = Importer(
+            self.gate,
+            store,
+            audit_key=secrets.audit,
+            session_key=secrets.session,
+            trusted=config.imports.keys,
+        )
         self.simulator = Simulator(self.gate, store.audit)
         self.audit = AuditReader(self.chains, AuditTrail(store, self.chains, lambda: self.gate.document.top))
         self.alternatives = self._alternatives()
@@ -154,6 +166,21 @@ class App:
             self.files, self.store, simulations=self._simulations, web=self._web(), recap=self.model_loader.recap
         )
         return (*built_in, *self.servers.tools, *self._parts.tools(self.files, self.store.sessions))
+
+    def _telemetry(self) -> Telemetry:
+        """Return what tells of turns; a header that is missing is met now. Raises OperatorError: it is not set."""
+        settings = self.config.telemetry
+        if settings is None:
+            return Telemetry(self.store.sessions, self.clock, key=self._secrets.session, clearance=PUBLIC, sink=None)
+        headers = given_headers(settings, self._environment)
+
+        def sink() -> Sink:
+            from bot.telemetry.otlp import OtlpSink
+
+            return OtlpSink(settings.endpoint, headers)
+
+        clearance = settings.label
+        return Telemetry(self.store.sessions, self.clock, key=self._secrets.session, clearance=clearance, sink=sink)
 
     def _alternatives(self) -> Alternatives:
         life = self.config.limits.approval_minutes * 60_000
@@ -263,6 +290,7 @@ class App:
                 tasks.create_task(self.chains.walking())
                 tasks.create_task(self._alerts().serve())
                 tasks.create_task(self.servers.serve())
+                tasks.create_task(self.telemetry.serve())
                 self._serving = self._worker(keeper, thinking, transcriber)
                 tasks.create_task(self._serving.serve())
         finally:
@@ -279,6 +307,7 @@ class App:
             tasks.create_task(self.chains.walking())
             tasks.create_task(self._alerts().serve())
             tasks.create_task(self._relay().serve())
+            tasks.create_task(self.telemetry.serve())
 
     async def listen(self, began: Callable[[str], None] = _untold) -> None:
         """Listen to the platforms of this process until cancelled, beside `serve` or `deliver`.
@@ -294,6 +323,7 @@ class App:
         for adapter in self.listened:
             await adapter.close()
         await self.model_loader.close()
+        await self.telemetry.close()
 
     def _alerts(self) -> Alerts:
         return Alerts(self.failures, self.store.counts, gate=self.gate, outbox=self.outbox, clock=self.clock)
@@ -312,6 +342,7 @@ class App:
             in_force=self.reloader.current,
             rate_limits=RateLimits(self.store.rate_limits, RATES),
             hours=self.config.limits.delivery_hours,
+            telemetry=self.telemetry,
         )
 
     def _relay(self) -> Relay:
@@ -410,6 +441,7 @@ class App:
                 outbox=self.outbox,
                 keeper=keeper,
                 signals=signals,
+                telemetry=self.telemetry,
             ),
             slots=TurnSlots(_PARALLEL),
             signals=signals,

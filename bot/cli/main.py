@@ -217,19 +217,39 @@ def _sessions_delete(
 @app.command("export")
 def _export(
     context: typer.Context,
-    what: Annotated[str, typer.Argument(metavar="SESSION | verify", help="A session's id, or `verify`.")],
+    what: Annotated[str, typer.Argument(metavar="SESSION | verify | key", help="A session's id, `verify`, or `key`.")],
     file: Annotated[Path | None, typer.Argument(help="The file that `verify` checks.")] = None,
     out: Annotated[Path | None, typer.Option(help="A new file to write to, instead of the standard output.")] = None,
 ) -> None:
-    """Write a signed copy of a session, or check one; exit code 3 if it was changed."""
-    from bot.cli.export import export, verify
+    """Write a signed copy of a session, check one, or print the key; exit code 3 if a copy was changed."""
+    from bot.cli.export import export, public_key, verify
+
+    if what == "key" and file is None and out is None:
+        _run(public_key(_config(context)))
+        return
 
     verifying = what == "verify"
     if verifying and file is not None and out is None:
         raise typer.Exit(_run(verify(_config(context), file)))
-    if verifying or file is not None:
-        raise typer.BadParameter("write `export SESSION [--out FILE]` or `export verify FILE`")
+    if verifying or what == "key" or file is not None:
+        raise typer.BadParameter("write `export SESSION [--out FILE]`, `export verify FILE` or `export key`")
     _run(export(_config(context), what, out))
+
+
+@app.command("import")
+def _import(
+    context: typer.Context,
+    file: Annotated[Path, typer.Argument(help="A file that `lockgate export` made.")],
+    principal: Annotated[str | None, typer.Option(help="Whose session it becomes, instead of the owner's.")] = None,
+    *,
+    as_top: Annotated[
+        bool, typer.Option("--as-top", help="Label all of it as high as can be; for files of installations not known.")
+    ] = False,
+) -> None:
+    """Bring in a session from an export, archived, with its labels."""
+    from bot.cli.export import bring
+
+    _run(bring(_config(context), file, principal, at_top=as_top))
 
 
 @audit_app.command("tail")

@@ -16,8 +16,10 @@ from pydantic import AfterValidator, Field, model_validator
 from bot.config.channels import ChannelsSettings
 from bot.config.fields import Block, Variable, WebAddress
 from bot.config.files import FilesSettings, TranscriberSettings
+from bot.config.imports import ImportsSettings
 from bot.config.mcp import McpServerSettings, ServerName
 from bot.config.secrets import SecretName, SecretSettings
+from bot.config.telemetry import TelemetrySettings
 from policy.document.model import Document
 from policy.errors import nearest
 
@@ -194,11 +196,13 @@ class Settings(Block):
 
     data_dir: str = Field(default=".bot", min_length=1, max_length=4096)
     logs: LogSettings = LogSettings()
+    telemetry: TelemetrySettings | None = Field(default=None)
     store: StoreSettings = StoreSettings()
     model: ModelSettings = ModelSettings()
     limits: Limits = Limits()
     web: WebSettings = WebSettings()
     files: FilesSettings = FilesSettings()
+    imports: ImportsSettings = ImportsSettings()
     transcriber: TranscriberSettings | None = Field(default=None)
     secrets: dict[SecretName, SecretSettings] = Field(default_factory=dict[str, SecretSettings])
     mcp_servers: dict[ServerName, McpServerSettings] = Field(default_factory=dict[str, McpServerSettings])
@@ -215,11 +219,13 @@ class Config:
 
     data_dir: Path
     logs: LogSettings
+    telemetry: TelemetrySettings | None
     store: StoreSettings
     model: ModelSettings
     limits: Limits
     web: WebSettings
     files: FilesSettings
+    imports: ImportsSettings
     transcriber: TranscriberSettings | None
     secrets: Mapping[str, SecretSettings]
     policy: Document

@@ -29,6 +29,7 @@ _PLAIN: Final = frozenset(
         "channels.telegram.webhook.host",
         "channels.telegram.webhook.secret",
         "data_dir",
+        "imports.keys.*",
         "logs.level",
         "mcp_servers.*.command",
         "model.choices.*",
@@ -39,6 +40,8 @@ _PLAIN: Final = frozenset(
         "secrets.*.file",
         "secrets.*.hosts.*",
         "secrets.*.tools.*",
+        "telemetry.clearance",
+        "telemetry.headers.*",
         "transcriber.key",
         "transcriber.model",
         "web.unsafe_allow_private_addresses.*",
@@ -54,6 +57,7 @@ _ADDRESSES: Final = frozenset(
         "mcp_servers.*.url",
         "model.providers.*.base_url",
         "store.url",
+        "telemetry.endpoint",
         "transcriber.base_url",
     }
 )

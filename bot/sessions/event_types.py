@@ -91,6 +91,21 @@ class SessionRestored:
 
 
 @dataclass(frozen=True, slots=True)
+class SessionImported:
+    """What stands before was imported from an export of the generation `generation` of the session `session`.
+
+    That was `made` in milliseconds since the epoch, and signed with the public key `key`. With `at_top` its labels did
+    not count.
+    """
+
+    session: str
+    generation: int
+    made: int
+    key: str
+    at_top: bool = False
+
+
+@dataclass(frozen=True, slots=True)
 class MessageFile:
     """A file that came with a message: where it is kept, and not its bytes.
 
@@ -327,6 +342,7 @@ EventBody: TypeAlias = (
     | SessionResumed
     | SessionArchived
     | SessionRestored
+    | SessionImported
     | UnknownEvent
 )
 """What an event tells, by its type."""

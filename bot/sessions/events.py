@@ -23,6 +23,7 @@ class EventType(StrEnum):
     SESSION_RESUMED = "session.resumed"
     SESSION_ARCHIVED = "session.archived"
     SESSION_RESTORED = "session.restored"
+    SESSION_IMPORTED = "session.imported"
     USER_MESSAGE = "user.message"
     OBSERVED = "chat.observed"
     AGENT_MESSAGE = "agent.message"
@@ -50,6 +51,7 @@ TYPES: Final[Mapping[type[EventBody], EventType]] = MappingProxyType(
         event_types.SessionResumed: EventType.SESSION_RESUMED,
         event_types.SessionArchived: EventType.SESSION_ARCHIVED,
         event_types.SessionRestored: EventType.SESSION_RESTORED,
+        event_types.SessionImported: EventType.SESSION_IMPORTED,
         event_types.UserMessage: EventType.USER_MESSAGE,
         event_types.ChatObserved: EventType.OBSERVED,
         event_types.AgentMessage: EventType.AGENT_MESSAGE,

@@ -15,6 +15,7 @@ from bot.sessions.budgets import Budgets, Shortage, Spender, Spent
 from bot.sessions.delegation import Arrival, Caps, Charge, NewSlot, Parcel, PendingMessage, Reservation, Slot
 from bot.sessions.deliveries import Delivery, DeliveryPause, DeliveryState, NewDelivery, Rate, SendSlot
 from bot.sessions.events import Event
+from bot.sessions.imports import ImportedSession
 from bot.sessions.inbox import Accepted, InboxItem, ItemOutcome, NewItem, NewObserved, Observed, QueueMode, Stopped
 from bot.sessions.models import (
     Claim,
@@ -116,6 +117,13 @@ class SessionStore(Protocol):
         """Start a new generation: fence raised, taint back to PUBLIC, inbox, approvals and unsent answers cancelled.
 
         Raises NotFoundError: no such session.
+        """
+        ...
+
+    async def import_session(self, new: ImportedSession, audit: tuple[AuditRow, ...]) -> bool:
+        """Create a session of events that are brought in, all of it in one step; return False if it is there already.
+
+        Then nothing changes.
         """
         ...
 

@@ -35,7 +35,7 @@ from policy.labels import Label, parse
 from policy.request import Hook
 
 
-def event_json(body: EventBody) -> dict[str, JsonValue]:  # noqa: C901, PLR0911 - a case for each type
+def event_json(body: EventBody) -> dict[str, JsonValue]:  # noqa: C901, PLR0911, PLR0912 - a case for each type
     """Return an event's body as a JSON object."""
     match body:
         case event_types.ToolCall():
@@ -66,6 +66,8 @@ def event_json(body: EventBody) -> dict[str, JsonValue]:  # noqa: C901, PLR0911 
             | event_types.SessionRestored()
         ):
             return {}
+        case event_types.SessionImported():
+            return asdict(body)
         case UnknownEvent():
             return dict(body.fields)
         case _:
@@ -409,6 +411,16 @@ def _release(found: JsonObject) -> Release:
     )
 
 
+def _session_imported(found: JsonObject) -> EventBody:
+    return event_types.SessionImported(
+        text(found, "session"),
+        whole(found, "generation"),
+        whole(found, "made"),
+        text(found, "key"),
+        at_top=flag(found, "at_top"),
+    )
+
+
 def _session_summary(found: JsonObject) -> EventBody:
     return event_types.SessionSummary(
         text(found, "text"),
@@ -427,6 +439,7 @@ _READERS: Final[Mapping[str, Callable[[JsonObject], EventBody]]] = MappingProxyT
         EventType.SESSION_RESUMED: lambda _: event_types.SessionResumed(),
         EventType.SESSION_ARCHIVED: lambda _: event_types.SessionArchived(),
         EventType.SESSION_RESTORED: lambda _: event_types.SessionRestored(),
+        EventType.SESSION_IMPORTED: _session_imported,
         EventType.USER_MESSAGE: _user_message,
         EventType.OBSERVED: _chat_observed,
         EventType.AGENT_MESSAGE: lambda found: event_types.AgentMessage(text(found, "text")),

@@ -87,6 +87,7 @@ class Script(StrEnum):
     DELETE = "delete"
     ERASED = "erased"
     TURNS = "turns"
+    IMPORT_SESSION = "import_session"
 
 
 _WORD: Final = re.compile(r"\w+")
@@ -167,6 +168,7 @@ KEYS: Final = MappingProxyType(
         ),
         Script.ERASED: ("state",),
         Script.TURNS: ("log",),
+        Script.IMPORT_SESSION: ("state", "log", "audit", "op"),
     }
 )
 """The keys of each script in their order, by the names that its text has for them. Those of large bodies follow."""

@@ -27,6 +27,7 @@ from bot.core.errors import (
 from bot.sessions import refs
 from bot.sessions.audit import AuditRow
 from bot.sessions.events import Event
+from bot.sessions.imports import ImportedSession
 from bot.sessions.inbox import (
     Accepted,
     InboxItem,
@@ -248,6 +249,23 @@ class RedisSessions:
         self._shared.saw_head(sid, head)
         await self._shared.connection.commands(*self._filing.file(sid, place_of(state), state.updated_at))
         return state
+
+    async def import_session(self, new: ImportedSession, audit: tuple[AuditRow, ...]) -> bool:
+        """Create a session of events that are brought in, in one step; return False if it is there already."""
+        bodies, op = Bodies(), self._shared.ids.op()
+        args = {
+            "events": [stored({**codec.new_event(one.event, bodies), "time": one.ts}) for one in new.events],
+            "home": new.home,
+            "principal": new.principal,
+            "creation": str(new.creation),
+            "title": None if new.title is None else stored(codec.title(new.title)),
+            "last_turn": None if new.last_turn is None else stored(codec.last_turn(new.last_turn)),
+        }
+        change = SessionChange(Script.IMPORT_SESSION, new.sid, args, op, bodies)
+        got = await self._shared.change(change, audit)
+        # Also when it was there: the process that brought it in may have ended before it was filed.
+        await self._filing.refile([new.sid])
+        return got.word == "ok"
 
     async def name(self, sid: str, title: Title | None) -> None:
         """Give a session a title, or take it away."""

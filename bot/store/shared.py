@@ -17,7 +17,7 @@ from bot.store.calls import Arguments, ScriptAnswer, ScriptCall, answer, call, n
 from bot.store.connection import WALKED, Command, Connection, Reply
 from bot.store.options import StoreOptions
 from bot.store.records import codec
-from bot.store.records.codec import Fetched, StreamEntry, dump, raw, referred, text
+from bot.store.records.codec import Bodies, Fetched, StreamEntry, dump, raw, referred, text
 from bot.store.records.form import check_version, stored
 from bot.store.records.kinds import EVENT
 from bot.store.schema import (
@@ -59,12 +59,16 @@ _REST: Final = 9
 
 @dataclass(frozen=True, slots=True)
 class SessionChange:
-    """A script that changes the session `sid`; `op` names the call where its answer is kept."""
+    """A script that changes the session `sid`; `op` names the call where its answer is kept.
+
+    `bodies` are its large ones.
+    """
 
     script: Script
     sid: str
     args: Arguments
     op: str = ""
+    bodies: Bodies | None = None
 
 
 class Shared:
@@ -166,7 +170,7 @@ class Shared:
 
         async def run(audit: Arguments | None) -> ScriptAnswer:
             args = {**change.args, "audit": audit}
-            return await self.run(session_call(change.script, keys, args, op=change.op), *hints)
+            return await self.run(session_call(change.script, keys, args, op=change.op, bodies=change.bodies), *hints)
 
         return await self.chaining(change.sid, rows, run)
 

@@ -16,6 +16,7 @@ from bot.agent.calls import in_doubt
 from bot.agent.context import thought
 from bot.agent.loop import Answer, Ending, GivenUp, Overshot, Waiting
 from bot.core.ids import Ids
+from bot.core.tracing import span
 from bot.delegation import structured_result
 from bot.delivery.alternatives import Alternatives, aside, made
 from bot.delivery.undelivered import Undelivered
@@ -104,8 +105,10 @@ class TurnFinisher:
             f"{turn.record.id}-{approvals.ANSWER}", approvals.ANSWER, {"text": text, "address": str(standing.home)}
         )
         bound = approvals.binding(standing, call)
-        await self._gate.output.read_ahead((text,))
-        spoken, approval = self._gate.output.speak(standing, standing.destination, text), None
+        with span("output") as seen:
+            await self._gate.output.read_ahead((text,))
+            spoken, approval = self._gate.output.speak(standing, standing.destination, text), None
+            seen.tell(verdict=spoken.decision.verdict.name, rules=" ".join(spoken.decision.rules))
         if spoken.decision.verdict is Verdict.REQUIRE_APPROVAL:
             approval = self._approval(turn, bound, call, spoken.decision)
         if approval is not None:

@@ -10,10 +10,11 @@ from typing import TYPE_CHECKING, Final
 
 from bot.access import labelling
 from bot.admission.admission import Admission
-from bot.agent.loop import Agent, Ending, GivenUp
+from bot.agent.loop import Agent, Ending, GivenUp, Waiting
 from bot.agent.tails import Past
 from bot.core.errors import LeaseLostError, StoreError
 from bot.core.logs import bound
+from bot.core.tracing import span
 from bot.delivery.outbox import Outbox
 from bot.gate.gate import Gate
 from bot.gate.results import NOT_KNOWN
@@ -23,6 +24,7 @@ from bot.sessions.deliveries import Delivery
 from bot.sessions.event_types import YieldReason
 from bot.sessions.inbox import InboxItem
 from bot.sessions.models import Change, Claim, Status
+from bot.telemetry.telemetry import Telemetry, TracedTurn
 from bot.turn import DeadlinePassedError, OpenTurn, StopRequestedError
 from bot.worker.finish import TurnFinisher
 from bot.worker.lease import LeaseKeeper
@@ -54,6 +56,7 @@ class TurnRunner:
         outbox: Outbox,
         keeper: LeaseKeeper,
         signals: TurnSignals,
+        telemetry: Telemetry,
     ) -> None:
         self._opener = opener
         self._gate = gate
@@ -63,6 +66,7 @@ class TurnRunner:
         self._outbox = outbox
         self._keeper = keeper
         self._signals = signals
+        self._telemetry = telemetry
         self._turns: dict[str, OpenTurn] = {}
 
     def interrupt(self, sid: str, only: str = "") -> None:
@@ -87,13 +91,18 @@ class TurnRunner:
         """
         opened = await self._opener.open(claim)
         turn = opened.turn
-        with bound(turn=turn.record.id, request=turn.record.dedupe):
+        with (
+            bound(turn=turn.record.id, request=turn.record.dedupe),
+            self._telemetry.turn(_traced(turn, opened.item)) as trace,
+        ):
             async with self._signals.shown(tasks, turn) as over:
                 self._turns[claim.sid] = turn
                 try:
                     with self._keeper.hold(turn, since):
                         ending = await self._ending(turn, opened.item, opened.past)
-                        deliveries = await self._end(turn, ending)
+                        with span("commit"):
+                            deliveries = await self._end(turn, ending)
+                    trace.ended = _ended(ending)
                 finally:
                     over()
                     del self._turns[claim.sid]
@@ -111,7 +120,9 @@ class TurnRunner:
         try:
             with turn.interruptible():
                 if item is not None:
-                    rejected = await self._admission.admit(turn, item)
+                    with span("admission") as told:
+                        rejected = await self._admission.admit(turn, item)
+                        told.tell(admitted=rejected is None)
                     if rejected is not None:
                         return rejected
                 elif turn.record.suspended:
@@ -168,6 +179,30 @@ class TurnRunner:
             raise
         except Exception as error:  # noqa: BLE001 - as above, and nothing of the first ending was written
             return await self._finisher.end(turn, _broken(error))
+
+
+def _traced(turn: OpenTurn, item: InboxItem | None) -> TracedTurn:
+    """Return what a trace tells of a turn that begins or goes on; `item` is the input it still has to let in."""
+    return TracedTurn(
+        state=turn.claim.state,
+        turn=turn.record.id,
+        started_at=turn.record.started_at,
+        accepted_at=None if item is None else item.accepted_at,
+        attempt=turn.record.attempt,
+        channel=turn.standing.home.channel,
+        label=lambda: turn.standing.taint,
+    )
+
+
+def _ended(ending: Ending) -> str:
+    """Return why a turn ended, empty if it waits for people."""
+    match ending:
+        case Waiting():
+            return ""
+        case GivenUp():
+            return ending.reason.value
+        case _:
+            return YieldReason.COMPLETED.value
 
 
 def _broken(error: Exception) -> GivenUp:

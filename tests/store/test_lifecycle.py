@@ -41,8 +41,8 @@ from tests.store.world import (
 
 pytestmark = pytest.mark.anyio
 
-WHOLE: Final = frozenset({"probe", "reclaim_process", "erased"})
-"""Scripts that look at a session of any status."""
+WHOLE: Final = frozenset({"probe", "reclaim_process", "erased", "import_session"})
+"""Scripts that look at a session of any status, or make one."""
 
 HIDDEN_WORDS: Final = "swordfish"
 

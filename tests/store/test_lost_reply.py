@@ -25,6 +25,7 @@ from bot.sessions.budgets import Budgets, Spender
 from bot.sessions.delegation import Arrival, Caps, Charge
 from bot.sessions.deliveries import DeliveryPause, DeliveryState, Rate
 from bot.sessions.deliveries import SendSlot as Place
+from bot.sessions.imports import ImportedEvent, ImportedSession
 from bot.sessions.inbox import NewObserved, QueueMode
 from bot.sessions.models import Claim, Doing, Title, Turn, Write
 from bot.store.calls import Arguments, call, nested
@@ -687,6 +688,12 @@ async def looking_at_turns(store: RedisStore) -> Callable[[RedisStore], Awaitabl
     return act
 
 
+async def importing(_store: RedisStore) -> Callable[[RedisStore], Awaitable[object]]:
+    said = (ImportedEvent(5, event(text="x" * 40_000)), ImportedEvent(0, event(text="y")))
+    new = ImportedSession(fresh(), "ann", "console::ann:", PUBLIC, said, Title("t", PUBLIC), None)
+    return lambda store: store.sessions.import_session(new, (row(),))
+
+
 CASES: tuple[tuple[Script, Prepare], ...] = (
     (Script.PAUSE, resting),
     (Script.RESUME, going_on),
@@ -748,6 +755,7 @@ CASES: tuple[tuple[Script, Prepare], ...] = (
     (Script.GRANT_TOKENS, granting_tokens),
     (Script.RECALL_TOKENS, recalling_tokens),
     (Script.LOWER_GRANT, lowering_a_grant),
+    (Script.IMPORT_SESSION, importing),
 )
 
 
