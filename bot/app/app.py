@@ -7,7 +7,7 @@ pydantic-ai is imported when serving begins, off the event loop, so that a promp
 import asyncio
 import os
 from collections.abc import AsyncGenerator, Callable, Iterable, Mapping, Sequence
-from contextlib import asynccontextmanager
+from contextlib import AbstractAsyncContextManager, asynccontextmanager
 from functools import partial
 from importlib import import_module
 from typing import TYPE_CHECKING, Final
@@ -76,6 +76,7 @@ from channels.port import Answer, Audience, Channel, ChannelVault, Platform
 if TYPE_CHECKING:
     from bot.admission.admission import Admission
     from bot.admission.transcription import Transcriber
+    from bot.agent.call_runs import CallRuns
     from bot.agent.loop import Agent
     from bot.agent.thinking import Thinking
     from bot.store.redis_store import RedisStore
@@ -257,13 +258,14 @@ class App:
         thinking = await self.model_loader.thinking()
         transcriber = await asyncio.to_thread(self._made_transcriber)
         keeper = LeaseKeeper(self._open_own_store, self.config.store.lease_seconds)
+        call_runs = await asyncio.to_thread(_call_runs, self.config.limits.cancel_grace_seconds)
         try:
-            async with asyncio.TaskGroup() as tasks:
+            async with call_runs as runs, asyncio.TaskGroup() as tasks:
                 tasks.create_task(self.chains.anchoring())
                 tasks.create_task(self.chains.walking())
                 tasks.create_task(self._alerts().serve())
                 tasks.create_task(self.servers.serve())
-                self._serving = self._worker(keeper, thinking, transcriber)
+                self._serving = self._worker(keeper, thinking, runs, transcriber)
                 tasks.create_task(self._serving.serve())
         finally:
             self._serving = None
@@ -378,7 +380,9 @@ class App:
 
         return self._parts.transcriber or transcriber(self.config.transcriber, self._environment)
 
-    def _worker(self, keeper: LeaseKeeper, thinking: "Thinking", transcriber: "Transcriber | None" = None) -> "Worker":
+    def _worker(
+        self, keeper: LeaseKeeper, thinking: "Thinking", runs: "CallRuns", transcriber: "Transcriber | None" = None
+    ) -> "Worker":
         from bot.agent.tails import Tails
         from bot.worker.claimer import Claimer
         from bot.worker.turn_opener import TurnOpener
@@ -402,10 +406,12 @@ class App:
                 tails=tails,
             ),
             runner=TurnRunner(
-                opener=TurnOpener(sessions, self.ids, self.gate, outbox=self.outbox, tails=tails),
+                opener=TurnOpener(
+                    sessions, self.ids, self.gate, outbox=self.outbox, tails=tails, limits=self.config.limits.session
+                ),
                 gate=self.gate,
                 admission=admission,
-                agent=self._agent(thinking, admission),
+                agent=self._agent(thinking, admission, runs),
                 finisher=self._finisher(),
                 outbox=self.outbox,
                 keeper=keeper,
@@ -432,7 +438,7 @@ class App:
         )
         return Admission(self.gate, files, self._observer, self.outbox)
 
-    def _agent(self, thinking: "Thinking", admission: "Admission") -> "Agent":
+    def _agent(self, thinking: "Thinking", admission: "Admission", runs: "CallRuns") -> "Agent":
         from bot.agent.calls import ToolRunner
         from bot.agent.loop import Agent
         from bot.agent.pictures import Pictures
@@ -446,7 +452,7 @@ class App:
             pictures=Pictures(self.files),
             gate=self.gate,
             join=admission.join,
-            calls=ToolRunner(self.gate, room, self.outbox, self.alternatives),
+            calls=ToolRunner(self.gate, room, self.outbox, self.alternatives, runs=runs),
             outbox=self.outbox,
             instructions=self.config.model.instructions,
             steps=self.config.limits.model_steps,
@@ -533,6 +539,12 @@ async def open_app(
                 await app.chains.anchor()
     finally:
         await store.close()
+
+
+def _call_runs(grace: float) -> "AbstractAsyncContextManager[CallRuns]":
+    from bot.agent.call_runs import call_runs
+
+    return call_runs(grace)
 
 
 async def _store(config: Config, secrets: Secrets, clock: Clock) -> "RedisStore":
