@@ -273,6 +273,13 @@ class App:
             if transcriber is not None:
                 await transcriber.close()
 
+    async def drain(self, hurry: asyncio.Event) -> int:
+        """Take no more turns on, and let those that run end for as long as is configured, less if `hurry` is set.
+
+        Then they are left to other processes. Returns how many sessions were left so. `serve` goes on meanwhile.
+        """
+        return 0 if self._serving is None else await self._serving.drain(self.config.limits.drain_seconds, hurry)
+
     async def deliver(self, tell: Tell = _nobody) -> None:
         """As `serve`, in a process that runs no turns: what waits to be said is said."""
         await self._start(tell)
