@@ -56,6 +56,7 @@ from bot.operations.audit import AuditReader
 from bot.operations.diagnostics import Diagnostics
 from bot.operations.export import Exporter
 from bot.operations.lifecycle import SessionLifecycle
+from bot.operations.readiness import ReadinessChecks
 from bot.operations.simulation import Simulator
 from bot.policy_state import PolicyReloader, Tell, named
 from bot.quarantine import Quarantine
@@ -147,6 +148,9 @@ class App:
         self._observer = Observer(store.observed, self.gate, self.session_id, clock)
         self.lifecycle = self._lifecycle()
         self.diagnostics = self._diagnostics()
+        self.readiness = ReadinessChecks(
+            self.reloader, [one.name for one in self.listened], working=lambda: self._serving is not None
+        )
         self.commands = self._commands()
         self.router = self._router()
 
@@ -278,6 +282,7 @@ class App:
 
         Then they are left to other processes. Returns how many sessions were left so. `serve` goes on meanwhile.
         """
+        self.readiness.ending = True
         return 0 if self._serving is None else await self._serving.drain(self.config.limits.drain_seconds, hurry)
 
     async def deliver(self, tell: Tell = _nobody) -> None:
@@ -294,9 +299,14 @@ class App:
 
         `began` is told the name of each when it is listened to.
         """
+
+        def heard(name: str) -> None:
+            self.readiness.heard.add(name)
+            began(name)
+
         async with asyncio.TaskGroup() as tasks:
             for adapter in self.listened:
-                tasks.create_task(adapter.serve(self.receive, partial(began, adapter.name)))
+                tasks.create_task(adapter.serve(self.receive, partial(heard, adapter.name)))
 
     async def close(self) -> None:
         """Close the connections to platforms and models."""

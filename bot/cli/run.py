@@ -10,11 +10,15 @@ process. SIGHUP reads the policy again. What operators are told is a line of the
 
 import asyncio
 import logging
+import os
 import signal
 from collections.abc import Generator
 from contextlib import AsyncExitStack, contextmanager
+from functools import partial
+from types import MappingProxyType
 from typing import TYPE_CHECKING, Final
 
+from bot.cli.ready import ReadinessFile, telling
 from bot.config.model import Config
 from bot.core.errors import ConfigError, OperatorError, StoreError, StoreGoneError
 from channels.port import ListenError
@@ -29,6 +33,8 @@ ENDING: Final = "told to end, no turn is taken on, and those that run may end"
 LEFT: Final = "{} sessions are left to other processes"
 WAITING: Final = "there is no store yet, waiting for it"
 _PORTS: Final = "see what listens at which port under `channels` in config.yaml"
+_ROLES: Final = MappingProxyType({(True, True): "all", (True, False): "channels", (False, True): "worker"})
+"""What a process is called that listens, and that works."""
 _PAUSE: Final = 1.0
 _LOGGER: Final = logging.getLogger(__name__)
 _ENDING: Final = (signal.SIGINT, signal.SIGTERM)
@@ -85,8 +91,10 @@ async def until_ended(app: "App", *, listens: bool, works: bool) -> None:
     With `listens` platforms are listened to, with `works` turns are run, else what waits to be said is said.
     """
     ended, hurry = asyncio.Event(), asyncio.Event()
+    look = partial(app.readiness.look, _ROLES[listens, works], listens=listens, works=works)
+    file = ReadinessFile(app.config.data_dir, os.environ)
     with _ended_by_signals(ended, hurry):
-        async with asyncio.TaskGroup() as tasks:
+        async with telling(file, look), asyncio.TaskGroup() as tasks:
             work = [tasks.create_task(reloading(app, _tell))]
             work.append(tasks.create_task(app.serve(_tell) if works else app.deliver(_tell)))
             listening = tasks.create_task(app.listen(_began)) if listens else None
@@ -94,6 +102,7 @@ async def until_ended(app: "App", *, listens: bool, works: bool) -> None:
                 await _tell(WORKING.format(", ".join(app.config.channels.listened)))
             await ended.wait()
             await _tell(ENDING)
+            file.notify("STOPPING=1")
             if listening is not None:
                 listening.cancel()
             if left := await app.drain(hurry):

@@ -68,7 +68,6 @@ async def serve(folder: Path, name: str) -> None:
     config = load_config(folder / "config.yaml", os.environ, known)
     with (folder / f"{name}.shown").open("a", encoding="utf-8", buffering=1) as shown:
         async with open_app(config, [Console(shown)], {}, tools(folder)) as app:
-            (folder / f"{name}.pid").touch()
             await until_ended(app, listens=False, works=True)
 
 

@@ -12,6 +12,8 @@ from pathlib import Path
 import pytest
 
 from bot.agent.calls import OUTCOME_UNKNOWN
+from bot.cli.ready import found
+from bot.core.clock import SystemClock
 from bot.sessions.event_types import AgentMessage, TurnCompleted
 from bot.sessions.inbox import ItemStatus, NewItem
 from bot.sessions.messages import SessionMessage
@@ -74,7 +76,8 @@ async def test_a_deploy_in_the_middle_of_ten_turns_loses_none_and_repeats_none(t
             return len(ran(tmp_path)) == len(lines)
 
         async def another() -> bool:
-            return (tmp_path / "new.pid").exists()
+            told = await asyncio.to_thread(found, tmp_path / "data", SystemClock())
+            return [one.ready for one in told] == [True, True]
 
         async def over() -> bool:
             states = [await owner.app.store.sessions.state(sid) for sid in sids.values()]
