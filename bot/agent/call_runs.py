@@ -35,7 +35,7 @@ class CallRuns:
         self._tasks = tasks
         self._grace = grace
 
-    async def run(
+    async def carry_out(
         self,
         turn: OpenTurn,
         work: Callable[[], Awaitable[Result]],

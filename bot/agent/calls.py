@@ -119,7 +119,7 @@ class ToolRunner:
                 await self._responded(turn, context, prepared, response)
 
         noticed = prepared.outward or self._gate.calls.reaches_others(call)
-        await self._runs.run(turn, partial(self._gate.run, standing, prepared, record), keep, noticed=noticed)
+        await self._runs.carry_out(turn, partial(self._gate.run, standing, prepared, record), keep, noticed=noticed)
 
     async def _may_run(
         self, turn: OpenTurn, context: Context, prepared: CallDecision, asked: list[CallDecision]

@@ -147,10 +147,7 @@ class App:
         self._memberships = Memberships(self.gate, self.reloader, store.audit, self.new_chats)
         self._observer = Observer(store.observed, self.gate, self.session_id, clock)
         self.lifecycle = self._lifecycle()
-        self.diagnostics = self._diagnostics()
-        self.readiness = ReadinessChecks(
-            self.reloader, [one.name for one in self.listened], working=lambda: self._serving is not None
-        )
+        self.diagnostics, self.readiness = self._diagnostics(), self._readiness()
         self.commands = self._commands()
         self.router = self._router()
 
@@ -239,6 +236,10 @@ class App:
             interrupt=self._interrupt,
             close=self.question_updates.close,
         )
+
+    def _readiness(self) -> ReadinessChecks:
+        names = [one.name for one in self.listened]
+        return ReadinessChecks(self.reloader, names, working=lambda: self._serving is not None)
 
     def _diagnostics(self) -> Diagnostics:
         return Diagnostics(
