@@ -6,7 +6,6 @@ once cannot race the taint (law `taint_is_the_fold`).
 """
 
 import asyncio
-import math
 from collections.abc import Generator
 from contextlib import contextmanager
 from dataclasses import replace
@@ -28,6 +27,7 @@ from bot.sessions.deliveries import Delivery, DeliveryState, NewDelivery
 from bot.sessions.event_types import AgentMessage, ToolResult, TurnCompleted
 from bot.sessions.events import NewEvent
 from bot.sessions.inbox import InboxItem
+from bot.sessions.limits import SessionLimits
 from bot.sessions.models import Change, Claim, LastTurn, Turn, Write, Written
 from bot.sessions.ports import SessionStore
 from bot.sessions.transcript import Tail
@@ -62,7 +62,7 @@ class StopRequestedError(Exception):
 
 
 class DeadlinePassedError(Exception):
-    """A background session did not end in its time."""
+    """A turn, or a background session, did not end in its time."""
 
 
 class OpenTurn:
@@ -73,7 +73,7 @@ class OpenTurn:
     are the events of the messages let in since it was claimed, and of what was observed before them. `waiting` is how
     many wait, and `mode` what becomes of them, as of the last write. `left` is the position of one that may not enter
     this turn. `shows` tells that its address may see that it is going on. `folds` are what its generation comes to as
-    of the last write.
+    of the last write. `limits` are the session's.
     """
 
     def __init__(  # noqa: PLR0913 - made by the worker from a claim and from what it shares
@@ -86,6 +86,7 @@ class OpenTurn:
         standing: DecisionContext,
         sender: TurnSender,
         folds: Folds,
+        limits: SessionLimits,
     ) -> None:
         self.lock = asyncio.Lock()
         self.claim = claim
@@ -107,10 +108,12 @@ class OpenTurn:
         self._noted: list[NewEvent] = []
         self._reading = Reading(response=folds.newest.response)
         self._context = claim.state.context_seq
-        deadline = math.inf if self.lineage is None else self.lineage.deadline
+        self.limits = limits
         self.shows = bool(self.asked) or not self.above_home
-        self._seconds = max(deadline - claim.now, 0) / 1000
-        self._since = anyio.current_time()
+        self._due = claim.now + limits.turn_seconds * 1000 - record.active
+        if self.lineage is not None:
+            self._due = min(self._due, self.lineage.deadline)
+        self._seen = (claim.now, anyio.current_time())
         self._scope: anyio.CancelScope | None = None
         self._interruption: Exception | None = None
 
@@ -122,15 +125,42 @@ class OpenTurn:
     @property
     def active(self) -> int:
         """For how many milliseconds it was worked by now; waiting for people does not count."""
-        return self.record.active + self._ms()
+        return self.record.active + self._now() - self.claim.now
 
     @property
     def took(self) -> int:
         """For how many milliseconds it has been going on, on the store's clock."""
-        return self.claim.now + self._ms() - self.record.started_at
+        return self._now() - self.record.started_at
 
-    def _ms(self) -> int:
-        return round((anyio.current_time() - self._since) * 1000)
+    @property
+    def late(self) -> bool:
+        """Whether its time, or that of its background session, was over when it was claimed."""
+        return self.claim.now >= self._due
+
+    @property
+    def alone(self) -> int | None:
+        """How many turns more than may ended before this one without a person's message, None for fewer.
+
+        None, too, where such a message is part of this one.
+        """
+        most, ended = self.limits.turns, self.claim.state.turns_alone
+        return None if most is None or ended < most or self.asked else ended - most
+
+    @property
+    def ends_in_order(self) -> bool:
+        """Whether it is being ended while it has its lease, so that what it does outside may finish."""
+        if self._interruption is None:
+            return self._scope is not None and self._scope.cancel_called
+        return not isinstance(self._interruption, LeaseLostError)
+
+    def _now(self) -> int:
+        """Return the store's time: what it was at the last write, and what went by here since."""
+        then, here = self._seen
+        return then + round((anyio.current_time() - here) * 1000)
+
+    def _deadline(self) -> float:
+        """Return when its time is over, in seconds on the loop's clock."""
+        return anyio.current_time() + max(self._due - self._now(), 0) / 1000
 
     @property
     def begun(self) -> bool:
@@ -200,8 +230,9 @@ class OpenTurn:
         return await self._written(self._write(change, release=True), final=True)
 
     def interrupt(self, reason: Exception) -> None:
-        """Stop the thinking from outside, once: the lease was lost, or a person asked to stop."""
-        if self._interruption is None:
+        """Stop the thinking from outside: the lease was lost, or a person asked to stop; the former counts for more."""
+        lost = isinstance(reason, LeaseLostError) and not isinstance(self._interruption, LeaseLostError)
+        if self._interruption is None or lost:
             self._interruption = reason
             if self._scope is not None:
                 self._scope.cancel()
@@ -210,10 +241,10 @@ class OpenTurn:
     def interruptible(self) -> Generator[None]:
         """Run a block that `interrupt` can end.
 
-        Raises the reason given to `interrupt`, at the end of the block; DeadlinePassedError: the session's deadline
-        did it.
+        Raises the reason given to `interrupt`, at the end of the block; DeadlinePassedError: the deadline of the turn,
+        or of its background session, did it.
         """
-        scope = anyio.CancelScope(deadline=anyio.current_time() + self._seconds)
+        scope = anyio.CancelScope(deadline=self._deadline())
         try:
             with scope:
                 self._scope = scope
@@ -317,6 +348,10 @@ class OpenTurn:
         self._reading = self._reading.after(write.events, self._cursor)
         self._context = self._context if write.context is None else write.context
         self._cursor, self.waiting, self.mode = written.seq, written.waiting, written.mode
+        self._seen = (written.now, anyio.current_time())
+        if self._scope is not None:
+            # The store's clock counts, whatever this process's did meanwhile.
+            self._scope.deadline = self._deadline()
         self.folds = self.folds.plus_new(enumerate(write.events, written.seq - len(write.events) + 1))
         self.standing = self.folds.of(replace(self.standing, taint=written.taint, now=written.now))
         for event in write.events:

@@ -17,8 +17,9 @@ if TYPE_CHECKING:
     from bot.config.model import Config
 
 EXIT_CODES: Final = (
-    "Exit codes: 0 done, 1 unexpected error, 2 an error that configuration, store or arguments cause and the "
-    "operator can mend, 3 `audit verify`, `export verify` or `policy test` found something wrong, 130 interrupted."
+    "Exit codes: 0 done, 1 unexpected error, or with `doctor --ready` not ready, 2 an error that configuration, store "
+    "or arguments cause and the operator can mend, 3 `audit verify`, `export verify` or `policy test` found something "
+    "wrong, 130 interrupted."
 )
 
 app: Final = typer.Typer(
@@ -100,10 +101,22 @@ def _check(context: typer.Context) -> None:
 
 
 @app.command("doctor")
-def _doctor(context: typer.Context, *, as_json: _Json = False) -> None:
+def _doctor(
+    context: typer.Context,
+    *,
+    as_json: _Json = False,
+    ready: Annotated[
+        bool, typer.Option("--ready", help="Tell only whether `lockgate run` is ready here; exit code 1 if it is not.")
+    ] = False,
+) -> None:
     """Check configuration, data directory and store, and say how to mend what is wrong."""
     from bot.cli.doctor import doctor
 
+    if ready:
+        from bot.cli.ready import ready as look
+        from bot.core.clock import SystemClock
+
+        raise typer.Exit(look(_config(context).data_dir, SystemClock(), as_json=as_json))
     raise typer.Exit(_run(doctor(_config(context), as_json=as_json)))
 
 

@@ -95,5 +95,5 @@ OPERATIONS: Final[Mapping[str, _Row]] = MappingProxyType(
 """Operation → status → how it fares there. An operation bears the name of its script."""
 
 
-FENCED: Final = frozenset({"raise_taint", "commit", "renew", "release"})
+FENCED: Final = frozenset({"raise_taint", "commit", "renew", "release", "spend"})
 """Operations that need a claim: whoever archives or deletes a session takes that away."""

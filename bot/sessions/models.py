@@ -49,7 +49,8 @@ class Turn:
     `position` is the inbox item that began it, `sender` who wrote that, `joined` are the positions of those that he
     sent behind it and that it answers too. `attempt` counts claims, so that a crash shows. `suspended` tells that it
     waits for approvals and holds no worker. `usage` is what it used before it was suspended, and `active` for how many
-    milliseconds it was worked. `hops` is how many sessions its message came through.
+    milliseconds it was worked before it was claimed last. `hops` is how many sessions its message came through.
+    `handed` is how often a worker gave it back unfinished, so that another one goes on with it.
     """
 
     id: str
@@ -63,6 +64,7 @@ class Turn:
     hops: int = 0
     joined: tuple[int, ...] = ()
     active: int = 0
+    handed: int = 0
 
 
 @dataclass(frozen=True, slots=True)
@@ -148,7 +150,8 @@ class SessionState:
     that of a background session, None for a conversation; `ended_at` is 0 until it has done its task. `model` is the
     one that people chose for this generation, empty for the first of the configuration. `mode` is how it takes what
     comes while a turn runs. `turned` is its visibility when that first was UNTRUSTED, None as long as it is TRUSTED.
-    `unsaid` hints that there may be something that could not be delivered.
+    `unsaid` hints that there may be something that could not be delivered. `turns_alone` is how many turns ended since
+    the last one that a person's message was part of.
     """
 
     sid: str
@@ -177,6 +180,7 @@ class SessionState:
     turned: Label | None = None
     unsaid: bool = False
     context_seq: int = 1
+    turns_alone: int = 0
 
     @property
     def title(self) -> Title | None:

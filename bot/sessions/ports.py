@@ -17,6 +17,7 @@ from bot.sessions.deliveries import Delivery, DeliveryPause, DeliveryState, NewD
 from bot.sessions.events import Event
 from bot.sessions.imports import ImportedSession
 from bot.sessions.inbox import Accepted, InboxItem, ItemOutcome, NewItem, NewObserved, Observed, QueueMode, Stopped
+from bot.sessions.limits import TokenAllowance
 from bot.sessions.models import (
     Claim,
     Doing,
@@ -603,6 +604,21 @@ class BudgetStore(Protocol):
         """Count what was used in the place of what was set aside, also if that came back meanwhile.
 
         `complete` is false if it is not known, or not all of it. Raises StoreError.
+        """
+        ...
+
+    async def reserve_of_session(self, reservation: str, tokens: int, allowance: TokenAllowance) -> Shortage | None:
+        """Set tokens of a session's own budget aside unless it does not suffice; return how it falls short, else None.
+
+        The same reservation again is the same. What is not charged when the session is claimed anew is charged in full
+        then. Raises LeaseLostError: another worker has the session. StoreError.
+        """
+        ...
+
+    async def charge_session(self, reservation: str, tokens: int, allowance: TokenAllowance) -> None:
+        """Charge what was used in the place of what was set aside of a session's own budget.
+
+        Nothing changes if it was charged before. Raises LeaseLostError: as above, and it was. StoreError.
         """
         ...
 

@@ -79,6 +79,7 @@ class Script(StrEnum):
     LOWER_GRANT = "lower_grant"
     QUARANTINE = "quarantine"
     UNQUARANTINE = "unquarantine"
+    SPEND = "spend"
     PAUSE = "pause"
     RESUME = "resume"
     ARCHIVE = "archive"
@@ -157,6 +158,7 @@ KEYS: Final = MappingProxyType(
         Script.LOWER_GRANT: ("grants",),
         Script.QUARANTINE: ("head", "audit", "quarantine", "op"),
         Script.UNQUARANTINE: ("head", "audit", "quarantine", "op"),
+        Script.SPEND: ("state",),
         Script.PAUSE: ("state", "log", "audit", "op"),
         Script.RESUME: ("state", "log", "approvals", "outbox", "audit", "op"),
         Script.ARCHIVE: ("state", "log", "inbox", "inputs", "audit", "op"),

@@ -257,11 +257,14 @@ class TurnFinisher:
             _LOGGER.warning("a turn ended without an answer", extra={"reference": reference, "told": notice})
             if ending.mend and self._may_mend(turn):
                 notice, label = f"{notice}\n{ending.mend}", labelling.CONFIGURED
-        ended = _Ended(ending.reason, status, tuple(written), reference)
+        ended = _Ended(ending.reason, status, tuple(written), reference, failed=ending.failed)
         if ending.rejected is not None:
             ended = replace(ended, status=ItemStatus.REJECTED, taken=turn.record.position)
         rows = [] if ending.rejected is None else [ending.rejected]
-        if turn.above_home or ending.decision is not None or ending.reason is YieldReason.BUDGET_EXCEEDED:
+        deliver: tuple[NewDelivery | None, ...]
+        if not notice:
+            deliver = ()
+        elif turn.above_home or ending.decision is not None or ending.aside:
             # Which budget is used up is the asker's matter, and none of a shared chat's other readers.
             deliver = await self._denied(turn, notice, label, rows=rows)
         else:
@@ -322,7 +325,7 @@ class TurnFinisher:
                 settle=tuple((position, ended.status) for position in (record.position, *record.joined)),
                 end=last,
                 usage=usage,
-                status=Status.IDLE,
+                status=Status.FAILED if ended.failed else Status.IDLE,
                 deliver=(*before.deliver, *(new for new in deliver if new is not None)),
                 use=use,
             )
@@ -418,7 +421,8 @@ class TurnFinisher:
 class _Ended:
     """What the end of a turn writes.
 
-    `reference` names an error, `taken` is the position of an input the turn never let in.
+    `reference` names an error, `taken` is the position of an input the turn never let in. `failed` tells that the
+    session cannot go on by itself.
     """
 
     reason: YieldReason
@@ -426,6 +430,7 @@ class _Ended:
     events: tuple[NewEvent, ...]
     reference: str = ""
     taken: int | None = None
+    failed: bool = False
 
 
 def constant(gate: Gate, standing: DecisionContext) -> str:

@@ -59,6 +59,10 @@ class WorkFinder:
         with suppress(StoreError):
             await self._wake.again((sid,))
 
+    async def back(self, sids: tuple[str, ...]) -> None:
+        """Mark sessions ready that this process was told of and leaves to others. Raises StoreError."""
+        await self._wake.again(sids)
+
     async def leave(self, sid: str) -> None:
         """Mark a session ready for a process that serves its channel.
 

@@ -204,6 +204,7 @@ def state_of(sid: str, got: Mapping[bytes, bytes]) -> SessionState:
         turned=labelled("turned") if _STORED["turned"] in got else None,
         unsaid=_STORED["dead_until"] in got,
         context_seq=max(number("context_seq"), number("generation_seq")),
+        turns_alone=number("turns_alone"),
     )
 
 
@@ -245,6 +246,7 @@ def turn(value: Turn) -> Values:
         "hops": value.hops,
         "joined": _list(value.joined),
         "active": value.active,
+        "handed": value.handed,
         **usage(value.usage),
     }
 
@@ -262,6 +264,7 @@ def _turn(got: Fields) -> Turn:
         hops=got["hops"],
         joined=tuple(cast("list[int]", _listed(got["joined"]))),
         active=got["active"],
+        handed=got["handed"],
     )
 
 

@@ -487,6 +487,24 @@ local function lives_on(channels)
   return not channels or channels[string.match(S.home or '', '^[^:]*')] == true
 end
 
+-- Token budget ------------------------------------------------------------------------------------------
+-- What is set aside for models that are being asked: a field `aside:<id>` each. What a worker that is gone left there is
+-- charged in full, as nobody knows what of it was used.
+
+local ASIDE = 'aside:'
+
+local function charge_tokens(tokens)
+  set(F.tokens, math.min(count(F.tokens) + tokens, MOST))
+end
+
+-- The caller saves.
+local function charge_asides()
+  for field, tokens in pairs(fields_of(ASIDE)) do
+    charge_tokens(tonumber(tokens))
+    drop(field)
+  end
+end
+
 -- Turn and lease ---------------------------------------------------------------------------------------
 
 -- The open turn, nil if there is none.
@@ -525,6 +543,15 @@ end
 local function give_back()
   drop(F.owner)
   drop(F.lease_until)
+  drop(F.since)
+end
+
+-- Add to the open turn, unless that waits for people, for how long its worker held it until a moment; the caller saves.
+local function count_active(till)
+  local turn = open_turn()
+  if not turn or turn.suspended or not S.since then return end
+  turn.active = (turn.active or 0) + math.max(till - count(F.since), 0)
+  set(F.turn, encode_part(turn))
 end
 
 -- Whether a worker has something to do: an input and no open turn, a turn whose worker vanished, or a

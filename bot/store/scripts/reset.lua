@@ -42,10 +42,11 @@ end
 -- The creation label stays: that the session exists tells as much as it did before. What was used goes with what it was
 -- used for, and inputs are counted anew, as nothing waits and nothing is taken: how much there was tells of it.
 for _, field in ipairs({F.taint, F.inbox_label, F.title, F.model, F.turn, F.last_turn, F.stop, F.owner, F.lease_until,
-  F.undelivered, F.late, F.usage, F.position, F.tries, F.context_seq}) do
+  F.undelivered, F.late, F.usage, F.position, F.tries, F.context_seq, F.since, F.turns_alone, F.tokens}) do
   drop(field)
 end
 for field in pairs(fields_of(CHARGE)) do drop(field) end
+for field in pairs(fields_of(ASIDE)) do drop(field) end
 -- Only one that UNTRUSTED data began is as untrusted as before.
 if string.sub(S.creation or '', -1) == '~' then set(F.turned, S.creation) else drop(F.turned) end
 set(F.generation, count(F.generation) + 1)

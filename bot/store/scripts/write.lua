@@ -91,6 +91,15 @@ local function asker_of()
   return turn and turn.sender or S.principal
 end
 
+-- Whether a person's message is among the inputs that this write settles.
+local function heard_person()
+  for _, one in ipairs(A.settle) do
+    local input = one.dedupe and input_of(one.dedupe)
+    if input and not input.sent then return true end
+  end
+  return false
+end
+
 local function move_items(w)
   if w.item then
     redis.call('LPOP', K.inbox)
@@ -148,6 +157,7 @@ local function move_turn(w, now)
   set(F.last_turn, encode_part(A.last_turn))
   drop(F.turn)
   drop(F.stop)
+  if w.person then drop(F.turns_alone) else set(F.turns_alone, count(F.turns_alone) + 1) end
   if w.waiting == 0 then drop(F.late) end
   -- A background session ends with its last turn and takes nothing any more.
   if S.lineage and w.waiting == 0 then set(F.ended, now) end
@@ -191,6 +201,7 @@ local function write(release)
     approval.state, approval.generation = Approval.pending, count(F.generation)
     put_approval(asked.id, approval)
   end
+  w.person = A.last_turn and heard_person()
   move_items(w)
   -- Before what is said with it: the parent hears that first.
   local risen = announce(now, before, asker_of())
