@@ -7,7 +7,7 @@ pydantic-ai is imported when serving begins, off the event loop, so that a promp
 import asyncio
 import os
 from collections.abc import AsyncGenerator, Callable, Iterable, Mapping, Sequence
-from contextlib import asynccontextmanager
+from contextlib import asynccontextmanager, suppress
 from functools import partial
 from importlib import import_module
 from typing import TYPE_CHECKING, Final
@@ -25,7 +25,7 @@ from bot.budgets import budget
 from bot.commands.table import CommandServices, CommandTable
 from bot.config.model import Config
 from bot.core.clock import Clock, SystemClock
-from bot.core.errors import ElsewhereError, StoreGoneError
+from bot.core.errors import ElsewhereError, StoreError, StoreGoneError
 from bot.core.ids import Ids
 from bot.core.logs import bound
 from bot.core.rate_limiter import RateLimiter
@@ -263,6 +263,7 @@ class App:
                 tasks.create_task(self.chains.walking())
                 tasks.create_task(self._alerts().serve())
                 tasks.create_task(self.servers.serve())
+                tasks.create_task(self._cleared())
                 self._serving = self._worker(keeper, thinking, transcriber)
                 tasks.create_task(self._serving.serve())
         finally:
@@ -360,6 +361,11 @@ class App:
                 break
             except StoreGoneError:
                 await asyncio.sleep(_SWEEP_SECONDS)
+
+    async def _cleared(self) -> None:
+        # A store that is away is there again at another start.
+        with suppress(StoreError):
+            await self.lifecycle.clear()
 
     def _interrupt(self, sid: str, only: str = "") -> None:
         if self._serving is not None:

@@ -16,7 +16,7 @@ from bot.delegation.spawn import Spawner
 from bot.sessions.audit import AuditRow
 from bot.sessions.delegation import SESSION
 from bot.sessions.deliveries import Delivery, DeliveryState
-from bot.sessions.models import SessionKind, SessionQuery, SessionState
+from bot.sessions.models import SessionKind, SessionQuery, SessionState, Status
 from bot.sessions.store import Store
 from bot.tools.labelled_files import FileRoot
 from channels.messages import Address
@@ -28,6 +28,9 @@ GRACE: Final = 5.0
 GOES_ON: Final = "its chat goes on in another conversation by now"
 
 _GIVEN: Final = frozenset({DeliveryState.SENT, DeliveryState.SENDING, DeliveryState.AMBIGUOUS})
+
+_EVERY: Final = 2**53
+"""More generations than a session has."""
 
 _MOMENT: Final = 0.05
 _PAGE: Final = 200
@@ -152,6 +155,16 @@ class SessionLifecycle:
         if home.channel != SESSION:
             await self._store.observed.forget(self._session_ids.first(home))
         await asyncio.to_thread(self._files.forget, state.sid, state.generation + 1)
+
+    async def clear(self) -> None:
+        """Erase the workspaces on this machine of sessions that were deleted, by another machine or before a crash.
+
+        Raises StoreError.
+        """
+        for sid in await asyncio.to_thread(self._files.sessions):
+            holder = await self._store.lifecycle.holder(sid)
+            if holder is not None and holder.status is Status.DELETED:
+                await asyncio.to_thread(self._files.forget, sid, _EVERY)
 
     async def _stop(self, state: SessionState, actor: str, typed: Label) -> None:
         """Stop a session and all that it spawned, and take their questions back."""

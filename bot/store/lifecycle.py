@@ -7,11 +7,12 @@ are kept for retries. Until that is done the tombstone says so, and the sweep do
 
 import asyncio
 from collections.abc import Sequence
+from contextlib import suppress
 from typing import Final
 
 import anyio
 
-from bot.core.errors import StoreRefusedError
+from bot.core.errors import StoreError, StoreRefusedError
 from bot.sessions.audit import AuditRow
 from bot.sessions.event_types import TurnCompleted
 from bot.sessions.models import Holder, Status, TurnPage, TurnRecord
@@ -52,6 +53,15 @@ class Eraser:
         await self._shared.connection.commands(*hints)
         await self._filing.refile((sid,))
         await self._shared.run(session_call(Script.ERASED, keys, {}))
+
+    async def erase_again(self, sid: str) -> None:
+        """Erase what a process that vanished left of a deleted session, and have the servers rewrite their files.
+
+        Nobody waits for that here, and a server that does so already is not asked twice.
+        """
+        await self.erase(sid)
+        with suppress(StoreError):
+            await self._shared.connection.everywhere(("BGREWRITEAOF",))
 
 
 class RedisLifecycle:

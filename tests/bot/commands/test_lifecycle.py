@@ -256,6 +256,28 @@ async def test_a_turn_that_runs_writes_nothing_after_it(tmp_path: Path) -> None:
         assert owner.shown.count("You said") == 1
 
 
+async def test_a_machine_forgets_the_workspace_of_what_another_one_deleted(tmp_path: Path) -> None:
+    async with running(tmp_path, embedded=True) as owner:
+        desk = Person(owner.app, owner.output, Address("console", "desk"))
+        for person in (owner, desk):
+            await person.say(bang("write_file", path="workspace/note.md", text=WORD))
+        # As where the session is deleted on a machine that does not have its workspace.
+        await owner.app.store.lifecycle.delete(owner.sid, ())
+        gone, kept = owner.sid, desk.sid
+
+    def held() -> set[str]:
+        return {path.parent.parent.name for path in (tmp_path / "data").rglob("note.md") if "labels" not in str(path)}
+
+    assert {gone, kept} <= held()
+    async with running(tmp_path, embedded=True):
+
+        async def cleared() -> bool:
+            return gone not in held()
+
+        await eventually(cleared)
+    assert kept in held()
+
+
 async def test_one_that_may_not_be_told_of_is_ended_blindly(tmp_path: Path) -> None:
     people = {"owner": principal("console:owner", "console:desk"), "bea": principal("console:bea", role="member")}
     places = {"desk": {"channel": "console", "chat": "desk", "clearance": "PUBLIC"}}
