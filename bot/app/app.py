@@ -114,7 +114,7 @@ class App:
         self.store = store
         self.clock = clock
         self.ids = Ids()
-        self.session_ids = SessionIds(store.lifecycle, secrets.session)
+        self.session_ids = SessionIds(store.lifecycle, secrets.session, self.clock)
         self.chains = AnchoredChains(store.audit, config.data_dir / "anchors", secrets.audit)
         self.files = FileRoot(config.data_dir / FILES, config.data_dir / WORKSPACES, config.policy.top)
         self._secrets = secrets

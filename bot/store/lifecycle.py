@@ -74,12 +74,12 @@ class RedisLifecycle:
 
     async def holder(self, sid: str) -> Holder | None:
         """Return whose a session is and its status, None if there never was one."""
-        fields = codec.stored_fields("principal", "status")
-        ((who, status),) = await self._shared.connection.commands(("HMGET", session_keys(sid).state, *fields))
+        fields = codec.stored_fields("principal", "status", "updated")
+        ((who, status, moved),) = await self._shared.connection.commands(("HMGET", session_keys(sid).state, *fields))
         if who is None or status is None:
             return None
         known = text(status)
-        return Holder(text(who), Status(known) if known in set(Status) else None)
+        return Holder(text(who), Status(known) if known in set(Status) else None, int(moved or 0))
 
     async def pause(self, sid: str, *, actor: str, audit: tuple[AuditRow, ...]) -> None:
         """Let a session rest."""

@@ -11,7 +11,7 @@ from bot.commands.lifecycle import BLIND
 from bot.sessions.models import SessionState, Status
 from bot.store.records.kinds import SLOT
 from bot.store.schema import session_keys, slots_key
-from channels.messages import Address
+from channels.messages import Address, Inbound
 from policy.labels import parse
 from tests.bot.kit import Probe, bang, eventually, parts, policy
 from tests.harness import Person, running
@@ -70,6 +70,28 @@ async def test_another_process_finds_where_a_chat_goes_on(tmp_path: Path) -> Non
         assert await now(owner) == last
         assert "the fourth" in await owner.say("/history", wait=False)
         assert (await owner.send("on and on")).sid == last
+
+
+@pytest.mark.parametrize("ends", ["/archive", "/delete confirm"])
+async def test_what_is_told_again_is_no_input_of_the_next(tmp_path: Path, ends: str) -> None:
+    async with running(tmp_path, embedded=True) as owner:
+        await spoken(owner, "the first")
+        await owner.say(ends, wait=False)
+        told = Inbound(owner.address, owner.account, "the second", "again")
+        second = await owner.app.router.receive(told)
+        await spoken(owner, "and more")
+        await owner.say(ends, wait=False)
+        # Nothing stands after it, then something does; another process has yet to find out where the chat goes on.
+        assert (await owner.app.router.receive(told)).sid == second.sid
+        third = (await owner.send("the third")).sid
+        assert third != second.sid
+        assert (await owner.app.router.receive(told)).sid == second.sid
+        await owner.app.store.sessions.stop(third, actor="owner")
+    async with running(tmp_path, embedded=True) as owner:
+        assert (await owner.app.router.receive(told)).sid == second.sid
+        assert (await owner.send("the fourth")).sid == third
+        assert (await owner.app.router.receive(told)).sid == second.sid
+        assert "the second" not in owner.shown
 
 
 async def test_what_is_archived_is_restored_until_its_chat_goes_on(tmp_path: Path) -> None:
