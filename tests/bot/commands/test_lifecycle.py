@@ -8,6 +8,7 @@ import pytest
 from anyio import CancelScope
 
 from bot.commands.lifecycle import BLIND
+from bot.sessions.event_types import YieldReason
 from bot.sessions.models import SessionState, Status
 from bot.store.records.kinds import SLOT
 from bot.store.schema import session_keys, slots_key
@@ -137,6 +138,47 @@ async def test_what_rests_is_told_so_and_goes_on(tmp_path: Path) -> None:
         await owner.settled()
         assert "You said: later" in owner.shown
         assert "cannot do this" in await owner.say("/resume", wait=False)
+
+
+async def test_a_turn_that_runs_when_it_is_paused_is_answered(tmp_path: Path) -> None:
+    begun, let_go = asyncio.Event(), asyncio.Event()
+
+    async def wait(_arguments: object, _context: object, _services: object) -> None:
+        begun.set()
+        await let_go.wait()
+
+    async with running(tmp_path, parts=parts(Probe(does=wait))) as owner:
+        await owner.send(bang("probe"))
+        await begun.wait()
+        await owner.say("/pause", wait=False)
+        await owner.send("later")
+        let_go.set()
+
+        async def rests() -> bool:
+            return (await owner.state()).rests
+
+        await eventually(rests)
+        state = await owner.state()
+        assert state.turn is None
+        assert state.last_turn is not None
+        assert state.last_turn.reason is YieldReason.COMPLETED
+        assert state.waiting_items == 1
+
+
+async def test_what_rests_with_a_question_is_stopped_and_archived(tmp_path: Path) -> None:
+    async with running(tmp_path) as owner:
+        await owner.say(bang("read_file", path="public/welcome.md"))
+        await owner.say(bang("message", channel="console", recipient="guest", text="hello"))
+        (asked,) = await owner.app.store.approvals.of(owner.sid)
+        await owner.say("/pause", wait=False)
+        await owner.say(f"/approve {asked.id}", wait=False)
+        await owner.send("later")
+        assert (await owner.state()).rests
+        assert "→ guest" not in owner.shown
+        assert "archived" in await owner.say("/archive", wait=False)
+        state = await owner.state()
+        assert (state.status, state.turn, state.waiting_items) == (Status.ARCHIVED, None, 0)
+        assert "→ guest" not in owner.shown
 
 
 async def test_delete_asks_first_and_leaves_nothing(tmp_path: Path) -> None:
