@@ -11,7 +11,7 @@ from typing import Final
 from bot.access.authorize import at_least
 from bot.commands.command import CommandError, CommandRequest, Reply, UsageError
 from bot.core.errors import RequestError
-from bot.operations.lifecycle import Deleted, SessionLifecycle
+from bot.operations.lifecycle import SessionLifecycle, told_of
 from bot.sessions.models import SessionState
 from bot.sessions.ports import SessionStore
 from bot.sessions.visibility import LONGEST_ID
@@ -109,16 +109,3 @@ class LifecycleCommands:
             if state is None or state.principal != request.caller.principal:
                 return None, False
         return state, state.visibility.flows_to((await request.standing(None)).reader)
-
-
-def told_of(done: Deleted) -> str:
-    """Return what was deleted, and what could not be reached, in words."""
-    many = "session" if done.children == 1 else "sessions"
-    lines = [f"The conversation is deleted, with {done.children} background {many}."]
-    if done.sent or done.handed or done.kept:
-        lines.append("Not reached:")
-    lines += [f"- messages sent to `{address}`: {count}" for address, count in done.sent]
-    lines += [f"- messages handed to session {sid}: {count}" for sid, count in done.handed]
-    lines += [f"- the store's file, until it is rewritten: {why}" for why in done.kept]
-    lines.append("Messages sent before yesterday, shared files, exports, logs and backups stay as they are.")
-    return "\n".join(lines)

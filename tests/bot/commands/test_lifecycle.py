@@ -9,7 +9,7 @@ from anyio import CancelScope
 
 from bot.commands.lifecycle import BLIND
 from bot.sessions.event_types import YieldReason
-from bot.sessions.models import SessionState, Status
+from bot.sessions.models import Doing, SessionState, Status
 from bot.store.records.kinds import SLOT
 from bot.store.schema import session_keys, slots_key
 from channels.messages import Address, Inbound
@@ -258,6 +258,27 @@ async def test_what_was_spawned_is_told_of_with_what_it_sent(tmp_path: Path) -> 
         shown = await owner.say(f"/delete {child.sid} confirm", wait=False)
         assert "messages sent to `console::guest:`: 1" in shown
         assert f"handed to session {owner.sid}: 1" in shown
+
+
+async def test_who_knows_of_no_other_chat_is_told_of_none(tmp_path: Path) -> None:
+    people = {"owner": principal("console:owner"), "bea": principal("console:bea", role="member", clearance="PUBLIC")}
+    places = {"desk": {"channel": "console", "chat": "desk", "clearance": "PUBLIC"}}
+    async with running(tmp_path, policy(principals=people, recipients=places)) as owner:
+        bea = Person(owner.app, owner.output, Address("console", "bea"), "console:bea")
+        await bea.say(bang("message", channel="console", recipient="desk", text="hello"))
+        assert "→ desk: hello" in owner.shown
+        told = re.findall("- .*", await bea.say("/delete confirm", wait=False))
+        assert told == ["- messages sent to `console::bea:`: 1", "- messages sent to other chats: 1"]
+
+
+async def test_what_could_not_be_worked_is_not_looked_for_any_more(tmp_path: Path) -> None:
+    async with running(tmp_path) as owner:
+        await owner.say("hello")
+        await owner.app.quarantine.put(owner.sid, Doing.WORK, ValueError("broken"))
+        assert await owner.app.quarantine.all()
+        assert "The conversation is deleted" in await owner.say("/delete confirm", wait=False)
+        assert await owner.app.quarantine.all() == ()
+        assert "intact" in await owner.say("/audit verify", wait=False)
 
 
 async def test_a_slot_is_given_back_by_what_its_pool_may_know(tmp_path: Path) -> None:
