@@ -7,7 +7,7 @@ pydantic-ai is imported when serving begins, off the event loop, so that a promp
 import asyncio
 import os
 from collections.abc import AsyncGenerator, Callable, Iterable, Mapping, Sequence
-from contextlib import AbstractAsyncContextManager, asynccontextmanager
+from contextlib import AbstractAsyncContextManager, asynccontextmanager, suppress
 from functools import partial
 from importlib import import_module
 from typing import TYPE_CHECKING, Final
@@ -26,7 +26,7 @@ from bot.commands.table import CommandServices, CommandTable
 from bot.config.model import Config
 from bot.config.telemetry import given_headers
 from bot.core.clock import Clock, SystemClock
-from bot.core.errors import ElsewhereError, StoreGoneError
+from bot.core.errors import ElsewhereError, StoreError, StoreGoneError
 from bot.core.ids import Ids
 from bot.core.logs import bound
 from bot.core.rate_limiter import RateLimiter
@@ -120,7 +120,7 @@ class App:
         self.store = store
         self.clock = clock
         self.ids = Ids()
-        self.session_ids = SessionIds(store.lifecycle, secrets.session)
+        self.session_ids = SessionIds(store.lifecycle, secrets.session, self.clock)
         self.chains = AnchoredChains(store.audit, config.data_dir / "anchors", secrets.audit)
         self.files = FileRoot(config.data_dir / FILES, config.data_dir / WORKSPACES, config.policy.top)
         self._secrets = secrets
@@ -298,6 +298,7 @@ class App:
                 tasks.create_task(self._alerts().serve())
                 tasks.create_task(self.servers.serve())
                 tasks.create_task(self.telemetry.serve())
+                tasks.create_task(self._cleared())
                 self._serving = self._worker(keeper, thinking, runs, transcriber)
                 tasks.create_task(self._serving.serve())
         finally:
@@ -411,6 +412,11 @@ class App:
                 break
             except StoreGoneError:
                 await asyncio.sleep(_SWEEP_SECONDS)
+
+    async def _cleared(self) -> None:
+        # A store that is away is there again at another start.
+        with suppress(StoreError):
+            await self.lifecycle.clear()
 
     def _interrupt(self, sid: str, only: str = "") -> None:
         if self._serving is not None:

@@ -47,12 +47,17 @@ class InboxWriter:
         Raises StoreError.
         """
         sid = self._session_ids.likely(inbound.address, owner)
+        ended = self._session_ids.ended(inbound.address, owner)
         for _ in range(_TRIES):
+            for before in ended:
+                # A platform tells again what it was not seen to have told: that is no input of the next session.
+                if await self._store.outcome(before, inbound.identity) is not None:
+                    return before, ""
             try:
                 return sid, await self._accept(inbound, caller, sid, owner)
             except (ForeignError, ArchivedError, DeletedError):
                 # Another person's, or one that ended: the chat goes on in the next.
-                sid = await self._session_ids.of(inbound.address, owner)
+                sid, ended = await self._session_ids.found(inbound.address, owner)
         return sid, str(BusyError())
 
     async def _accept(self, inbound: Inbound, caller: Caller, sid: str, owner: str) -> str:

@@ -10,13 +10,14 @@ from collections.abc import Awaitable, Callable
 from dataclasses import dataclass
 from typing import Final
 
+from bot.access.labelling import CONFIGURED
 from bot.access.session_ids import SessionIds
 from bot.core.errors import BusyError, IllegalMoveError, NotFoundError
 from bot.delegation.spawn import Spawner
 from bot.sessions.audit import AuditRow
 from bot.sessions.delegation import SESSION
 from bot.sessions.deliveries import Delivery, DeliveryState
-from bot.sessions.models import SessionKind, SessionQuery, SessionState
+from bot.sessions.models import Doing, SessionKind, SessionQuery, SessionState, Status
 from bot.sessions.store import Store
 from bot.tools.labelled_files import FileRoot
 from channels.messages import Address
@@ -29,6 +30,11 @@ GOES_ON: Final = "its chat goes on in another conversation by now"
 
 _GIVEN: Final = frozenset({DeliveryState.SENT, DeliveryState.SENDING, DeliveryState.AMBIGUOUS})
 
+ELSEWHERE: Final = "other chats"
+
+_EVERY: Final = 2**53
+"""More generations than a session has."""
+
 _MOMENT: Final = 0.05
 _PAGE: Final = 200
 
@@ -37,8 +43,9 @@ _PAGE: Final = 200
 class Deleted:
     """What was deleted, and what could not be: `children` are the background sessions that went along.
 
-    `sent` tells for each address how many messages were sent there lately, `handed` for each other session how many it
-    was given. `kept` are the sentences of servers that keep their files as they are. `label` is that of all this.
+    `sent` tells in words for each address how many messages were sent there lately, `handed` for each other session how
+    many it was given. `kept` are the sentences of servers that keep their files as they are. `label` is that of all
+    this.
     """
 
     label: Label
@@ -124,7 +131,9 @@ class SessionLifecycle:
         for delivery in told:
             address = Address.parse(delivery.address)
             if address.channel != SESSION:
-                sent[delivery.address] += 1
+                # Who knows of nothing that is configured knows of no chat but the own one, such as an approver's.
+                named = delivery.address == state.home or CONFIGURED.flows_to(reader)
+                sent[f"`{delivery.address}`" if named else ELSEWHERE] += 1
             elif address.chat not in theirs:
                 handed[address.chat] += 1
         return Deleted(
@@ -146,12 +155,26 @@ class SessionLifecycle:
         # Before as well, for a crash between the two: what is deleted is not looked for any more.
         await asyncio.to_thread(self._files.forget, state.sid, state.generation + 1)
         await self._store.lifecycle.delete(state.sid, _row("deleted", actor))
+        for doing in Doing:
+            # It would rest there for ever: nobody works it any more.
+            row = AuditRow("released", actor, {"session": state.sid, "doing": doing.value})
+            await self._store.quarantine.unquarantine(state.sid, doing, (row,))
         # A turn that runs here could write nothing any more.
         self._interrupt(state.sid)
         home = Address.parse(state.home)
         if home.channel != SESSION:
             await self._store.observed.forget(self._session_ids.first(home))
         await asyncio.to_thread(self._files.forget, state.sid, state.generation + 1)
+
+    async def clear(self) -> None:
+        """Erase the workspaces on this machine of sessions that were deleted, by another machine or before a crash.
+
+        Raises StoreError.
+        """
+        for sid in await asyncio.to_thread(self._files.sessions):
+            holder = await self._store.lifecycle.holder(sid)
+            if holder is not None and holder.status is Status.DELETED:
+                await asyncio.to_thread(self._files.forget, sid, _EVERY)
 
     async def _stop(self, state: SessionState, actor: str, typed: Label) -> None:
         """Stop a session and all that it spawned, and take their questions back."""
@@ -199,7 +222,7 @@ def told_of(done: Deleted) -> str:
     lines = [f"The conversation is deleted, with {done.children} background {many}."]
     if done.sent or done.handed or done.kept:
         lines.append("Not reached:")
-    lines += [f"- messages sent to `{address}`: {count}" for address, count in done.sent]
+    lines += [f"- messages sent to {place}: {count}" for place, count in done.sent]
     lines += [f"- messages handed to session {sid}: {count}" for sid, count in done.handed]
     lines += [f"- the store's file, until it is rewritten: {why}" for why in done.kept]
     lines.append("Messages sent before yesterday, shared files, exports, logs and backups stay as they are.")

@@ -113,10 +113,14 @@ class TurnRecord:
 
 @dataclass(frozen=True, slots=True)
 class Holder:
-    """Whose a session is, and its `status`, None for one that only a newer version knows."""
+    """Whose a session is, and its `status`, None for one that only a newer version knows.
+
+    `updated_at` is when it changed last, in milliseconds since the epoch.
+    """
 
     principal: str
     status: Status | None
+    updated_at: int = 0
 
     @property
     def open(self) -> bool:

@@ -182,7 +182,7 @@ class RedisWake:
                 continue
             need = got.text("need")
             if need == _ERASE:
-                await self._eraser.erase(sid)
+                await self._eraser.erase_again(sid)
                 idle.append(sid)
                 continue
             freed = [await self._take_from(sid, one) for one in map(text, got.list("holders")) if gone(one)]

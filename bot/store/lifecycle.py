@@ -7,11 +7,12 @@ are kept for retries. Until that is done the tombstone says so, and the sweep do
 
 import asyncio
 from collections.abc import Sequence
+from contextlib import suppress
 from typing import Final
 
 import anyio
 
-from bot.core.errors import StoreRefusedError
+from bot.core.errors import StoreError, StoreRefusedError
 from bot.sessions.audit import AuditRow
 from bot.sessions.event_types import TurnCompleted
 from bot.sessions.models import Holder, Status, TurnPage, TurnRecord
@@ -53,6 +54,15 @@ class Eraser:
         await self._filing.refile((sid,))
         await self._shared.run(session_call(Script.ERASED, keys, {}))
 
+    async def erase_again(self, sid: str) -> None:
+        """Erase what a process that vanished left of a deleted session, and have the servers rewrite their files.
+
+        Nobody waits for that here, and a server that does so already is not asked twice.
+        """
+        await self.erase(sid)
+        with suppress(StoreError):
+            await self._shared.connection.everywhere(("BGREWRITEAOF",))
+
 
 class RedisLifecycle:
     """Implements the port `LifecycleStore`."""
@@ -64,12 +74,12 @@ class RedisLifecycle:
 
     async def holder(self, sid: str) -> Holder | None:
         """Return whose a session is and its status, None if there never was one."""
-        fields = codec.stored_fields("principal", "status")
-        ((who, status),) = await self._shared.connection.commands(("HMGET", session_keys(sid).state, *fields))
+        fields = codec.stored_fields("principal", "status", "updated")
+        ((who, status, moved),) = await self._shared.connection.commands(("HMGET", session_keys(sid).state, *fields))
         if who is None or status is None:
             return None
         known = text(status)
-        return Holder(text(who), Status(known) if known in set(Status) else None)
+        return Holder(text(who), Status(known) if known in set(Status) else None, int(moved or 0))
 
     async def pause(self, sid: str, *, actor: str, audit: tuple[AuditRow, ...]) -> None:
         """Let a session rest."""

@@ -8,10 +8,11 @@ import pytest
 from anyio import CancelScope
 
 from bot.commands.lifecycle import BLIND
-from bot.sessions.models import SessionState, Status
+from bot.sessions.event_types import YieldReason
+from bot.sessions.models import Doing, SessionState, Status
 from bot.store.records.kinds import SLOT
 from bot.store.schema import session_keys, slots_key
-from channels.messages import Address
+from channels.messages import Address, Inbound
 from policy.labels import parse
 from tests.bot.kit import Probe, bang, eventually, parts, policy
 from tests.harness import Person, running
@@ -72,6 +73,28 @@ async def test_another_process_finds_where_a_chat_goes_on(tmp_path: Path) -> Non
         assert (await owner.send("on and on")).sid == last
 
 
+@pytest.mark.parametrize("ends", ["/archive", "/delete confirm"])
+async def test_what_is_told_again_is_no_input_of_the_next(tmp_path: Path, ends: str) -> None:
+    async with running(tmp_path, embedded=True) as owner:
+        await spoken(owner, "the first")
+        await owner.say(ends, wait=False)
+        told = Inbound(owner.address, owner.account, "the second", "again")
+        second = await owner.app.router.receive(told)
+        await spoken(owner, "and more")
+        await owner.say(ends, wait=False)
+        # Nothing stands after it, then something does; another process has yet to find out where the chat goes on.
+        assert (await owner.app.router.receive(told)).sid == second.sid
+        third = (await owner.send("the third")).sid
+        assert third != second.sid
+        assert (await owner.app.router.receive(told)).sid == second.sid
+        await owner.app.store.sessions.stop(third, actor="owner")
+    async with running(tmp_path, embedded=True) as owner:
+        assert (await owner.app.router.receive(told)).sid == second.sid
+        assert (await owner.send("the fourth")).sid == third
+        assert (await owner.app.router.receive(told)).sid == second.sid
+        assert "the second" not in owner.shown
+
+
 async def test_what_is_archived_is_restored_until_its_chat_goes_on(tmp_path: Path) -> None:
     async with running(tmp_path) as owner:
         await owner.say("hello")
@@ -115,6 +138,47 @@ async def test_what_rests_is_told_so_and_goes_on(tmp_path: Path) -> None:
         await owner.settled()
         assert "You said: later" in owner.shown
         assert "cannot do this" in await owner.say("/resume", wait=False)
+
+
+async def test_a_turn_that_runs_when_it_is_paused_is_answered(tmp_path: Path) -> None:
+    begun, let_go = asyncio.Event(), asyncio.Event()
+
+    async def wait(_arguments: object, _context: object, _services: object) -> None:
+        begun.set()
+        await let_go.wait()
+
+    async with running(tmp_path, parts=parts(Probe(does=wait))) as owner:
+        await owner.send(bang("probe"))
+        await begun.wait()
+        await owner.say("/pause", wait=False)
+        await owner.send("later")
+        let_go.set()
+
+        async def rests() -> bool:
+            return (await owner.state()).rests
+
+        await eventually(rests)
+        state = await owner.state()
+        assert state.turn is None
+        assert state.last_turn is not None
+        assert state.last_turn.reason is YieldReason.COMPLETED
+        assert state.waiting_items == 1
+
+
+async def test_what_rests_with_a_question_is_stopped_and_archived(tmp_path: Path) -> None:
+    async with running(tmp_path) as owner:
+        await owner.say(bang("read_file", path="public/welcome.md"))
+        await owner.say(bang("message", channel="console", recipient="guest", text="hello"))
+        (asked,) = await owner.app.store.approvals.of(owner.sid)
+        await owner.say("/pause", wait=False)
+        await owner.say(f"/approve {asked.id}", wait=False)
+        await owner.send("later")
+        assert (await owner.state()).rests
+        assert "→ guest" not in owner.shown
+        assert "archived" in await owner.say("/archive", wait=False)
+        state = await owner.state()
+        assert (state.status, state.turn, state.waiting_items) == (Status.ARCHIVED, None, 0)
+        assert "→ guest" not in owner.shown
 
 
 async def test_delete_asks_first_and_leaves_nothing(tmp_path: Path) -> None:
@@ -196,6 +260,27 @@ async def test_what_was_spawned_is_told_of_with_what_it_sent(tmp_path: Path) -> 
         assert f"handed to session {owner.sid}: 1" in shown
 
 
+async def test_who_knows_of_no_other_chat_is_told_of_none(tmp_path: Path) -> None:
+    people = {"owner": principal("console:owner"), "bea": principal("console:bea", role="member", clearance="PUBLIC")}
+    places = {"desk": {"channel": "console", "chat": "desk", "clearance": "PUBLIC"}}
+    async with running(tmp_path, policy(principals=people, recipients=places)) as owner:
+        bea = Person(owner.app, owner.output, Address("console", "bea"), "console:bea")
+        await bea.say(bang("message", channel="console", recipient="desk", text="hello"))
+        assert "→ desk: hello" in owner.shown
+        told = re.findall("- .*", await bea.say("/delete confirm", wait=False))
+        assert told == ["- messages sent to `console::bea:`: 1", "- messages sent to other chats: 1"]
+
+
+async def test_what_could_not_be_worked_is_not_looked_for_any_more(tmp_path: Path) -> None:
+    async with running(tmp_path) as owner:
+        await owner.say("hello")
+        await owner.app.quarantine.put(owner.sid, Doing.WORK, ValueError("broken"))
+        assert await owner.app.quarantine.all()
+        assert "The conversation is deleted" in await owner.say("/delete confirm", wait=False)
+        assert await owner.app.quarantine.all() == ()
+        assert "intact" in await owner.say("/audit verify", wait=False)
+
+
 async def test_a_slot_is_given_back_by_what_its_pool_may_know(tmp_path: Path) -> None:
     async with running(tmp_path) as owner:
         await owner.say(bang("sessions_spawn", task=bang("read_file", path="confidential/pipeline.md")))
@@ -254,6 +339,28 @@ async def test_a_turn_that_runs_writes_nothing_after_it(tmp_path: Path) -> None:
         left = {key.decode() for key in await command(store, "KEYS", f"{keys.prefix}*")}
         assert left == {keys.state, keys.audit, keys.inputs}
         assert owner.shown.count("You said") == 1
+
+
+async def test_a_machine_forgets_the_workspace_of_what_another_one_deleted(tmp_path: Path) -> None:
+    async with running(tmp_path, embedded=True) as owner:
+        desk = Person(owner.app, owner.output, Address("console", "desk"))
+        for person in (owner, desk):
+            await person.say(bang("write_file", path="workspace/note.md", text=WORD))
+        # As where the session is deleted on a machine that does not have its workspace.
+        await owner.app.store.lifecycle.delete(owner.sid, ())
+        gone, kept = owner.sid, desk.sid
+
+    def held() -> set[str]:
+        return {path.parent.parent.name for path in (tmp_path / "data").rglob("note.md") if "labels" not in str(path)}
+
+    assert {gone, kept} <= held()
+    async with running(tmp_path, embedded=True):
+
+        async def cleared() -> bool:
+            return gone not in held()
+
+        await eventually(cleared)
+    assert kept in held()
 
 
 async def test_one_that_may_not_be_told_of_is_ended_blindly(tmp_path: Path) -> None:
