@@ -141,14 +141,7 @@ class App:
         self.reloader = self._reloader(tools)
         self.quarantine = Quarantine(store.quarantine, store.lifecycle)
         self.pairing = Pairing(store, self.ids, secrets.session)
-        self.exporter = Exporter(self.gate, store, secrets.audit)
-        self.importer = Importer(
-            self.gate,
-            store,
-            audit_key=secrets.audit,
-            session_key=secrets.session,
-            trusted=config.imports.keys,
-        )
+        self.exporter, self.importer = self._copies()
         self.simulator = Simulator(self.gate, store.audit)
         self.audit = AuditReader(self.chains, AuditTrail(store, self.chains, lambda: self.gate.document.top))
         self.alternatives = self._alternatives()
@@ -183,6 +176,12 @@ class App:
 
         clearance = settings.label
         return Telemetry(self.store.sessions, self.clock, key=self._secrets.session, clearance=clearance, sink=sink)
+
+    def _copies(self) -> tuple[Exporter, Importer]:
+        """Return what makes copies of sessions, and what brings them back."""
+        audit, session, trusted = self._secrets.audit, self._secrets.session, self.config.imports.keys
+        importer = Importer(self.gate, self.store, audit_key=audit, session_key=session, trusted=trusted)
+        return Exporter(self.gate, self.store, audit), importer
 
     def _alternatives(self) -> Alternatives:
         life = self.config.limits.approval_minutes * 60_000

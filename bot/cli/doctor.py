@@ -10,6 +10,8 @@ from bot.cli.identity import as_owner
 from bot.cli.mcp_servers import ServerReport, look, not_there, weak
 from bot.cli.output import print_json, print_lines
 from bot.config.model import Config
+from bot.config.shown import machine
+from bot.config.telemetry import given_headers
 from bot.core.errors import EXIT_OPERATOR, ConfigError, LockgateError, OperatorError
 from bot.mcp.servers import check_library
 from bot.operations import diagnostics
@@ -50,6 +52,9 @@ def check(config: Config) -> None:
     ]
     doubtful = [f"MCP server {seen.server}: {seen.problem}, {seen.next_step}" for seen in weak(config)]
     servers = f", {len(config.mcp_servers)} MCP servers" if config.mcp_servers else ""
+    if config.telemetry is not None:
+        given_headers(config.telemetry, os.environ)
+        bare.append(f"traces go to {machine(config.telemetry.endpoint)}, cleared for {config.telemetry.clearance}")
     print_lines(
         [
             f"{config.source or 'no config.yaml, the defaults'}: in order",

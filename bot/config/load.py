@@ -69,8 +69,7 @@ def load_config(named: Path | None, environment: Mapping[str, str], tools: Colle
         problems.extend(grant_problems(settings.secrets, settings.mcp_servers, (*tools, *tool_names(servers))))
         labelled = labels.get(_SERVERS) if isinstance(labels, dict) else None
         problems.extend(naming_problems(servers, tools, labelled))
-        problems.extend(unlabelled(settings.channels, policy))
-        problems.extend(_unknown_clearance(settings, policy))
+        problems.extend((*unlabelled(settings.channels, policy), *_unknown_clearance(settings, policy)))
     elif parsed.value is None:
         policy = _policy({}, {}, tools, problems)
     else:

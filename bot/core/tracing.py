@@ -21,7 +21,7 @@ _SECOND: Final = 1_000_000_000
 
 
 @dataclass(frozen=True, slots=True)
-class Span:
+class TraceSpan:
     """A part of a turn: `start` and `end` are nanoseconds since the epoch, `error` the kind of error that ended it."""
 
     name: str
@@ -51,7 +51,7 @@ class Recorder:
     """Collects the spans of one turn."""
 
     watch: Stopwatch
-    spans: list[Span] = field(default_factory=list[Span])
+    spans: list[TraceSpan] = field(default_factory=list[TraceSpan])
 
 
 class OpenSpan:
@@ -84,7 +84,7 @@ class OpenSpan:
             return
         error = "" if kind is None or self._secret else kind.__name__
         end = self._start if self._secret else self._recorder.watch.now()
-        self._recorder.spans.append(Span(self._name, self._start, end, self._facts, error))
+        self._recorder.spans.append(TraceSpan(self._name, self._start, end, self._facts, error))
 
 
 _CURRENT: Final = ContextVar[Recorder | None]("lockgate_trace", default=None)

@@ -19,8 +19,7 @@ from bot.sessions import exports, refs
 from bot.sessions.audit import AuditRow
 from bot.sessions.event_types import EventBody, ItemHeld, SessionImported, UserMessage
 from bot.sessions.events import NewEvent, Visibility
-from bot.sessions.exports import BrokenExport, ReadExport, VerifiedExport
-from bot.sessions.imports import ImportedEvent, ImportedSession
+from bot.sessions.exports import BrokenExport, ImportedEvent, ImportedSession, ReadExport, VerifiedExport
 from bot.sessions.store import Store
 from policy.labels import Label
 

@@ -21,7 +21,7 @@ from pydantic import JsonValue
 from bot.core.json_values import JsonObject, child, flag, text, whole, whole_object
 from bot.sessions import refs
 from bot.sessions.event_types import EventBody, YieldReason
-from bot.sessions.events import Visibility
+from bot.sessions.events import NewEvent, Visibility
 from bot.sessions.models import LastTurn, Title
 from bot.sessions.serialization import event_from, event_json
 from policy.errors import LabelTextError
@@ -134,6 +134,30 @@ class ReadExport:
         title = self.header.title
         start = self.header.label if title is None else self.header.label.join(title.label)
         return join_all((one.entry.label for one in self.entries), start)
+
+
+@dataclass(frozen=True, slots=True)
+class ImportedEvent:
+    """An event with the time it was written at, in milliseconds since the epoch; 0 for now."""
+
+    ts: int
+    event: NewEvent
+
+
+@dataclass(frozen=True, slots=True)
+class ImportedSession:
+    """All of a session: its log from seq 1 on, and its record. It is archived, and begins no turn.
+
+    `creation` is the label of all that it holds, so that nobody below hears of it.
+    """
+
+    sid: str
+    principal: str
+    home: str
+    creation: Label
+    events: tuple[ImportedEvent, ...]
+    title: Title | None
+    last_turn: LastTurn | None
 
 
 def sealed(signer: Signer, header: Header, entries: Iterable[ExportEntry]) -> str:

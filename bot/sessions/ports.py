@@ -15,7 +15,7 @@ from bot.sessions.budgets import Budgets, Shortage, Spender, Spent
 from bot.sessions.delegation import Arrival, Caps, Charge, NewSlot, Parcel, PendingMessage, Reservation, Slot
 from bot.sessions.deliveries import Delivery, DeliveryPause, DeliveryState, NewDelivery, Rate, SendSlot
 from bot.sessions.events import Event
-from bot.sessions.imports import ImportedSession
+from bot.sessions.exports import ImportedSession
 from bot.sessions.inbox import Accepted, InboxItem, ItemOutcome, NewItem, NewObserved, Observed, QueueMode, Stopped
 from bot.sessions.limits import TokenAllowance
 from bot.sessions.models import (

@@ -27,7 +27,7 @@ from bot.core.errors import (
 from bot.sessions import refs
 from bot.sessions.audit import AuditRow
 from bot.sessions.events import Event
-from bot.sessions.imports import ImportedSession
+from bot.sessions.exports import ImportedSession
 from bot.sessions.inbox import (
     Accepted,
     InboxItem,

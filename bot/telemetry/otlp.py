@@ -32,7 +32,7 @@ class OtlpSink:
             headers={**headers, "Content-Type": "application/x-protobuf"}, timeout=_SECONDS, follow_redirects=False
         )
 
-    async def send(self, spans: Sequence[SentSpan]) -> None:
+    async def export(self, spans: Sequence[SentSpan]) -> None:
         """Send spans. Raises TelemetryError: they were not taken."""
         content = encode_spans([_readable(span) for span in spans]).SerializeToString()
         try:

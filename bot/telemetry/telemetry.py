@@ -19,7 +19,7 @@ import anyio
 
 from bot.core.clock import Clock
 from bot.core.errors import StoreError
-from bot.core.tracing import Fact, Recorder, Span, Stopwatch, recording
+from bot.core.tracing import Fact, Recorder, Stopwatch, TraceSpan, recording
 from bot.sessions.deliveries import Delivery, DeliveryState
 from bot.sessions.models import SessionState
 from bot.sessions.ports import SessionStore
@@ -48,13 +48,13 @@ class SentSpan:
     trace: bytes
     id: bytes
     parent: bytes | None
-    span: Span
+    span: TraceSpan
 
 
 class Sink(Protocol):
     """Where telemetry goes."""
 
-    async def send(self, spans: Sequence[SentSpan]) -> None:
+    async def export(self, spans: Sequence[SentSpan]) -> None:
         """Send spans. Raises TelemetryError: they were not taken."""
         ...
 
@@ -154,7 +154,7 @@ class Telemetry:
         }
         trace = self._trace(delivery.sid, delivery.turn)
         root = self._span_id(trace, "turn")
-        told = Span("deliver", start, end, facts)
+        told = TraceSpan("deliver", start, end, facts)
         sent = SentSpan(trace, self._span_id(trace, f"deliver {delivery.key} {start}"), root, told)
         self._put(_Part(delivery.sid, delivery.generation, delivery.label, (sent,)))
 
@@ -207,7 +207,7 @@ class Telemetry:
         for left in reversed(range(_TRIES)):
             try:
                 if self._sink is not None:
-                    await self._sink.send(spans)
+                    await self._sink.export(spans)
                 break
             except TelemetryError:
                 if not left or self._failing:
@@ -246,13 +246,13 @@ class Telemetry:
             "channel": begun.channel,
             "attempt": begun.attempt,
         }
-        spans = [SentSpan(trace, this, root, Span("claim", start, end, facts))]
+        spans = [SentSpan(trace, this, root, TraceSpan("claim", start, end, facts))]
         if begun.accepted_at is not None:
-            accepted = Span("accept", begun.accepted_at * _MS, max(begun.accepted_at * _MS, start), facts)
+            accepted = TraceSpan("accept", begun.accepted_at * _MS, max(begun.accepted_at * _MS, start), facts)
             spans.append(SentSpan(trace, self._span_id(trace, f"accept {start}"), root, accepted))
         if ended:
             first = min((begun.started_at if begun.accepted_at is None else begun.accepted_at) * _MS, start)
-            spans.append(SentSpan(trace, root, None, Span("turn", first, end, {**facts, "ended": ended})))
+            spans.append(SentSpan(trace, root, None, TraceSpan("turn", first, end, {**facts, "ended": ended})))
         for number, span in enumerate(recorder.spans):
             spans.append(SentSpan(trace, self._span_id(trace, f"{number} {start}"), this, span))
         return _Part(begun.state.sid, begun.state.generation, begun.state.visibility.join(begun.label()), tuple(spans))

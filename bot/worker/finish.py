@@ -21,7 +21,7 @@ from bot.delegation import structured_result
 from bot.delivery.alternatives import Alternatives, aside, made
 from bot.delivery.undelivered import Undelivered
 from bot.gate.gate import Gate
-from bot.gate.results import MAY_GO_ON, CallDecision, decision_row, explained
+from bot.gate.results import MAY_GO_ON, CallDecision, OutputDecision, decision_row, explained
 from bot.history import event_log
 from bot.sessions.alternatives import Alternative
 from bot.sessions.approvals import Approval
@@ -105,10 +105,7 @@ class TurnFinisher:
             f"{turn.record.id}-{approvals.ANSWER}", approvals.ANSWER, {"text": text, "address": str(standing.home)}
         )
         bound = approvals.binding(standing, call)
-        with span("output") as seen:
-            await self._gate.output.read_ahead((text,))
-            spoken, approval = self._gate.output.speak(standing, standing.destination, text), None
-            seen.tell(verdict=spoken.decision.verdict.name, rules=" ".join(spoken.decision.rules))
+        spoken, approval = await self._spoken(standing, text), None
         if spoken.decision.verdict is Verdict.REQUIRE_APPROVAL:
             approval = self._approval(turn, bound, call, spoken.decision)
         if approval is not None:
@@ -147,6 +144,14 @@ class TurnFinisher:
             return await self._completed(turn, ended, notices, audit=tuple(rows), use=approvals.to_spend(approval))
         copy = await self._copied(turn, text, rows)
         return await self._completed(turn, ended, (deliver, copy), audit=tuple(rows), use=approvals.to_spend(approval))
+
+    async def _spoken(self, standing: DecisionContext, text: str) -> OutputDecision:
+        """Decide whether an answer may be said at home."""
+        with span("output") as told:
+            await self._gate.output.read_ahead((text,))
+            spoken = self._gate.output.speak(standing, standing.destination, text)
+            told.tell(verdict=spoken.decision.verdict.name, rules=" ".join(spoken.decision.rules))
+        return spoken
 
     def _approval(self, turn: OpenTurn, bound: str, call: Call, decision: Decision) -> Approval | None:
         asked, now = approvals.asking(decision), turn.standing.now

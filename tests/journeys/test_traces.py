@@ -11,9 +11,8 @@ from tests.journeys.test_telegram import call, config, hears
 from tests.sim.otlp import receiver
 from tests.sim.telegram import telegram
 
-pytestmark = pytest.mark.anyio
 
-
+@pytest.mark.anyio
 async def test_a_message_over_telegram_is_one_connected_trace_that_tells_no_text(tmp_path: Path) -> None:
     async with telegram() as server, receiver() as sink:
         ann = server.user("Annabella")
@@ -58,3 +57,13 @@ async def test_a_message_over_telegram_is_one_connected_trace_that_tells_no_text
         received = b"".join(sink.bodies)
         for secret in ("magnolia", "plan.md", "pipeline", "wisteria", "Annabella", str(ann.id), server.token):
             assert secret.encode() not in received, secret
+
+
+def test_the_check_tells_where_traces_go(machine: Machine) -> None:
+    written = "telemetry: {endpoint: 'https://collector.example/v1/traces?key=hidden', headers: {x-key: TRACES_KEY}}\n"
+    (machine.folder / "config.yaml").write_text(written)
+    checked = machine.run("check", TRACES_KEY="k")
+    assert "traces go to https://collector.example, cleared for PUBLIC\n" in checked.out
+    assert "hidden" not in checked.out
+    checked = machine.run("check")
+    assert (checked.code, "`telemetry.headers` needs a value for `x-key`" in checked.err) == (2, True)

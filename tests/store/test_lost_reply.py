@@ -25,7 +25,7 @@ from bot.sessions.budgets import Budgets, Spender
 from bot.sessions.delegation import Arrival, Caps, Charge
 from bot.sessions.deliveries import DeliveryPause, DeliveryState, Rate
 from bot.sessions.deliveries import SendSlot as Place
-from bot.sessions.imports import ImportedEvent, ImportedSession
+from bot.sessions.exports import ImportedEvent, ImportedSession
 from bot.sessions.inbox import NewObserved, QueueMode
 from bot.sessions.models import Claim, Doing, Title, Turn, Write
 from bot.store.calls import Arguments, call, nested

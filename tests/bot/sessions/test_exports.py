@@ -32,13 +32,14 @@ from bot.sessions.exports import (
     BrokenExport,
     ExportEntry,
     Header,
+    ImportedEvent,
+    ImportedSession,
     ReadExport,
     VerifiedExport,
     read,
     sealed,
     verified,
 )
-from bot.sessions.imports import ImportedEvent, ImportedSession
 from bot.sessions.messages import Endorsed, Origin, OriginKind
 from bot.sessions.models import LastTurn, Status, Title
 from bot.sessions.refs import CallRef, EventsRef, FileRef, InputRef
