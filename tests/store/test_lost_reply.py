@@ -27,6 +27,7 @@ from bot.sessions.deliveries import DeliveryPause, DeliveryState, Rate
 from bot.sessions.deliveries import SendSlot as Place
 from bot.sessions.exports import ImportedEvent, ImportedSession
 from bot.sessions.inbox import NewObserved, QueueMode
+from bot.sessions.limits import TokenAllowance
 from bot.sessions.models import Claim, Doing, Title, Turn, Write
 from bot.store.calls import Arguments, call, nested
 from bot.store.opening import open_store
@@ -545,6 +546,29 @@ async def settling_tokens(store: RedisStore) -> Callable[[RedisStore], Awaitable
     return settled
 
 
+async def spending_of_a_session(store: RedisStore) -> Callable[[RedisStore], Awaitable[object]]:
+    claim, _ = await started(store)
+    own = TokenAllowance(claim.sid, claim.state.generation, claim.fence, 10)
+
+    async def aside(store: RedisStore) -> object:
+        first = await store.budgets.reserve_of_session("a", 6, own)
+        return first, [await store.budgets.reserve_of_session(name, size, own) for name, size in (("b", 5), ("c", 4))]
+
+    return aside
+
+
+async def charging_a_session(store: RedisStore) -> Callable[[RedisStore], Awaitable[object]]:
+    claim, _ = await started(store)
+    own = TokenAllowance(claim.sid, claim.state.generation, claim.fence, 10)
+    await store.budgets.reserve_of_session("a", 6, own)
+
+    async def charged(store: RedisStore) -> object:
+        await store.budgets.charge_session("a", 3, own)
+        return [await store.budgets.reserve_of_session(name, size, own) for name, size in (("b", 8), ("c", 7))]
+
+    return charged
+
+
 async def at_budgets(store: RedisStore, script: Script, account: str, args: Arguments) -> tuple[str, list[int]]:
     """Run a script about budgets, and return its word and the numbers that do not differ from call to call."""
     own = budget_keys(account)
@@ -756,6 +780,8 @@ CASES: tuple[tuple[Script, Prepare], ...] = (
     (Script.RECALL_TOKENS, recalling_tokens),
     (Script.LOWER_GRANT, lowering_a_grant),
     (Script.IMPORT_SESSION, importing),
+    (Script.SPEND, spending_of_a_session),
+    (Script.SPEND, charging_a_session),
 )
 
 
