@@ -152,9 +152,10 @@ class _Conversation:
         return f"{command} {name}" if name else line
 
     async def _question(self) -> str:
-        """Return the name of the question that this conversation waits for, empty if there is none."""
+        """Return the id of the approval that this conversation waits for, empty if there is none."""
         known = await self._app.store.approvals.of(self._sid)
-        return next((one.asked_in for one in known if one.state is ApprovalState.PENDING), "")
+        waiting = (one.asked_in for one in known if one.state is ApprovalState.PENDING and not one.is_question)
+        return next(waiting, "")
 
     async def _settled(self) -> SessionState | None:
         """Wait until the session has nothing to do but to wait for a person, stopping it when asked to.

@@ -27,6 +27,7 @@ from bot.commands.decisions import DecisionCommands
 from bot.commands.held_messages import HeldMessageCommands
 from bot.commands.message_queue import QueueCommands
 from bot.commands.models import ModelCommands
+from bot.commands.questions import QuestionCommands
 from bot.commands.release import ReleaseCommands, may_release
 from bot.commands.sessions import SessionCommands
 from bot.commands.summarize import SummaryCommands
@@ -40,6 +41,7 @@ from bot.gate.gate import Gate
 from bot.operations.audit import AuditReader
 from bot.operations.diagnostics import Diagnostics
 from bot.operations.export import Exporter
+from bot.operations.question_answers import QuestionAnswers
 from bot.operations.simulation import Simulator
 from bot.policy_state import PolicyReloader
 from bot.sessions.models import Status
@@ -94,6 +96,7 @@ class CommandServices:
     simulator: Simulator
     simulations: RateLimiter
     session_ids: SessionIds
+    question_answers: QuestionAnswers
 
 
 class CommandHandlers:
@@ -129,6 +132,7 @@ class CommandHandlers:
         self.models = ModelCommands(
             sessions=of.store.sessions, gate=of.gate, ids=of.ids, budget=of.budget, config=of.config
         )
+        self.questions = QuestionCommands(answers=of.question_answers, gate=of.gate)
         self.release = _release(of)
         self.sessions = SessionCommands(
             sessions=of.store.sessions, index=of.store.index, gate=of.gate, exporter=of.exporter
@@ -326,6 +330,16 @@ COMMANDS: Final = (
         "deny", "/deny ID", "refuse a waiting call, or let an offer be", lambda made: made.approvals.deny, urgent=True
     ),
     Command(
+        "questions", "/questions [ID]", "what the agent wants to know of you", lambda made: made.questions.questions
+    ),
+    Command(
+        "answer",
+        "/answer ID TEXT",
+        "answer a question of the agent",
+        lambda made: made.questions.answer,
+        urgent=True,
+    ),
+    Command(
         "continue",
         "/continue ID",
         "have in your private chat what was offered to you",
@@ -475,7 +489,7 @@ def find(name: str) -> Command | None:
 def may_be_pressed(text: str) -> bool:
     """Say whether a line is a command that this bot puts on buttons; anything else on one was not put there by it."""
     match text.split():
-        case ["/approve" | "/background" | "/continue" | "/deny", *_]:
+        case ["/answer" | "/approve" | "/background" | "/continue" | "/deny", *_]:
             return True
         case ["/held", "accept" | "drop" | "show", _]:
             return True

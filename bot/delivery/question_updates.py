@@ -33,6 +33,7 @@ _WORDS: Final = MappingProxyType(
     {
         ApprovalState.APPROVED: "approved",
         ApprovalState.USED: "approved",
+        ApprovalState.REPLIED: "answered",
         ApprovalState.DENIED: "refused",
         ApprovalState.CANCELLED: "cancelled",
         ApprovalState.EXPIRED: "not answered in time",

@@ -36,6 +36,7 @@ class YieldReason(StrEnum):
     """Why a turn ended."""
 
     COMPLETED = "completed"
+    NEEDS_INPUT = "needs_input"
     ERROR = "error"
     MAX_TURNS = "max_turns"
     BUDGET_EXCEEDED = "budget_exceeded"

@@ -6,6 +6,7 @@ from typing import Final
 from bot.core.rate_limiter import RateLimiter
 from bot.sessions.store import Store
 from bot.tools.arguments import types
+from bot.tools.asking import AskUser
 from bot.tools.base import Tool
 from bot.tools.clock import CurrentTime
 from bot.tools.files import ListFiles, ReadFile, WriteFile
@@ -35,6 +36,7 @@ _TOOLS: Final = (
     WebFetch,
     SessionsSend,
     Admit,
+    AskUser,
 )
 
 NAMES: Final = tuple(tool.name for tool in _TOOLS)
@@ -66,4 +68,5 @@ def built_in(
         web,
         SessionsSend(sessions.sessions),
         Admit(),
+        AskUser(),
     )

@@ -18,6 +18,7 @@ from bot.agent.loop import Answer, Ending, GivenUp, Overshot, Waiting
 from bot.core.ids import Ids
 from bot.delegation import structured_result
 from bot.delivery.alternatives import Alternatives, aside, made
+from bot.delivery.asker_questions import NOWHERE
 from bot.delivery.undelivered import Undelivered
 from bot.gate.gate import Gate
 from bot.gate.results import MAY_GO_ON, CallDecision, decision_row, explained
@@ -31,6 +32,7 @@ from bot.sessions.event_types import ToolOutcome, ToolResult, YieldReason
 from bot.sessions.events import NewEvent
 from bot.sessions.inbox import ItemStatus
 from bot.sessions.models import Change, LastTurn, Status
+from bot.tools.asking import ASKED
 from bot.tools.references import referred
 from bot.turn import OpenTurn
 from bot.worker.approval_request import ApprovalRequests
@@ -120,13 +122,16 @@ class TurnFinisher:
             decision = self._gate.requests.unapproved(standing, refusal, decision)
         # Redacted, it would not be the fields that were asked for any more.
         said = decision.verdict is Verdict.ALLOW or (decision.verdict is Verdict.REDACT and not fields)
-        written = [event_log.agent_message(standing, spoken.text, said=said)]
+        written = [*_asked(turn, answer, said=said), event_log.agent_message(standing, spoken.text, said=said)]
         if decision.verdict is not Verdict.ALLOW:
             why = explained(decision, standing.taint, approvals.ANSWER)
             told = event_log.policy_decision(standing, Hook.PRE_OUTPUT, decision, about=approvals.ANSWER, text=why)
             written.insert(0, event_log.decided(standing, told))
-        ended = _Ended(YieldReason.COMPLETED, ItemStatus.CONSUMED, tuple(written))
-        rows = [decision_row(standing, Hook.PRE_OUTPUT, decision, destination=str(standing.home))]
+        ended = _answered(answer, tuple(written), said=said)
+        rows = [
+            *_asking_rows(standing, answer.asking),
+            decision_row(standing, Hook.PRE_OUTPUT, decision, destination=str(standing.home)),
+        ]
         if said:
             deliver = NewDelivery(
                 key=_told_once(turn, answer_key(turn.record.id)),
@@ -318,7 +323,7 @@ class TurnFinisher:
                 take=ended.taken,
                 settle=tuple((position, ended.status) for position in (record.position, *record.joined)),
                 end=last,
-                status=Status.IDLE,
+                status=ended.then,
                 deliver=(*before.deliver, *(new for new in deliver if new is not None)),
                 use=use,
             )
@@ -414,7 +419,8 @@ class TurnFinisher:
 class _Ended:
     """What the end of a turn writes.
 
-    `reference` names an error, `taken` is the position of an input the turn never let in.
+    `reference` names an error, `taken` is the position of an input the turn never let in, `then` what the session is
+    afterwards if nothing waits.
     """
 
     reason: YieldReason
@@ -422,6 +428,34 @@ class _Ended:
     events: tuple[NewEvent, ...]
     reference: str = ""
     taken: int | None = None
+    then: Status = Status.IDLE
+
+
+def _answered(answer: Answer, events: tuple[NewEvent, ...], *, said: bool) -> _Ended:
+    """Return how a turn ends with an answer: one that is a question leaves the session waiting for what follows."""
+    if said and answer.asking is not None:
+        return _Ended(YieldReason.NEEDS_INPUT, ItemStatus.CONSUMED, events, then=Status.AWAITING_INPUT)
+    return _Ended(YieldReason.COMPLETED, ItemStatus.CONSUMED, events)
+
+
+def _asking_rows(standing: DecisionContext, asking: CallDecision | None) -> tuple[AuditRow, ...]:
+    """Return the row of the decision on the call that ends its turn with a question."""
+    if asking is None:
+        return ()
+    return (decision_row(standing, asking.hook, asking.decision, tool=asking.call.tool, call=asking.call.id),)
+
+
+def _asked(turn: OpenTurn, answer: Answer, *, said: bool) -> tuple[NewEvent, ...]:
+    """Return the events that close the call which ends its turn with a question."""
+    if answer.asking is None:
+        return ()
+    call = answer.asking.call
+    told, outcome = (ASKED, ToolOutcome.OK) if said else (NOWHERE, ToolOutcome.DENIED)
+    result = ToolResult(call.id, call.tool, told, outcome)
+    return (
+        event_log.tool_call(turn.standing, call, ()),
+        event_log.tool_result(turn.standing, result, turn.standing.taint),
+    )
 
 
 def constant(gate: Gate, standing: DecisionContext) -> str:

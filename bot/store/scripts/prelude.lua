@@ -1,6 +1,6 @@
 -- Shared by the scripts: each is given the parts that it uses. Before a server gets it, the loader writes into it what
 -- Python says, so that nothing is said twice and nothing is looked up while it runs:
---   Status, Item, Approval, Delivery and QueueMode with a word of theirs, K with the name of a key of the script, NOTICE
+--   Status, Item, Approval, Question, Delivery and QueueMode with a word of theirs, K with the name of a key of the script, NOTICE
 --   (what a parent is told), SCHEMA, MOST (the largest number that a record takes) and LARGE (which key is the first of
 --   a large body) stand for their values; LEVELS (name -> rank), LEVEL_NAMES (rank -> name), MOVES (set of `before>after`)
 --   and DEAD (set of delivery states) are tables;

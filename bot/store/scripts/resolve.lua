@@ -1,5 +1,6 @@
--- Answer pending approvals once, all in one step.
--- Arguments: state, actor, ids, audit
+-- Answer pending approvals or questions once, all in one step. No answer to an agent's question approves anything, and
+-- no approval answers one.
+-- Arguments: state, actor, ids, given (the answer to a question), audit
 -- Answers: ok ready records, the audit head · none · head
 
 if not read_state(K.state) then return reply('none') end
@@ -10,6 +11,8 @@ for i, id in ipairs(A.ids) do
   local approval = decode(packed)
   if approval.state == Approval.pending then
     if approval.expires <= now then return reply('none') end
+    local fits = approval.kind == Question.question and Approval.replied or Approval.approved
+    if A.state ~= fits and A.state ~= Approval.denied then return reply('none') end
     open = true
   end
   asked[i] = {approval = approval, packed = packed}
@@ -21,6 +24,9 @@ if open then
   for i, one in ipairs(asked) do
     if one.approval.state == Approval.pending then
       one.approval.state, one.approval.resolved_by = A.state, A.actor
+      if one.approval.kind == Question.question then
+        one.approval.given, one.approval.completed_at = A.given, now
+      end
       one.packed = put_approval(A.ids[i], one.approval)
     end
   end
