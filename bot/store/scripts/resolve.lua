@@ -11,8 +11,9 @@ for i, id in ipairs(A.ids) do
   local approval = decode(packed)
   if approval.state == Approval.pending then
     if approval.expires <= now then return reply('none') end
-    local fits = approval.kind == Question.question and Approval.replied or Approval.approved
-    if A.state ~= fits and A.state ~= Approval.denied then return reply('none') end
+    local question = approval.kind == Question.question
+    if question and (A.state == Approval.approved or A.state == Approval.used) then return reply('none') end
+    if not question and A.state == Approval.replied then return reply('none') end
     open = true
   end
   asked[i] = {approval = approval, packed = packed}

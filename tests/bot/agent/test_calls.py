@@ -11,6 +11,7 @@ from bot.agent.context import Context
 from bot.agent.room import Room
 from bot.core.errors import StoreGoneError
 from bot.core.ids import Ids
+from bot.delivery.asker_questions import AskerQuestions
 from bot.sessions.approvals import ApprovalState
 from bot.sessions.event_types import PolicyDecision, ToolCall, ToolResult, YieldReason
 from bot.sessions.models import Claim, Status, Write, Written
@@ -356,6 +357,7 @@ async def test_a_store_that_is_gone_is_told_as_such_also_from_calls_at_once(tmp_
         )
         calls = tuple(call("current_time", name=name) for name in "ab")
         room = Room((await owner.app.model_loader.thinking()).chain, owner.app.gate)
-        runs = ToolRunner(owner.app.gate, room, owner.app.outbox, owner.app.alternatives)
+        questions = AskerQuestions(owner.app.gate, Ids(), 1)
+        runs = ToolRunner(owner.app.gate, room, owner.app.outbox, owner.app.alternatives, questions=questions)
         with pytest.raises(StoreGoneError):
             await runs.run(lost, Context(), calls)

@@ -114,7 +114,7 @@ async def test_results_of_one_step_share_what_is_left(tmp_path: Path) -> None:
         assert "done" in await owner.say("read all three")
         shown = returned(script.asked[-1])
         assert [MARK.search(one) is not None for one in shown] == [True] * 3
-        assert min(map(len, shown)) > WINDOW // 4
+        assert min(map(len, shown)) > WINDOW // 5
         assert len(script.asked) == 2, "no recap was needed"
         assert len(await held(owner)) == 3
 

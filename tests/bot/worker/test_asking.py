@@ -4,6 +4,7 @@ import asyncio
 import json
 from collections.abc import AsyncGenerator, Mapping
 from contextlib import asynccontextmanager
+from functools import partial
 from pathlib import Path
 from typing import Final
 
@@ -15,14 +16,14 @@ from bot.agent.calls import ENDS_ALONE, TOO_MANY_QUESTIONS
 from bot.ingress.question_replies import HOW, HOW_OF_SEVERAL
 from bot.ingress.router import Routed
 from bot.sessions.approvals import Approval, ApprovalState
-from bot.sessions.event_types import ToolResult, UserMessage, YieldReason
+from bot.sessions.event_types import ToolOutcome, ToolResult, UserMessage, YieldReason
 from bot.sessions.events import EventType
 from bot.sessions.inbox import QueueMode
 from bot.sessions.models import Status
 from bot.store.records.kinds import APPROVAL
 from bot.tools.asking import ASKED, DECLINED, LATE
 from channels.messages import Address, How, Inbound
-from tests.bot.kit import Scripted, parts, policy, proposed, unanswered
+from tests.bot.kit import Scripted, eventually, parts, policy, proposed, unanswered
 from tests.events import bodies
 from tests.harness import Person, running
 from tests.people import principal
@@ -57,8 +58,7 @@ async def open_questions(person: Person) -> tuple[Approval, ...]:
 
 async def heard(person: Person) -> list[dict[str, JsonValue]]:
     """Return what the model was told of its questions, in order."""
-    results = [one for one in bodies(await person.events(), ToolResult) if one.tool == "ask_user"]
-    return [json.loads(one.text) for one in results]
+    return [json.loads(one.text) for one in bodies(await person.events(), ToolResult) if one.outcome is ToolOutcome.OK]
 
 
 async def test_a_question_waits_in_the_store_and_a_plain_reply_that_fits_answers_it(tmp_path: Path) -> None:
@@ -152,8 +152,9 @@ async def test_after_its_time_the_default_counts_or_nothing(tmp_path: Path, defa
     more = {} if default is None else {"default": default}
     async with asked(tmp_path, {**COLOUR, **more}) as (person, _):
         (question,) = await open_questions(person)
-        await elapse(person, question)
-        await person.settled()
+        before = question.expires_at - person.app.config.limits.question_minutes * 60_000
+        await alter(person.app.store, APPROVAL, keys(person.sid).approvals, question.id, expires=before)
+        await eventually(partial(idle, person))
         told = {"status": LATE} if default is None else {"status": LATE, "default": default}
         assert await heard(person) == [told]
         assert "Its time is over." in await person.say(f"/answer {question.id} blue")
@@ -215,8 +216,7 @@ async def test_a_turn_ends_with_a_question_and_the_next_message_continues(tmp_pa
         assert (state.status, state.turn) == (Status.AWAITING_INPUT, None)
         assert state.last_turn is not None
         assert state.last_turn.reason is YieldReason.NEEDS_INPUT
-        assert "Which colour?\n(one of: red, blue)" in person.shown
-        assert await heard(person) == []
+        assert person.shown.split() == ["Which", "colour?", "(one", "of:", "red,", "blue)"]
         (result,) = bodies(await person.events(), ToolResult)
         assert result.text == ASKED
         await person.say("blue, I think")
@@ -275,11 +275,8 @@ async def test_nothing_of_a_models_words_looks_like_ours(tmp_path: Path) -> None
 
 
 async def test_it_is_decided_before_it_is_admitted_and_raises_the_taint(tmp_path: Path) -> None:
-    people = {"owner": principal("console:owner", "console:other", clearance="CONFIDENTIAL")}
-    chats = [
-        {"channel": "console", "chat": "other", "classification": "CONFIDENTIAL"},
-        {"channel": "console", "chat": "owner", "classification": "CONFIDENTIAL", "inbound": "PUBLIC"},
-    ]
+    people = {"owner": principal("console:owner", "console:other")}
+    chats = {"other": {"channel": "console", "chat": "other", "classification": "CONFIDENTIAL"}}
     async with asked(tmp_path, config=policy(principals=people, chats=chats)) as (person, _):
         (question,) = await open_questions(person)
         other = Person(person.app, person.output, Address("console", "other"), "console:other")
@@ -292,14 +289,13 @@ async def test_it_is_decided_before_it_is_admitted_and_raises_the_taint(tmp_path
 
 
 async def test_an_answer_that_may_not_enter_does_not(tmp_path: Path) -> None:
-    rule = {"id": "no-blue", "hook": "PRE_CONTEXT_INJECTION", "action": "BLOCK", "content": {"matches": ["blue"]}}
-    async with asked(tmp_path, config=policy(rules=[rule])) as (person, model):
-        await person.say("blue")
+    rule = {"id": "no-cards", "hook": "PRE_CONTEXT_INJECTION", "pattern": "payment-card", "action": "BLOCK"}
+    async with asked(tmp_path, {"question": "Which card?"}, config=policy(rules=[rule])) as (person, model):
+        await person.say("4111 1111 1111 1111")
         (result,) = bodies(await person.events(), ToolResult)
-        assert "no-blue" in result.text
-        assert '"blue"}' not in model.read()
+        assert "no-cards" in result.text
+        assert "4111" not in model.read()
 
 
-async def elapse(person: Person, question: Approval) -> None:
-    """Let a question's time pass."""
-    await alter(person.app.store, APPROVAL, keys(person.sid).approvals, question.id, expires=1)
+async def idle(person: Person) -> bool:
+    return (await person.state()).status is Status.IDLE
