@@ -85,7 +85,7 @@ if TYPE_CHECKING:
     from bot.worker.worker import Worker
 
 _SWEEP_SECONDS: Final = 2.0
-_PARALLEL: Final = 32
+PARALLEL: Final = 32
 """Sessions that a process works at once."""
 
 
@@ -403,7 +403,7 @@ class App:
                 keeper=keeper,
                 signals=signals,
             ),
-            slots=TurnSlots(_PARALLEL),
+            slots=TurnSlots(PARALLEL),
             signals=signals,
             quarantine=self.quarantine,
             spawner=self.spawner,

@@ -4,6 +4,7 @@ import asyncio
 import json
 from collections.abc import AsyncGenerator, Mapping
 from contextlib import asynccontextmanager
+from dataclasses import replace
 from functools import partial
 from pathlib import Path
 from typing import Final
@@ -13,6 +14,7 @@ from pydantic import JsonValue
 from pydantic_ai.messages import ModelResponsePart
 
 from bot.agent.calls import ENDS_ALONE, TOO_MANY_QUESTIONS
+from bot.app.app import PARALLEL
 from bot.ingress.question_replies import HOW, HOW_OF_SEVERAL
 from bot.ingress.router import Routed
 from bot.sessions.approvals import Approval, ApprovalState
@@ -23,7 +25,7 @@ from bot.sessions.models import Status
 from bot.store.records.kinds import APPROVAL
 from bot.tools.asking import ASKED, DECLINED, LATE
 from channels.messages import Address, How, Inbound
-from tests.bot.kit import Scripted, eventually, parts, policy, proposed, unanswered
+from tests.bot.kit import Scripted, bang, eventually, parts, policy, proposed, unanswered
 from tests.events import bodies
 from tests.harness import Person, running
 from tests.people import principal
@@ -295,6 +297,39 @@ async def test_an_answer_that_may_not_enter_does_not(tmp_path: Path) -> None:
         (result,) = bodies(await person.events(), ToolResult)
         assert "no-cards" in result.text
         assert "4111" not in model.read()
+
+
+async def test_turns_that_wait_hold_no_slot(tmp_path: Path) -> None:
+    """More turns wait for people than a process works at once, and another conversation is answered."""
+    text = bang("ask_user", **COLOUR)
+    async with running(tmp_path) as owner:
+        for number in range(PARALLEL + 1):
+            await replace(owner, address=Address("console", f"c{number}")).send(text)
+        for number in range(PARALLEL + 1):
+            state = await replace(owner, address=Address("console", f"c{number}")).settled()
+            assert state is not None
+            assert state.asks
+        assert "You said: hello" in await owner.say("hello")
+
+
+async def test_a_parent_of_a_session_that_waits_rests_and_hears_the_result_once(tmp_path: Path) -> None:
+    async with running(tmp_path) as owner:
+        await owner.say(bang("sessions_spawn", task=bang("ask_user", **COLOUR)))
+        await eventually(partial(asked_alone, owner))
+        parent = await owner.state()
+        assert (parent.status, parent.turn) == (Status.IDLE, None)
+        assert "You said: meanwhile" in await owner.say("meanwhile?")
+        await owner.send("blue")
+        await eventually(partial(reported, owner))
+        assert owner.shown.count("[result of background session") == 1
+
+
+async def asked_alone(person: Person) -> bool:
+    return "alone, question" in person.shown
+
+
+async def reported(person: Person) -> bool:
+    return "[result of background session" in person.shown
 
 
 async def idle(person: Person) -> bool:
