@@ -329,16 +329,8 @@ COMMANDS: Final = (
     Command(
         "deny", "/deny ID", "refuse a waiting call, or let an offer be", lambda made: made.approvals.deny, urgent=True
     ),
-    Command(
-        "questions", "/questions [ID]", "what the agent wants to know of you", lambda made: made.questions.questions
-    ),
-    Command(
-        "answer",
-        "/answer ID TEXT",
-        "answer a question of the agent",
-        lambda made: made.questions.answer,
-        urgent=True,
-    ),
+    Command("questions", "/questions [ID]", "what the agent asks you", lambda made: made.questions.questions),
+    Command("answer", "/answer ID TEXT", "answer the agent", lambda made: made.questions.answer, urgent=True),
     Command(
         "continue",
         "/continue ID",

@@ -86,7 +86,7 @@ class RedisApprovals:
         for (sid, name), member, flat, record in zip(named, members, replies[::2], replies[1::2], strict=True):
             # A record that this program cannot read must not hide the questions of other sessions.
             with suppress(SchemaError):
-                one = _asked(sid, name, flat, record, now)
+                one = _asked(sid, name, flat, record, now=now)
                 if one is None:
                     over.append(member)
                 else:
@@ -136,7 +136,7 @@ def _question_reads(sid: str, name: str) -> tuple[Command, Command]:
 
 
 def _asked(
-    sid: str, name: str, flat: Sequence[bytes], record: bytes | None, now: int
+    sid: str, name: str, flat: Sequence[bytes], record: bytes | None, *, now: int
 ) -> tuple[SessionState, Approval] | None:
     """Read an agent's question with its session; None if it is gone, of an older generation, or long over."""
     if not flat or record is None:

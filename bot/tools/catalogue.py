@@ -10,11 +10,11 @@ from bot.tools.asking import AskUser
 from bot.tools.base import Tool
 from bot.tools.clock import CurrentTime
 from bot.tools.files import ListFiles, ReadFile, WriteFile
-from bot.tools.held import Admit
 from bot.tools.history import SessionsHistory
 from bot.tools.introspection import SimulateToolCall
 from bot.tools.labelled_files import FileRoot
 from bot.tools.message import Message
+from bot.tools.references import Admit
 from bot.tools.sending import SessionsSend
 from bot.tools.sessions import SessionsList, SessionStatus
 from bot.tools.spawning import SessionsSpawn

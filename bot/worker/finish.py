@@ -128,10 +128,7 @@ class TurnFinisher:
             told = event_log.policy_decision(standing, Hook.PRE_OUTPUT, decision, about=approvals.ANSWER, text=why)
             written.insert(0, event_log.decided(standing, told))
         ended = _answered(answer, tuple(written), said=said)
-        rows = [
-            *_asking_rows(standing, answer.asking),
-            decision_row(standing, Hook.PRE_OUTPUT, decision, destination=str(standing.home)),
-        ]
+        rows = _rows(standing, decision, answer.asking)
         if said:
             deliver = NewDelivery(
                 key=_told_once(turn, answer_key(turn.record.id)),
@@ -438,11 +435,12 @@ def _answered(answer: Answer, events: tuple[NewEvent, ...], *, said: bool) -> _E
     return _Ended(YieldReason.COMPLETED, ItemStatus.CONSUMED, events)
 
 
-def _asking_rows(standing: DecisionContext, asking: CallDecision | None) -> tuple[AuditRow, ...]:
-    """Return the row of the decision on the call that ends its turn with a question."""
+def _rows(standing: DecisionContext, decision: Decision, asking: CallDecision | None) -> list[AuditRow]:
+    """Return the row of the decision on an answer, behind that on the call which ends its turn with a question."""
+    row = decision_row(standing, Hook.PRE_OUTPUT, decision, destination=str(standing.home))
     if asking is None:
-        return ()
-    return (decision_row(standing, asking.hook, asking.decision, tool=asking.call.tool, call=asking.call.id),)
+        return [row]
+    return [decision_row(standing, asking.hook, asking.decision, tool=asking.call.tool, call=asking.call.id), row]
 
 
 def _asked(turn: OpenTurn, answer: Answer, *, said: bool) -> tuple[NewEvent, ...]:

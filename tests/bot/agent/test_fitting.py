@@ -19,8 +19,7 @@ from bot.agent.offline import RECAP
 from bot.sessions.event_types import ItemHeld
 from bot.sessions.events import Event, EventType
 from bot.tools.base import Result
-from bot.tools.held import NOTHING_MORE
-from bot.tools.references import ADMIT
+from bot.tools.references import ADMIT, NOTHING_MORE
 from policy.labels import PUBLIC, parse
 from tests.bot.kit import Probe, Scripted, call, parts, proposed, standing
 from tests.events import body_of
