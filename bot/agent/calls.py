@@ -388,7 +388,7 @@ def answered(turn: OpenTurn, call: str) -> str | None:
         if approval.call == call and not approval.is_question:
             if approval.state is ApprovalState.DENIED:
                 return DENIED
-            if approval.state in {ApprovalState.EXPIRED, ApprovalState.CANCELLED}:
+            if approval.state in {ApprovalState.EXPIRED, ApprovalState.CANCELLED, ApprovalState.SUPERSEDED}:
                 return UNANSWERED
     return None
 

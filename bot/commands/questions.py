@@ -27,6 +27,7 @@ _OVER: Final = MappingProxyType(
         ApprovalState.REPLIED: "It was answered already.",
         ApprovalState.DENIED: "You declined to answer it.",
         ApprovalState.CANCELLED: "It was cancelled.",
+        ApprovalState.SUPERSEDED: "A later message took its place.",
     }
 )
 

@@ -36,6 +36,7 @@ _WORDS: Final = MappingProxyType(
         ApprovalState.REPLIED: "answered",
         ApprovalState.DENIED: "refused",
         ApprovalState.CANCELLED: "cancelled",
+        ApprovalState.SUPERSEDED: "superseded",
         ApprovalState.EXPIRED: "not answered in time",
     }
 )

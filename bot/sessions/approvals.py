@@ -16,7 +16,8 @@ from policy.labels import Label
 class ApprovalState(StrEnum):
     """Where a question to people is; only `APPROVED` may be used, once, and only of a call's approval.
 
-    `REPLIED` is what a question of an agent becomes: it lets no call run.
+    `REPLIED` is what a question of an agent becomes: it lets no call run. `SUPERSEDED` is what a message in the mode
+    INTERRUPT took the place of.
     """
 
     PENDING = "pending"
@@ -26,6 +27,7 @@ class ApprovalState(StrEnum):
     EXPIRED = "expired"
     USED = "used"
     CANCELLED = "cancelled"
+    SUPERSEDED = "superseded"
 
 
 class QuestionKind(StrEnum):

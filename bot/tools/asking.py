@@ -108,7 +108,7 @@ def _told(question: Approval) -> dict[str, AnswerValue]:
     match question.state:
         case ApprovalState.DENIED:
             return {"status": DECLINED}
-        case ApprovalState.CANCELLED:
+        case ApprovalState.CANCELLED | ApprovalState.SUPERSEDED:
             return {"status": CANCELLED}
         case _:
             return {"status": LATE} if question.default is None else {"status": LATE, "default": question.default}

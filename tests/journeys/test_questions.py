@@ -122,3 +122,16 @@ async def test_nobody_else_in_a_channel_answers_for_whom_the_agent_asks(tmp_path
             await ann.mentions(harbour, "blue", thread)
             await hears(server, harbour, '"answer": "blue"')
             assert not any('"answer": "red"' in text for text in said(harbour))
+
+
+def test_a_question_at_the_console_is_answered_there_and_after_a_restart(machine: Machine) -> None:
+    """On a pipe the next line answers; a question that is left open is shown, and answered, by the next process."""
+    ended = machine.chat(PAINT, "blue")
+    assert (ended.code, ended.err) == (0, "")
+    assert '{"status": "answered", "answer": "blue"}' in ended.out
+    machine.chat(PAINT)
+    later = machine.chat("green", "red")
+    assert "> Which colour for the quay?" in later.out
+    assert "To answer the question, use" in later.out
+    assert '{"status": "answered", "answer": "red"}' in later.out
+    assert "You said: green" in later.out

@@ -451,10 +451,11 @@ local function asking(now)
   return false
 end
 
-local function cancel_approvals(by)
+-- Take back all that people are asked; a `state` tells that a message took its place.
+local function cancel_approvals(by, state)
   for id, approval in pairs(records(K.approvals)) do
     if approval.state == Approval.pending then
-      approval.state, approval.resolved_by = Approval.cancelled, by
+      approval.state, approval.resolved_by = state or Approval.cancelled, by
       put_approval(id, approval)
     end
   end
@@ -481,10 +482,10 @@ local function suspended()
 end
 
 -- Ask the open turn to stop. The questions of a suspended one are cancelled, so that a worker can end it.
-local function stop_turn(actor)
+local function stop_turn(actor, state)
   set(F.stop, actor)
   if suspended() then
-    cancel_approvals(actor)
+    cancel_approvals(actor, state)
     if S.status == Status.awaiting_input then set(F.status, Status.queued) end
   end
 end

@@ -46,6 +46,7 @@ READING = frozenset(
         "history",
         "export",
         "approvals",
+        "questions",
         "held",
         "agents",
         "audit",
@@ -56,7 +57,20 @@ READING = frozenset(
 """Commands that only tell something."""
 
 ELSEWHERE = frozenset(
-    ["approve", "deny", "continue", "background", "pair", "allow", "block", "classify", "deadletter", "policy", "quit"]
+    [
+        "answer",
+        "approve",
+        "deny",
+        "continue",
+        "background",
+        "pair",
+        "allow",
+        "block",
+        "classify",
+        "deadletter",
+        "policy",
+        "quit",
+    ]
 )
 """Commands that are about something else: a question, an offer, a person, a chat, or the installation."""
 

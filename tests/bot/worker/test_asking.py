@@ -185,7 +185,8 @@ async def test_interrupt_supersedes_it(tmp_path: Path) -> None:
         await person.app.store.queue.set_mode(person.sid, QueueMode.INTERRUPT, ())
         await person.say("something else entirely")
         (was,) = [one for one in await person.app.store.approvals.of(person.sid) if one.id == question.id]
-        assert was.state is ApprovalState.CANCELLED
+        assert was.state is ApprovalState.SUPERSEDED
+        assert "A later message took its place." in await person.say(f"/answer {question.id} blue")
         assert "something else entirely" in [one.text for one in bodies(await person.events(), UserMessage)]
 
 
