@@ -69,7 +69,8 @@ class OpenTurn:
     """A turn in progress.
 
     `standing` is the session as of the last write, `record` the turn's value in the store, `open_calls` the tool calls
-    by their ids that have no result in the log yet, `begun_calls` the ids of those that were allowed to run. `admitted`
+    by their ids that have no result in the log yet, `begun_calls` the ids of those that were allowed to run, and
+    `inquiries` of those in this step that ask the asker something. `admitted`
     are the events of the messages let in since it was claimed, and of what was observed before them. `waiting` is how
     many wait, and `mode` what becomes of them, as of the last write. `left` is the position of one that may not enter
     this turn. `shows` tells that its address may see that it is going on. `folds` are what its generation comes to as
@@ -96,6 +97,7 @@ class OpenTurn:
         self.usage = Usage()
         self.open_calls: dict[str, Call] = {}
         self.begun_calls = set[str]()
+        self.inquiries = set[str]()
         self.admitted: list[NewEvent] = []
         self.waiting = claim.state.waiting_items
         self.mode = claim.state.mode

@@ -95,9 +95,9 @@ def withheld(approvals: tuple[Approval, ...], bound: str, call: str) -> bool:
 def may_answer(document: Document, approval: Approval, principal: str) -> bool:
     """Say whether a principal may answer: entitled by role and rule, and cleared for all that is shown.
 
-    A background session asks its asker and nobody else.
+    A background session asks its asker and nobody else. What an agent wants to know is no approval, so nobody may.
     """
-    if approval.alone and principal != approval.principal:
+    if approval.is_question or (approval.alone and principal != approval.principal):
         return False
     others = frozenset(approval.question.authors)
     return _may_answer(
@@ -108,6 +108,11 @@ def may_answer(document: Document, approval: Approval, principal: str) -> bool:
 def anybody_may_answer(document: Document, approval: Approval) -> bool:
     """Say whether there is a principal who may answer."""
     return any(may_answer(document, approval, principal) for principal in document.principals)
+
+
+def may_reply(question: Approval, principal: str) -> bool:
+    """Say whether a principal may answer an agent's question: the person whom its turn is for, and nobody else."""
+    return question.is_question and principal == question.principal
 
 
 def may_withdraw(approval: Approval, principal: str) -> bool:

@@ -22,9 +22,10 @@ from bot.agent.room import Room
 from bot.core.errors import StoreError
 from bot.core.tracing import OpenSpan, span
 from bot.delivery.alternatives import Alternatives, question
+from bot.delivery.asker_questions import NOWHERE, AskerQuestions
 from bot.delivery.outbox import Outbox
 from bot.gate.gate import Gate
-from bot.gate.results import CallDecision, ResultDecision, decision_row, explained
+from bot.gate.results import MAY_GO_ON, CallDecision, ResultDecision, decision_row, explained
 from bot.history import event_log
 from bot.sessions.alternatives import Alternative
 from bot.sessions.approvals import ApprovalState
@@ -33,7 +34,7 @@ from bot.sessions.event_types import ToolOutcome, ToolResult
 from bot.sessions.events import NewEvent
 from bot.sessions.models import Change
 from bot.sessions.refs import CallRef, HeldRef
-from bot.tools.base import Result
+from bot.tools.base import Inquiry, Result
 from bot.tools.references import notice, referred
 from bot.turn import OpenTurn
 from policy.decision import Decision, Verdict
@@ -45,18 +46,39 @@ OUTCOME_UNKNOWN: Final = (
 MOST_ASKED: Final = 10
 """How many calls one question to people may carry: more would not be read, only waved through."""
 
+MOST_OPEN: Final = 3
+"""How many questions of an agent may be open at once: those of one step."""
+
+MOST_QUESTIONS: Final = 6
+"""How often an agent may ask its asker in one turn: a person must not be worn down."""
+
+TOO_MANY_QUESTIONS: Final = (
+    f"nobody was asked: a step may ask {MOST_OPEN} questions, and a turn {MOST_QUESTIONS}; go on without an answer"
+)
+ENDS_ALONE: Final = "nobody was asked: with `end_turn` a question is a step of its own, and only in a conversation"
+
 NOT_ASKED: Final = f"one question to people carries {MOST_ASKED} calls, so this one was not asked about"
 
 
 class ToolRunner:
     """Runs the calls of one model step."""
 
-    def __init__(self, gate: Gate, room: Room, outbox: Outbox, alternatives: Alternatives, *, runs: CallRuns) -> None:
+    def __init__(
+        self,
+        gate: Gate,
+        room: Room,
+        outbox: Outbox,
+        alternatives: Alternatives,
+        *,
+        runs: CallRuns,
+        questions: AskerQuestions,
+    ) -> None:
         self._gate = gate
         self._room = room
         self._outbox = outbox
         self._alternatives = alternatives
         self._runs = runs
+        self._questions = questions
 
     async def run(self, turn: OpenTurn, context: Context, calls: tuple[Call, ...]) -> tuple[CallDecision, ...]:
         """Run what may run, put the results into the context, and return the calls that wait for people.
@@ -66,6 +88,7 @@ class ToolRunner:
         """
         turn.open_calls = {call.id: call for call in calls}
         turn.begun_calls = context.decided
+        turn.inquiries = set()
         waiting = dict[str, CallDecision]()
         left = calls
         while left:
@@ -77,10 +100,12 @@ class ToolRunner:
                 call for call in left if call.id in turn.open_calls and waiting[call.id].decision.label_before != taint
             )
         asked = tuple(prepared for call, prepared in waiting.items() if call in turn.open_calls)
-        for prepared in asked[MOST_ASKED:]:
+        questions = tuple(one for one in asked if one.waits)
+        others = tuple(one for one in asked if not one.waits)
+        for prepared in others[MOST_ASKED:]:
             async with turn.lock:
                 await self._refused(turn, context, prepared, NOT_ASKED)
-        return asked[:MOST_ASKED]
+        return (*questions, *others[:MOST_ASKED])
 
     async def _together(self, turn: OpenTurn, context: Context, group: list[Call]) -> list[CallDecision]:
         """Take calls through at once and return those that wait for people.
@@ -109,12 +134,17 @@ class ToolRunner:
         async with turn.lock:
             begun = call.id in context.decided
             prepared = self._gate.calls.prepare(turn.standing, call, turn.approvals, begun=begun)
-            prepared = await self._gate.calls.foresee(turn.standing, prepared)
+            prepared, heard = self._heard(turn, await self._gate.calls.foresee(turn.standing, prepared))
             _trace(told, prepared)
             if not await self._may_run(turn, context, prepared, asked):
                 return
+            if prepared.inquiry is not None:
+                prepared = await self._inquired(turn, prepared, prepared.inquiry)
+                if prepared.waits:
+                    asked.append(prepared)
+                    return
             standing = turn.standing
-            await self._allowed(turn, context, prepared)
+            await self._allowed(turn, context, prepared, *heard)
 
         async def record(hook: Hook, decision: Decision, told: Mapping[str, JsonValue]) -> None:
             async with turn.lock:
@@ -149,6 +179,42 @@ class ToolRunner:
             asked.append(prepared)
             return False
         return True
+
+    def _heard(self, turn: OpenTurn, prepared: CallDecision) -> tuple[CallDecision, tuple[AuditRow, ...]]:
+        """Decide on a person's answer entering the context (hook PRE_CONTEXT_INJECTION), with the row of that.
+
+        A call whose answer may not enter is refused; else it goes on with the answer as it may be read.
+        """
+        standing, question = turn.standing, prepared.asked
+        answer = None if question is None else question.answer
+        if question is None or answer is None or prepared.decision.verdict not in MAY_GO_ON:
+            return prepared, ()
+        hook = Hook.PRE_CONTEXT_INJECTION
+        spoken = self._gate.requests.admit(standing, answer.label, str(answer.value))
+        row = decision_row(standing, hook, spoken.decision, question=question.id)
+        if spoken.decision.verdict not in MAY_GO_ON:
+            return replace(prepared, decision=spoken.decision, hook=hook), ()
+        if isinstance(answer.value, str):
+            question = replace(question, answer=replace(answer, value=spoken.text))
+        return replace(prepared, asked=question), (row,)
+
+    async def _inquired(self, turn: OpenTurn, prepared: CallDecision, inquiry: Inquiry) -> CallDecision:
+        """Return a call that asks the asker with where it asks, or why nobody is asked; as it is once that is over."""
+        if prepared.asked is not None:
+            return prepared
+        if inquiry.ends_turn:
+            alone = len(turn.open_calls) == 1 and turn.lineage is None
+            return prepared if alone else replace(prepared, unasked=ENDS_ALONE)
+        call = prepared.call.id
+        before = sum(one.is_question and one.turn == turn.record.id for one in turn.approvals)
+        now = len(turn.inquiries | {call})
+        if now > MOST_OPEN or before + now > MOST_QUESTIONS:
+            return replace(prepared, unasked=TOO_MANY_QUESTIONS)
+        placed = await self._questions.place(turn, prepared.call, inquiry)
+        if placed is None:
+            return replace(prepared, unasked=NOWHERE)
+        turn.inquiries.add(call)
+        return replace(prepared, question=placed)
 
     async def _refused(self, turn: OpenTurn, context: Context, prepared: CallDecision, refusal: str) -> None:
         """Close a call that is not made: one that was begun before may have taken effect all the same."""
@@ -199,7 +265,7 @@ class ToolRunner:
         if group:
             yield group
 
-    async def _allowed(self, turn: OpenTurn, context: Context, prepared: CallDecision) -> None:
+    async def _allowed(self, turn: OpenTurn, context: Context, prepared: CallDecision, *before: AuditRow) -> None:
         """Write the decision down, and with it the taint the call will cause."""
         call, decision, standing = prepared.call, prepared.decision, turn.standing
         written = [*event_log.taint_raised(standing, decision.label_after, call.tool)]
@@ -212,7 +278,7 @@ class ToolRunner:
             told = event_log.policy_decision(standing, prepared.hook, decision, about=call.tool, text=text)
             written.append(event_log.decided(standing, told))
         row = decision_row(standing, prepared.hook, decision, **_named(call))
-        await turn.write(Change(events=tuple(written), audit=(row,), use=prepared.use))
+        await turn.write(Change(events=tuple(written), audit=(*before, row), use=prepared.use))
         context.decided.add(call.id)
 
     async def _further(
@@ -352,10 +418,10 @@ def answered(turn: OpenTurn, call: str) -> str | None:
     An approval that no longer fits, because the label changed since, is as good as none: they are asked again.
     """
     for approval in turn.approvals:
-        if approval.call == call:
+        if approval.call == call and not approval.is_question:
             if approval.state is ApprovalState.DENIED:
                 return DENIED
-            if approval.state in {ApprovalState.EXPIRED, ApprovalState.CANCELLED}:
+            if approval.state in {ApprovalState.EXPIRED, ApprovalState.CANCELLED, ApprovalState.SUPERSEDED}:
                 return UNANSWERED
     return None
 

@@ -1,4 +1,4 @@
-"""What a session's instructions say of delegating, holding and passing by reference, from the tools that it has.
+"""What a session's instructions say of asking, delegating, holding and passing by reference, from its tools.
 
 A model finds these ways only if it is told of them. Each sentence is said only where the tools it names are there.
 """
@@ -8,6 +8,7 @@ from functools import lru_cache
 from typing import Final
 
 from bot.tools.arguments import contents, types
+from bot.tools.asking import ASK
 from bot.tools.base import Arguments, Tool
 from bot.tools.references import ADMIT, HOLD, REFERENCE, may_hold
 
@@ -16,8 +17,14 @@ SPAWN: Final = "sessions_spawn"
 
 def guidance(tools: Sequence[Tool], *, spawns: bool) -> str:
     """Return what the instructions say of these tools; `spawns` tells whether the session may delegate."""
-    lines = [*(_delegating(tools) if spawns else ()), *_holding(tools)]
+    lines = [*(_delegating(tools) if spawns else ()), *_asking(tools), *_holding(tools)]
     return "\n".join(lines)
+
+
+def _asking(tools: Sequence[Tool]) -> list[str]:
+    if not any(tool.name == ASK for tool in tools):
+        return []
+    return [f"To ask your user what you need to go on, call `{ASK}`, with a `schema` where the answer is a choice."]
 
 
 def _delegating(tools: Sequence[Tool]) -> list[str]:

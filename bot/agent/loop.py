@@ -19,6 +19,7 @@ from bot.agent.room import Room
 from bot.agent.tails import Past
 from bot.core.tracing import span
 from bot.delivery.outbox import Outbox
+from bot.delivery.question_prompts import closing
 from bot.gate.gate import Gate
 from bot.gate.results import MAY_GO_ON, CallDecision, decision_row
 from bot.history import event_log
@@ -46,11 +47,15 @@ REFUSALS: Final = 3
 
 @dataclass(frozen=True, slots=True)
 class Answer:
-    """The model answered; `logged` tells that `response` is in the log already, as it waited for an approval."""
+    """The model answered; `logged` tells that `response` is in the log already, as it waited for an approval.
+
+    `asking` is the call that ends the turn with a question to the asker, None for any other answer.
+    """
 
     text: str
     response: ModelResponse
     logged: bool
+    asking: CallDecision | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -152,8 +157,7 @@ class Agent:
                 return Answer(text_of(response), response, logged)
             waiting = await self._calls.run(turn, context, context.open_calls)
             if waiting:
-                overshot = any(prepared.overshot for prepared in waiting)
-                return Overshot(waiting) if overshot else Waiting(waiting)
+                return _stopping(waiting, response)
 
     async def _next(self, turn: OpenTurn, context: Context, step: int) -> ModelResponse | GivenUp:
         """Return what the model says next, if it may be asked and answers."""
@@ -322,6 +326,16 @@ class Agent:
         return self._room.half(turn.standing, _from(turn, log, Summary("", log.before + cut), context.pictures))
 
 
+def _stopping(waiting: tuple[CallDecision, ...], response: ModelResponse) -> Ending:
+    """Return the ending of a turn whose step has calls that do not run now."""
+    if any(prepared.overshot for prepared in waiting):
+        return Overshot(waiting)
+    asking = waiting[0]
+    if asking.inquiry is not None and asking.inquiry.ends_turn and asking.waits:
+        return Answer(closing(asking.inquiry), response, logged=True, asking=asking)
+    return Waiting(waiting)
+
+
 def _from(turn: OpenTurn, log: Tail, summary: Summary, pictures: Shown) -> Context:
     """Return the context that begins with a recap, beside what was said in this turn."""
     return assemble(log, summary, pictures, turn.record.id)
@@ -353,4 +367,5 @@ def _steps_taken(turn: OpenTurn) -> int:
 def _refusals(turn: OpenTurn) -> int:
     """Return how many calls of this turn people refused, or let run out of time: silence is no consent."""
     refused = {ApprovalState.DENIED, ApprovalState.EXPIRED}
-    return sum(approval.state in refused and approval.turn == turn.record.id for approval in turn.approvals)
+    asked = [one for one in turn.approvals if one.turn == turn.record.id and not one.is_question]
+    return sum(approval.state in refused for approval in asked)

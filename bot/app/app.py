@@ -34,6 +34,7 @@ from bot.delegation.handoff import Handoff
 from bot.delegation.spawn import Spawner
 from bot.delivery.alerts import Alerts
 from bot.delivery.alternatives import Alternatives
+from bot.delivery.asker_questions import AskerQuestions
 from bot.delivery.holding import Holding
 from bot.delivery.outbox import Outbox
 from bot.delivery.question_updates import QuestionUpdates
@@ -50,6 +51,7 @@ from bot.ingress.flood_limits import FloodLimits
 from bot.ingress.inbox_writer import InboxWriter
 from bot.ingress.memberships import Memberships
 from bot.ingress.new_chats import NewChats
+from bot.ingress.question_replies import QuestionReplies
 from bot.ingress.refusals import Refusals
 from bot.ingress.router import Router
 from bot.mcp.servers import Servers
@@ -58,6 +60,7 @@ from bot.operations.diagnostics import Diagnostics
 from bot.operations.export import Exporter
 from bot.operations.importing import Importer
 from bot.operations.lifecycle import SessionLifecycle
+from bot.operations.question_answers import QuestionAnswers
 from bot.operations.readiness import ReadinessChecks
 from bot.operations.simulation import Simulator
 from bot.policy_state import PolicyReloader, Tell, named
@@ -89,7 +92,7 @@ if TYPE_CHECKING:
     from bot.worker.worker import Worker
 
 _SWEEP_SECONDS: Final = 2.0
-_PARALLEL: Final = 32
+PARALLEL: Final = 32
 """Sessions that a process works at once."""
 
 
@@ -147,6 +150,7 @@ class App:
         self.alternatives = self._alternatives()
         self.outbox = self._outbox()
         self.question_updates = QuestionUpdates(store, self.gate, self.outbox)
+        self.question_answers = QuestionAnswers(store.approvals, self.gate, self.question_updates.close)
         self._notices = AdminNotices(self.gate, self.outbox, clock)
         self.new_chats = NewChats(store.counts, self.gate, self._notices)
         self._memberships = Memberships(self.gate, self.reloader, store.audit, self.new_chats)
@@ -249,6 +253,7 @@ class App:
             simulator=self.simulator,
             simulations=self._simulations,
             session_ids=self.session_ids,
+            question_answers=self.question_answers,
         )
         return CommandTable(services)
 
@@ -390,6 +395,7 @@ class App:
                 interrupt=self._interrupt,
                 longest=limits.message_characters,
             ),
+            replies=QuestionReplies(self.question_answers, self.store.counts),
             answers=DirectAnswers(self.gate, self.outbox, self.reloader, new_chats=self.new_chats, clock=self.clock),
         )
 
@@ -472,7 +478,7 @@ class App:
                 signals=signals,
                 telemetry=self.telemetry,
             ),
-            slots=TurnSlots(_PARALLEL),
+            slots=TurnSlots(PARALLEL),
             signals=signals,
             quarantine=self.quarantine,
             spawner=self.spawner,
@@ -507,7 +513,14 @@ class App:
             pictures=Pictures(self.files),
             gate=self.gate,
             join=admission.join,
-            calls=ToolRunner(self.gate, room, self.outbox, self.alternatives, runs=runs),
+            calls=ToolRunner(
+                self.gate,
+                room,
+                self.outbox,
+                self.alternatives,
+                runs=runs,
+                questions=AskerQuestions(self.gate, self.ids, self.config.limits.question_minutes * 60_000),
+            ),
             outbox=self.outbox,
             instructions=self.config.model.instructions,
             steps=self.config.limits.model_steps,

@@ -18,7 +18,7 @@ from bot.cli.console import BadLine, ConsoleView, LineReader
 from bot.cli.run import reloading
 from bot.config.model import Config
 from bot.core.logs import LogLevel
-from bot.sessions.approvals import ApprovalState
+from bot.sessions.approvals import Approval, ApprovalState
 from bot.sessions.deliveries import DeliveryState
 from bot.sessions.models import SessionState
 from channels.console import QUIT, Console
@@ -34,6 +34,7 @@ _POLL_SECONDS: Final = 0.25
 _UNSAID: Final = frozenset({DeliveryState.PENDING, DeliveryState.SENDING})
 _WORDS: Final = MappingProxyType({"yes": "/approve", "no": "/deny"})
 _NOTHING: Final = "nothing is running, /quit leaves"
+_ASKS: Final = "· the agent waits for your answer: type it, `/stop` ends it"
 _WAITS: Final = "· a question waits: `yes` or `no` answers it, `/stop` ends it"
 _RESTS: Final = "· this conversation rests: `/resume` lets it go on"
 _BEHIND: Final = "· this waits behind a question: `yes` or `no` answers it, `/approvals` shows it, `/stop` ends it"
@@ -107,10 +108,10 @@ class _Conversation:
             self._console.before = self._follow
             if not self._terminal:
                 await self._settled()
-            if await self._question():
-                await self._say("/approvals")
+            if how := await self._how():
+                await self._say("/approvals" if how == _WAITS else "/questions")
                 if self._terminal:
-                    await self._show(_WAITS)
+                    await self._show(how)
             if self._terminal:
                 await self._show_prompt()
             while True:
@@ -140,7 +141,7 @@ class _Conversation:
         elif state is not None and state.waiting_items and state.turn is not None:
             await self._show(_BEHIND)
         elif self._terminal and state is not None and await self._waits_for_people(state):
-            await self._show(_WAITS)
+            await self._show(await self._how())
 
     async def _say(self, text: str) -> None:
         """Send a text as the person's. After an end of the conversation this one goes on in another session."""
@@ -158,9 +159,19 @@ class _Conversation:
         return f"{command} {name}" if name else line
 
     async def _question(self) -> str:
-        """Return the name of the question that this conversation waits for, empty if there is none."""
+        """Return the id of the approval that this conversation waits for, empty if there is none."""
+        return next((one.asked_in for one in await self._pending() if not one.is_question), "")
+
+    async def _pending(self) -> list[Approval]:
+        """Return all that this conversation waits for people with: approvals, and what the agent wants to know."""
         known = await self._app.store.approvals.of(self._sid)
-        return next((one.asked_in for one in known if one.state is ApprovalState.PENDING), "")
+        return [one for one in known if one.state is ApprovalState.PENDING]
+
+    async def _how(self) -> str:
+        """Return how to answer what this conversation waits for, empty if it waits for nothing."""
+        if not await self._pending():
+            return ""
+        return _WAITS if await self._question() else _ASKS
 
     async def _settled(self) -> SessionState | None:
         """Wait until the session has nothing to do but to wait for a person, stopping it when asked to.
@@ -196,7 +207,7 @@ class _Conversation:
     async def _waits_for_people(self, state: SessionState) -> bool:
         if state.turn is None or not state.turn.suspended:
             return False
-        return bool(await self._question())
+        return bool(await self._pending())
 
     async def _follow(self) -> None:
         async with self._following:
@@ -214,7 +225,7 @@ class _Conversation:
                 await asyncio.wait({line, stop}, return_when=asyncio.FIRST_COMPLETED)
                 if self._stops.is_set():
                     self._stops.clear()
-                    await self._show(_WAITS if await self._question() else _NOTHING)
+                    await self._show(await self._how() or _NOTHING)
                 stop.cancel()
         return line.result()
 

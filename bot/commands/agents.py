@@ -218,7 +218,7 @@ def _in_words(response: ResultDecision, sentence: str) -> str:
 
 
 def _line(slot: Slot, state: SessionState, task: str) -> str:
-    status = "waits for an approval, see `/approvals`" if state.asks else state.status.value
+    status = "waits for a person, see `/approvals` and `/questions`" if state.asks else state.status.value
     if state.ended_at:
         status = "ended" if state.last_turn is None else f"ended, {state.last_turn.reason}"
     return f"{slot.run} {status}, taint {state.taint}{f': {task}' if task else ''}"

@@ -22,6 +22,8 @@ from bot.sessions.ports import ApprovalStore
 from bot.sessions.serialization import question_json
 from policy.labels import Label, join_all
 
+QUESTION: Final = "This is a question of the agent: use `/answer {id} TEXT`, or `/deny {id}` to decline."
+
 _MINUTE: Final = 60_000
 _LONGEST: Final = 2000
 
@@ -45,7 +47,7 @@ class ApprovalCommands:
 
     async def approvals(self, request: CommandRequest, argument: str) -> Reply:
         """List what waits here, of the caller, and wherever they may answer; or show one question whole."""
-        pending = await self._pending(request)
+        pending = tuple(known for known in await self._pending(request) if not known.approval.is_question)
         if argument:
             pending = _named(pending, argument)
         if not pending:
@@ -69,6 +71,8 @@ class ApprovalCommands:
             raise UsageError("")
         named = _named(await self._pending(request), argument)
         label = join_all(known.label for known in named)
+        if answer is ApprovalState.APPROVED and named[0].approval.is_question:
+            return Reply(QUESTION.format(id=named[0].approval.id), label)
         may = self._mine if answer is ApprovalState.APPROVED else self._refusable
         mine = [known.approval for known in named if may(request, known.approval)]
         if not mine:
@@ -109,7 +113,9 @@ class ApprovalCommands:
             for state, approval in await self.asked.waiting()
             if state.sid != request.sid and self._refusable(request, approval)
         ]
-        return tuple(one for one in known if one.label.flows_to(readable))
+        # What an agent wants to know of somebody is nothing to others, here too.
+        mine = (one for one in known if not one.approval.is_question or self._refusable(request, one.approval))
+        return tuple(one for one in mine if one.label.flows_to(readable))
 
     def _mine(self, request: CommandRequest, approval: Approval) -> bool:
         return may_answer(self.gate.document, approval, request.caller.principal)

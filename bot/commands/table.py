@@ -28,6 +28,7 @@ from bot.commands.held_messages import HeldMessageCommands
 from bot.commands.lifecycle import LifecycleCommands
 from bot.commands.message_queue import QueueCommands
 from bot.commands.models import ModelCommands
+from bot.commands.questions import QuestionCommands
 from bot.commands.release import ReleaseCommands, may_release
 from bot.commands.sessions import SessionCommands
 from bot.commands.summarize import SummaryCommands
@@ -42,6 +43,7 @@ from bot.operations.audit import AuditReader
 from bot.operations.diagnostics import Diagnostics
 from bot.operations.export import Exporter
 from bot.operations.lifecycle import SessionLifecycle
+from bot.operations.question_answers import QuestionAnswers
 from bot.operations.simulation import Simulator
 from bot.policy_state import PolicyReloader
 from bot.sessions.store import Store
@@ -88,6 +90,7 @@ class CommandServices:
     simulator: Simulator
     simulations: RateLimiter
     session_ids: SessionIds
+    question_answers: QuestionAnswers
 
 
 class CommandHandlers:
@@ -129,6 +132,7 @@ class CommandHandlers:
             budget=of.budget,
             config=of.config,
         )
+        self.questions = QuestionCommands(answers=of.question_answers, gate=of.gate)
         self.release = _release(of)
         self.sessions = SessionCommands(
             sessions=of.store.sessions, index=of.store.index, gate=of.gate, exporter=of.exporter
@@ -316,6 +320,8 @@ COMMANDS: Final = (
     Command(
         "deny", "/deny ID", "refuse a waiting call, or let an offer be", lambda made: made.approvals.deny, urgent=True
     ),
+    Command("questions", "/questions [ID]", "what the agent asks you", lambda made: made.questions.questions),
+    Command("answer", "/answer ID TEXT", "answer the agent", lambda made: made.questions.answer, urgent=True),
     Command(
         "continue",
         "/continue ID",
@@ -491,7 +497,7 @@ def find(name: str) -> Command | None:
 def may_be_pressed(text: str) -> bool:
     """Say whether a line is a command that this bot puts on buttons; anything else on one was not put there by it."""
     match text.split():
-        case ["/approve" | "/background" | "/continue" | "/deny", *_]:
+        case ["/answer" | "/approve" | "/background" | "/continue" | "/deny", *_]:
             return True
         case ["/held", "accept" | "drop" | "show", _]:
             return True

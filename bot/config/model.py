@@ -157,6 +157,7 @@ class Limits(Block):
     person_messages_per_minute: int = Field(default=120, ge=1, le=100_000)
     message_characters: int = Field(default=100_000, ge=1, le=1_000_000)
     approval_minutes: int = Field(default=10, ge=1, le=60 * 24 * 7)
+    question_minutes: int = Field(default=24 * 60, ge=1, le=60 * 24 * 7)
     simulations_per_minute: int = Field(default=20, ge=1, le=10_000)
     background_children: int = Field(default=5, ge=1, le=100)
     background_live: int = Field(default=8, ge=1, le=1000)

@@ -12,8 +12,10 @@ import math
 import re
 from datetime import date
 from decimal import Decimal
-from typing import Final, TypeAlias, cast
+from types import MappingProxyType
+from typing import Final, cast
 
+from bot.sessions.approvals import AnswerValue
 from bot.sessions.delegation import FieldKind, ResultField
 
 FAILED: Final = "the background session gave no answer of the fields that were asked for"
@@ -28,7 +30,7 @@ LAST_DAY: Final = date.max.isoformat()
 _NUMBER: Final = re.compile(r"-?[0-9]+(\.[0-9]+)?")
 _DATE: Final = re.compile(r"[0-9]{4}-[0-9]{2}-[0-9]{2}")
 
-_Value: TypeAlias = bool | int | float | str
+_YES_OR_NO: Final = MappingProxyType({"yes": True, "true": True, "no": False, "false": False})
 
 
 def instruction(fields: tuple[ResultField, ...]) -> str:
@@ -81,6 +83,45 @@ def answer(fields: tuple[ResultField, ...], text: str) -> str:
         return FAILED
 
 
+def described(field: ResultField) -> str:
+    """Return in words for people what a field can be answered with."""
+    match field.kind:
+        case FieldKind.BOOLEAN:
+            return "yes or no"
+        case FieldKind.ENUM:
+            return f"one of: {', '.join(field.members)}"
+        case FieldKind.DATE:
+            between = (field.least, field.most) != (FIRST_DAY, LAST_DAY)
+            return f"a date from {field.least} to {field.most}" if between else "a date such as 2026-11-22"
+        case FieldKind.NUMBER:
+            steps = "" if Decimal(field.step) == 1 else f" in steps of {field.step}"
+            return f"a number from {field.least} to {field.most}{steps}"
+
+
+def typed(field: ResultField, words: str) -> AnswerValue:
+    """Return the value of a field that a person typed; raises ValueError: the words are none."""
+    word = words.strip()
+    match field.kind:
+        case FieldKind.BOOLEAN:
+            if word.casefold() not in _YES_OR_NO:
+                raise ValueError
+            return _YES_OR_NO[word.casefold()]
+        case FieldKind.NUMBER:
+            return _in_range(field, _number(word))
+        case FieldKind.DATE:
+            return _value(field, word)
+        case FieldKind.ENUM:
+            exact = [member for member in field.members if member.strip() == word]
+            (found,) = exact or [one for one in field.members if one.strip().casefold() == word.casefold()]
+            return found
+
+
+def fitting(field: ResultField, value: AnswerValue) -> AnswerValue:
+    """Return a value as the field writes it; raises ValueError: it is none of the field's."""
+    number = isinstance(value, int | float) and not isinstance(value, bool)
+    return _value(field, _number(f"{Decimal(repr(value)):f}") if number else value)
+
+
 def _wanted(field: ResultField) -> str | list[str]:
     match field.kind:
         case FieldKind.BOOLEAN:
@@ -93,14 +134,14 @@ def _wanted(field: ResultField) -> str | list[str]:
             return f"number from {field.least} to {field.most} in steps of {field.step}"
 
 
-def _fitting(fields: tuple[ResultField, ...], got: dict[str, object]) -> dict[str, _Value]:
+def _fitting(fields: tuple[ResultField, ...], got: dict[str, object]) -> dict[str, AnswerValue]:
     """Return the values of exactly these fields; raises ValueError."""
     if got.keys() != {field.name for field in fields}:
         raise ValueError
     return {field.name: _value(field, got[field.name]) for field in fields}
 
 
-def _value(field: ResultField, value: object) -> _Value:
+def _value(field: ResultField, value: object) -> AnswerValue:
     """Return a value of a field as it is written, the same for whatever means the same; raises ValueError."""
     match field.kind, value:
         case FieldKind.BOOLEAN, bool():

@@ -24,7 +24,7 @@ from bot.core.errors import NotFoundError, StoreError, StoreGoneError, StoreRefu
 from bot.core.ids import Ids
 from bot.core.logs import bound
 from bot.delegation.handoff import TAKEN, Handoff
-from bot.delivery import approval_prompts
+from bot.delivery import approval_prompts, question_prompts
 from bot.delivery.alternatives import Alternatives
 from bot.delivery.holding import Holding, told_of
 from bot.delivery.previews import Preview
@@ -447,6 +447,8 @@ class Outbox:
         known = (document.principal(one.account) for one in audience.readers)
         readers = frozenset(person[0] for person in known if person is not None) if audience.complete else None
         asked = tuple(one for one in await self._store.approvals.of(delivery.sid) if one.asked_in == delivery.asked)
+        if asked and asked[0].is_question:
+            return question_prompts.buttons(asked[0], readers)
         return approval_prompts.buttons(document, asked, delivery.asked, readers)
 
     async def _hand_over(self, delivery: Delivery, text: str) -> "_Fate":

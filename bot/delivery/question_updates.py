@@ -33,8 +33,10 @@ _WORDS: Final = MappingProxyType(
     {
         ApprovalState.APPROVED: "approved",
         ApprovalState.USED: "approved",
+        ApprovalState.REPLIED: "answered",
         ApprovalState.DENIED: "refused",
         ApprovalState.CANCELLED: "cancelled",
+        ApprovalState.SUPERSEDED: "superseded",
         ApprovalState.EXPIRED: "not answered in time",
     }
 )

@@ -81,7 +81,8 @@ class CallGate:
         tool = self._judge.tools.get(call.tool)
         # One that can be decided says so itself; of one that cannot any more, nothing is told that it may have been.
         hold = begun and (self._judge.document.holds(call.tool) or mentions(call.arguments))
-        made = CallDecision(call, self._judge.refused(standing, UNDECIDED), "", hold=hold, begun=begun)
+        asked = next((one for one in approvals if one.is_question and one.call == call.id), None)
+        made = CallDecision(call, self._judge.refused(standing, UNDECIDED), "", hold=hold, begun=begun, asked=asked)
         try:
             if not self._judge.knows(standing):
                 return replace(made, decision=self._judge.refused(standing, NOT_KNOWN))
@@ -387,7 +388,10 @@ class CallGate:
             model=standing.model,
         )
         named = key(standing, made.call)
-        return ToolContext(caller, session, named, standing.now, self._judge.document, made.call.id)
+        document = self._judge.document
+        return ToolContext(
+            caller, session, named, standing.now, document, made.call.id, asked=made.asked, unasked=made.unasked
+        )
 
 
 def _in_doubt(decision: Decision) -> Decision:

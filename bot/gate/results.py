@@ -8,12 +8,13 @@ from pydantic import JsonValue
 
 from bot.access.decision_context import Call, DecisionContext
 from bot.sessions.alternatives import Alternative
+from bot.sessions.approvals import Approval
 from bot.sessions.audit import AuditRow
 from bot.sessions.deliveries import NewDelivery
 from bot.sessions.events import DeferredResult
 from bot.sessions.models import Summary
 from bot.sessions.refs import Ref
-from bot.tools.base import Arguments, Tool
+from bot.tools.base import Arguments, Inquires, Inquiry, Tool
 from policy import explain
 from policy.decision import Decision, Verdict
 from policy.labels import PUBLIC, Label
@@ -43,6 +44,9 @@ class CallDecision:
 
     `begun` tells that an attempt before began it and left no result, so nobody knows its outcome. `outward` tells that
     it is consequential, and that nothing sees to it that it takes effect only once.
+
+    `asked` is the question that it put to the asker, once that is over, and `unasked` is why nobody was asked.
+    `question` is that question before it is asked, with where it is to be said.
     """
 
     call: Call
@@ -64,6 +68,21 @@ class CallDecision:
     leads: tuple[str, ...] = ()
     begun: bool = False
     outward: bool = False
+    asked: Approval | None = None
+    unasked: str = ""
+    question: "PlacedQuestion | None" = None
+
+    @property
+    def inquiry(self) -> Inquiry | None:
+        """What it wants to know of the asker, None for a call that asks nothing or was not accepted."""
+        tool, arguments = self.accepted or (None, None)
+        return tool.inquiry(arguments) if isinstance(tool, Inquires) else None
+
+    @property
+    def waits(self) -> bool:
+        """Whether it waits for the asker's answer, or ends the turn with its question."""
+        ends = self.inquiry is not None and self.inquiry.ends_turn and not self.unasked
+        return self.question is not None or (ends and self.decision.verdict in MAY_GO_ON)
 
     @property
     def told(self) -> Decision:
@@ -97,6 +116,15 @@ class CallDecision:
         Not about what is held: that it was begun, and whether it ended, is told to nobody who may not know of it.
         """
         return self.in_doubt and self.outward and not self.hold
+
+
+@dataclass(frozen=True, slots=True)
+class PlacedQuestion:
+    """An agent's question with what is to be delivered of it, and the rows of the decisions on that."""
+
+    question: Approval
+    deliver: tuple[NewDelivery, ...]
+    audit: tuple[AuditRow, ...]
 
 
 @dataclass(frozen=True, slots=True)

@@ -29,6 +29,7 @@ from bot.ingress.command_runner import CommandRunner
 from bot.ingress.direct_answers import DirectAnswers, answered_at
 from bot.ingress.flood_limits import FloodLimits
 from bot.ingress.inbox_writer import InboxWriter
+from bot.ingress.question_replies import QuestionReplies
 from bot.ingress.refusals import Refusals
 from bot.policy_state import PolicyReloader
 from bot.quarantine import Quarantine
@@ -84,6 +85,7 @@ class Router:
         refusals: Refusals,
         commands: CommandRunner,
         inbox: InboxWriter,
+        replies: QuestionReplies,
         answers: DirectAnswers,
     ) -> None:
         self._gate = gate
@@ -95,6 +97,7 @@ class Router:
         self._refusals = refusals
         self._commands = commands
         self._inbox = inbox
+        self._replies = replies
         self._answers = answers
 
     async def receive(self, inbound: Inbound) -> RouterReceipt:
@@ -166,10 +169,21 @@ class Router:
     async def _message(self, inbound: Inbound, caller: Caller, sid: str) -> RouterReceipt:
         if not await self._limits.answers(inbound):
             return RouterReceipt(Routed.IGNORED, sid)
+        reply = await self._replies.taken(inbound, caller)
+        if reply.taken:
+            return self._said(inbound, caller, sid, reply.say, outcome=Routed.ANSWERED)
         sid, problem = await self._inbox.put(inbound, caller, _owner(inbound, caller))
         if not problem:
-            return RouterReceipt(Routed.ACCEPTED, sid)
+            return self._said(inbound, caller, sid, reply.say, outcome=Routed.ACCEPTED)
         return self._told(inbound, caller, sid, problem)
+
+    def _said(
+        self, inbound: Inbound, caller: Caller, sid: str, reply: Reply | None, *, outcome: Routed
+    ) -> RouterReceipt:
+        """Leave it to be said to the sender alone what a message was to a question, nothing for None."""
+        if reply is None:
+            return RouterReceipt(outcome, sid)
+        return RouterReceipt(outcome, sid, partial(self._answers.say, caller, inbound, sid, reply))
 
     async def _observed(self, inbound: Inbound, sid: str) -> RouterReceipt:
         """Keep what was not said to this bot, where the policy in force wants that."""

@@ -5,22 +5,54 @@ Times are milliseconds since the epoch on the store's clock.
 
 from dataclasses import dataclass
 from enum import StrEnum
-from typing import Final
+from typing import Final, TypeAlias
 
 from bot.core.json_values import JsonObject
+from bot.sessions.delegation import ResultField
 from bot.sessions.messages import Endorsed
 from policy.labels import Label
 
 
 class ApprovalState(StrEnum):
-    """Where a question to people is; only `APPROVED` may be used, once."""
+    """Where a question to people is; only `APPROVED` may be used, once, and only of a call's approval.
+
+    `REPLIED` is what a question of an agent becomes: it lets no call run. `SUPERSEDED` is what a message in the mode
+    INTERRUPT took the place of.
+    """
 
     PENDING = "pending"
     APPROVED = "approved"
+    REPLIED = "replied"
     DENIED = "denied"
     EXPIRED = "expired"
     USED = "used"
     CANCELLED = "cancelled"
+    SUPERSEDED = "superseded"
+
+
+class QuestionKind(StrEnum):
+    """What is asked: whether a call may run, or what an agent wants to know of its asker."""
+
+    APPROVAL = "approval"
+    QUESTION = "question"
+
+
+AnswerValue: TypeAlias = bool | int | float | str
+"""What an agent's question can be answered with."""
+
+
+@dataclass(frozen=True, slots=True)
+class QuestionAnswer:
+    """What a person answered an agent's question with.
+
+    `label` is the inbound label of the `address` where they typed it, an address' text. `via` is the identity of the
+    update that brought it, by which one that is told again is known.
+    """
+
+    value: AnswerValue
+    label: Label
+    address: str
+    via: str = ""
 
 
 @dataclass(frozen=True, slots=True)
@@ -29,7 +61,8 @@ class ApprovalQuestion:
 
     `withheld` tells that it does not show what the call refers to: whatever is answered, that is not approved.
     `interrupted` is the sentence about a call whose outcome nobody knows, empty for any other. `authors` are the other
-    people whose words the call may follow, `endorsed` the bounded answers that it may depend on.
+    people whose words the call may follow, `endorsed` the bounded answers that it may depend on. `kind` is what is
+    asked; for an agent's question, `arguments` are those of the call that asks.
     """
 
     tool: str
@@ -39,6 +72,7 @@ class ApprovalQuestion:
     interrupted: str = ""
     authors: tuple[str, ...] = ()
     endorsed: tuple[Endorsed, ...] = ()
+    kind: QuestionKind = QuestionKind.APPROVAL
 
 
 @dataclass(frozen=True, slots=True)
@@ -48,6 +82,10 @@ class Approval:
     `binding` is the digest of (tool, arguments, taint, principal, generation); `call` the id of the tool
     call it is for. `question` is what people are shown. `expires_at` is on the store's clock. `alone` tells that a
     background session asks: its asker, who is `principal`, and nobody else.
+
+    An agent's question is one, too, of the kind `QUESTION`: `principal` alone answers it, `wanted` is the field that
+    bounds the answer, None for any text, and `default` what counts if nobody answers. `places` are the addresses where
+    it was asked. `resolved_at` is when it was answered.
     """
 
     id: str
@@ -65,6 +103,16 @@ class Approval:
     state: ApprovalState = ApprovalState.PENDING
     resolved_by: str = ""
     alone: bool = False
+    wanted: ResultField | None = None
+    default: AnswerValue | None = None
+    places: tuple[str, ...] = ()
+    answer: QuestionAnswer | None = None
+    resolved_at: int = 0
+
+    @property
+    def is_question(self) -> bool:
+        """Whether an agent asks its asker something, and no call waits to be approved."""
+        return self.question.kind is QuestionKind.QUESTION
 
     @property
     def asked_in(self) -> str:

@@ -37,12 +37,12 @@ class YieldReason(StrEnum):
     """Why a turn ended."""
 
     COMPLETED = "completed"
+    NEEDS_INPUT = "needs_input"
     ERROR = "error"
     MAX_TURNS = "max_turns"
     BUDGET_EXCEEDED = "budget_exceeded"
     DEADLINE_EXCEEDED = "deadline_exceeded"
     CANCELED = "canceled"
-    NEEDS_INPUT = "needs_input"
 
 
 class TurnState(StrEnum):

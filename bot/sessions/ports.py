@@ -9,7 +9,7 @@ from collections.abc import AsyncIterator, Mapping, Sequence
 from typing import Protocol
 
 from bot.sessions.alternatives import Alternative, Way
-from bot.sessions.approvals import Answered, Approval, ApprovalState, PairingRequest, QuestionCopy
+from bot.sessions.approvals import Answered, Approval, ApprovalState, PairingRequest, QuestionAnswer, QuestionCopy
 from bot.sessions.audit import AuditRecord, AuditRow, PolicyHead
 from bot.sessions.budgets import Budgets, Shortage, Spender, Spent
 from bot.sessions.delegation import Arrival, Caps, Charge, NewSlot, Parcel, PendingMessage, Reservation, Slot
@@ -212,9 +212,19 @@ class ApprovalStore(Protocol):
     """Questions to people, answered once and found wherever they wait."""
 
     async def resolve(
-        self, sid: str, approvals: tuple[str, ...], state: ApprovalState, *, actor: str, audit: tuple[AuditRow, ...]
+        self,
+        sid: str,
+        approvals: tuple[str, ...],
+        state: ApprovalState,
+        *,
+        actor: str,
+        audit: tuple[AuditRow, ...],
+        answer: QuestionAnswer | None = None,
     ) -> tuple[Approval, ...]:
-        """Answer pending approvals once, all in one step, and mark the session ready when none is left.
+        """Answer pending approvals or questions once, all in one step, and mark the session ready when none is left.
+
+        `answer` is that of a question, whose state is REPLIED then; an approval is never REPLIED, and a question
+        never APPROVED.
 
         Returns them as they stand: the same answer by the same actor again is no error, another answer finds the
         first in force. Raises NotFoundError: one of them does not exist, or is no longer pending by time.
@@ -227,6 +237,14 @@ class ApprovalStore(Protocol):
 
     async def waiting(self) -> tuple[tuple[SessionState, Approval], ...]:
         """Return the pending approvals of all sessions, each with its session's record."""
+        ...
+
+    async def questions(self, principal: str) -> tuple[tuple[SessionState, Approval], ...]:
+        """Return an agent's questions to a person, each with its session's record, the next to end first.
+
+        They are those that are open, and those that were until an hour ago. Where nothing is asked it costs one round
+        trip.
+        """
         ...
 
 

@@ -15,7 +15,7 @@ from pydantic import JsonValue
 
 from bot.core.json_values import JsonObject, child, flag, numbers, objects, text, texts, whole, whole_object
 from bot.sessions import event_types
-from bot.sessions.approvals import ApprovalQuestion, ApprovalState
+from bot.sessions.approvals import ApprovalQuestion, ApprovalState, QuestionKind
 from bot.sessions.event_types import (
     EventBody,
     MessageFile,
@@ -207,6 +207,8 @@ def question_json(question: ApprovalQuestion) -> dict[str, JsonValue]:
         told["withheld"] = True
     if question.interrupted:
         told["interrupted"] = question.interrupted
+    if question.kind is not QuestionKind.APPROVAL:
+        told["kind"] = question.kind.value
     endorsed = endorsed_json(question.endorsed)
     return {**told, **_named("authors", question.authors), **_named("endorsed", endorsed)}
 
@@ -221,6 +223,7 @@ def question_from(found: JsonObject) -> ApprovalQuestion:
         interrupted=text(found, "interrupted", ""),
         authors=texts(found, "authors"),
         endorsed=endorsed_from(objects(found, "endorsed")),
+        kind=QuestionKind(text(found, "kind", QuestionKind.APPROVAL.value)),
     )
 
 

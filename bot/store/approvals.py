@@ -3,20 +3,21 @@
 import json
 from collections.abc import Sequence
 from contextlib import suppress
-from typing import cast
+from typing import Final, cast
 
 from bot.core.errors import NotFoundError, SchemaError
 from bot.sessions.alternatives import Alternative, Wanted, Way
-from bot.sessions.approvals import Approval, ApprovalState, QuestionCopy
+from bot.sessions.approvals import Approval, ApprovalState, QuestionAnswer, QuestionCopy
 from bot.sessions.audit import AuditRow
 from bot.sessions.deliveries import Delivery
 from bot.sessions.models import SessionState
 from bot.store.calls import call
+from bot.store.connection import Command
 from bot.store.records import codec
 from bot.store.records.codec import clock_ms, dump, raw, reading, text
 from bot.store.records.form import Values, stored, unpack
 from bot.store.records.kinds import ALTERNATIVE, DELIVERY
-from bot.store.schema import COPIES, OPEN, decode, encode, offer_key, session_keys
+from bot.store.schema import COPIES, OPEN, asked_key, decode, encode, offer_key, session_keys
 from bot.store.scripts import Script
 from bot.store.shared import SessionChange, Shared
 from policy.labels import parse
@@ -31,10 +32,18 @@ class RedisApprovals:
         self._shared = shared
 
     async def resolve(
-        self, sid: str, approvals: tuple[str, ...], state: ApprovalState, *, actor: str, audit: tuple[AuditRow, ...]
+        self,
+        sid: str,
+        approvals: tuple[str, ...],
+        state: ApprovalState,
+        *,
+        actor: str,
+        audit: tuple[AuditRow, ...],
+        answer: QuestionAnswer | None = None,
     ) -> tuple[Approval, ...]:
-        """ScriptAnswer pending approvals once, all in one step, and mark the session ready when none is left."""
-        args = {"state": state.value, "actor": actor, "ids": list(approvals)}
+        """Answer pending approvals or questions once, all in one step; mark the session ready when none is left."""
+        given = None if answer is None else codec.question_answer(answer)
+        args = {"state": state.value, "actor": actor, "ids": list(approvals), "given": given}
         got = await self._shared.change(SessionChange(Script.RESOLVE, sid, args), audit)
         if got.word == "none":
             raise NotFoundError
@@ -63,6 +72,29 @@ class RedisApprovals:
                 # A scan may name a session twice.
                 return tuple({(state.sid, approval.id): (state, approval) for state, approval in found}.values())
 
+    async def questions(self, principal: str) -> tuple[tuple[SessionState, Approval], ...]:
+        """Return an agent's questions to a person that are open, or were until an hour ago; the next to end first."""
+        key = asked_key(principal)
+        members, clock = await self._shared.connection.commands(("SMEMBERS", key), ("TIME",))
+        if not members:
+            return ()
+        now = codec.clock_ms(clock)
+        named = [tuple(map(decode, text(member).split(" "))) for member in members]
+        reads = [read for sid, name in named for read in _question_reads(sid, name)]
+        replies = await self._shared.connection.commands(*reads)
+        found, over = list[tuple[SessionState, Approval]](), list[bytes]()
+        for (sid, name), member, flat, record in zip(named, members, replies[::2], replies[1::2], strict=True):
+            # A record that this program cannot read must not hide the questions of other sessions.
+            with suppress(SchemaError):
+                one = _asked(sid, name, flat, record, now=now)
+                if one is None:
+                    over.append(member)
+                else:
+                    found.append(one)
+        if over:
+            await self._shared.connection.commands(("SREM", key, *over))
+        return tuple(sorted(found, key=lambda one: (one[1].expires_at, one[1].id)))
+
     async def _pending(self, sids: Sequence[str], now: int) -> list[tuple[SessionState, Approval]]:
         keys = [session_keys(sid) for sid in sids]
         reads = [("HGETALL", key) for one in keys for key in (one.state, one.approvals)]
@@ -87,6 +119,33 @@ def approvals_of(sid: str, flat: Sequence[bytes], now: int, generation: int | No
         return tuple(approval for approval in every if generation in {None, approval.generation})
 
     return codec.reading(read)
+
+
+_REMEMBERED_MS: Final = 3_600_000
+"""How long a question is found after it was answered or ran out of time."""
+
+
+def asked_member(question: Approval) -> str:
+    """Return what stands for an agent's question in the set of those to its asker."""
+    return f"{encode(question.sid)} {encode(question.id)}"
+
+
+def _question_reads(sid: str, name: str) -> tuple[Command, Command]:
+    keys = session_keys(sid)
+    return ("HGETALL", keys.state), ("HGET", keys.approvals, raw(name))
+
+
+def _asked(
+    sid: str, name: str, flat: Sequence[bytes], record: bytes | None, *, now: int
+) -> tuple[SessionState, Approval] | None:
+    """Read an agent's question with its session; None if it is gone, of an older generation, or long over."""
+    if not flat or record is None:
+        return None
+    state = codec.reading(lambda: codec.state(sid, flat))
+    question = codec.reading(lambda: codec.approval(sid, raw(name), record, now))
+    ended = question.resolved_at or question.expires_at
+    current = question.generation == state.generation and now < ended + _REMEMBERED_MS
+    return (state, question) if current else None
 
 
 class RedisQuestionCopies:

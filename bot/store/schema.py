@@ -47,6 +47,7 @@ encoding is injective. What stands under a key is a record or several: `bot.stor
 | `lg:recent`             | zset   | hint                  | all sessions, by the time of their last change | the client       |
 | `lg:spenders`           | set    | hint, 2 days          | accounts that may have used something today   | the client        |
 | `lg:held:{<who>}`       | set    | hint                  | their sessions that may hold something        | the client        |
+| `lg:asked:{<who>}`      | set    | hint                  | agents' questions to them that may be open: session and id | the client |
 | `lg:list:{<who>}`       | set    | hint                  | labels under which a principal's sessions are | the client        |
 | `lg:list:{<who>}:<lab>` | zset   | hint                  | their sessions of one visibility, by time     | the client        |
 | `lg:past:{<who>}:<lab>` | zset   | hint                  | those of them that are archived               | the client        |
@@ -187,6 +188,11 @@ def offer_key(code: str) -> str:
 def held_key(principal: str) -> str:
     """Return the key of the principal's sessions that may hold something."""
     return f"lg:held:{{{encode(principal)}}}"
+
+
+def asked_key(principal: str) -> str:
+    """Return the key of the questions of agents to a principal that may be open."""
+    return f"lg:asked:{{{encode(principal)}}}"
 
 
 def count_key(name: str) -> str:

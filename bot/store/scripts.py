@@ -17,7 +17,7 @@ from importlib.resources import files
 from types import MappingProxyType
 from typing import Final
 
-from bot.sessions.approvals import ApprovalState
+from bot.sessions.approvals import ApprovalState, QuestionKind
 from bot.sessions.delegation import MOST_HOPS, SESSION
 from bot.sessions.deliveries import DEAD, OURS, RISEN, RISEN_KEY, DeliveryState
 from bot.sessions.event_types import YieldReason
@@ -314,6 +314,7 @@ _VALUES: Final[Mapping[str, str | Mapping[str, str]]] = MappingProxyType(
         "IllegalMove": _words(IllegalMove),
         "Item": _words(ItemStatus),
         "Approval": _words(ApprovalState),
+        "Question": _words(QuestionKind),
         "Delivery": _words(DeliveryState),
         "QueueMode": _words(QueueMode),
         "F": {name: _quoted(stored) for name, stored in NAMES.items()},

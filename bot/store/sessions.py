@@ -41,13 +41,13 @@ from bot.sessions.inbox import (
 )
 from bot.sessions.models import Claim, ReadPosition, SessionState, Status, Title, Write, Written
 from bot.sessions.serialization import message_json
-from bot.store.approvals import approvals_of
+from bot.store.approvals import approvals_of, asked_member
 from bot.store.calls import Arguments, ScriptAnswer, nested, session_call
 from bot.store.records import codec
 from bot.store.records.codec import Bodies, digest, dump, raw, text
 from bot.store.records.form import complete, stored, unpack
 from bot.store.records.kinds import ITEM, OBSERVED, TURN
-from bot.store.schema import AUDIT, OPEN, SessionKeys, encode, pace_keys, session_keys, sid_of
+from bot.store.schema import AUDIT, OPEN, SessionKeys, asked_key, encode, pace_keys, session_keys, sid_of
 from bot.store.scripts import Script
 from bot.store.session_index import Filing, place_of
 from bot.store.shared import Place, SessionChange, Shared
@@ -181,6 +181,9 @@ class RedisSessions:
             "op": write.op,
             **change_arguments(write, bodies),
         }
+        # Before: a hint without its question is passed over, a question without its hint would not be found.
+        if asked := [("SADD", asked_key(one.principal), asked_member(one)) for one in write.ask if one.is_question]:
+            await self._shared.connection.commands(*asked)
         place, was = self._place_after(claim, write), self._shared.places.get(claim.sid)
         # Who listens for what goes on has to see a raise at once, but the time of each step tells nobody anything.
         hints = self._filing.file(claim.sid, place) if script is Script.COMMIT or place != was else []

@@ -11,7 +11,8 @@ from typing import Annotated, Any, Final, Protocol, runtime_checkable
 
 from pydantic import BaseModel, ConfigDict, JsonValue
 
-from bot.sessions.delegation import Child, Errand
+from bot.sessions.approvals import AnswerValue, Approval
+from bot.sessions.delegation import Child, Errand, ResultField
 from bot.sessions.deliveries import NewDelivery
 from bot.sessions.events import DeferredResult
 from bot.sessions.models import Summary
@@ -91,7 +92,8 @@ class ToolContext:
     """The caller, session and time of a call: facts of the running turn, never of the arguments.
 
     `key` is the idempotency key of the call, the same when it is repeated after a crash, and `call` its id in the log.
-    `now` is milliseconds on the store's clock. `document` is the policy in force.
+    `now` is milliseconds on the store's clock. `document` is the policy in force. `asked` is the question that the call
+    put to the asker, once that is over; `unasked` is why nobody was asked, a constant.
     """
 
     caller: ToolCaller
@@ -100,6 +102,8 @@ class ToolContext:
     now: int
     document: Document
     call: str = ""
+    asked: Approval | None = None
+    unasked: str = ""
 
 
 class ToolServices(Protocol):
@@ -196,6 +200,31 @@ class Foresees(Protocol):
 
     async def foresee(self, arguments: Any, context: ToolContext) -> list[str]:  # noqa: ANN401 - each tool has arguments of its own
         """Return what the outcome depends on, as far as the caller may know; nothing changes."""
+        ...
+
+
+@dataclass(frozen=True, slots=True)
+class Inquiry:
+    """What a call wants to know of the asker.
+
+    `wanted` is the field that bounds the answer, None for any text. `minutes` is how long the question stands, 0 for as
+    long as configuration says, and `default` what counts after that, None for nothing. With `ends_turn` the turn ends
+    with the question.
+    """
+
+    question: str
+    wanted: ResultField | None = None
+    minutes: int = 0
+    default: AnswerValue | None = None
+    ends_turn: bool = False
+
+
+@runtime_checkable
+class Inquires(Protocol):
+    """A tool whose call waits for an answer of the asker: it runs once that is there, or will not come."""
+
+    def inquiry(self, arguments: Any) -> Inquiry:  # noqa: ANN401 - each tool has arguments of its own
+        """Return what the asker is asked."""
         ...
 
 

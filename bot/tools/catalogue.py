@@ -6,14 +6,15 @@ from typing import Final
 from bot.core.rate_limiter import RateLimiter
 from bot.sessions.store import Store
 from bot.tools.arguments import types
+from bot.tools.asking import AskUser
 from bot.tools.base import Tool
 from bot.tools.clock import CurrentTime
 from bot.tools.files import ListFiles, ReadFile, WriteFile
-from bot.tools.held import Admit
 from bot.tools.history import SessionsHistory
 from bot.tools.introspection import SimulateToolCall
 from bot.tools.labelled_files import FileRoot
 from bot.tools.message import Message
+from bot.tools.references import Admit
 from bot.tools.sending import SessionsSend
 from bot.tools.sessions import SessionsList, SessionStatus
 from bot.tools.spawning import SessionsSpawn
@@ -35,6 +36,7 @@ _TOOLS: Final = (
     WebFetch,
     SessionsSend,
     Admit,
+    AskUser,
 )
 
 NAMES: Final = tuple(tool.name for tool in _TOOLS)
@@ -66,4 +68,5 @@ def built_in(
         web,
         SessionsSend(sessions.sessions),
         Admit(),
+        AskUser(),
     )

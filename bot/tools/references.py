@@ -3,6 +3,8 @@
 A reference may stand only where the tool declares content. Anywhere else what is held could choose what is read, or
 where something goes.
 
+`admit` is the tool that reads a held item into the context after all, which raises the taint to its label.
+
 The model writes a reference and never sees what it stands for. What is put in its place is data: it is not
 searched for references again, and a text that merely looks like one is a text.
 """
@@ -12,12 +14,13 @@ from dataclasses import dataclass
 from functools import lru_cache
 from typing import Any, Final
 
-from pydantic import JsonValue
+from pydantic import Field, JsonValue
 
 from bot.sessions.events import DeferredResult
+from bot.sessions.refs import HeldRef
 from bot.tools.arguments import Path, is_content
-from bot.tools.base import Arguments, RefusedCallError, Tool
-from policy.labels import Label, join_all
+from bot.tools.base import Arguments, CallFacts, RefusedCallError, Result, Tool, ToolContext, ToolServices
+from policy.labels import PUBLIC, Label, join_all
 from policy.request import Effect
 
 HOLD: Final = "_hold"
@@ -30,6 +33,8 @@ ADMIT: Final = "admit"
 
 UNKNOWN: Final = "there is nothing held under that reference"
 """The answer for a reference that never was, is another session's, or is of an earlier generation."""
+
+NOTHING_MORE: Final = "there is nothing after that"
 
 _WHY: Final = "true keeps the result out of this conversation, to be passed on by reference"
 
@@ -192,3 +197,36 @@ def notice(held: DeferredResult, taint: Label) -> str:
         f"what came of this call is held as `{held.ref}`{known}: that alone is kept out of this conversation; "
         f'`{{"{REFERENCE}": "{held.ref}"}}` in place of a text passes it on, `{ADMIT}` reads it'
     )
+
+
+class AdmitArguments(Arguments):
+    """Arguments of `admit`."""
+
+    ref: str = Field(min_length=1, max_length=128, description="the id in the notice of a held result")
+    after: int = Field(default=0, ge=0, description="how many of its characters you have read; the rest is returned")
+
+
+class Admit:
+    """Read a held item into the conversation."""
+
+    name = ADMIT
+    description = "Read what was held into this conversation. Its label then decides where you may speak."
+    effect = Effect.READ
+    label = PUBLIC
+    repeatable = True
+    server = ""
+    arguments = AdmitArguments
+
+    def declare(self, arguments: AdmitArguments, context: ToolContext) -> CallFacts:
+        """Declare what was known before the item was read, as its true label may not be told yet."""
+        held = context.session.held_item(arguments.ref)
+        if held is None:
+            raise RefusedCallError(UNKNOWN)
+        return CallFacts(result=held.floor)
+
+    async def run(self, arguments: AdmitArguments, context: ToolContext, services: ToolServices) -> Result:
+        """Return the content; what may not enter this context is as if it were not there (law `no_read_up`)."""
+        held = context.session.held_item(arguments.ref)
+        if held is None or not services.permits(held.label):
+            return Result(UNKNOWN, failed=True)
+        return Result(held.text[arguments.after :] or NOTHING_MORE, held.label, refs=(HeldRef(held.ref),))

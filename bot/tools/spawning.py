@@ -144,17 +144,18 @@ class SessionsSpawn:
 def _countable(field: _FieldT, wrong: str) -> _FieldT:
     """Return a field whose values can be counted; raises ValueError with what is wrong of any other."""
     try:
-        structured_result.values(_bound("", field))
+        structured_result.values(bound("", field))
     except (ValueError, ArithmeticError):
         raise ValueError(wrong) from None
     return field
 
 
 def _bounded(returns: Returns | None) -> tuple[ResultField, ...]:
-    return tuple(_bound(name, field) for name, field in ({} if returns is None else returns).items())
+    return tuple(bound(name, field) for name, field in ({} if returns is None else returns).items())
 
 
-def _bound(name: str, field: Arguments) -> ResultField:
+def bound(name: str, field: Arguments) -> ResultField:
+    """Return a field of a structured result as sessions keep it."""
     match field:
         case NumberField():
             return ResultField(

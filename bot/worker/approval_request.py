@@ -40,16 +40,22 @@ class ApprovalRequests:
         self._approval_life = approval_life
 
     async def ask(self, turn: OpenTurn, calls: tuple[CallDecision, ...]) -> tuple[Delivery, ...] | None:
-        """Ask people, in one question for the whole step, and wait without holding a worker.
+        """Ask people, in one question for all calls that need an approval, and wait without holding a worker.
+
+        What agents want to know of their askers was placed before, each in a question of its own.
 
         Who answers must be cleared, where they are asked, for all that they are shown. Returns what is to be delivered,
         None if the question may not be said here: then nobody was asked, and nothing was written.
 
         Raises LeaseLostError: another worker has the session now.
         """
-        openly, question = await self._question(turn, calls)
-        if not question.deliver:
-            return None
+        placed = [prepared.question for prepared in calls if prepared.question is not None]
+        calls = tuple(prepared for prepared in calls if prepared.question is None)
+        openly = question = _Question(())
+        if calls:
+            openly, question = await self._question(turn, calls)
+            if not question.deliver:
+                return None
         standing = turn.standing
         rows = tuple(
             decision_row(standing, _hook(prepared), prepared.decision, tool=prepared.call.tool, call=prepared.call.id)
@@ -61,9 +67,10 @@ class ApprovalRequests:
                     *(self._asked(turn, prepared) for prepared in calls),
                     # The log is the same whatever is held, so it has the question as it is put without it.
                     *(event_log.approval_requested(standing, approval) for approval in openly.asked),
+                    *(event_log.approval_requested(standing, one.question) for one in placed),
                 ),
-                audit=(*rows, *question.audit),
-                ask=question.asked,
+                audit=(*rows, *question.audit, *(row for one in placed for row in one.audit)),
+                ask=(*question.asked, *(one.question for one in placed)),
                 turn=replace(
                     turn.record,
                     suspended=True,
@@ -71,7 +78,7 @@ class ApprovalRequests:
                     active=turn.active,
                 ),
                 status=Status.AWAITING_INPUT,
-                deliver=question.deliver,
+                deliver=(*question.deliver, *(new for one in placed for new in one.deliver)),
             )
         )
 

@@ -19,6 +19,7 @@ from bot.core.ids import Ids
 from bot.core.tracing import span
 from bot.delegation import structured_result
 from bot.delivery.alternatives import Alternatives, aside, made
+from bot.delivery.asker_questions import NOWHERE
 from bot.delivery.undelivered import Undelivered
 from bot.gate.gate import Gate
 from bot.gate.results import MAY_GO_ON, CallDecision, OutputDecision, decision_row, explained
@@ -32,6 +33,7 @@ from bot.sessions.event_types import ToolOutcome, ToolResult, TurnCompleted, Yie
 from bot.sessions.events import NewEvent
 from bot.sessions.inbox import ItemStatus
 from bot.sessions.models import Change, LastTurn, Status
+from bot.tools.asking import ASKED
 from bot.tools.references import referred
 from bot.turn import OpenTurn
 from bot.worker.approval_request import ApprovalRequests
@@ -120,13 +122,13 @@ class TurnFinisher:
             decision = self._gate.requests.unapproved(standing, refusal, decision)
         # Redacted, it would not be the fields that were asked for any more.
         said = decision.verdict is Verdict.ALLOW or (decision.verdict is Verdict.REDACT and not fields)
-        written = [event_log.agent_message(standing, spoken.text, said=said)]
+        written = [*_asked(turn, answer, said=said), event_log.agent_message(standing, spoken.text, said=said)]
         if decision.verdict is not Verdict.ALLOW:
             why = explained(decision, standing.taint, approvals.ANSWER)
             told = event_log.policy_decision(standing, Hook.PRE_OUTPUT, decision, about=approvals.ANSWER, text=why)
             written.insert(0, event_log.decided(standing, told))
-        ended = _Ended(YieldReason.COMPLETED, ItemStatus.CONSUMED, tuple(written))
-        rows = [decision_row(standing, Hook.PRE_OUTPUT, decision, destination=str(standing.home))]
+        ended = _answered(answer, tuple(written), said=said)
+        rows = _rows(standing, decision, answer.asking)
         if said:
             deliver = NewDelivery(
                 key=_told_once(turn, answer_key(turn.record.id)),
@@ -262,7 +264,8 @@ class TurnFinisher:
             _LOGGER.warning("a turn ended without an answer", extra={"reference": reference, "told": notice})
             if ending.mend and self._may_mend(turn):
                 notice, label = f"{notice}\n{ending.mend}", labelling.CONFIGURED
-        ended = _Ended(ending.reason, status, tuple(written), reference, failed=ending.failed)
+        then = Status.FAILED if ending.failed else Status.IDLE
+        ended = _Ended(ending.reason, status, tuple(written), reference, then=then)
         if ending.rejected is not None:
             ended = replace(ended, status=ItemStatus.REJECTED, taken=turn.record.position)
         rows = [] if ending.rejected is None else [ending.rejected]
@@ -330,7 +333,7 @@ class TurnFinisher:
                 settle=tuple((position, ended.status) for position in (record.position, *record.joined)),
                 end=last,
                 usage=usage,
-                status=Status.FAILED if ended.failed else Status.IDLE,
+                status=ended.then,
                 deliver=(*before.deliver, *(new for new in deliver if new is not None)),
                 use=use,
             )
@@ -426,8 +429,8 @@ class TurnFinisher:
 class _Ended:
     """What the end of a turn writes.
 
-    `reference` names an error, `taken` is the position of an input the turn never let in. `failed` tells that the
-    session cannot go on by itself.
+    `reference` names an error, `taken` is the position of an input the turn never let in, `then` what the session is
+    afterwards if nothing waits.
     """
 
     reason: YieldReason
@@ -435,7 +438,35 @@ class _Ended:
     events: tuple[NewEvent, ...]
     reference: str = ""
     taken: int | None = None
-    failed: bool = False
+    then: Status = Status.IDLE
+
+
+def _answered(answer: Answer, events: tuple[NewEvent, ...], *, said: bool) -> _Ended:
+    """Return how a turn ends with an answer: one that is a question leaves the session waiting for what follows."""
+    if said and answer.asking is not None:
+        return _Ended(YieldReason.NEEDS_INPUT, ItemStatus.CONSUMED, events, then=Status.AWAITING_INPUT)
+    return _Ended(YieldReason.COMPLETED, ItemStatus.CONSUMED, events)
+
+
+def _rows(standing: DecisionContext, decision: Decision, asking: CallDecision | None) -> list[AuditRow]:
+    """Return the row of the decision on an answer, behind that on the call which ends its turn with a question."""
+    row = decision_row(standing, Hook.PRE_OUTPUT, decision, destination=str(standing.home))
+    if asking is None:
+        return [row]
+    return [decision_row(standing, asking.hook, asking.decision, tool=asking.call.tool, call=asking.call.id), row]
+
+
+def _asked(turn: OpenTurn, answer: Answer, *, said: bool) -> tuple[NewEvent, ...]:
+    """Return the events that close the call which ends its turn with a question."""
+    if answer.asking is None:
+        return ()
+    call = answer.asking.call
+    told, outcome = (ASKED, ToolOutcome.OK) if said else (NOWHERE, ToolOutcome.DENIED)
+    result = ToolResult(call.id, call.tool, told, outcome)
+    return (
+        event_log.tool_call(turn.standing, call, ()),
+        event_log.tool_result(turn.standing, result, turn.standing.taint),
+    )
 
 
 def constant(gate: Gate, standing: DecisionContext) -> str:

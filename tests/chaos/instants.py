@@ -18,6 +18,7 @@ from bot.agent.window import estimated
 from bot.app.app import App, open_app
 from bot.audit.chain import Intact
 from bot.core.errors import BusyError
+from bot.sessions.approvals import ApprovalState
 from bot.sessions.delegation import SESSION
 from bot.sessions.deliveries import RISEN, DeliveryState
 from bot.sessions.event_types import AgentMessage, SessionSummary, ToolOutcome, ToolResult, UserMessage
@@ -165,10 +166,12 @@ _RESTING = frozenset({Status.IDLE, Status.ARCHIVED})
 
 
 def _still(states: Iterable[SessionState]) -> bool:
-    return all(
-        state.status in _RESTING and not state.waiting_items and not state.undelivered and state.turn is None
-        for state in states
-    )
+    return all(_rests(state) and not state.waiting_items and not state.undelivered for state in states)
+
+
+def _rests(state: SessionState) -> bool:
+    """Say whether nothing runs: a turn that waits for a person rests, too."""
+    return state.asks or (state.status in _RESTING and state.turn is None)
 
 
 def _once(results: Iterable[ToolResult]) -> bool:
@@ -299,6 +302,21 @@ async def meanwhile(made: Installation, chat: str, trap: Trap, *, mode: QueueMod
     assert {one and one.status for one in found} <= ends
     assert found[-1] is not None
     assert found[-1].status is ItemStatus.CONSUMED
+    return killed
+
+
+async def inquired(made: Installation, chat: str, trap: Trap, *, late: bool) -> bool:
+    """Kill the worker while an agent asks its user, or `late`, while it goes on with the answer."""
+    ask = bang("ask_user", question="Which day?", schema={"type": "boolean"})
+    killed = await made.say(chat, ask, None if late else trap)
+    sid = made.app.session_id(Address("console", chat))
+    asked = [one for state, one in await made.app.store.approvals.questions("owner") if state.sid == sid]
+    assert [one.state for one in asked] == [ApprovalState.PENDING], "it is asked once, whatever dies meanwhile"
+    killed = await made.say(chat, "yes", trap if late else None) or killed
+    log = await made.log(chat)
+    (told,) = bodies(log, ToolResult)
+    assert (told.outcome, json.loads(told.text)) == (ToolOutcome.OK, {"status": "answered", "answer": True})
+    assert len(bodies(log, AgentMessage)) == len(bodies(log, UserMessage)) == 1
     return killed
 
 

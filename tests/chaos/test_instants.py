@@ -11,6 +11,7 @@ from tests.chaos.instants import (
     Installation,
     compacted,
     crowded,
+    inquired,
     installed,
     meanwhile,
     small_window,
@@ -52,6 +53,13 @@ async def test_crash_heals_among_the_requests_of_a_crowd_of_spawns(tmp_path: Pat
 async def test_crash_heals_at_every_request_of_a_recap(tmp_path: Path, story: Story) -> None:
     async with installed(tmp_path, await small_window(tmp_path)) as made:
         assert await _at_every_request(made, story) > 5
+        await made.check()
+
+
+@pytest.mark.parametrize("late", [False, True])
+async def test_crash_heals_at_every_request_of_a_question(tmp_path: Path, *, late: bool) -> None:
+    async with installed(tmp_path) as made:
+        assert await _at_every_request(made, partial(inquired, late=late)) > 5
         await made.check()
 
 

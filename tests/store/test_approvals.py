@@ -8,8 +8,25 @@ import pytest
 from bot.core.errors import NotFoundError, SchemaError
 from bot.sessions.approvals import ApprovalState
 from bot.sessions.models import Status, Turn, Write
+from bot.store.records.kinds import APPROVAL
 from bot.store.redis_store import RedisStore
-from tests.store.world import claimed, command, dump, fresh, keys, put_state, question, row, started, suspended
+from policy.labels import parse
+from tests.store.world import (
+    alter,
+    claimed,
+    command,
+    dump,
+    ending,
+    fresh,
+    inquiry,
+    keys,
+    put_state,
+    question,
+    reply,
+    row,
+    started,
+    suspended,
+)
 
 pytestmark = pytest.mark.anyio
 
@@ -110,3 +127,83 @@ async def test_a_newer_record_is_refused(store: RedisStore) -> None:
     with pytest.raises(SchemaError):
         await store.approvals.resolve(claim.sid, (asked.id,), ApprovalState.APPROVED, actor="boss", audit=())
     assert await dump(store, claim.sid) == before
+
+
+async def test_an_agents_question_is_kept_whole_and_the_first_answer_stands(store: RedisStore) -> None:
+    claim, asked = await suspended(store, ask=inquiry)
+    assert await store.approvals.of(claim.sid) == (asked,)
+    answers = reply("blue", parse("INTERNAL"), "first"), reply("red", via="second")
+    stands = asked
+    for answer in (*answers, answers[0]):
+        (stands,) = await store.approvals.resolve(
+            claim.sid, (asked.id,), ApprovalState.REPLIED, actor="ann", audit=(row(),), answer=answer
+        )
+        assert (stands.state, stands.answer, stands.resolved_by) == (ApprovalState.REPLIED, answers[0], "ann")
+    assert stands.resolved_at >= claim.now
+    assert len(await store.audit.records(claim.sid)) == 1
+    resumed = await claimed(store, claim.sid)
+    assert resumed.approvals == (stands,)
+
+
+async def test_no_answer_approves_a_call_and_no_approval_answers_a_question(store: RedisStore) -> None:
+    (claim, asked), (other, call) = await suspended(store, ask=inquiry), await suspended(store)
+    for sid, name, state in (
+        (claim.sid, asked.id, ApprovalState.APPROVED),
+        (claim.sid, asked.id, ApprovalState.USED),
+        (other.sid, call.id, ApprovalState.REPLIED),
+    ):
+        with pytest.raises(NotFoundError):
+            await store.approvals.resolve(sid, (name,), state, actor="ann", audit=(row(),), answer=reply())
+    for sid in (claim.sid, other.sid):
+        assert [one.state for one in await store.approvals.of(sid)] == [ApprovalState.PENDING]
+    (declined,) = await store.approvals.resolve(
+        claim.sid, (asked.id,), ApprovalState.DENIED, actor="ann", audit=(row(),)
+    )
+    assert (declined.state, declined.answer) == (ApprovalState.DENIED, None)
+
+
+async def test_a_question_whose_time_is_over_takes_no_answer(store: RedisStore) -> None:
+    claim, asked = await suspended(store, lasts=-1, ask=inquiry)
+    with pytest.raises(NotFoundError):
+        await store.approvals.resolve(
+            claim.sid, (asked.id,), ApprovalState.REPLIED, actor="ann", audit=(row(),), answer=reply()
+        )
+    ((_, found),) = [one for one in await store.approvals.questions("ann") if one[0].sid == claim.sid]
+    assert found.state is ApprovalState.EXPIRED
+
+
+async def test_a_person_finds_their_questions_for_an_hour_after_they_are_over(store: RedisStore) -> None:
+    async def found(sid: str) -> list[ApprovalState]:
+        return [one.state for state, one in await store.approvals.questions("ann") if state.sid == sid]
+
+    (claim, asked), (gone, late), (reset, _) = [await suspended(store, ask=inquiry) for _ in range(3)]
+    await suspended(store)
+    assert await found(claim.sid) == [ApprovalState.PENDING]
+    assert await store.approvals.questions("bea") == ()
+    await store.approvals.resolve(claim.sid, (asked.id,), ApprovalState.REPLIED, actor="ann", audit=(), answer=reply())
+    assert await found(claim.sid) == [ApprovalState.REPLIED]
+    await alter(store, APPROVAL, keys(gone.sid).approvals, late.id, expires=1)
+    await store.sessions.reset(reset.sid, op=fresh(), actor="ann", audit=())
+    assert (await found(gone.sid), await found(reset.sid)) == ([], [])
+    members = await command(store, "SMEMBERS", "lg:asked:{ann}")
+    assert not any(sid.encode() in member for sid in (gone.sid, reset.sid) for member in members)
+
+
+async def test_a_record_nobody_can_read_hides_no_question_of_an_agent(store: RedisStore) -> None:
+    (newer, _), (claim, _) = await suspended(store, ask=inquiry), await suspended(store, ask=inquiry)
+    await put_state(store, newer.sid, version=3)
+    assert claim.sid in {state.sid for state, _ in await store.approvals.questions("ann")}
+    await command(store, "DEL", keys(newer.sid).state)
+
+
+async def test_stop_ends_the_wait_for_a_next_message(store: RedisStore) -> None:
+    claim, written = await started(store)
+    end = replace(ending(written.seq, 1), status=Status.AWAITING_INPUT)
+    await store.sessions.commit(claim, end)
+    state = await store.sessions.state(claim.sid)
+    assert state is not None
+    assert (state.status, state.turn) == (Status.AWAITING_INPUT, None)
+    await store.sessions.stop(claim.sid, actor="ann")
+    stopped = await store.sessions.state(claim.sid)
+    assert stopped is not None
+    assert stopped.status is Status.IDLE

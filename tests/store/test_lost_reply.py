@@ -50,11 +50,13 @@ from tests.store.world import (
     ending,
     event,
     fresh,
+    inquiry,
     item,
     offered,
     opening,
     parcel,
     question,
+    reply,
     row,
     served,
     slot,
@@ -267,6 +269,13 @@ async def resolving(store: RedisStore) -> Callable[[RedisStore], Awaitable[objec
     claim, asked = await suspended(store)
     return lambda store: store.approvals.resolve(
         claim.sid, (asked.id,), ApprovalState.APPROVED, actor="boss", audit=(row(),)
+    )
+
+
+async def replying(store: RedisStore) -> Callable[[RedisStore], Awaitable[object]]:
+    claim, asked = await suspended(store, ask=inquiry)
+    return lambda store: store.approvals.resolve(
+        claim.sid, (asked.id,), ApprovalState.REPLIED, actor="ann", audit=(row(),), answer=reply(via="update")
     )
 
 
@@ -745,6 +754,7 @@ CASES: tuple[tuple[Script, Prepare], ...] = (
     (Script.WITHDRAW, withdrawing),
     (Script.RESET, resetting),
     (Script.RESOLVE, resolving),
+    (Script.RESOLVE, replying),
     (Script.PUT, putting),
     (Script.TAKE, taking),
     (Script.SETTLE, settling),

@@ -91,20 +91,19 @@ class Model:
         self.waiting.clear()
         return cancelled
 
-    def stop_turn(self) -> None:
+    def stop_turn(self, then: ApprovalState = ApprovalState.CANCELLED) -> None:
         self.stop = True
         if self.turn is not None and self.turn.suspended:
-            self.cancel_questions()
+            self.cancel_questions(then)
 
     @property
     def stopping(self) -> str:
         """The open turn that is to stop."""
         return self.turn.id if self.turn is not None and self.stop else ""
 
-    def cancel_questions(self) -> None:
+    def cancel_questions(self, then: ApprovalState) -> None:
         self.approvals = {
-            name: ApprovalState.CANCELLED if state is ApprovalState.PENDING else state
-            for name, state in self.approvals.items()
+            name: then if state is ApprovalState.PENDING else state for name, state in self.approvals.items()
         }
 
 
@@ -197,7 +196,7 @@ class Machine(RuleBasedStateMachine):
         position = self.model.places[number] = number - self.model.before
         accepted = self.run(self.store.sessions.accept(item(self.sid, f"d{number}", label)))
         if self.model.mode is QueueMode.INTERRUPT and self.model.turn is not None:
-            self.model.stop_turn()
+            self.model.stop_turn(ApprovalState.SUPERSEDED)
         assert (accepted.position, accepted.duplicate, accepted.stopping) == (position, False, self.model.stopping)
         if not self.model.exists:
             self.model.exists, self.model.seq = True, 1

@@ -126,7 +126,7 @@ async def test_a_question_to_people_is_not_asked_any_more_then(store: RedisStore
     await store.queue.set_mode(claim.sid, QueueMode.INTERRUPT, ())
     assert (await store.sessions.accept(item(claim.sid, "d3"))).stopping == "t"
     (gone,) = await store.approvals.of(claim.sid)
-    assert (gone.id, gone.state, gone.resolved_by) == (asked.id, ApprovalState.CANCELLED, "ann")
+    assert (gone.id, gone.state, gone.resolved_by) == (asked.id, ApprovalState.SUPERSEDED, "ann")
     assert (await claimed(store, claim.sid)).state.stopping
 
 

@@ -5,16 +5,16 @@
 import asyncio
 import os
 import signal
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
 from bot.core.ids import Ids
 from bot.sessions.alternatives import Alternative, Wanted
-from bot.sessions.approvals import Approval, ApprovalQuestion
+from bot.sessions.approvals import Approval, ApprovalQuestion, QuestionAnswer, QuestionKind
 from bot.sessions.audit import AuditRow
-from bot.sessions.delegation import Lineage, NewSlot, Parcel
+from bot.sessions.delegation import FieldKind, Lineage, NewSlot, Parcel, ResultField
 from bot.sessions.deliveries import DeliveryState, NewDelivery
 from bot.sessions.event_types import AgentMessage, ToolOutcome, ToolResult, UserMessage, YieldReason
 from bot.sessions.events import NewEvent
@@ -125,6 +125,26 @@ def question(claim: Claim, name: str = "abc23456", lasts: int = 60_000) -> Appro
     )
 
 
+def inquiry(claim: Claim, name: str = "inq23456", lasts: int = 60_000) -> Approval:
+    """Return an agent's pending question to ann."""
+    asked = ApprovalQuestion("ask_user", {"question": "which?"}, kind=QuestionKind.QUESTION)
+    field = ResultField("answer", FieldKind.ENUM, ("red", "blue"))
+    return replace(
+        question(claim, name, lasts),
+        tool="ask_user",
+        question=asked,
+        rules=(),
+        wanted=field,
+        default="red",
+        places=(HOME,),
+    )
+
+
+def reply(value: str = "blue", label: Label = PUBLIC, via: str = "") -> QuestionAnswer:
+    """Return an answer to it."""
+    return QuestionAnswer(value, label, HOME, via)
+
+
 def descent(parent: str, *, run: str = "", deadline: int = 2**45, title: str = "") -> Lineage:
     """Return where a child comes from."""
     return Lineage(parent, 1, run or fresh(), 1, deadline, title)
@@ -171,10 +191,12 @@ async def started(store: RedisStore, sid: str = "") -> tuple[Claim, Written]:
     return claim, await store.sessions.record(claim, opening(claim))
 
 
-async def suspended(store: RedisStore, lasts: int = 60_000) -> tuple[Claim, Approval]:
-    """Leave a session waiting for one approval."""
+async def suspended(
+    store: RedisStore, lasts: int = 60_000, ask: Callable[..., Approval] = question
+) -> tuple[Claim, Approval]:
+    """Leave a session waiting for one approval, or for an agent's question."""
     claim, written = await started(store)
-    asked = question(claim, lasts=lasts)
+    asked = ask(claim, lasts=lasts)
     turn = Turn("t", 1, "d1", "ann", claim.now, suspended=True)
     waiting = Write(fresh(), written.seq, ask=(asked,), turn=turn, status=Status.AWAITING_INPUT, release=True)
     await store.sessions.record(claim, waiting)

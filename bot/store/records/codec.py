@@ -17,7 +17,7 @@ from typing import Any, Final, TypeAlias, TypeVar, cast
 from bot.core.errors import UNREADABLE, SchemaError
 from bot.core.json_values import JsonObject
 from bot.sessions import refs
-from bot.sessions.approvals import Approval, ApprovalState
+from bot.sessions.approvals import AnswerValue, Approval, ApprovalState, QuestionAnswer
 from bot.sessions.audit import AuditRecord
 from bot.sessions.delegation import Arrival, FieldKind, Lineage, ResultField
 from bot.sessions.deliveries import Delivery, DeliveryState, NewDelivery
@@ -277,23 +277,27 @@ _KIN: Final = (
 
 def lineage(value: Lineage) -> Values:
     """Write where a background session comes from."""
-    returns = [
-        [field.name, field.kind.value, list(field.members), field.least, field.most, field.step]
-        for field in value.returns
-    ]
-    told = {**{name: getattr(value, name) for name in _KIN}, "charged": value.endorsed, "returns": _list(returns)}
+    returns = _result_fields(value.returns)
+    told = {**{name: getattr(value, name) for name in _KIN}, "charged": value.endorsed, "returns": returns}
     return {**told, "known": str(value.known)}
 
 
 def _lineage(got: Fields) -> Lineage:
-    returns = tuple(
+    returns, known = _read_fields(got["returns"]), label(got["known"])
+    return Lineage(**{name: got[name] for name in _KIN}, endorsed=got["charged"], returns=returns, known=known)
+
+
+def _result_fields(fields: Iterable[ResultField]) -> str:
+    return _list([[one.name, one.kind.value, list(one.members), one.least, one.most, one.step] for one in fields])
+
+
+def _read_fields(stored: str) -> tuple[ResultField, ...]:
+    return tuple(
         [
             ResultField(name, FieldKind(kind), tuple(members), *within)
-            for name, kind, members, *within in cast("list[Any]", _listed(got["returns"]))
+            for name, kind, members, *within in cast("list[Any]", _listed(stored))
         ]
     )
-    known = label(got["known"])
-    return Lineage(**{name: got[name] for name in _KIN}, endorsed=got["charged"], returns=returns, known=known)
 
 
 def last_turn(value: LastTurn) -> Values:
@@ -449,7 +453,24 @@ def new_approval(value: Approval) -> Values:
         "rules": _list(value.rules),
         "question": dump(question_json(value.question)),
         "alone": value.alone,
+        "kind": value.question.kind.value if value.is_question else "",
+        "returns": "" if value.wanted is None else _result_fields((value.wanted,)),
+        "fallback": "" if value.default is None else dump(value.default),
+        "places": _list(value.places),
     }
+
+
+def question_answer(value: QuestionAnswer) -> str:
+    """Write what a question was answered with, as a script takes it."""
+    told = {"value": value.value, "label": str(value.label), "address": value.address, "via": value.via}
+    return dump(told)
+
+
+def _question_answer(stored: str) -> QuestionAnswer | None:
+    if not stored:
+        return None
+    got = cast("dict[str, Any]", json.loads(stored))
+    return QuestionAnswer(got["value"], label(got["label"]), got["address"], got["via"])
 
 
 def approval(sid: str, name: bytes, stored: bytes, now: int) -> Approval:
@@ -474,6 +495,11 @@ def approval(sid: str, name: bytes, stored: bytes, now: int) -> Approval:
         state=found,
         resolved_by=got["resolved_by"],
         alone=got["alone"],
+        wanted=next(iter(_read_fields(got["returns"])), None),
+        default=cast("AnswerValue", json.loads(got["fallback"])) if got["fallback"] else None,
+        places=tuple(cast("list[str]", _listed(got["places"]))),
+        answer=_question_answer(got["given"]),
+        resolved_at=got["completed_at"],
     )
 
 

@@ -85,9 +85,11 @@ NAMES: Final = MappingProxyType(
         "error": "er",
         "expires": "ex",
         "failures": "fa",
+        "fallback": "fb",
         "fence": "fe",
         "generation": "g",
         "generation_seq": "gs",
+        "given": "gi",
         "granted": "gr",
         "handed": "hn",
         "hash": "h",
@@ -121,6 +123,7 @@ NAMES: Final = MappingProxyType(
         "owner": "ow",
         "parent": "pa",
         "paused": "pz",
+        "places": "pl",
         "pool": "po",
         "position": "p",
         "principal": "pr",
@@ -266,6 +269,12 @@ APPROVAL: Final = _record(
     Field("rules", "", "the rules that ask for it, a list as JSON"),
     Field("question", str, "what people are shown, as JSON"),
     Field("alone", False, "whether its asker alone may answer"),
+    Field("kind", "", "what is asked, see `QuestionKind`; none for an approval"),
+    Field("returns", "", "the field that bounds the answer to a question, a list as JSON"),
+    Field("fallback", "", "what counts if nobody answers a question, as JSON"),
+    Field("places", "", "the addresses where a question was asked, a list as JSON"),
+    Field("given", "", "what a question was answered with, and where, as JSON"),
+    Field("completed_at", 0, "when it was answered, ms"),
 )
 
 DELIVERY: Final = _record(

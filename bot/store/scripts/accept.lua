@@ -55,7 +55,9 @@ if S.turn or leased(now) or (S.late and count(F.waiting) > 0) then set(F.late, t
 put_item(now, A.op, item)
 if turn then
   -- Until what began it was let in, what comes is let in behind that.
-  if turn.sender == item.sender and S['taken:' .. (turn.position or 0)] then stop_turn(item.sender) end
+  if turn.sender == item.sender and S['taken:' .. (turn.position or 0)] then
+    stop_turn(item.sender, Approval.superseded)
+  end
 end
 save(K.state)
 return accepted(count(F.position), Item.waiting, false)

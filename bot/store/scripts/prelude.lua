@@ -1,9 +1,10 @@
 -- Shared by the scripts: each is given the parts that it uses. Before a server gets it, the loader writes into it what
 -- Python says, so that nothing is said twice and nothing is looked up while it runs:
---   Status, IllegalMove, Item, Approval, Delivery and QueueMode with a word of theirs, K with the name of a key of the script, NOTICE
---   (what a parent is told), NEEDS_INPUT and TURN_COMPLETED (a reason and a type), SCHEMA, MOST (the largest number that a record takes) and LARGE (which key is the first of
---   a large body) stand for their values; LEVELS (name -> rank), LEVEL_NAMES (rank -> name), MOVES (set of `before>after`),
---   ILLEGAL (status -> how the script fares there) and DEAD (set of delivery states) are tables;
+--   Status, IllegalMove, Item, Approval, Question, Delivery and QueueMode with a word of theirs, K with the name of a key
+--   of the script, NOTICE (what a parent is told), NEEDS_INPUT and TURN_COMPLETED (a reason and a type), SCHEMA, MOST (the
+--   largest number that a record takes) and LARGE (which key is the first of a large body) stand for their values; LEVELS
+--   (name -> rank), LEVEL_NAMES (rank -> name), MOVES (set of `before>after`), ILLEGAL (status -> how the script fares
+--   there) and DEAD (set of delivery states) are tables;
 --   a field that `bot.store.records.kinds` names becomes its stored name: `one.label`, `{label = ...}`, and F.label,
 --   which stands for the name itself. So records, arguments and answers are read and written as they are.
 -- A script reads its arguments from A, a map; its header tells them. The texts of large bodies stand apart, in the order
@@ -471,10 +472,11 @@ local function asking(now)
   return false
 end
 
-local function cancel_approvals(by)
+-- Take back all that people are asked; a `state` tells that a message took its place.
+local function cancel_approvals(by, state)
   for id, approval in pairs(records(K.approvals)) do
     if approval.state == Approval.pending then
-      approval.state, approval.resolved_by = Approval.cancelled, by
+      approval.state, approval.resolved_by = state or Approval.cancelled, by
       put_approval(id, approval)
     end
   end
@@ -519,10 +521,10 @@ local function suspended()
 end
 
 -- Ask the open turn to stop. The questions of a suspended one are cancelled, so that a worker can end it.
-local function stop_turn(actor)
+local function stop_turn(actor, state)
   set(F.stop, actor)
   if suspended() then
-    cancel_approvals(actor)
+    cancel_approvals(actor, state)
     if S.status == Status.awaiting_input then move(Status.queued) end
   end
 end

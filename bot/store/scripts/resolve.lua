@@ -1,5 +1,6 @@
--- Answer pending approvals once, all in one step.
--- Arguments: state, actor, ids, audit
+-- Answer pending approvals or questions once, all in one step. No answer to an agent's question approves anything, and
+-- no approval answers one.
+-- Arguments: state, actor, ids, given (the answer to a question), audit
 -- Answers: ok ready records, the audit head · none · head
 
 if not read_state(K.state) then return reply('none') end
@@ -12,6 +13,9 @@ for i, id in ipairs(A.ids) do
   local approval = decode(packed)
   if approval.state == Approval.pending then
     if approval.expires <= now then return reply('none') end
+    local question = approval.kind == Question.question
+    if question and (A.state == Approval.approved or A.state == Approval.used) then return reply('none') end
+    if not question and A.state == Approval.replied then return reply('none') end
     open = true
   end
   asked[i] = {approval = approval, packed = packed}
@@ -23,6 +27,9 @@ if open then
   for i, one in ipairs(asked) do
     if one.approval.state == Approval.pending then
       one.approval.state, one.approval.resolved_by = A.state, A.actor
+      if one.approval.kind == Question.question then
+        one.approval.given, one.approval.completed_at = A.given, now
+      end
       one.packed = put_approval(A.ids[i], one.approval)
     end
   end

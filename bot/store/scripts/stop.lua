@@ -21,7 +21,7 @@ for _, item in ipairs(cancelled) do
 end
 if S.turn then
   stop_turn(A.actor)
-elseif S.status == Status.queued then
+elseif S.status == Status.queued or S.status == Status.awaiting_input then
   move(Status.idle)
 end
 if S.lineage and not S.turn then set(F.ended, S.ended or now) end

@@ -12,6 +12,7 @@ from bot.agent.context import Context
 from bot.agent.room import Room
 from bot.core.errors import StoreGoneError
 from bot.core.ids import Ids
+from bot.delivery.asker_questions import AskerQuestions
 from bot.sessions.approvals import ApprovalState
 from bot.sessions.event_types import PolicyDecision, ToolCall, ToolResult, YieldReason
 from bot.sessions.models import Claim, Status, Write, Written
@@ -358,7 +359,9 @@ async def test_a_store_that_is_gone_is_told_as_such_also_from_calls_at_once(tmp_
         )
         calls = tuple(call("current_time", name=name) for name in "ab")
         room = Room((await owner.app.model_loader.thinking()).chain, owner.app.gate)
+        questions = AskerQuestions(owner.app.gate, Ids(), 1)
         async with call_runs(5) as runs:
-            runner = ToolRunner(owner.app.gate, room, owner.app.outbox, owner.app.alternatives, runs=runs)
+            outbox, alternatives = owner.app.outbox, owner.app.alternatives
+            runner = ToolRunner(owner.app.gate, room, outbox, alternatives, runs=runs, questions=questions)
             with pytest.raises(StoreGoneError):
                 await runner.run(lost, Context(), calls)

@@ -19,8 +19,7 @@ from bot.agent.offline import RECAP
 from bot.sessions.event_types import ItemHeld
 from bot.sessions.events import Event, EventType
 from bot.tools.base import Result
-from bot.tools.held import NOTHING_MORE
-from bot.tools.references import ADMIT
+from bot.tools.references import ADMIT, NOTHING_MORE
 from policy.labels import PUBLIC, parse
 from tests.bot.kit import Probe, Scripted, call, parts, proposed, standing
 from tests.events import body_of
@@ -114,7 +113,7 @@ async def test_results_of_one_step_share_what_is_left(tmp_path: Path) -> None:
         assert "done" in await owner.say("read all three")
         shown = returned(script.asked[-1])
         assert [MARK.search(one) is not None for one in shown] == [True] * 3
-        assert min(map(len, shown)) > WINDOW // 4
+        assert min(map(len, shown)) > WINDOW // 5
         assert len(script.asked) == 2, "no recap was needed"
         assert len(await held(owner)) == 3
 

@@ -18,9 +18,9 @@ async def test_what_it_names_is_there(tmp_path: Path) -> None:
     async with running(tmp_path, serve=False) as owner:
         tools = {tool.name: tool for tool in owner.app.gate.tools}
     said = guidance(tuple(tools.values()), spawns=True)
-    assert len(said.split()) < 120
+    assert len(said.split()) < 140
     named = re.findall(r"`([a-z_]+)`", said)
-    assert set(named) == {"sessions_spawn", "task", "returns", "admit", "ref"}
+    assert set(named) == {"ask_user", "schema", "sessions_spawn", "task", "returns", "admit", "ref"}
     for name, arguments in (("sessions_spawn", ("task", "returns")), ("admit", ("ref",))):
         assert set(arguments) <= set(types(tools[name].arguments))
     places = re.findall(r"`([a-z_]+)\.([a-z_]+)`", said)
@@ -34,7 +34,8 @@ async def test_what_is_not_there_is_not_told(tmp_path: Path) -> None:
         tools = owner.app.gate.tools
     whole = guidance(tools, spawns=True)
     assert "sessions_spawn`" not in guidance(tools, spawns=False).replace("sessions_spawn.task", "")
-    for missing, words in (("sessions_spawn", "To delegate"), ("admit", "To read it after all")):
+    asks = ("ask_user", "To ask your user")
+    for missing, words in (asks, ("sessions_spawn", "To delegate"), ("admit", "To read it after all")):
         less = guidance([tool for tool in tools if tool.name != missing], spawns=True)
         assert words in whole
         assert words not in less

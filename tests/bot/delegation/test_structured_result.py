@@ -8,6 +8,7 @@ import pytest
 from hypothesis import example, given
 from hypothesis import strategies as st
 
+from bot.delegation import structured_result
 from bot.delegation.structured_result import FAILED, FIRST_DAY, LAST_DAY, answer, instruction, millibits, values
 from bot.sessions.delegation import FieldKind, ResultField
 
@@ -261,3 +262,53 @@ def test_there_are_no_more_answers_than_were_counted(fields: tuple[ResultField, 
         for text in texts
     }
     assert math.log2(max(len(told), 1)) * 1000 <= millibits(fields)
+
+
+@pytest.mark.parametrize(
+    "field, words, value",
+    [
+        (ResultField("a", FieldKind.BOOLEAN), " Yes ", True),
+        (ResultField("a", FieldKind.BOOLEAN), "false", False),
+        (ResultField("a", FieldKind.NUMBER, (), "1", "5", "1"), "3", 3),
+        (ResultField("a", FieldKind.NUMBER, (), "0", "1", "0.25"), "0.5", 0.5),
+        (ResultField("a", FieldKind.DATE, (), "2026-01-01", "2026-12-31"), "2026-11-22", "2026-11-22"),
+        (ResultField("a", FieldKind.ENUM, ("Red", "blue")), "red", "Red"),
+        (ResultField("a", FieldKind.ENUM, ("red", "Red")), "Red", "Red"),
+    ],
+)
+def test_what_a_person_types_becomes_the_value_of_a_field(field: ResultField, words: str, value: object) -> None:
+    got = structured_result.typed(field, words)
+    assert (got, type(got)) == (value, type(value))
+
+
+@pytest.mark.parametrize(
+    "field, words",
+    [
+        (ResultField("a", FieldKind.BOOLEAN), "maybe"),
+        (ResultField("a", FieldKind.NUMBER, (), "1", "5", "1"), "2.5"),
+        (ResultField("a", FieldKind.NUMBER, (), "1", "5", "1"), "6"),
+        (ResultField("a", FieldKind.NUMBER, (), "1", "5", "1"), "three"),
+        (ResultField("a", FieldKind.DATE, (), "2026-01-01", "2026-12-31"), "2027-01-01"),
+        (ResultField("a", FieldKind.DATE, (), "2026-01-01", "2026-12-31"), "2026-02-30"),
+        (ResultField("a", FieldKind.ENUM, ("red", "Red")), "RED"),
+        (ResultField("a", FieldKind.ENUM, ("red", "blue")), "green"),
+    ],
+)
+def test_what_does_not_fit_a_field_is_no_value(field: ResultField, words: str) -> None:
+    with pytest.raises(ValueError):  # noqa: PT011 - it has no words, callers have theirs
+        structured_result.typed(field, words)
+
+
+@pytest.mark.parametrize(
+    "field, told",
+    [
+        (ResultField("a", FieldKind.BOOLEAN), "yes or no"),
+        (ResultField("a", FieldKind.NUMBER, (), "1", "5", "1"), "a number from 1 to 5"),
+        (ResultField("a", FieldKind.NUMBER, (), "1", "5", "2"), "a number from 1 to 5 in steps of 2"),
+        (ResultField("a", FieldKind.DATE, (), "0001-01-01", "9999-12-31"), "a date such as 2026-11-22"),
+        (ResultField("a", FieldKind.DATE, (), "2026-01-01", "2026-12-31"), "a date from 2026-01-01 to 2026-12-31"),
+        (ResultField("a", FieldKind.ENUM, ("red", "blue")), "one of: red, blue"),
+    ],
+)
+def test_a_field_is_described_in_words(field: ResultField, told: str) -> None:
+    assert structured_result.described(field) == told

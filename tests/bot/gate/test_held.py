@@ -16,9 +16,8 @@ from bot.sessions.events import DeferredResult
 from bot.tools.base import CallFacts, RefusedCallError, Result, ToolContext
 from bot.tools.clock import CurrentTime
 from bot.tools.files import ReadFile, WriteFile
-from bot.tools.held import Admit, AdmitArguments
 from bot.tools.message import Message
-from bot.tools.references import HOLD, UNKNOWN, asked, offered
+from bot.tools.references import HOLD, UNKNOWN, Admit, AdmitArguments, asked, offered
 from policy.decision import Verdict
 from policy.document.model import Document
 from policy.labels import PUBLIC, Label, parse

@@ -311,7 +311,7 @@ async def test_the_next_message_takes_the_place_of_a_question_to_people(tmp_path
         shown = await owner.say("something else")
         assert "You said: something else" in shown
         (asked,) = await owner.app.store.approvals.of(owner.sid)
-        assert (asked.state, asked.resolved_by) == (ApprovalState.CANCELLED, "owner")
+        assert (asked.state, asked.resolved_by) == (ApprovalState.SUPERSEDED, "owner")
         assert not post.ran
         assert not unanswered(await owner.events())
 

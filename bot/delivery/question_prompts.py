@@ -1,0 +1,124 @@
+"""An agent's question to its asker: its words, its buttons, and where it is asked.
+
+A model that was taken over may ask anything. So the question says that an agent asks and whom, each line of the model's
+stands behind a mark, and a button names its choice as an answer: none of it can be taken for an approval or for words
+of ours.
+"""
+
+from typing import Final
+
+from bot.access import labelling, principals
+from bot.core.invisible import spelled
+from bot.delegation import structured_result
+from bot.sessions.approvals import Approval
+from bot.sessions.delegation import FieldKind, Lineage
+from bot.tools.asking import MOST_BUTTONS
+from bot.tools.base import Inquiry
+from channels.messages import Address, Button
+from policy.document.model import Document
+from policy.labels import Label
+
+MARK: Final = "> "
+"""What each line of a model's stands behind."""
+
+_AGENT: Final = "The agent asks `{asker}`, question {id}:"
+_ALONE: Final = "Background session {run} asks `{asker}` alone, question {id}:"
+_ANY: Final = "Reply here with your answer, or use `/answer {id} TEXT`."
+_FIELD: Final = "Reply here with {what}, or use `/answer {id} TEXT`."
+_MINUTE: Final = 60_000
+
+
+def wording(question: Approval, asked_at: int, lineage: Lineage | None = None) -> str:
+    """Return what the asker is asked.
+
+    `asked_at` is now, in milliseconds on the store's clock, and `lineage` that of a background session.
+    """
+    asker, name = question.principal, question.id
+    first = _AGENT.format(asker=asker, id=name)
+    if lineage is not None:
+        first = _ALONE.format(run=lineage.run, asker=asker, id=name)
+    return "\n".join((first, *quoted(question), *_how(question), _until(question, asked_at)))
+
+
+def quoted(question: Approval) -> list[str]:
+    """Return the model's words, each line behind a mark."""
+    return _marked(str(question.question.arguments["question"]))
+
+
+def closing(inquiry: Inquiry) -> str:
+    """Return a question that ends a turn, as the agent's answer of that turn."""
+    wanted = inquiry.wanted
+    return inquiry.question if wanted is None else f"{inquiry.question}\n({structured_result.described(wanted)})"
+
+
+def buttons(question: Approval, readers: frozenset[str] | None) -> tuple[Button, ...]:
+    """Return the answers that can be pressed, for readers among whom is the asker; None for readers not known."""
+    if readers is not None and question.principal not in readers:
+        return ()
+    return tuple(Button(f"Answer: {spelled(one)}", f"/answer {question.id} {one}") for one in _choices(question))
+
+
+def places(document: Document, question: Approval, home: Address, lineage: Lineage | None) -> tuple[Address, ...]:
+    """Return where the asker may be asked, the best first: at home, and in their private chats cleared for it.
+
+    Nobody reads where a background session lives. At a console nobody may be sitting, so it is asked there only if the
+    session lives there, was set going there, or the policy names that chat.
+    """
+    first = str(home) if lineage is None else lineage.asked_at
+    chats = labelling.private_places(document, question.principal, question.label, first)
+    if lineage is not None:
+        return chats
+    named = {(entry.channel, entry.workspace, entry.chat) for entry in document.places}
+    others = (
+        chat
+        for chat in chats
+        if chat.place != home.place
+        and (chat.channel != principals.CONSOLE or (chat.channel, chat.workspace, chat.chat) in named)
+    )
+    return (home, *others)
+
+
+def stands(question: Approval, address: Address, *, private: bool) -> bool:
+    """Say whether a question was asked where something was typed: at that address, or in all of a private chat."""
+    asked = map(Address.parse, question.places)
+    return any(one == address or (private and not one.thread and one == address.place) for one in asked)
+
+
+def readable(question: Approval, known: Label, reader: Label) -> bool:
+    """Say whether a reader may know of a question of a session whose visibility is `known` (law `no_read_up`)."""
+    return question.label.join(known).flows_to(reader)
+
+
+def _choices(question: Approval) -> tuple[str, ...]:
+    wanted = question.wanted
+    if wanted is None:
+        return ()
+    match wanted.kind:
+        case FieldKind.BOOLEAN:
+            return ("yes", "no")
+        case FieldKind.ENUM if len(wanted.members) <= MOST_BUTTONS:
+            return wanted.members
+        case _:
+            return ()
+
+
+def _how(question: Approval) -> list[str]:
+    """Return how to answer; the choices are the model's words, so each stands behind the mark."""
+    wanted, name = question.wanted, question.id
+    if wanted is None:
+        return [_ANY.format(id=name)]
+    if wanted.kind is not FieldKind.ENUM:
+        return [_FIELD.format(what=structured_result.described(wanted), id=name)]
+    choices = [line for member in wanted.members for line in _marked(f"- {member}")]
+    return [_FIELD.format(what="one of these", id=name), *choices]
+
+
+def _until(question: Approval, asked_at: int) -> str:
+    minutes = max(1, (question.expires_at - asked_at) // _MINUTE)
+    after = "no answer counts" if question.default is None else "a default counts"
+    return f"After {minutes} min {after}."
+
+
+def _marked(text: str) -> list[str]:
+    # A channel may leave out what does not show, and breaks lines at more than one character.
+    return [f"{MARK}{spelled(line)}" for line in text.splitlines() or [""]]
