@@ -41,6 +41,7 @@ from pydantic_ai.settings import ModelSettings
 from pydantic_ai.usage import RequestUsage
 
 from bot.access.authorize import Caller, Ingress
+from bot.agent.call_runs import call_runs
 from bot.agent.offline import OfflineModel
 from bot.app.app import App
 from bot.app.first_run import FILES
@@ -488,10 +489,11 @@ async def staged(folder: Path) -> AsyncGenerator[Stage]:
         app.store._shared.options = replace(app.store._shared.options, debounce_ms=0)
         keeper = LeaseKeeper(app._open_own_store, app.config.store.lease_seconds)
         await app._start(_nobody)
-        app._serving = app._worker(keeper, await app.model_loader.thinking())
-        try:
-            people = {at: Person(app, owner.output, Address("console", at)) for at in ("owner", "desk")}
-            yield Stage(owner, model, app._serving, people)
-        finally:
-            app._serving = None
-            await keeper.close()
+        async with call_runs(0) as runs:
+            app._serving = app._worker(keeper, await app.model_loader.thinking(), runs)
+            try:
+                people = {at: Person(app, owner.output, Address("console", at)) for at in ("owner", "desk")}
+                yield Stage(owner, model, app._serving, people)
+            finally:
+                app._serving = None
+                await keeper.close()
