@@ -24,6 +24,7 @@ from bot.sessions.event_types import (
     ReleaseRequested,
     RuleVerdict,
     SessionCreated,
+    SessionImported,
     SessionReset,
     SessionSummary,
     TaintRaised,
@@ -130,6 +131,7 @@ messages = st.builds(
 BODIES: Final[dict[EventType, st.SearchStrategy[EventBody]]] = {
     EventType.SESSION_CREATED: st.just(SessionCreated()),
     EventType.SESSION_RESET: st.just(SessionReset()),
+    EventType.SESSION_IMPORTED: st.builds(SessionImported, words, numbers, numbers, words, st.booleans()),
     EventType.USER_MESSAGE: st.builds(UserMessage, words, origins, several, st.lists(files, max_size=2).map(tuple)),
     EventType.OBSERVED: st.builds(ChatObserved, words, words, several),
     EventType.AGENT_MESSAGE: st.builds(AgentMessage, words),
@@ -152,6 +154,7 @@ BODIES: Final[dict[EventType, st.SearchStrategy[EventBody]]] = {
 FULL: Final[dict[EventType, EventBody]] = {
     EventType.SESSION_CREATED: SessionCreated(),
     EventType.SESSION_RESET: SessionReset(),
+    EventType.SESSION_IMPORTED: SessionImported("s1", 2, 3, "key", at_top=True),
     EventType.USER_MESSAGE: UserMessage(
         "hello",
         Origin(OriginKind.TASK, "s1", ("https://a.example",), (Endorsed("s2", "yes", "r1", 1585),)),
@@ -229,6 +232,7 @@ _RELEASE: Final[dict[str, JsonValue]] = {
 WRITTEN: Final[dict[EventType, dict[str, JsonValue]]] = {
     EventType.SESSION_CREATED: {},
     EventType.SESSION_RESET: {},
+    EventType.SESSION_IMPORTED: {"session": "s1", "generation": 2, "made": 3, "key": "key", "at_top": True},
     EventType.USER_MESSAGE: {
         "text": "hello",
         "origin": {"as": "task", "session": "s1", "typed": ["https://a.example"], "endorsed": _ENDORSED},
@@ -277,7 +281,7 @@ WRITTEN: Final[dict[EventType, dict[str, JsonValue]]] = {
 OPTIONAL: Final = frozenset(
     {
         *("origin", "authors", "files", "decision", "asker", "topic", "messages"),
-        *("rules", "withheld", "interrupted", "endorsed", "arguments"),
+        *("rules", "withheld", "interrupted", "endorsed", "arguments", "at_top"),
     }
 )
 """What may be missing, of any type; the arguments of a question may not."""
