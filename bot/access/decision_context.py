@@ -9,6 +9,7 @@ from pydantic import JsonValue
 
 from bot.access.authorize import Caller
 from bot.sessions.events import DeferredResult
+from bot.sessions.limits import TokenAllowance
 from bot.sessions.messages import Endorsed
 from channels.messages import Address
 from policy.labels import PUBLIC, Label
@@ -25,7 +26,7 @@ class DecisionContext:
     `visibility` is what a reader had to be cleared for to learn of the session when it was looked up. `model` is the
     one that people chose, empty for the first of the configuration. `authors` are the people whose words are in its
     context (`bot.access.authors`). `endorsed` are the bounded answers that it has heard, itself or through another
-    session.
+    session. `allowance` is the session's own token budget, None for none and outside a turn.
     """
 
     sid: str
@@ -46,6 +47,7 @@ class DecisionContext:
     model: str = ""
     authors: frozenset[str] = frozenset()
     endorsed: tuple[Endorsed, ...] = ()
+    allowance: TokenAllowance | None = None
 
     @property
     def others(self) -> frozenset[str]:

@@ -7,6 +7,7 @@ model sees it (laws `every_effect_has_a_decision`, `every_tool_call_has_a_result
 
 from collections.abc import Iterator, Mapping
 from dataclasses import replace
+from functools import partial
 from typing import Final
 
 import anyio
@@ -14,6 +15,7 @@ from pydantic import JsonValue
 
 from bot.access.approvals import DENIED, UNANSWERED
 from bot.access.decision_context import Call, DecisionContext
+from bot.agent.call_runs import CallRuns
 from bot.agent.context import Context
 from bot.agent.fitting import Fitted, fitted
 from bot.agent.room import Room
@@ -31,6 +33,7 @@ from bot.sessions.event_types import ToolOutcome, ToolResult
 from bot.sessions.events import NewEvent
 from bot.sessions.models import Change
 from bot.sessions.refs import CallRef, HeldRef
+from bot.tools.base import Result
 from bot.tools.references import notice, referred
 from bot.turn import OpenTurn
 from policy.decision import Decision, Verdict
@@ -48,11 +51,12 @@ NOT_ASKED: Final = f"one question to people carries {MOST_ASKED} calls, so this 
 class ToolRunner:
     """Runs the calls of one model step."""
 
-    def __init__(self, gate: Gate, room: Room, outbox: Outbox, alternatives: Alternatives) -> None:
+    def __init__(self, gate: Gate, room: Room, outbox: Outbox, alternatives: Alternatives, *, runs: CallRuns) -> None:
         self._gate = gate
         self._room = room
         self._outbox = outbox
         self._alternatives = alternatives
+        self._runs = runs
 
     async def run(self, turn: OpenTurn, context: Context, calls: tuple[Call, ...]) -> tuple[CallDecision, ...]:
         """Run what may run, put the results into the context, and return the calls that wait for people.
@@ -116,11 +120,14 @@ class ToolRunner:
             async with turn.lock:
                 await self._further(turn, prepared, hook, decision=decision, told=told)
 
-        result = await self._gate.run(standing, prepared, record)
-        turn.usage = turn.usage.plus(result.usage)
-        async with turn.lock:
-            response = await self._gate.results.respond(turn.standing, prepared, result)
-            await self._responded(turn, context, prepared, response)
+        async def keep(result: Result) -> None:
+            turn.usage = turn.usage.plus(result.usage)
+            async with turn.lock:
+                response = await self._gate.results.respond(turn.standing, prepared, result)
+                await self._responded(turn, context, prepared, response)
+
+        noticed = prepared.outward or self._gate.calls.reaches_others(call)
+        await self._runs.carry_out(turn, partial(self._gate.run, standing, prepared, record), keep, noticed=noticed)
 
     async def _may_run(
         self, turn: OpenTurn, context: Context, prepared: CallDecision, asked: list[CallDecision]

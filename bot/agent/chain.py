@@ -17,7 +17,7 @@ from bot.agent.window import Window, estimated
 from bot.gate.gate import Gate
 from bot.gate.results import decision_row
 from bot.sessions.audit import AuditRow
-from bot.sessions.models import Usage
+from bot.sessions.usage import Usage
 from policy.decision import Verdict
 from policy.request import Hook
 

@@ -33,6 +33,8 @@ from policy.decision import Decision, Verdict
 from policy.request import Hook
 
 TOO_MANY_STEPS: Final = "this took too many steps and was ended; ask for less at once"
+ALONE: Final = "{turns} turns ran without a message from a person, so no more run until there is one"
+"""Said once: what other sessions send is taken in from then on, and nobody answers it."""
 
 _TRIES: Final = 4
 """How often a request that its provider refuses as too large is made smaller, each time to less than half."""
@@ -74,7 +76,8 @@ class GivenUp:
 
     `notice` is a constant that is said instead; with `decision` its explanation is, as far as its readers
     may know. `error` is for operators. `rejected` is the audit row of a message that was not let in. `mend` is what the
-    operator has to mend: one who asked in private is told so.
+    operator has to mend: one who asked in private is told so. `aside` tells that the notice is for the asker alone.
+    `failed` tells that the session cannot go on by itself. Without notice, decision and error nothing is said.
     """
 
     reason: YieldReason
@@ -83,6 +86,8 @@ class GivenUp:
     error: str = ""
     rejected: AuditRow | None = None
     mend: str = ""
+    aside: bool = False
+    failed: bool = False
 
 
 Ending: TypeAlias = Answer | Waiting | Overshot | GivenUp
@@ -155,8 +160,10 @@ class Agent:
         if _refusals(turn) >= REFUSALS:
             return GivenUp(YieldReason.CANCELED, TOO_MANY_REFUSALS)
         if step >= self._steps:
-            return GivenUp(YieldReason.MAX_TURNS, TOO_MANY_STEPS)
+            return GivenUp(YieldReason.BUDGET_EXCEEDED, TOO_MANY_STEPS)
         await self._joined(turn, context, opening=step == 0)
+        if turn.alone is not None:
+            return GivenUp(YieldReason.MAX_TURNS, "" if turn.alone else ALONE.format(turns=turn.limits.turns))
         decision = self._gate.requests.invoke(turn.standing)
         if decision.verdict is not Verdict.ALLOW:
             return GivenUp(YieldReason.ERROR, decision=decision)
@@ -323,7 +330,7 @@ def _from(turn: OpenTurn, log: Tail, summary: Summary, pictures: Shown) -> Conte
 def _unanswered(error: ModelError) -> GivenUp:
     """Return how a turn ends whose model does not answer; that a budget is used up is no error of the operator's."""
     if isinstance(error, OverBudgetError):
-        return GivenUp(YieldReason.BUDGET_EXCEEDED, error.told)
+        return GivenUp(YieldReason.BUDGET_EXCEEDED, error.told, aside=True)
     return GivenUp(YieldReason.ERROR, error.told, error=error.detail, mend=error.mend)
 
 

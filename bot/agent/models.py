@@ -51,7 +51,7 @@ from bot.config.model import ModelSettings, ProviderSettings
 from bot.core.errors import LockgateError
 from bot.core.faults import Fault, refused, unreached
 from bot.sessions.audit import AuditRow
-from bot.sessions.models import Usage
+from bot.sessions.usage import Usage
 from bot.tools.base import Tool
 from bot.tools.references import offered
 

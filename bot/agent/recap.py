@@ -24,9 +24,10 @@ from bot.gate.results import decision_row, explained
 from bot.sessions.audit import AuditRow
 from bot.sessions.event_types import AgentMessage, AgentThinking, ChatObserved, ToolResult, UserMessage
 from bot.sessions.events import Event
-from bot.sessions.models import Recapped, Summary, Usage
+from bot.sessions.models import Recapped, Summary
 from bot.sessions.ports import AuditStore
 from bot.sessions.transcript import Tail
+from bot.sessions.usage import Usage
 from policy.decision import Verdict
 from policy.request import Hook
 

@@ -7,7 +7,7 @@ pydantic-ai is imported when serving begins, off the event loop, so that a promp
 import asyncio
 import os
 from collections.abc import AsyncGenerator, Callable, Iterable, Mapping, Sequence
-from contextlib import asynccontextmanager
+from contextlib import AbstractAsyncContextManager, asynccontextmanager, suppress
 from functools import partial
 from importlib import import_module
 from typing import TYPE_CHECKING, Final
@@ -26,7 +26,7 @@ from bot.commands.table import CommandServices, CommandTable
 from bot.config.model import Config
 from bot.config.telemetry import given_headers
 from bot.core.clock import Clock, SystemClock
-from bot.core.errors import ElsewhereError, StoreGoneError
+from bot.core.errors import ElsewhereError, StoreError, StoreGoneError
 from bot.core.ids import Ids
 from bot.core.logs import bound
 from bot.core.rate_limiter import RateLimiter
@@ -57,6 +57,8 @@ from bot.operations.audit import AuditReader
 from bot.operations.diagnostics import Diagnostics
 from bot.operations.export import Exporter
 from bot.operations.importing import Importer
+from bot.operations.lifecycle import SessionLifecycle
+from bot.operations.readiness import ReadinessChecks
 from bot.operations.simulation import Simulator
 from bot.policy_state import PolicyReloader, Tell, named
 from bot.quarantine import Quarantine
@@ -79,6 +81,7 @@ from policy.labels import PUBLIC
 if TYPE_CHECKING:
     from bot.admission.admission import Admission
     from bot.admission.transcription import Transcriber
+    from bot.agent.call_runs import CallRuns
     from bot.agent.loop import Agent
     from bot.agent.thinking import Thinking
     from bot.store.redis_store import RedisStore
@@ -117,7 +120,7 @@ class App:
         self.store = store
         self.clock = clock
         self.ids = Ids()
-        self.session_ids = SessionIds(store.sessions, secrets.session)
+        self.session_ids = SessionIds(store.lifecycle, secrets.session, self.clock)
         self.chains = AnchoredChains(store.audit, config.data_dir / "anchors", secrets.audit)
         self.files = FileRoot(config.data_dir / FILES, config.data_dir / WORKSPACES, config.policy.top)
         self._secrets = secrets
@@ -136,7 +139,7 @@ class App:
         self.spawner = self._spawner()
         self.gate = self._gate(tools)
         self.reloader = self._reloader(tools)
-        self.quarantine = Quarantine(store.quarantine)
+        self.quarantine = Quarantine(store.quarantine, store.lifecycle)
         self.pairing = Pairing(store, self.ids, secrets.session)
         self.exporter, self.importer = self._copies()
         self.simulator = Simulator(self.gate, store.audit)
@@ -148,7 +151,8 @@ class App:
         self.new_chats = NewChats(store.counts, self.gate, self._notices)
         self._memberships = Memberships(self.gate, self.reloader, store.audit, self.new_chats)
         self._observer = Observer(store.observed, self.gate, self.session_id, clock)
-        self.diagnostics = self._diagnostics()
+        self.lifecycle = self._lifecycle()
+        self.diagnostics, self.readiness = self._diagnostics(), self._readiness()
         self.commands = self._commands()
         self.router = self._router()
 
@@ -232,6 +236,7 @@ class App:
             spawner=self.spawner,
             reloader=self.reloader,
             exporter=self.exporter,
+            lifecycle=self.lifecycle,
             interrupt=self._interrupt,
             close=self.question_updates.close,
             deliver=self.outbox.collect,
@@ -246,6 +251,21 @@ class App:
             session_ids=self.session_ids,
         )
         return CommandTable(services)
+
+    def _lifecycle(self) -> SessionLifecycle:
+        return SessionLifecycle(
+            store=self.store,
+            session_ids=self.session_ids,
+            spawner=self.spawner,
+            files=self.files,
+            top=lambda: self.gate.document.top,
+            interrupt=self._interrupt,
+            close=self.question_updates.close,
+        )
+
+    def _readiness(self) -> ReadinessChecks:
+        names = [one.name for one in self.listened]
+        return ReadinessChecks(self.reloader, names, working=lambda: self._serving is not None)
 
     def _diagnostics(self) -> Diagnostics:
         return Diagnostics(
@@ -269,20 +289,30 @@ class App:
         thinking = await self.model_loader.thinking()
         transcriber = await asyncio.to_thread(self._made_transcriber)
         keeper = LeaseKeeper(self._open_own_store, self.config.store.lease_seconds)
+        call_runs = await asyncio.to_thread(_call_runs, self.config.limits.cancel_grace_seconds)
         try:
-            async with asyncio.TaskGroup() as tasks:
+            async with call_runs as runs, asyncio.TaskGroup() as tasks:
                 tasks.create_task(self.chains.anchoring())
                 tasks.create_task(self.chains.walking())
                 tasks.create_task(self._alerts().serve())
                 tasks.create_task(self.servers.serve())
                 tasks.create_task(self.telemetry.serve())
-                self._serving = self._worker(keeper, thinking, transcriber)
+                tasks.create_task(self._cleared())
+                self._serving = self._worker(keeper, thinking, runs, transcriber)
                 tasks.create_task(self._serving.serve())
         finally:
             self._serving = None
             await keeper.close()
             if transcriber is not None:
                 await transcriber.close()
+
+    async def drain(self, hurry: asyncio.Event) -> int:
+        """Take no more turns on, and let those that run end for as long as is configured, less if `hurry` is set.
+
+        Then they are left to other processes. Returns how many sessions were left so. `serve` goes on meanwhile.
+        """
+        self.readiness.ending = True
+        return 0 if self._serving is None else await self._serving.drain(self.config.limits.drain_seconds, hurry)
 
     async def deliver(self, tell: Tell = _nobody) -> None:
         """As `serve`, in a process that runs no turns: what waits to be said is said."""
@@ -299,9 +329,14 @@ class App:
 
         `began` is told the name of each when it is listened to.
         """
+
+        def heard(name: str) -> None:
+            self.readiness.heard.add(name)
+            began(name)
+
         async with asyncio.TaskGroup() as tasks:
             for adapter in self.listened:
-                tasks.create_task(adapter.serve(self.receive, partial(began, adapter.name)))
+                tasks.create_task(adapter.serve(self.receive, partial(heard, adapter.name)))
 
     async def close(self) -> None:
         """Close the connections to platforms and models."""
@@ -377,6 +412,11 @@ class App:
             except StoreGoneError:
                 await asyncio.sleep(_SWEEP_SECONDS)
 
+    async def _cleared(self) -> None:
+        # A store that is away is there again at another start.
+        with suppress(StoreError):
+            await self.lifecycle.clear()
+
     def _interrupt(self, sid: str, only: str = "") -> None:
         if self._serving is not None:
             self._serving.interrupt(sid, only)
@@ -394,7 +434,9 @@ class App:
 
         return self._parts.transcriber or transcriber(self.config.transcriber, self._environment)
 
-    def _worker(self, keeper: LeaseKeeper, thinking: "Thinking", transcriber: "Transcriber | None" = None) -> "Worker":
+    def _worker(
+        self, keeper: LeaseKeeper, thinking: "Thinking", runs: "CallRuns", transcriber: "Transcriber | None" = None
+    ) -> "Worker":
         from bot.agent.tails import Tails
         from bot.worker.claimer import Claimer
         from bot.worker.turn_opener import TurnOpener
@@ -418,10 +460,12 @@ class App:
                 tails=tails,
             ),
             runner=TurnRunner(
-                opener=TurnOpener(sessions, self.ids, self.gate, outbox=self.outbox, tails=tails),
+                opener=TurnOpener(
+                    sessions, self.ids, self.gate, outbox=self.outbox, tails=tails, limits=self.config.limits.session
+                ),
                 gate=self.gate,
                 admission=admission,
-                agent=self._agent(thinking, admission),
+                agent=self._agent(thinking, admission, runs),
                 finisher=self._finisher(),
                 outbox=self.outbox,
                 keeper=keeper,
@@ -449,7 +493,7 @@ class App:
         )
         return Admission(self.gate, files, self._observer, self.outbox)
 
-    def _agent(self, thinking: "Thinking", admission: "Admission") -> "Agent":
+    def _agent(self, thinking: "Thinking", admission: "Admission", runs: "CallRuns") -> "Agent":
         from bot.agent.calls import ToolRunner
         from bot.agent.loop import Agent
         from bot.agent.pictures import Pictures
@@ -463,7 +507,7 @@ class App:
             pictures=Pictures(self.files),
             gate=self.gate,
             join=admission.join,
-            calls=ToolRunner(self.gate, room, self.outbox, self.alternatives),
+            calls=ToolRunner(self.gate, room, self.outbox, self.alternatives, runs=runs),
             outbox=self.outbox,
             instructions=self.config.model.instructions,
             steps=self.config.limits.model_steps,
@@ -550,6 +594,12 @@ async def open_app(
                 await app.chains.anchor()
     finally:
         await store.close()
+
+
+def _call_runs(grace: float) -> "AbstractAsyncContextManager[CallRuns]":
+    from bot.agent.call_runs import call_runs
+
+    return call_runs(grace)
 
 
 async def _store(config: Config, secrets: Secrets, clock: Clock) -> "RedisStore":

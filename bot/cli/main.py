@@ -17,8 +17,9 @@ if TYPE_CHECKING:
     from bot.config.model import Config
 
 EXIT_CODES: Final = (
-    "Exit codes: 0 done, 1 unexpected error, 2 an error that configuration, store or arguments cause and the "
-    "operator can mend, 3 `audit verify`, `export verify` or `policy test` found something wrong, 130 interrupted."
+    "Exit codes: 0 done, 1 unexpected error, or with `doctor --ready` not ready, 2 an error that configuration, store "
+    "or arguments cause and the operator can mend, 3 `audit verify`, `export verify` or `policy test` found something "
+    "wrong, 130 interrupted."
 )
 
 app: Final = typer.Typer(
@@ -100,10 +101,22 @@ def _check(context: typer.Context) -> None:
 
 
 @app.command("doctor")
-def _doctor(context: typer.Context, *, as_json: _Json = False) -> None:
+def _doctor(
+    context: typer.Context,
+    *,
+    as_json: _Json = False,
+    ready: Annotated[
+        bool, typer.Option("--ready", help="Tell only whether `lockgate run` is ready here; exit code 1 if it is not.")
+    ] = False,
+) -> None:
     """Check configuration, data directory and store, and say how to mend what is wrong."""
     from bot.cli.doctor import doctor
 
+    if ready:
+        from bot.cli.ready import ready as look
+        from bot.core.clock import SystemClock
+
+        raise typer.Exit(look(_config(context).data_dir, SystemClock(), as_json=as_json))
     raise typer.Exit(_run(doctor(_config(context), as_json=as_json)))
 
 
@@ -165,6 +178,53 @@ def _sessions_release(context: typer.Context, session: Annotated[str, typer.Argu
     from bot.cli.sessions import release_session
 
     _run(release_session(_config(context), session))
+
+
+@sessions_app.command("pause")
+def _sessions_pause(context: typer.Context, session: Annotated[str, typer.Argument(help="Its id.")]) -> None:
+    """Let a session rest: what it is told waits."""
+    from bot.cli.sessions import Act, change_session
+
+    _run(change_session(_config(context), session, Act.PAUSE))
+
+
+@sessions_app.command("resume")
+def _sessions_resume(context: typer.Context, session: Annotated[str, typer.Argument(help="Its id.")]) -> None:
+    """Let a session that rests go on."""
+    from bot.cli.sessions import Act, change_session
+
+    _run(change_session(_config(context), session, Act.RESUME))
+
+
+@sessions_app.command("archive")
+def _sessions_archive(context: typer.Context, session: Annotated[str, typer.Argument(help="Its id.")]) -> None:
+    """Make a session read-only; its chat goes on in another."""
+    from bot.cli.sessions import Act, change_session
+
+    _run(change_session(_config(context), session, Act.ARCHIVE))
+
+
+@sessions_app.command("restore")
+def _sessions_restore(context: typer.Context, session: Annotated[str, typer.Argument(help="Its id.")]) -> None:
+    """Speak again in a session that was archived."""
+    from bot.cli.sessions import Act, change_session
+
+    _run(change_session(_config(context), session, Act.RESTORE))
+
+
+@sessions_app.command("delete")
+def _sessions_delete(
+    context: typer.Context,
+    session: Annotated[str, typer.Argument(help="Its id.")],
+    *,
+    yes: Annotated[bool, typer.Option("--yes", help="Do it; without this nothing is deleted.")] = False,
+) -> None:
+    """Erase a session, its files and what it spawned for good."""
+    from bot.cli.sessions import delete_session
+
+    if not yes:
+        raise typer.BadParameter("this erases the session for good, add `--yes` to do it")
+    _run(delete_session(_config(context), session))
 
 
 @app.command("export")

@@ -8,6 +8,7 @@ from typing import Final
 
 from bot.access import labelling, principals
 from bot.access.authorize import at_least
+from bot.access.session_ids import SessionIds
 from bot.commands.classify import NOT_CLASSIFIED
 from bot.commands.command import CommandError, CommandRequest, Reply, UsageError, label_named
 from bot.commands.models import described
@@ -57,6 +58,7 @@ class ConversationCommands:
     files: FileRoot
     spawner: Spawner
     interrupt: Callable[[str], None]
+    session_ids: SessionIds
 
     async def whoami(self, request: CommandRequest, argument: str) -> Reply:
         """Tell the caller's principal, role and clearance, and what may be said here."""
@@ -191,6 +193,8 @@ class ConversationCommands:
         standing = await request.standing(state)
         if await request.in_shared_chat() and not at_least(request.caller.role, Role.ADMIN):
             raise CommandError("in a shared chat a reset needs the role admin")
+        if state.rests:
+            raise CommandError("this conversation rests, `/resume` lets it go on; reset it then")
         decision = self.gate.requests.reset(standing, confirmed=argument == "confirm")
         if decision.verdict is Verdict.REQUIRE_APPROVAL and not argument:
             return Reply(
@@ -207,6 +211,8 @@ class ConversationCommands:
         # What it spawned could report to nobody, and its questions would be about what is forgotten.
         await self.spawner.stop(state.principal, request.sid, request.typed, interrupt=self.interrupt)
         await asyncio.to_thread(self.files.forget, request.sid, fresh.generation)
+        # What was observed is kept beside the first session of an address.
+        await self.store.observed.forget(self.session_ids.first(Address.parse(state.home)))
         return Reply(f"a new conversation begins, taint {fresh.taint}")
 
     async def leave(self, request: CommandRequest, argument: str) -> Reply:  # noqa: ARG002 - every command's signature

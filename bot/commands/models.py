@@ -20,8 +20,9 @@ from bot.core.ids import Ids
 from bot.gate.gate import Gate
 from bot.gate.results import decision_row
 from bot.sessions.budgets import Spent, Whose
-from bot.sessions.models import Claim, SessionState, Usage, Write
-from bot.sessions.ports import SessionStore
+from bot.sessions.models import Claim, SessionState, Write
+from bot.sessions.ports import LifecycleStore, SessionStore
+from bot.sessions.usage import Usage
 from policy.decision import Verdict
 from policy.errors import nearest
 from policy.labels import PUBLIC, Label, join_all
@@ -38,6 +39,7 @@ class ModelCommands:
     """Show and switch models, and tell their usage."""
 
     sessions: SessionStore
+    lifecycle: LifecycleStore
     gate: Gate
     ids: Ids
     budget: Budget
@@ -99,12 +101,19 @@ class ModelCommands:
             return Reply(request.explained(decision, standing, f"/model {name}"), state.visibility)
         return Reply(_told(name), state.visibility)
 
+    async def _last(self, state: SessionState | None) -> list[str]:
+        """Return a line about what the last turn used, none before the first of a generation ended."""
+        if state is None or state.last_turn is None:
+            return []
+        page = await self.lifecycle.turns(state.sid, before=state.last_turn.seq + 1, limit=1)
+        return [f"last turn {described(turn.told.usage)}" for turn in page.turns]
+
     async def usage(self, request: CommandRequest, argument: str) -> Reply:
         """Tell what the session and its last turn used, and what the person and the chat did today."""
         state = await request.state()
         match argument.split():
             case []:
-                told = [*_conversation(state)]
+                told = [*_conversation(state), *await self._last(state)]
                 today = await self._today(request, state)
                 told += self._own(request, today, shared=await request.in_shared_chat())
             case ["all"]:
@@ -163,8 +172,6 @@ def _conversation(state: SessionState | None) -> Iterable[str]:
         yield "this conversation has not begun, it has used nothing"
         return
     yield f"in all {described(state.usage)}"
-    if state.last_turn is not None:
-        yield f"last turn {described(state.last_turn.usage)}"
 
 
 def _ranked(today: list[Spent], limit: int | None) -> Iterable[str]:

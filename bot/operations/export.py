@@ -122,9 +122,9 @@ class Exporter:
 
 
 def _last_turn(state: SessionState) -> LastTurn | None:
-    """Return how the last turn ended, its answer by the place in the generation."""
-    turn = state.last_turn
-    return turn and replace(turn, result_seq=max(turn.result_seq - state.generation_seq + 1, 0))
+    """Return how the last turn ended, its events by their places in the generation."""
+    turn, before = state.last_turn, state.generation_seq - 1
+    return turn and replace(turn, seq=max(turn.seq - before, 0), result_seq=max(turn.result_seq - before, 0))
 
 
 def _refs(event: Event, state: SessionState) -> str:

@@ -22,7 +22,7 @@ from bot.core.json_values import JsonObject, child, flag, text, whole, whole_obj
 from bot.sessions import refs
 from bot.sessions.event_types import EventBody, YieldReason
 from bot.sessions.events import NewEvent, Visibility
-from bot.sessions.models import LastTurn, Title, Usage
+from bot.sessions.models import LastTurn, Title
 from bot.sessions.serialization import event_from, event_json
 from policy.errors import LabelTextError
 from policy.labels import Label, join_all, parse
@@ -335,36 +335,22 @@ def _entry(found: JsonObject, seq: int) -> ReadEntry:
 
 
 def _turn_json(turn: LastTurn) -> dict[str, JsonValue]:
-    usage = turn.usage
     return {
         "id": turn.id,
         "reason": turn.reason.value,
-        "started_at": turn.started_at,
-        "completed_at": turn.completed_at,
-        "attempt": turn.attempt,
+        "seq": turn.seq,
         "result": turn.result_seq,
         "error": turn.error,
-        "requests": usage.requests,
-        "input_tokens": usage.input_tokens,
-        "output_tokens": usage.output_tokens,
-        "complete": usage.complete,
-        "cost": usage.cost,
-        "priced": usage.priced,
     }
 
 
 def _turn(found: JsonObject) -> LastTurn:
-    numbers = ("requests", "input_tokens", "output_tokens", "cost")
-    requests, read_tokens, written_tokens, cost = (_number(found, name) for name in numbers)
     return LastTurn(
         _some(found, "id"),
         YieldReason(text(found, "reason")),
-        _number(found, "started_at"),
-        _number(found, "completed_at"),
-        _number(found, "attempt"),
+        _number(found, "seq"),
         _number(found, "result"),
         text(found, "error"),
-        Usage(requests, read_tokens, written_tokens, flag(found, "complete"), cost, flag(found, "priced")),
     )
 
 

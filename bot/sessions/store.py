@@ -10,6 +10,7 @@ from bot.sessions.ports import (
     BudgetStore,
     CountStore,
     DelegationStore,
+    LifecycleStore,
     ObservedStore,
     OutboxStore,
     PolicyStore,
@@ -29,6 +30,11 @@ class Store(Protocol):
     @property
     def sessions(self) -> SessionStore:
         """Its part for sessions."""
+        ...
+
+    @property
+    def lifecycle(self) -> LifecycleStore:
+        """Its part for lifecycle."""
         ...
 
     @property

@@ -13,6 +13,7 @@ from bot.store.calls import call
 from bot.store.connection import Connection
 from bot.store.coordination import RedisCounts, RedisQuarantine, RedisRights, RedisWake
 from bot.store.delegation import RedisDelegation
+from bot.store.lifecycle import Eraser, RedisLifecycle
 from bot.store.options import StoreOptions
 from bot.store.outbox import RedisOutbox, RedisRateLimits
 from bot.store.policy import RedisAccess, RedisPolicy
@@ -54,7 +55,9 @@ class RedisStore:
         self.index = RedisSessionIndex(shared, filing)
         self.queue = RedisQueue(shared)
         self.approvals = RedisApprovals(shared)
-        self.wake = RedisWake(shared, filing)
+        eraser = Eraser(shared, filing)
+        self.lifecycle = RedisLifecycle(shared, filing, eraser)
+        self.wake = RedisWake(shared, filing, eraser)
         self.outbox = RedisOutbox(shared)
         self.audit = RedisAudit(shared)
         self.policy = RedisPolicy(shared)

@@ -14,8 +14,9 @@ from pydantic import BaseModel, ConfigDict, JsonValue
 from bot.sessions.delegation import Child, Errand
 from bot.sessions.deliveries import NewDelivery
 from bot.sessions.events import DeferredResult
-from bot.sessions.models import Summary, Usage
+from bot.sessions.models import Summary
 from bot.sessions.refs import Ref
+from bot.sessions.usage import Usage
 from channels.messages import Address
 from policy.document.model import Document
 from policy.labels import PUBLIC, Label

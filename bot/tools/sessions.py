@@ -12,7 +12,7 @@ from pydantic import Field, JsonValue
 from bot.access import labelling
 from bot.core.errors import CursorError
 from bot.delegation import receipts
-from bot.sessions.models import SessionKind, SessionPage, SessionQuery, SessionState, Title
+from bot.sessions.models import LastTurn, SessionKind, SessionPage, SessionQuery, SessionState, Title
 from bot.sessions.ports import SessionIndex, SessionStore
 from bot.sessions.store import Store
 from bot.sessions.visibility import counts_still, label_of, look, sees
@@ -87,6 +87,18 @@ def entry(state: SessionState, title: str | None) -> dict[str, JsonValue]:
     }
 
 
+def _last(state: SessionState, turn: LastTurn) -> dict[str, JsonValue]:
+    # By its place in the generation: what was before a reset is not for those who read after it.
+    result = turn.result_seq - state.generation_seq + 1 if turn.result_seq else None
+    return {
+        "id": turn.id,
+        "state": turn.state.value,
+        "yield_reason": turn.reason.value,
+        "result_event_id": result,
+        "error": turn.error,
+    }
+
+
 def describe(state: SessionState, clearance: Label) -> dict[str, JsonValue]:
     """Return a session's record as its readers see it: what tool, command and listing have in common."""
     last = state.last_turn
@@ -98,7 +110,7 @@ def describe(state: SessionState, clearance: Label) -> dict[str, JsonValue]:
         "clearance": str(clearance),
         "status": state.status.value,
         "created": state.created_at,
-        "last_turn": None if last is None else {"id": last.id, "yield_reason": last.reason.value, "error": last.error},
+        "last_turn": None if last is None else _last(state, last),
         "usage": {
             "requests": state.usage.requests,
             "input_tokens": state.usage.input_tokens,

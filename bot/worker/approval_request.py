@@ -64,7 +64,12 @@ class ApprovalRequests:
                 ),
                 audit=(*rows, *question.audit),
                 ask=question.asked,
-                turn=replace(turn.record, suspended=True, usage=turn.record.usage.plus(turn.usage)),
+                turn=replace(
+                    turn.record,
+                    suspended=True,
+                    usage=turn.record.usage.plus(turn.usage),
+                    active=turn.active,
+                ),
                 status=Status.AWAITING_INPUT,
                 deliver=question.deliver,
             )

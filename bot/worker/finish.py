@@ -28,7 +28,7 @@ from bot.sessions.approvals import Approval
 from bot.sessions.audit import AuditRow
 from bot.sessions.delegation import Lineage, ResultField
 from bot.sessions.deliveries import OURS, Delivery, NewDelivery, answer_key, copy_key, question_key, told_key
-from bot.sessions.event_types import ToolOutcome, ToolResult, YieldReason
+from bot.sessions.event_types import ToolOutcome, ToolResult, TurnCompleted, YieldReason
 from bot.sessions.events import NewEvent
 from bot.sessions.inbox import ItemStatus
 from bot.sessions.models import Change, LastTurn, Status
@@ -262,11 +262,14 @@ class TurnFinisher:
             _LOGGER.warning("a turn ended without an answer", extra={"reference": reference, "told": notice})
             if ending.mend and self._may_mend(turn):
                 notice, label = f"{notice}\n{ending.mend}", labelling.CONFIGURED
-        ended = _Ended(ending.reason, status, tuple(written), reference)
+        ended = _Ended(ending.reason, status, tuple(written), reference, failed=ending.failed)
         if ending.rejected is not None:
             ended = replace(ended, status=ItemStatus.REJECTED, taken=turn.record.position)
         rows = [] if ending.rejected is None else [ending.rejected]
-        if turn.above_home or ending.decision is not None or ending.reason is YieldReason.BUDGET_EXCEEDED:
+        deliver: tuple[NewDelivery | None, ...]
+        if not notice:
+            deliver = ()
+        elif turn.above_home or ending.decision is not None or ending.aside:
             # Which budget is used up is the asker's matter, and none of a shared chat's other readers.
             deliver = await self._denied(turn, notice, label, rows=rows)
         else:
@@ -310,23 +313,24 @@ class TurnFinisher:
             # What a crashed attempt used is not known.
             usage = replace(usage, complete=False)
         before = await self._undelivered.before(turn)
-        last = LastTurn(
-            record.id,
+        completed = TurnCompleted(
             ended.reason,
-            record.started_at,
-            standing.now,
-            record.attempt,
+            took=turn.took,
+            idle=max(turn.took - turn.active, 0),
+            attempt=record.attempt,
             error=ended.reference,
             usage=usage,
         )
+        last = LastTurn(record.id, ended.reason, error=ended.reference)
         return await turn.end(
             Change(
-                events=(*ended.events, event_log.turn_completed(standing, ended.reason)),
+                events=(*ended.events, event_log.turn_completed(standing, completed)),
                 audit=(*before.audit, *audit),
                 take=ended.taken,
                 settle=tuple((position, ended.status) for position in (record.position, *record.joined)),
                 end=last,
-                status=Status.IDLE,
+                usage=usage,
+                status=Status.FAILED if ended.failed else Status.IDLE,
                 deliver=(*before.deliver, *(new for new in deliver if new is not None)),
                 use=use,
             )
@@ -422,7 +426,8 @@ class TurnFinisher:
 class _Ended:
     """What the end of a turn writes.
 
-    `reference` names an error, `taken` is the position of an input the turn never let in.
+    `reference` names an error, `taken` is the position of an input the turn never let in. `failed` tells that the
+    session cannot go on by itself.
     """
 
     reason: YieldReason
@@ -430,6 +435,7 @@ class _Ended:
     events: tuple[NewEvent, ...]
     reference: str = ""
     taken: int | None = None
+    failed: bool = False
 
 
 def constant(gate: Gate, standing: DecisionContext) -> str:

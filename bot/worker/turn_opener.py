@@ -10,6 +10,7 @@ from bot.core.ids import Ids
 from bot.delivery.outbox import Outbox
 from bot.gate.gate import Gate
 from bot.sessions.inbox import InboxItem
+from bot.sessions.limits import SessionLimits, TokenAllowance
 from bot.sessions.models import Claim, Turn
 from bot.sessions.ports import SessionStore
 from bot.turn import OpenTurn
@@ -27,14 +28,20 @@ class Opened:
 
 
 class TurnOpener:
-    """Opens turns of sessions that were claimed; `tails` remembers what came before."""
+    """Opens turns of sessions that were claimed; `tails` remembers what came before.
 
-    def __init__(self, store: SessionStore, ids: Ids, gate: Gate, *, outbox: Outbox, tails: Tails) -> None:
+    `limits` are those of a session of which nothing else says them.
+    """
+
+    def __init__(
+        self, store: SessionStore, ids: Ids, gate: Gate, *, outbox: Outbox, tails: Tails, limits: SessionLimits
+    ) -> None:
         self._store = store
         self._ids = ids
         self._gate = gate
         self._outbox = outbox
         self._tails = tails
+        self._limits = limits
 
     async def open(self, claim: Claim) -> Opened:
         """Open a turn for the first waiting message, or go on with the one that is open.
@@ -50,6 +57,7 @@ class TurnOpener:
             record = Turn(self._ids.turn(), item.position, item.dedupe, item.sender, claim.now, hops=item.body.hops)
         home = Address.parse(claim.state.home)
         document, principal, asker = self._gate.document, claim.state.principal, record.sender
+        limits = self._limits_of(claim)
         standing = DecisionContext(
             sid=claim.sid,
             generation=claim.state.generation,
@@ -64,13 +72,32 @@ class TurnOpener:
             now=claim.now,
             visibility=claim.state.visibility,
             model=claim.state.model,
+            allowance=_allowance(claim, limits),
         )
         folds = past.folds
         turn = OpenTurn(
-            self._store, self._ids, claim, record=record, standing=folds.of(standing), sender=self._outbox, folds=folds
+            self._store,
+            self._ids,
+            claim,
+            record=record,
+            standing=folds.of(standing),
+            sender=self._outbox,
+            folds=folds,
+            limits=limits,
         )
         if item is None:
             context = past.context
             turn.open_calls = {call.id: call for call in context.open_calls}
             turn.begun_calls = context.decided
         return Opened(turn, item, past)
+
+    def _limits_of(self, _claim: Claim) -> SessionLimits:
+        """Return the limits of a session: the one place that says them."""
+        return self._limits
+
+
+def _allowance(claim: Claim, limits: SessionLimits) -> TokenAllowance | None:
+    """Return a session's own token budget for the holder of a claim, None if it has none."""
+    if limits.tokens is None:
+        return None
+    return TokenAllowance(claim.sid, claim.state.generation, claim.fence, limits.tokens)

@@ -37,7 +37,10 @@ if TYPE_CHECKING:
 STOPPED: Final = "stopped"
 TOO_LATE: Final = "it was not done in time and was ended"
 ATTEMPTS: Final = 3
-"""How often a turn is begun: one that takes its worker down every time would go on forever."""
+"""How often a turn is begun: one that takes its worker down every time would go on forever.
+
+One that a worker gave back in order may be begun once more for each time.
+"""
 
 _LOGGER: Final = logging.getLogger(__name__)
 
@@ -145,13 +148,12 @@ class TurnRunner:
             return GivenUp(YieldReason.ERROR, NOT_KNOWN, rejected=None if item is None else row)
         if turn.claim.state.stopping:
             return GivenUp(YieldReason.CANCELED, STOPPED)
-        lineage = turn.claim.state.lineage
-        if lineage is not None and turn.claim.now >= lineage.deadline:
+        if turn.late:
             return GivenUp(YieldReason.DEADLINE_EXCEEDED, TOO_LATE)
-        if turn.record.attempt > ATTEMPTS:
+        if turn.record.attempt - turn.record.handed > ATTEMPTS:
             why = f"given up after {ATTEMPTS} attempts"
             row = None if item is None else AuditRow("refused", standing.asker, {"reason": why})
-            return GivenUp(YieldReason.ERROR, error=why, rejected=row)
+            return GivenUp(YieldReason.ERROR, error=why, rejected=row, failed=True)
         return None
 
     async def _resume(self, turn: OpenTurn) -> None:

@@ -46,13 +46,13 @@ from bot.app.app import App
 from bot.app.first_run import FILES
 from bot.sessions.events import Event, EventType
 from bot.sessions.models import SessionState
-from bot.sessions.serialization import event_json
 from bot.store.schema import READY
 from bot.worker.lease import LeaseKeeper
 from channels.messages import Address
 from policy.labels import PUBLIC
 from policy.request import Role
 from tests.bot.kit import parts, policy
+from tests.events import untimed
 from tests.harness import HOME, Person, running
 from tests.people import principal
 from tests.store.world import command, end_by
@@ -452,7 +452,7 @@ def _below(events: tuple[Event, ...]) -> list[str]:
 
 def _line(event: Event, place: int) -> str:
     # Of an error operators read where it was raised, and nobody else.
-    body = event_json(event.body)
+    body = untimed(event.body)
     if event.type is EventType.ERROR:
         del body["text"]
     facts = (place, event.type, event.actor, event.label, event.visibility, event.admitted, event.turn)

@@ -3,6 +3,8 @@
 -- Answers: ok ready records, the audit head · none · head
 
 if not read_state(K.state) then return reply('none') end
+local bar = barred()
+if bar then return bar end
 local now, asked, open = now_ms(), {}, false
 for i, id in ipairs(A.ids) do
   local packed = redis.call('HGET', K.approvals, id)
@@ -25,7 +27,7 @@ if open then
     end
   end
   append_audit()
-  if suspended() and S.status == Status.awaiting_input and not asking(now) then set(F.status, Status.queued) end
+  if suspended() and S.status == Status.awaiting_input and not asking(now) then move(Status.queued) end
   save(K.state)
 end
 local stored = {}

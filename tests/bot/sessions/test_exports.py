@@ -41,7 +41,7 @@ from bot.sessions.exports import (
     verified,
 )
 from bot.sessions.messages import Endorsed, Origin, OriginKind
-from bot.sessions.models import LastTurn, Status, Title, Usage
+from bot.sessions.models import LastTurn, Status, Title
 from bot.sessions.refs import CallRef, EventsRef, FileRef, InputRef
 from bot.sessions.serialization import event_json
 from policy.decision import Verdict
@@ -107,9 +107,8 @@ EVENT: Final = st.builds(
 )
 TIME: Final = st.integers(1, 2**53 - 1)
 EVENTS: Final = st.lists(st.tuples(TIME, EVENT), min_size=1, max_size=6)
-USAGE: Final = st.builds(Usage, COUNT, COUNT, COUNT, st.booleans(), COUNT, st.booleans())
 SOME: Final = TEXT.filter(bool)
-TURN: Final = st.builds(LastTurn, SOME, st.sampled_from(YieldReason), COUNT, COUNT, COUNT, COUNT, TEXT, USAGE)
+TURN: Final = st.builds(LastTurn, SOME, st.sampled_from(YieldReason), COUNT, COUNT, TEXT)
 HEADER: Final = st.builds(
     Header, TEXT, COUNT, LABEL, COUNT, st.none() | st.builds(Title, SOME, LABEL), st.none() | TURN
 )
@@ -278,7 +277,7 @@ def test_what_is_imported_stands_in_the_log_as_it_was(
 
 def test_a_title_or_turn_without_a_name_is_refused() -> None:
     """What is empty is not stored, and a record that lacks it could not be read."""
-    turn = LastTurn("", YieldReason.COMPLETED, 1, 2, 1)
+    turn = LastTurn("", YieldReason.COMPLETED)
     for header in (Header("s", 1, PUBLIC, 1, Title("", PUBLIC)), Header("s", 1, PUBLIC, 1, None, turn)):
         found = read(file_of(header, []))
         assert found == BrokenExport(1, "line 1 is not written as this version writes it")
