@@ -25,6 +25,7 @@ from bot.sessions.event_types import (
     RuleVerdict,
     SessionArchived,
     SessionCreated,
+    SessionImported,
     SessionPaused,
     SessionReset,
     SessionRestored,
@@ -137,6 +138,7 @@ usages = st.builds(Usage, numbers, numbers, numbers, st.booleans(), numbers, st.
 BODIES: Final[dict[EventType, st.SearchStrategy[EventBody]]] = {
     EventType.SESSION_CREATED: st.just(SessionCreated()),
     EventType.SESSION_RESET: st.just(SessionReset()),
+    EventType.SESSION_IMPORTED: st.builds(SessionImported, words, numbers, numbers, words, st.booleans()),
     EventType.SESSION_PAUSED: st.just(SessionPaused()),
     EventType.SESSION_RESUMED: st.just(SessionResumed()),
     EventType.SESSION_ARCHIVED: st.just(SessionArchived()),
@@ -165,6 +167,7 @@ BODIES: Final[dict[EventType, st.SearchStrategy[EventBody]]] = {
 FULL: Final[dict[EventType, EventBody]] = {
     EventType.SESSION_CREATED: SessionCreated(),
     EventType.SESSION_RESET: SessionReset(),
+    EventType.SESSION_IMPORTED: SessionImported("s1", 2, 3, "key", at_top=True),
     EventType.SESSION_PAUSED: SessionPaused(),
     EventType.SESSION_RESUMED: SessionResumed(),
     EventType.SESSION_ARCHIVED: SessionArchived(),
@@ -248,6 +251,7 @@ _RELEASE: Final[dict[str, JsonValue]] = {
 WRITTEN: Final[dict[EventType, dict[str, JsonValue]]] = {
     EventType.SESSION_CREATED: {},
     EventType.SESSION_RESET: {},
+    EventType.SESSION_IMPORTED: {"session": "s1", "generation": 2, "made": 3, "key": "key", "at_top": True},
     EventType.SESSION_PAUSED: {},
     EventType.SESSION_RESUMED: {},
     EventType.SESSION_ARCHIVED: {},
@@ -315,7 +319,7 @@ NEEDED: Final = frozenset({(EventType.APPROVAL_REQUESTED, "arguments"), (EventTy
 OPTIONAL: Final = frozenset(
     {
         *("origin", "authors", "files", "decision", "asker", "topic", "messages"),
-        *("rules", "withheld", "interrupted", "endorsed", "arguments"),
+        *("rules", "withheld", "interrupted", "endorsed", "arguments", "at_top"),
         *("took", "idle", "attempt", "back", "error", "requests", "tokens", "cost", "complete", "priced"),
     }
 )
