@@ -56,15 +56,18 @@ from bot.operations.audit import AuditReader
 from bot.operations.diagnostics import Diagnostics
 from bot.operations.export import Exporter
 from bot.operations.simulation import Simulator
+from bot.pinned_agents import PinnedAgents
 from bot.policy_state import PolicyReloader, Tell, named
 from bot.quarantine import Quarantine
 from bot.sessions.delegation import Caps
+from bot.sessions.limits import SessionLimits
 from bot.store.opening import open_store
 from bot.store.options import StoreOptions
 from bot.tools import catalogue
 from bot.tools.arguments import types
 from bot.tools.base import Tool
 from bot.tools.labelled_files import FileRoot
+from bot.tools.references import definition_digest
 from bot.tools.web_connection import Connector
 from bot.tools.web_fetch import WebFetch
 from bot.worker.lease import LeaseKeeper
@@ -82,6 +85,9 @@ if TYPE_CHECKING:
     from bot.worker.worker import Worker
 
 _SWEEP_SECONDS: Final = 2.0
+_LIMITS: Final = SessionLimits(tokens=None, turn_seconds=1800, turns=None)
+"""What bounds a session whose agent says nothing of it."""
+
 _PARALLEL: Final = 32
 """Sessions that a process works at once."""
 
@@ -127,7 +133,8 @@ class App:
         self.servers = Servers(config.mcp_servers, environment, clock, secrets.keyring.scrub)
         self._budget = budget(store.budgets, self.ids, config)
         self.model_loader = ModelLoader(self._made_thinking)
-        tools = self._tools()
+        self.agents = self._agents()
+        tools = self._known_tools = self._tools()
         self.spawner = self._spawner()
         self.gate = self._gate(tools)
         self.reloader = self._reloader(tools)
@@ -152,6 +159,15 @@ class App:
             self.files, self.store, simulations=self._simulations, web=self._web(), recap=self.model_loader.recap
         )
         return (*built_in, *self.servers.tools, *self._parts.tools(self.files, self.store.sessions))
+
+    def _agents(self) -> PinnedAgents:
+        return PinnedAgents(
+            self.store.agents,
+            self.config,
+            tools=lambda: {tool.name: definition_digest(tool) for tool in self._known_tools},
+            in_force=lambda: self.gate.document,
+            limits=_LIMITS,
+        )
 
     def _alternatives(self) -> Alternatives:
         life = self.config.limits.approval_minutes * 60_000
@@ -218,6 +234,7 @@ class App:
             simulator=self.simulator,
             simulations=self._simulations,
             session_ids=self.session_ids,
+            agents=self.agents,
         )
         return CommandTable(services)
 
@@ -324,6 +341,7 @@ class App:
                 self.session_ids,
                 interrupt=self._interrupt,
                 longest=limits.message_characters,
+                agents=self.agents,
             ),
             answers=DirectAnswers(self.gate, self.outbox, self.reloader, new_chats=self.new_chats, clock=self.clock),
         )
@@ -354,9 +372,15 @@ class App:
     def _made_thinking(self) -> "Thinking":
         from bot.agent.thinking import thinking
 
-        config, parts = self.config.model, self._parts
         return thinking(
-            config, self._environment, gate=self.gate, audit=self.store.audit, budget=self._budget, maker=parts.model
+            self.config.model,
+            self._environment,
+            gate=self.gate,
+            audit=self.store.audit,
+            budget=self._budget,
+            agents=self.agents.configured,
+            credential=self._secrets.keyring.credential,
+            maker=self._parts.model,
         )
 
     def _made_transcriber(self) -> "Transcriber | None":
@@ -388,7 +412,7 @@ class App:
                 tails=tails,
             ),
             runner=TurnRunner(
-                opener=TurnOpener(sessions, self.ids, self.gate, outbox=self.outbox, tails=tails),
+                opener=TurnOpener(sessions, self.ids, self.gate, outbox=self.outbox, tails=tails, agents=self.agents),
                 gate=self.gate,
                 admission=admission,
                 agent=self._agent(thinking, admission),
@@ -434,7 +458,6 @@ class App:
             join=admission.join,
             calls=ToolRunner(self.gate, room, self.outbox, self.alternatives),
             outbox=self.outbox,
-            instructions=self.config.model.instructions,
             steps=self.config.limits.model_steps,
             depth=self.config.limits.background_depth,
         )

@@ -11,6 +11,7 @@ from bot.access.decision_context import DecisionContext
 from bot.core.errors import BusyError, RequestError
 from bot.gate.gate import Gate
 from bot.gate.results import explained
+from bot.pinned_agents import PinnedAgents
 from bot.sessions.models import Claim, SessionState, Status
 from bot.sessions.ports import (
     SessionStore,
@@ -55,8 +56,8 @@ class CommandRequest:
     """Who asks, where and when, and the session that they ask in.
 
     `address` is where the answer is said: in a shared chat to the caller alone. `sid` is the session of the chat. `now`
-    is milliseconds since the epoch. `gate` and `sessions` tell what a decision about this caller starts from; what else
-    a command uses it is made with.
+    is milliseconds since the epoch. `gate`, `sessions` and `agents` tell what a decision about this caller starts from;
+    what else a command uses it is made with.
     """
 
     caller: Caller
@@ -65,6 +66,7 @@ class CommandRequest:
     now: int
     gate: Gate
     sessions: SessionStore
+    agents: PinnedAgents
 
     @property
     def typed(self) -> Label:
@@ -104,6 +106,7 @@ class CommandRequest:
             taint=PUBLIC if state is None else state.taint,
             visibility=PUBLIC if state is None else state.visibility,
             model="" if state is None else state.model,
+            agent=None if state is None else await self.agents.pinned(state.agent),
         )
 
     @asynccontextmanager

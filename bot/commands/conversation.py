@@ -201,7 +201,8 @@ class ConversationCommands:
         if decision.verdict is not Verdict.ALLOW:
             return Reply(request.explained(decision, standing, "/reset"), state.visibility)
         row = decision_row(standing, Hook.SESSION_RESET, decision)
-        fresh = await self.sessions.reset(request.sid, op=self.ids.op(), actor=request.caller.principal, audit=(row,))
+        agent, actor = await request.agents.pin(state.principal), request.caller.principal
+        fresh = await self.sessions.reset(request.sid, op=self.ids.op(), actor=actor, audit=(row,), agent=agent)
         # A turn that goes on could write nothing, and what comes now would wait for it: that tells that it ran.
         self.interrupt(request.sid)
         # What it spawned could report to nobody, and its questions would be about what is forgotten.

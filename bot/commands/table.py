@@ -41,6 +41,7 @@ from bot.operations.audit import AuditReader
 from bot.operations.diagnostics import Diagnostics
 from bot.operations.export import Exporter
 from bot.operations.simulation import Simulator
+from bot.pinned_agents import PinnedAgents
 from bot.policy_state import PolicyReloader
 from bot.sessions.models import Status
 from bot.sessions.store import Store
@@ -94,6 +95,7 @@ class CommandServices:
     simulator: Simulator
     simulations: RateLimiter
     session_ids: SessionIds
+    agents: PinnedAgents
 
 
 class CommandHandlers:
@@ -529,6 +531,7 @@ class CommandTable:
             now=services.clock.wall_ms(),
             gate=services.gate,
             sessions=services.store.sessions,
+            agents=services.agents,
         )
 
     async def answer(self, request: CommandRequest, text: str) -> Reply:

@@ -4,7 +4,7 @@ All problems of a file are told at once, as `config.yaml:12: unknown field ...`,
 """
 
 import os
-from collections.abc import Collection, Iterable, Mapping
+from collections.abc import Collection, Iterable, Iterator, Mapping
 from pathlib import Path
 from types import MappingProxyType
 from typing import Final, cast, get_args
@@ -12,6 +12,7 @@ from typing import Final, cast, get_args
 from pydantic import BaseModel, JsonValue, ValidationError
 from pydantic_core import ErrorDetails
 
+from bot.config.agents import NamedElsewhere, agent_problems
 from bot.config.channels import unlabelled
 from bot.config.mcp import naming_problems, server_names, tool_arguments, tool_names
 from bot.config.model import Config, Settings
@@ -70,6 +71,7 @@ def load_config(named: Path | None, environment: Mapping[str, str], tools: Colle
         labelled = labels.get(_SERVERS) if isinstance(labels, dict) else None
         problems.extend(naming_problems(servers, tools, labelled))
         problems.extend(unlabelled(settings.channels, policy))
+        problems.extend(_agents(settings, (*tools, *tool_names(servers)), policy))
     elif parsed.value is None:
         policy = _policy({}, {}, tools, problems)
     else:
@@ -83,6 +85,7 @@ def load_config(named: Path | None, environment: Mapping[str, str], tools: Colle
         logs=settings.logs,
         store=store,
         model=settings.model,
+        agents=settings.agents,
         limits=settings.limits,
         web=settings.web,
         files=settings.files,
@@ -150,6 +153,18 @@ def _policy(value: JsonValue, servers: JsonValue, tools: Collection[str], proble
     except DocumentError as error:
         problems.extend(Problem((_POLICY, *problem.path), problem.message) for problem in error.problems)
         return None
+
+
+def _agents(settings: Settings, tools: Collection[str], policy: Document | None) -> Iterator[Problem]:
+    model = settings.model
+    known = NamedElsewhere(
+        models=model.all,
+        usual=model.chain,
+        addresses={name: said.base_url for name, said in model.providers.items()},
+        secrets=settings.secrets,
+        tools=tools,
+    )
+    return agent_problems(settings.agents, known, policy)
 
 
 def _known(tools: Collection[str], servers: JsonValue) -> Collection[str]:

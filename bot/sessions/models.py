@@ -121,7 +121,8 @@ class SessionState:
     that of a background session, None for a conversation; `ended_at` is 0 until it has done its task. `model` is the
     one that people chose for this generation, empty for the first of the configuration. `mode` is how it takes what
     comes while a turn runs. `turned` is its visibility when that first was UNTRUSTED, None as long as it is TRUSTED.
-    `unsaid` hints that there may be something that could not be delivered.
+    `unsaid` hints that there may be something that could not be delivered. `agent` is the pin of its agent, see
+    `bot.sessions.agents`.
     """
 
     sid: str
@@ -150,6 +151,7 @@ class SessionState:
     turned: Label | None = None
     unsaid: bool = False
     context_seq: int = 1
+    agent: str = ""
 
     @property
     def title(self) -> Title | None:

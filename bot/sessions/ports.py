@@ -110,8 +110,12 @@ class SessionStore(Protocol):
         """
         ...
 
-    async def reset(self, sid: str, *, op: str, actor: str, audit: tuple[AuditRow, ...]) -> SessionState:
+    async def reset(
+        self, sid: str, *, op: str, actor: str, audit: tuple[AuditRow, ...], agent: str = ""
+    ) -> SessionState:
         """Start a new generation: fence raised, taint back to PUBLIC, inbox, approvals and unsent answers cancelled.
+
+        The new generation pins `agent`, see `bot.sessions.agents`; empty for the one that the last one had.
 
         Raises NotFoundError: no such session.
         """
@@ -172,6 +176,21 @@ class ApprovalStore(Protocol):
 
     async def waiting(self) -> tuple[tuple[SessionState, Approval], ...]:
         """Return the pending approvals of all sessions, each with its session's record."""
+        ...
+
+
+class AgentStore(Protocol):
+    """The snapshots of agents that sessions pin, each under the digest of its own text."""
+
+    async def put(self, digest: str, text: str) -> None:
+        """Keep a snapshot for ever; the same one again changes nothing. Raises StoreError."""
+        ...
+
+    async def read(self, digest: str) -> str | None:
+        """Return the text of a snapshot, None for one that is not there.
+
+        Raises SchemaError: it cannot be read. StoreError.
+        """
         ...
 
 

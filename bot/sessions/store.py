@@ -4,6 +4,7 @@ from typing import Protocol
 
 from bot.sessions.ports import (
     AccessStore,
+    AgentStore,
     AlternativeStore,
     ApprovalStore,
     AuditStore,
@@ -29,6 +30,11 @@ class Store(Protocol):
     @property
     def sessions(self) -> SessionStore:
         """Its part for sessions."""
+        ...
+
+    @property
+    def agents(self) -> AgentStore:
+        """Its part for agents."""
         ...
 
     @property

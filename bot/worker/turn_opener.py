@@ -9,6 +9,7 @@ from bot.agent.tails import Past, Tails
 from bot.core.ids import Ids
 from bot.delivery.outbox import Outbox
 from bot.gate.gate import Gate
+from bot.pinned_agents import PinnedAgents
 from bot.sessions.inbox import InboxItem
 from bot.sessions.models import Claim, Turn
 from bot.sessions.ports import SessionStore
@@ -29,12 +30,15 @@ class Opened:
 class TurnOpener:
     """Opens turns of sessions that were claimed; `tails` remembers what came before."""
 
-    def __init__(self, store: SessionStore, ids: Ids, gate: Gate, *, outbox: Outbox, tails: Tails) -> None:
+    def __init__(
+        self, store: SessionStore, ids: Ids, gate: Gate, *, outbox: Outbox, tails: Tails, agents: PinnedAgents
+    ) -> None:
         self._store = store
         self._ids = ids
         self._gate = gate
         self._outbox = outbox
         self._tails = tails
+        self._agents = agents
 
     async def open(self, claim: Claim) -> Opened:
         """Open a turn for the first waiting message, or go on with the one that is open.
@@ -64,6 +68,7 @@ class TurnOpener:
             now=claim.now,
             visibility=claim.state.visibility,
             model=claim.state.model,
+            agent=await self._agents.pinned(claim.state.agent),
         )
         folds = past.folds
         turn = OpenTurn(

@@ -203,6 +203,7 @@ def state_of(sid: str, got: Mapping[bytes, bytes]) -> SessionState:
         turned=labelled("turned") if _STORED["turned"] in got else None,
         unsaid=_STORED["dead_until"] in got,
         context_seq=max(number("context_seq"), number("generation_seq")),
+        agent=word("agent"),
     )
 
 

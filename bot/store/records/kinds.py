@@ -47,6 +47,7 @@ NAMES: Final = MappingProxyType(
         "actor": "a",
         "address": "ad",
         "admitted": "c",
+        "agent": "ag",
         "alone": "al",
         "approved": "ap",
         "arrival": "ar",
@@ -373,6 +374,8 @@ ALTERNATIVE: Final = _record(
     Field("recipients", "", "who may have it instead, a list as JSON"),
 )
 
+AGENT: Final = _record("agent", Field("body", str, "what sessions pinned of it, as JSON"))
+
 KEPT: Final = _record("kept", Field("token", str, "what an adapter keeps, encrypted"))
 
 RESERVATION: Final = _record(
@@ -502,6 +505,7 @@ STATE: Final = _record(
     Field("late", False, "whether some of what waits came while a turn ran"),
     Field("tries", 0, "how often it was claimed since something was written last"),
     Field("context_seq", 0, "the event from which a context is made"),
+    Field("agent", "", "the pin of its agent: its name, and the digest of its snapshot"),
 )
 """A session's record, the fields of a hash. Besides it has `taken:<position>`, the dedupe key of an input in the open
 turn, and `charge:<run>`, a record of what a bounded answer may endorse since a person's last message."""
@@ -509,6 +513,6 @@ turn, and `charge:<run>`, a record of what a bounded answer may endorse since a 
 RECORDS: Final = (
     *(STATE, TURN, LAST_TURN, USAGE, TITLE, LINEAGE, CHARGE, EVENT, ITEM, INPUT, HELD, HELD_KEY, APPROVAL, DELIVERY),
     *(AUDIT_ROW, OBSERVED, SLOT, PAIRING, PERSON, CHAT, BLOCKED, QUARANTINED, ALTERNATIVE, KEPT, SEND_TURN),
-    *(RESERVATION, PORTION, SPENT),
+    *(RESERVATION, PORTION, SPENT, AGENT),
 )
 """All kinds of records."""
