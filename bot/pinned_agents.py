@@ -9,10 +9,12 @@ What the configuration says is read once, at the start of a process. Nothing her
 
 import logging
 from collections import OrderedDict
-from collections.abc import Callable, Iterable, Mapping
-from dataclasses import dataclass
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, replace
 from types import MappingProxyType
 from typing import Final
+
+from pydantic import JsonValue
 
 from bot.access import principals
 from bot.config.agents import DEFAULT, AgentSettings, agent_places, chosen_tools, with_default
@@ -135,6 +137,8 @@ class PinnedAgents:
 
     def drift(self, pinned: AgentSnapshot) -> Drift:
         """Return how the agent of a session differs from what is configured and offered now."""
+        if pinned.lost:
+            return Drift(configured=pinned.name in with_default(self._config.agents), differs=(), gone=(), added=())
         here, had = self._here(), pinned.tools or {}
         gone = tuple(name for name in had if name not in here)
         if pinned.name not in with_default(self._config.agents):
@@ -172,27 +176,35 @@ class PinnedAgents:
         return self._made[name]
 
     def _snapshot(self, name: str, settings: AgentSettings) -> AgentSnapshot:
-        usual, here = self._config.model, self._here()
-        models = usual.chain if settings.model is None else settings.model.chain
-        said, general = settings.limits, self._limits
-        return AgentSnapshot(
-            name=name,
-            instructions=usual.instructions if settings.instructions is None else settings.instructions,
-            models=models,
+        here, said, general = self._here(), settings.limits, self._limits
+        return replace(
+            _bare(self._config, name, settings),
             tools=MappingProxyType({tool: here[tool] for tool in sorted(chosen_tools(settings, here))}),
             limits=SessionLimits(
                 tokens=general.tokens if said.tokens is None else said.tokens,
                 turn_seconds=general.turn_seconds if said.turn_seconds is None else said.turn_seconds,
                 turns=general.turns if said.turns is None else said.turns,
             ),
-            credential=settings.credential or "",
-            addressed=tuple(model for model in models if _addressed(self._config, model)),
         )
 
 
-def names_of(snapshots: Iterable[AgentSnapshot]) -> str:
-    """Return the names of agents as a list for people."""
-    return ", ".join(f"`{one.name}`" for one in snapshots)
+def bare_agents(config: Config) -> tuple[AgentSnapshot, ...]:
+    """Return the configured agents, but for their tools and limits: what it takes to see whether they can be asked."""
+    return tuple(_bare(config, name, settings) for name, settings in with_default(config.agents).items())
+
+
+def _bare(config: Config, name: str, settings: AgentSettings) -> AgentSnapshot:
+    usual = config.model
+    models = usual.chain if settings.model is None else settings.model.chain
+    return AgentSnapshot(
+        name=name,
+        instructions=usual.instructions if settings.instructions is None else settings.instructions,
+        models=models,
+        tools=None,
+        limits=None,
+        credential=settings.credential or "",
+        addressed=tuple(model for model in models if _addressed(config, model)),
+    )
 
 
 def subject(agent: AgentSnapshot) -> str:
@@ -211,6 +223,18 @@ def told(pinned: AgentSnapshot, drift: Drift) -> list[str]:
     if drift.added:
         lines.append(f"tools that are new and not offered here: {', '.join(drift.added)}")
     return lines
+
+
+def as_json(pinned: AgentSnapshot, drift: Drift) -> dict[str, JsonValue]:
+    """Return what models and programs are told of a session's agent."""
+    return {
+        "name": pinned.name,
+        "readable": not pinned.lost,
+        "configured": drift.configured,
+        "differs": [*drift.differs],
+        "gone_tools": [*drift.gone],
+        "new_tools": [*drift.added],
+    }
 
 
 def _addressed(config: Config, model: str) -> bool:

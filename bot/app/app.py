@@ -156,7 +156,12 @@ class App:
 
     def _tools(self) -> tuple[Tool, ...]:
         built_in = catalogue.built_in(
-            self.files, self.store, simulations=self._simulations, web=self._web(), recap=self.model_loader.recap
+            self.files,
+            self.store,
+            simulations=self._simulations,
+            web=self._web(),
+            recap=self.model_loader.recap,
+            agents=self.agents,
         )
         return (*built_in, *self.servers.tools, *self._parts.tools(self.files, self.store.sessions))
 

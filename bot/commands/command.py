@@ -5,13 +5,14 @@ from contextlib import asynccontextmanager
 from dataclasses import dataclass, replace
 from typing import Final
 
-from bot.access import labelling
+from bot.access import labelling, principals
 from bot.access.authorize import Caller
 from bot.access.decision_context import DecisionContext
 from bot.core.errors import BusyError, RequestError
 from bot.gate.gate import Gate
 from bot.gate.results import explained
 from bot.pinned_agents import PinnedAgents
+from bot.sessions.agents import AgentSnapshot
 from bot.sessions.models import Claim, SessionState, Status
 from bot.sessions.ports import (
     SessionStore,
@@ -108,6 +109,13 @@ class CommandRequest:
             model="" if state is None else state.model,
             agent=None if state is None else await self.agents.pinned(state.agent),
         )
+
+    async def agent(self, state: SessionState | None) -> AgentSnapshot:
+        """Return the agent of this conversation; of one not begun, the one that it would have."""
+        if state is not None:
+            return await self.agents.pinned(state.agent)
+        owner = principals.of_chat(self.address) if await self.in_shared_chat() else self.caller.principal
+        return self.agents.named_for(owner)
 
     @asynccontextmanager
     async def claimed(self, owner: str) -> AsyncGenerator[Claim]:

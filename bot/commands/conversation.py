@@ -19,6 +19,7 @@ from bot.delivery import undelivered
 from bot.gate.gate import Gate
 from bot.gate.results import MAY_GO_ON, decision_row
 from bot.history import event_log
+from bot.pinned_agents import told
 from bot.sessions.deliveries import OURS, NewDelivery
 from bot.sessions.event_types import SessionSummary, TaintRaised
 from bot.sessions.models import Claim, SessionState, Write
@@ -97,9 +98,15 @@ class ConversationCommands:
             f"status {state.status}, taint {state.taint}, clearance {request.caller.clearance}\n"
             f"waiting {state.waiting_items}, log {length} events, generation {state.generation}\n"
             f"last turn {ended}\n"
+            f"{await self._agent(request, state)}\n"
             f"usage {described(state.usage)}{await self._recap(state)}{observed}{missed}",
             state.visibility.join(label),
         )
+
+    async def _agent(self, request: CommandRequest, state: SessionState) -> str:
+        """Return which agent a session has, and what of it is configured in another way by now, each line anew."""
+        agent = await request.agent(state)
+        return "\n".join(told(agent, request.agents.drift(agent)))
 
     async def _undelivered(self, request: CommandRequest, state: SessionState) -> tuple[str, Label]:
         """Return what is told the caller of what did not reach them, each line anew, with the label of that."""
