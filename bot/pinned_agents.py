@@ -16,12 +16,11 @@ from typing import Final
 
 from pydantic import JsonValue
 
-from bot.access import principals
+from bot.access import agents, principals
+from bot.access.agents import AgentSnapshot, Pin
 from bot.config.agents import DEFAULT, AgentSettings, agent_places, chosen_tools, with_default
 from bot.config.model import Config
 from bot.core.errors import SchemaError
-from bot.sessions import agents
-from bot.sessions.agents import AgentSnapshot, Pin
 from bot.sessions.limits import SessionLimits
 from bot.sessions.ports import AgentStore
 from policy.document.model import Document

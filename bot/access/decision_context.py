@@ -7,8 +7,8 @@ from dataclasses import dataclass
 
 from pydantic import JsonValue
 
+from bot.access.agents import AgentSnapshot
 from bot.access.authorize import Caller
-from bot.sessions.agents import AgentSnapshot
 from bot.sessions.events import DeferredResult
 from bot.sessions.messages import Endorsed
 from channels.messages import Address

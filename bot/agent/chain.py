@@ -12,6 +12,7 @@ import anyio.to_thread
 from pydantic_ai.messages import ModelMessage, ModelResponse
 from pydantic_ai.models import ModelRequestParameters
 
+from bot.access.agents import AgentSnapshot
 from bot.access.decision_context import DecisionContext
 from bot.agent.models import CROWDED, ModelClient, ModelError, OverBudgetError, Show, TooLargeError, barred, unusable
 from bot.agent.providers import Seat, Seats
@@ -20,7 +21,6 @@ from bot.core.errors import ConfigError
 from bot.core.faults import Fault
 from bot.gate.gate import Gate
 from bot.gate.results import decision_row
-from bot.sessions.agents import AgentSnapshot
 from bot.sessions.audit import AuditRow
 from bot.sessions.models import Usage
 from policy.decision import Verdict

@@ -18,11 +18,11 @@ from pydantic_ai.exceptions import UserError
 from pydantic_ai.models import Model
 from pydantic_ai.providers import Provider, infer_provider, infer_provider_class
 
+from bot.access.agents import AgentSnapshot
 from bot.agent import offline
 from bot.config.model import OFFLINE, ModelSettings, ProviderSettings
 from bot.core.errors import ConfigError
 from bot.core.faults import place
-from bot.sessions.agents import AgentSnapshot
 from policy.errors import nearest
 
 Maker = Callable[[str], Model]

@@ -3,6 +3,7 @@
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 
+from bot.access.agents import AgentSnapshot
 from bot.agent.chain import Chain
 from bot.agent.models import ModelClient
 from bot.agent.providers import Credential, Maker, Seats, seats
@@ -10,7 +11,6 @@ from bot.agent.recap import Recap
 from bot.budgets import Budget
 from bot.config.model import ModelSettings
 from bot.gate.gate import Gate
-from bot.sessions.agents import AgentSnapshot
 from bot.sessions.ports import AuditStore
 
 

@@ -6,13 +6,13 @@ from dataclasses import dataclass, replace
 from typing import Final
 
 from bot.access import labelling, principals
+from bot.access.agents import AgentSnapshot
 from bot.access.authorize import Caller
 from bot.access.decision_context import DecisionContext
 from bot.core.errors import BusyError, RequestError
 from bot.gate.gate import Gate
 from bot.gate.results import explained
 from bot.pinned_agents import PinnedAgents
-from bot.sessions.agents import AgentSnapshot
 from bot.sessions.models import Claim, SessionState, Status
 from bot.sessions.ports import (
     SessionStore,

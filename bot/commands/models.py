@@ -12,6 +12,7 @@ from dataclasses import dataclass, replace
 from typing import Final
 
 from bot.access import principals
+from bot.access.agents import AgentSnapshot
 from bot.access.authorize import at_least
 from bot.budgets import Budget
 from bot.commands.command import CommandError, CommandRequest, Reply, UsageError
@@ -20,7 +21,6 @@ from bot.core.ids import Ids
 from bot.gate.gate import Gate
 from bot.gate.results import decision_row
 from bot.pinned_agents import ANEW, subject
-from bot.sessions.agents import AgentSnapshot
 from bot.sessions.budgets import Spent, Whose
 from bot.sessions.models import Claim, SessionState, Usage, Write
 from bot.sessions.ports import SessionStore

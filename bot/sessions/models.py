@@ -122,7 +122,7 @@ class SessionState:
     one that people chose for this generation, empty for the first of the configuration. `mode` is how it takes what
     comes while a turn runs. `turned` is its visibility when that first was UNTRUSTED, None as long as it is TRUSTED.
     `unsaid` hints that there may be something that could not be delivered. `agent` is the pin of its agent, see
-    `bot.sessions.agents`.
+    `bot.access.agents`.
     """
 
     sid: str

@@ -115,7 +115,7 @@ class SessionStore(Protocol):
     ) -> SessionState:
         """Start a new generation: fence raised, taint back to PUBLIC, inbox, approvals and unsent answers cancelled.
 
-        The new generation pins `agent`, see `bot.sessions.agents`; empty for the one that the last one had.
+        The new generation pins `agent`, see `bot.access.agents`; empty for the one that the last one had.
 
         Raises NotFoundError: no such session.
         """

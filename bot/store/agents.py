@@ -23,7 +23,7 @@ class RedisAgents:
 
         Args:
             digest: what it is kept under, of its own text.
-            text: the snapshot, as `bot.sessions.agents.written` writes it.
+            text: the snapshot, as `bot.access.agents.written` writes it.
 
         Raises:
             StoreError: it could not be kept, so no session may pin it.

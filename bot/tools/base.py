@@ -11,7 +11,7 @@ from typing import Annotated, Any, Final, Protocol, runtime_checkable
 
 from pydantic import BaseModel, ConfigDict, JsonValue
 
-from bot.sessions.agents import AgentSnapshot
+from bot.access.agents import AgentSnapshot
 from bot.sessions.delegation import Child, Errand
 from bot.sessions.deliveries import NewDelivery
 from bot.sessions.events import DeferredResult

@@ -15,7 +15,7 @@ from typing import Any, Final
 
 from pydantic import JsonValue
 
-from bot.sessions.agents import short_digest
+from bot.access.agents import short_digest
 from bot.sessions.events import DeferredResult
 from bot.tools.arguments import Path, is_content
 from bot.tools.base import Arguments, RefusedCallError, Tool

@@ -10,10 +10,10 @@ from typing import Final, Literal
 from pydantic import Field, JsonValue
 
 from bot.access import labelling
+from bot.access.agents import Pin
 from bot.core.errors import CursorError
 from bot.delegation import receipts
 from bot.pinned_agents import PinnedAgents, as_json
-from bot.sessions.agents import Pin
 from bot.sessions.models import SessionKind, SessionPage, SessionQuery, SessionState, Title
 from bot.sessions.ports import SessionIndex, SessionStore
 from bot.sessions.store import Store

@@ -1,4 +1,4 @@
-"""A session goes on with the agent that it pinned, whatever the configuration says by now (ADR 0032)."""
+"""A session goes on with the agent that it pinned, whatever the configuration says by now (ADR 0033)."""
 
 import json
 from dataclasses import dataclass
@@ -7,9 +7,9 @@ from typing import Any
 
 import pytest
 
+from bot.access.agents import Pin
 from bot.agent.models import UNUSABLE
 from bot.app.extensions import Extensions
-from bot.sessions.agents import Pin
 from bot.sessions.event_types import ToolResult
 from bot.store.schema import agent_key
 from bot.worker.turn_runner import LOST

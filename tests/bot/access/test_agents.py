@@ -7,7 +7,7 @@ from types import MappingProxyType
 
 import pytest
 
-from bot.sessions.agents import AgentSnapshot, Pin, lost, pin_of, read, short_digest, written
+from bot.access.agents import AgentSnapshot, Pin, lost, pin_of, read, short_digest, written
 from bot.sessions.limits import SessionLimits
 
 SNAPSHOT = AgentSnapshot(
@@ -22,7 +22,7 @@ SNAPSHOT = AgentSnapshot(
 
 PROGRAM = """
 import sys
-from bot.sessions.agents import pin_of, AgentSnapshot
+from bot.access.agents import pin_of, AgentSnapshot
 from bot.tools.references import definition_digest
 from bot.tools.clock import CurrentTime
 from bot.tools.files import ReadFile
