@@ -76,7 +76,7 @@ class PinnedAgents:
         self._people = {person: name for name, agent in config.agents.items() for person in agent.people}
         self._made: dict[str, AgentSnapshot] = {}
         self._tools_here: Mapping[str, str] | None = None
-        self._stored = set[str]()
+        self._stored: dict[str, str] = {}
         self._known = OrderedDict[str, AgentSnapshot]()
 
     @property
@@ -102,12 +102,10 @@ class PinnedAgents:
         Raises:
             StoreError: it could not be kept there.
         """
-        snapshot = self.named_for(owner)
-        pin = agents.pin_of(snapshot)
-        if pin.digest not in self._stored:
-            await self._store.put(pin.digest, agents.written(snapshot))
-            self._stored.add(pin.digest)
-        return str(pin)
+        name = self._name_for(owner)
+        if name not in self._stored:
+            self._stored[name] = await self._kept(self._configured(name))
+        return self._stored[name]
 
     async def pinned(self, pin: str) -> AgentSnapshot:
         """Return the agent that a session has pinned, a lost one if that cannot be read.
@@ -121,18 +119,19 @@ class PinnedAgents:
         if pin in self._known:
             self._known.move_to_end(pin)
             return self._known[pin]
-        asked = Pin.parse(pin)
+        asked, why = Pin.parse(pin), MISSING if pin else NOT_PINNED
         try:
             text = await self._store.read(asked.digest) if asked.digest else None
-            if text is None:
-                return _lost(asked, MISSING if pin else NOT_PINNED)
-            found = agents.read(text, asked.digest)
+            if text is not None:
+                return self._remembered(pin, agents.read(text, asked.digest))
         except (SchemaError, ValueError):
-            return _lost(asked, UNREADABLE)
-        self._known[pin] = found
-        if len(self._known) > _KEPT:
-            self._known.popitem(last=False)
-        return found
+            why = UNREADABLE
+        same = next((one for one in self.configured if agents.pin_of(one) == asked), None)
+        if same is None:
+            return _lost(asked, why)
+        # Its digest is that of the very same text, so nothing of it is another one.
+        await self._kept(same)
+        return same
 
     def drift(self, pinned: AgentSnapshot) -> Drift:
         """Return how the agent of a session differs from what is configured and offered now."""
@@ -153,6 +152,19 @@ class PinnedAgents:
         return Drift(
             configured=True, differs=tuple(part for part, is_so in parts.items() if is_so), gone=gone, added=added
         )
+
+    async def _kept(self, snapshot: AgentSnapshot) -> str:
+        """Put a snapshot into the store and return what a session keeps of it."""
+        pin = agents.pin_of(snapshot)
+        await self._store.put(pin.digest, agents.written(snapshot))
+        self._remembered(str(pin), snapshot)
+        return str(pin)
+
+    def _remembered(self, pin: str, snapshot: AgentSnapshot) -> AgentSnapshot:
+        self._known[pin] = snapshot
+        if len(self._known) > _KEPT:
+            self._known.popitem(last=False)
+        return snapshot
 
     def _here(self) -> Mapping[str, str]:
         """Return all tools of this process; what models are told of one never changes."""

@@ -287,6 +287,17 @@ async def test_an_agent_that_cannot_be_read_ends_the_turn_and_is_no_other_one(da
         assert model.instructions[-1].startswith("Other.")
 
 
+async def test_a_lost_snapshot_is_put_back_by_a_process_that_has_the_same_agent(tmp_path: Path) -> None:
+    async with running(tmp_path) as owner:
+        await owner.say("hello")
+        digest = Pin.parse((await owner.state()).agent).digest
+        kept = await owner.app.store.agents.read(digest)
+    async with running(tmp_path) as owner:
+        await damaged(owner, agent_key(digest), "gone")
+        assert "You said: are you there?" in await owner.say("are you there?")
+        assert await owner.app.store.agents.read(digest) == kept is not None
+
+
 async def damaged(owner: Person, key: str, damage: str) -> None:
     """Damage what a session pinned."""
     commands = owner.app.store._shared.connection.commands  # pyright: ignore[reportPrivateUsage] - to damage it
