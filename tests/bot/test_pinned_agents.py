@@ -1,5 +1,6 @@
 """A session goes on with the agent that it pinned, whatever the configuration says by now (ADR 0033)."""
 
+import asyncio
 import json
 from dataclasses import dataclass
 from pathlib import Path
@@ -10,8 +11,11 @@ import pytest
 from bot.access.agents import Pin
 from bot.agent.models import UNUSABLE
 from bot.app.extensions import Extensions
+from bot.cli.sessions import list_sessions, show_session
+from bot.config.load import DATA_VARIABLE, load_config
 from bot.sessions.event_types import ToolResult
 from bot.store.schema import agent_key
+from bot.tools import catalogue
 from bot.worker.turn_runner import LOST
 from channels.messages import Address
 from policy.request import Hook
@@ -296,6 +300,20 @@ async def test_a_lost_snapshot_is_put_back_by_a_process_that_has_the_same_agent(
         await damaged(owner, agent_key(digest), "gone")
         assert "You said: are you there?" in await owner.say("are you there?")
         assert await owner.app.store.agents.read(digest) == kept is not None
+
+
+async def test_operators_see_the_agent_of_a_session(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    async with running(tmp_path, config({"helper": {"people": ["owner"]}}), embedded=True) as owner:
+        await owner.say("hello")
+        sid = owner.sid
+    (tmp_path / "config.yaml").write_text("{}\n")
+    place = {DATA_VARIABLE: str(tmp_path / "data")}
+    settings = await asyncio.to_thread(load_config, tmp_path / "config.yaml", place, catalogue.ARGUMENTS)
+    await list_sessions(settings, as_json=False)
+    assert " helper " in capsys.readouterr().out
+    await show_session(settings, sid, as_json=True)
+    told = json.loads(capsys.readouterr().out)["agent"]
+    assert (told["name"], told["configured"], told["readable"]) == ("helper", False, True)
 
 
 async def damaged(owner: Person, key: str, damage: str) -> None:
