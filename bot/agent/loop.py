@@ -120,7 +120,6 @@ class Agent:
         join: Join,
         calls: ToolRunner,
         outbox: Outbox,
-        instructions: str,
         steps: int,
         depth: int,
     ) -> None:
@@ -132,7 +131,6 @@ class Agent:
         self._join = join
         self._calls = calls
         self._outbox = outbox
-        self._instructions = instructions
         self._depth = depth
         self._steps = steps
 
@@ -141,6 +139,10 @@ class Agent:
 
         `past` is what the log was when the turn was claimed.
         """
+        try:
+            await self._chain.ready(turn.standing)
+        except ModelError as error:
+            return _unanswered(error)
         context = await self._begun(turn, past.context)
         for event in turn.admitted:
             context.add_said(event)
@@ -230,9 +232,12 @@ class Agent:
         return response
 
     def _told(self, turn: OpenTurn) -> str:
-        """Return a session's instructions: the operator's, and how to use the tools that it has."""
+        """Return a session's instructions: its agent's, and how to use the tools that it has."""
         spawns = turn.lineage is None or turn.lineage.depth < self._depth
-        return "\n\n".join(filter(None, (self._instructions, guidance(self._gate.tools, spawns=spawns))))
+        agent = turn.standing.agent
+        tools = [tool for tool in self._gate.tools if agent is None or agent.offers(tool.name)]
+        instructions = "" if agent is None else agent.instructions
+        return "\n\n".join(filter(None, (instructions, guidance(tools, spawns=spawns))))
 
     def _holds(self, turn: OpenTurn, context: Context) -> bool:
         return self._room.holds(turn.standing, context)

@@ -328,6 +328,15 @@ def unusable(standing: DecisionContext, seat: Seat, fault: Fault) -> ModelError:
     return ModelError(UNUSABLE, detail=f"{seat.name}: {fault.cause}", again=False, mend=_mending(seat, fault))
 
 
+def barred(standing: DecisionContext, subject: str, fault: Fault) -> ModelError:
+    """Return the error for a session none of whose models is asked, which only the operator can mend, and log it."""
+    label = standing.taint.join(standing.visibility)
+    facts = {"subject": subject, "cause": fault.cause, "step": fault.step, "label": label, "alert": True}
+    _LOGGER.warning("an agent cannot be used", extra=facts)
+    mend = f"{fault.cause}; {fault.step}"
+    return ModelError(UNUSABLE, detail=f"{subject}: {fault.cause}", usage=Usage(), again=False, mend=mend)
+
+
 def _mending(seat: Seat, fault: Fault) -> str:
     """Return what the operator has to mend, empty for nothing."""
     there = f" at {seat.address}" if seat.address else ""

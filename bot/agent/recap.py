@@ -52,6 +52,10 @@ class Recap:
         """Return a recap of a generation's events as far as no call is open; what goes wrong is told, not raised."""
         upto, log = max(cuts(events), default=0), Tail(events)
         record = partial(_append, self._audit, standing.sid)
+        try:
+            await self._chain.ready(standing)
+        except ModelError as error:
+            return Recapped(None, error.usage, error.told)
         decision = self._gate.requests.invoke(standing)
         await record(decision_row(standing, Hook.AGENT_INVOCATION, decision))
         if decision.verdict is not Verdict.ALLOW:

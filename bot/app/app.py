@@ -63,6 +63,7 @@ from bot.operations.lifecycle import SessionLifecycle
 from bot.operations.question_answers import QuestionAnswers
 from bot.operations.readiness import ReadinessChecks
 from bot.operations.simulation import Simulator
+from bot.pinned_agents import PinnedAgents
 from bot.policy_state import PolicyReloader, Tell, named
 from bot.quarantine import Quarantine
 from bot.sessions.delegation import Caps
@@ -73,6 +74,7 @@ from bot.tools import catalogue
 from bot.tools.arguments import types
 from bot.tools.base import Tool
 from bot.tools.labelled_files import FileRoot
+from bot.tools.references import definition_digest
 from bot.tools.web_connection import Connector
 from bot.tools.web_fetch import WebFetch
 from bot.worker.lease import LeaseKeeper
@@ -138,7 +140,8 @@ class App:
         self.servers = Servers(config.mcp_servers, environment, clock, secrets.keyring.scrub)
         self._budget = budget(store.budgets, self.ids, config)
         self.model_loader = ModelLoader(self._made_thinking)
-        tools = self._tools()
+        self.agents = self._agents()
+        tools = self._known_tools = self._tools()
         self.spawner = self._spawner()
         self.gate = self._gate(tools)
         self.reloader = self._reloader(tools)
@@ -162,7 +165,12 @@ class App:
 
     def _tools(self) -> tuple[Tool, ...]:
         built_in = catalogue.built_in(
-            self.files, self.store, simulations=self._simulations, web=self._web(), recap=self.model_loader.recap
+            self.files,
+            self.store,
+            simulations=self._simulations,
+            web=self._web(),
+            recap=self.model_loader.recap,
+            agents=self.agents,
         )
         return (*built_in, *self.servers.tools, *self._parts.tools(self.files, self.store.sessions))
 
@@ -186,6 +194,15 @@ class App:
         audit, session, trusted = self._secrets.audit, self._secrets.session, self.config.imports.keys
         importer = Importer(self.gate, self.store, audit_key=audit, session_key=session, trusted=trusted)
         return Exporter(self.gate, self.store, audit), importer
+
+    def _agents(self) -> PinnedAgents:
+        return PinnedAgents(
+            self.store.agents,
+            self.config,
+            tools=lambda: {tool.name: definition_digest(tool) for tool in self._known_tools},
+            in_force=lambda: self.gate.document,
+            limits=self.config.limits.session,
+        )
 
     def _alternatives(self) -> Alternatives:
         life = self.config.limits.approval_minutes * 60_000
@@ -254,6 +271,7 @@ class App:
             simulations=self._simulations,
             session_ids=self.session_ids,
             question_answers=self.question_answers,
+            agents=self.agents,
         )
         return CommandTable(services)
 
@@ -394,6 +412,7 @@ class App:
                 self.session_ids,
                 interrupt=self._interrupt,
                 longest=limits.message_characters,
+                agents=self.agents,
             ),
             replies=QuestionReplies(self.question_answers, self.store.counts),
             answers=DirectAnswers(self.gate, self.outbox, self.reloader, new_chats=self.new_chats, clock=self.clock),
@@ -430,9 +449,15 @@ class App:
     def _made_thinking(self) -> "Thinking":
         from bot.agent.thinking import thinking
 
-        config, parts = self.config.model, self._parts
         return thinking(
-            config, self._environment, gate=self.gate, audit=self.store.audit, budget=self._budget, maker=parts.model
+            self.config.model,
+            self._environment,
+            gate=self.gate,
+            audit=self.store.audit,
+            budget=self._budget,
+            agents=self.agents.configured,
+            credential=self._secrets.keyring.credential,
+            maker=self._parts.model,
         )
 
     def _made_transcriber(self) -> "Transcriber | None":
@@ -467,7 +492,13 @@ class App:
             ),
             runner=TurnRunner(
                 opener=TurnOpener(
-                    sessions, self.ids, self.gate, outbox=self.outbox, tails=tails, limits=self.config.limits.session
+                    sessions,
+                    self.ids,
+                    self.gate,
+                    outbox=self.outbox,
+                    tails=tails,
+                    agents=self.agents,
+                    limits=self.config.limits.session,
                 ),
                 gate=self.gate,
                 admission=admission,
@@ -522,7 +553,6 @@ class App:
                 questions=AskerQuestions(self.gate, self.ids, self.config.limits.question_minutes * 60_000),
             ),
             outbox=self.outbox,
-            instructions=self.config.model.instructions,
             steps=self.config.limits.model_steps,
             depth=self.config.limits.background_depth,
         )

@@ -60,7 +60,7 @@ async def list_sessions(config: Config, *, as_json: bool, after: str = "", limit
     if as_json:
         print_json([_entry(one, caller.clearance) for one in page.sessions])
         return
-    heads = ("session", "principal", "channel", "status", "taint", "updated (UTC)")
+    heads = ("session", "principal", "channel", "agent", "status", "taint", "updated (UTC)")
     print_lines(table([heads, *(_row(one, caller.clearance) for one in page.sessions)]))
     if page.more:
         print_lines([f"there are more: `lockgate sessions list --after {page.sessions[-1].sid}`"])
@@ -152,7 +152,7 @@ async def show_session(config: Config, sid: str, *, as_json: bool) -> None:
     """
     async with _inspecting(config) as (inspector, caller):
         state, events = await inspector.read(sid, caller.clearance)
-        record = _record(state, caller.clearance)
+        record = {**_record(state, caller.clearance), "agent": await inspector.agent(state)}
     if as_json:
         print_json({**record, "events": [_event(event) for event in events]})
         return
@@ -169,7 +169,7 @@ async def _inspecting(config: Config) -> AsyncGenerator[tuple[SessionInspector, 
     """
     async with as_owner(config) as (app, caller):
         try:
-            yield SessionInspector(app.store, app.quarantine, config.policy.top), caller
+            yield SessionInspector(app.store, app.quarantine, config.policy.top, app.agents), caller
         except NotFoundError:
             raise OperatorError("there is no such session", next_step="`lockgate sessions list` names them") from None
 
@@ -194,11 +194,19 @@ def _entry(one: ListedSession, clearance: Label) -> dict[str, JsonValue]:
 def _row(one: ListedSession, clearance: Label) -> tuple[str, ...]:
     apart = "" if one.quarantined is None else f", {APART}"
     if one.state is None:
-        return one.sid, "-", "-", f"{UNREADABLE}{apart}", "-", "-"
+        return one.sid, "-", "-", "-", f"{UNREADABLE}{apart}", "-", "-"
     state = one.state
-    channel = str(describe(state, clearance)["channel"])
+    told = describe(state, clearance)
     status = f"{state.status.value}{apart}"
-    return one.sid, state.principal, channel, status, str(state.taint), moment(state.updated_at)
+    return (
+        one.sid,
+        state.principal,
+        str(told["channel"]),
+        str(told["agent"]),
+        status,
+        str(state.taint),
+        moment(state.updated_at),
+    )
 
 
 def _quarantine(one: Quarantined | None) -> JsonValue:

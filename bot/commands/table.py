@@ -45,6 +45,7 @@ from bot.operations.export import Exporter
 from bot.operations.lifecycle import SessionLifecycle
 from bot.operations.question_answers import QuestionAnswers
 from bot.operations.simulation import Simulator
+from bot.pinned_agents import PinnedAgents
 from bot.policy_state import PolicyReloader
 from bot.sessions.store import Store
 from bot.tools.labelled_files import FileRoot
@@ -91,6 +92,7 @@ class CommandServices:
     simulations: RateLimiter
     session_ids: SessionIds
     question_answers: QuestionAnswers
+    agents: PinnedAgents
 
 
 class CommandHandlers:
@@ -553,6 +555,7 @@ class CommandTable:
             now=services.clock.wall_ms(),
             gate=services.gate,
             sessions=services.store.sessions,
+            agents=services.agents,
         )
 
     async def answer(self, request: CommandRequest, text: str) -> Reply:

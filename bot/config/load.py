@@ -12,6 +12,7 @@ from typing import Final, cast, get_args
 from pydantic import BaseModel, JsonValue, ValidationError
 from pydantic_core import ErrorDetails
 
+from bot.config.agents import NamedElsewhere, agent_problems
 from bot.config.channels import unlabelled
 from bot.config.mcp import naming_problems, server_names, tool_arguments, tool_names
 from bot.config.model import Config, Settings
@@ -70,6 +71,7 @@ def load_config(named: Path | None, environment: Mapping[str, str], tools: Colle
         labelled = labels.get(_SERVERS) if isinstance(labels, dict) else None
         problems.extend(naming_problems(servers, tools, labelled))
         problems.extend((*unlabelled(settings.channels, policy), *_unknown_clearance(settings, policy)))
+        problems.extend(_agents(settings, (*tools, *tool_names(servers)), policy))
     elif parsed.value is None:
         policy = _policy({}, {}, tools, problems)
     else:
@@ -84,6 +86,7 @@ def load_config(named: Path | None, environment: Mapping[str, str], tools: Colle
         telemetry=settings.telemetry,
         store=store,
         model=settings.model,
+        agents=settings.agents,
         limits=settings.limits,
         web=settings.web,
         files=settings.files,
@@ -161,6 +164,18 @@ def _unknown_clearance(settings: Settings, policy: Document | None) -> Iterator[
     for name in sorted(settings.telemetry.label.compartments - policy.top.compartments):
         close = nearest(name, policy.top.compartments)
         yield Problem(("telemetry", "clearance"), f"unknown compartment `{name}`{close}")
+
+
+def _agents(settings: Settings, tools: Collection[str], policy: Document | None) -> Iterator[Problem]:
+    model = settings.model
+    known = NamedElsewhere(
+        models=model.all,
+        usual=model.chain,
+        addresses={name: said.base_url for name, said in model.providers.items()},
+        secrets=settings.secrets,
+        tools=tools,
+    )
+    return agent_problems(settings.agents, known, policy)
 
 
 def _known(tools: Collection[str], servers: JsonValue) -> Collection[str]:

@@ -13,6 +13,7 @@ from typing import Annotated, Final, Literal, Self, TypeAlias
 
 from pydantic import AfterValidator, Field, model_validator
 
+from bot.config.agents import AgentName, AgentSettings
 from bot.config.channels import ChannelsSettings
 from bot.config.fields import Block, Variable, WebAddress
 from bot.config.files import FilesSettings, TranscriberSettings
@@ -212,6 +213,7 @@ class Settings(Block):
     telemetry: TelemetrySettings | None = Field(default=None)
     store: StoreSettings = StoreSettings()
     model: ModelSettings = ModelSettings()
+    agents: dict[AgentName, AgentSettings] = Field(default_factory=dict[str, AgentSettings], max_length=100)
     limits: Limits = Limits()
     web: WebSettings = WebSettings()
     files: FilesSettings = FilesSettings()
@@ -235,6 +237,7 @@ class Config:
     telemetry: TelemetrySettings | None
     store: StoreSettings
     model: ModelSettings
+    agents: Mapping[str, AgentSettings]
     limits: Limits
     web: WebSettings
     files: FilesSettings

@@ -18,6 +18,12 @@ GIVEN: Final = "(given)"
 _ENTRY: Final = "*"
 _PLAIN: Final = frozenset(
     {
+        "agents.*.chats.*",
+        "agents.*.credential",
+        "agents.*.model.fallback.*",
+        "agents.*.model.name",
+        "agents.*.people.*",
+        "agents.*.tools.*",
         "channels.slack.app_token",
         "channels.slack.http.host",
         "channels.slack.http.secret",

@@ -108,6 +108,7 @@ class Spawner:
                 lineage=lineage,
                 reserved=reserved.until,
                 refs=errand.refs,
+                agent=parent.agent,
             )
         )
         return Child(run, sid, lineage.beyond)

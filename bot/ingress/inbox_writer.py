@@ -1,6 +1,7 @@
 """Messages as they come in: each becomes an item in the inbox of its session, or its sender is told why not."""
 
 from collections.abc import Callable
+from dataclasses import replace
 from typing import Final
 
 from bot.access import labelling
@@ -9,6 +10,7 @@ from bot.access.session_ids import SessionIds
 from bot.commands.classify import NOT_CLASSIFIED
 from bot.core.errors import ArchivedError, BusyError, DeletedError, ForeignError, RequestError
 from bot.gate.gate import Gate
+from bot.pinned_agents import PinnedAgents
 from bot.sessions.inbox import NewItem
 from bot.sessions.messages import SessionMessage
 from bot.sessions.ports import SessionStore
@@ -22,7 +24,7 @@ class InboxWriter:
     """Writes messages into inboxes.
 
     `interrupt` stops a session's turn of an id at once if it runs in this process. `longest` is the most characters a
-    message may have, with what is quoted in it and how its files are described.
+    message may have, with what is quoted in it and how its files are described. `agents` tells what a new session pins.
     """
 
     def __init__(
@@ -33,12 +35,14 @@ class InboxWriter:
         *,
         interrupt: Callable[[str, str], None],
         longest: int,
+        agents: PinnedAgents,
     ) -> None:
         self._store = store
         self._gate = gate
         self._session_ids = session_ids
         self._interrupt = interrupt
         self._longest = longest
+        self._agents = agents
 
     async def put(self, inbound: Inbound, caller: Caller, owner: str) -> tuple[str, str]:
         """Put a message into the inbox of the session of `owner` at its address.
@@ -68,7 +72,8 @@ class InboxWriter:
         if not inbound.private and labelling.classification(self._gate.document, inbound.address) is None:
             return NOT_CLASSIFIED
         try:
-            accepted = await self._store.accept(self._item(inbound, caller, sid, owner))
+            item = self._item(inbound, caller, sid, owner)
+            accepted = await self._store.accept(replace(item, agent=await self._agents.pin(owner)))
         except (ForeignError, ArchivedError, DeletedError):
             raise
         except RequestError as error:

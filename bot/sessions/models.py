@@ -155,7 +155,7 @@ class SessionState:
     one that people chose for this generation, empty for the first of the configuration. `mode` is how it takes what
     comes while a turn runs. `turned` is its visibility when that first was UNTRUSTED, None as long as it is TRUSTED.
     `unsaid` hints that there may be something that could not be delivered. `turns_alone` is how many turns ended since
-    the last one that a person's message was part of.
+    the last one that a person's message was part of. `agent` is the pin of its agent, see `bot.access.agents`.
     """
 
     sid: str
@@ -185,6 +185,7 @@ class SessionState:
     unsaid: bool = False
     context_seq: int = 1
     turns_alone: int = 0
+    agent: str = ""
 
     @property
     def title(self) -> Title | None:

@@ -114,8 +114,12 @@ class SessionStore(Protocol):
         """
         ...
 
-    async def reset(self, sid: str, *, op: str, actor: str, audit: tuple[AuditRow, ...]) -> SessionState:
+    async def reset(
+        self, sid: str, *, op: str, actor: str, audit: tuple[AuditRow, ...], agent: str = ""
+    ) -> SessionState:
         """Start a new generation: fence raised, taint back to PUBLIC, inbox, approvals and unsent answers cancelled.
+
+        The new generation pins `agent`, see `bot.access.agents`; empty for the one that the last one had.
 
         Raises NotFoundError: no such session.
         """
@@ -244,6 +248,21 @@ class ApprovalStore(Protocol):
 
         They are those that are open, and those that were until an hour ago. Where nothing is asked it costs one round
         trip.
+        """
+        ...
+
+
+class AgentStore(Protocol):
+    """The snapshots of agents that sessions pin, each under the digest of its own text."""
+
+    async def put(self, digest: str, text: str) -> None:
+        """Keep a snapshot for ever; the same one again changes nothing. Raises StoreError."""
+        ...
+
+    async def read(self, digest: str) -> str | None:
+        """Return the text of a snapshot, None for one that is not there.
+
+        Raises SchemaError: it cannot be read. StoreError.
         """
         ...
 

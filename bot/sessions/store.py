@@ -4,6 +4,7 @@ from typing import Protocol
 
 from bot.sessions.ports import (
     AccessStore,
+    AgentStore,
     AlternativeStore,
     ApprovalStore,
     AuditStore,
@@ -35,6 +36,11 @@ class Store(Protocol):
     @property
     def lifecycle(self) -> LifecycleStore:
         """Its part for lifecycle."""
+        ...
+
+    @property
+    def agents(self) -> AgentStore:
+        """Its part for agents."""
         ...
 
     @property

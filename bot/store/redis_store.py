@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING
 from bot.core.clock import Clock
 from bot.core.errors import StoreError, StoreRefusedError
 from bot.core.ids import Ids
+from bot.store.agents import RedisAgents
 from bot.store.approvals import RedisAlternatives, RedisApprovals, RedisQuestionCopies
 from bot.store.audit import RedisAudit
 from bot.store.budgets import RedisBudgets
@@ -52,6 +53,7 @@ class RedisStore:
         self._shared = shared
         self._server = server
         self.sessions = RedisSessions(shared, filing)
+        self.agents = RedisAgents(shared)
         self.index = RedisSessionIndex(shared, filing)
         self.queue = RedisQueue(shared)
         self.approvals = RedisApprovals(shared)

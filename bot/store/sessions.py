@@ -91,6 +91,7 @@ class RedisSessions:
             "limit": self._shared.options.inbox_limit,
             "lineage": stored(codec.lineage(item.lineage)) if item.lineage else None,
             "reserved": item.reserved,
+            "agent": item.agent or None,
         }
         known = self._shared.places.get(item.sid, (item.principal, item.creation))
         likely = (known[0], known[1].join(item.label))
@@ -241,10 +242,12 @@ class RedisSessions:
         await self._shared.mark_ready(sid, ready=got.flag("ready"))
         return Stopped(got.flag("open"), got.number("cancelled"), tuple(map(int, got.list("unanswered"))))
 
-    async def reset(self, sid: str, *, op: str, actor: str, audit: tuple[AuditRow, ...]) -> SessionState:
+    async def reset(
+        self, sid: str, *, op: str, actor: str, audit: tuple[AuditRow, ...], agent: str = ""
+    ) -> SessionState:
         """Start a new generation."""
         options = self._shared.options
-        args = {"actor": actor, "keep": options.keep_ms, "keep_dead": options.keep_dead_ms}
+        args = {"actor": actor, "keep": options.keep_ms, "keep_dead": options.keep_dead_ms, "agent": agent or None}
         got = await self._shared.change(SessionChange(Script.RESET, sid, args, op), audit)
         refuse_change(got)
         record = codec.pairs(got.list("state"))

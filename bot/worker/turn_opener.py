@@ -9,6 +9,7 @@ from bot.agent.tails import Past, Tails
 from bot.core.ids import Ids
 from bot.delivery.outbox import Outbox
 from bot.gate.gate import Gate
+from bot.pinned_agents import PinnedAgents
 from bot.sessions.inbox import InboxItem
 from bot.sessions.limits import SessionLimits, TokenAllowance
 from bot.sessions.models import Claim, Turn
@@ -30,11 +31,19 @@ class Opened:
 class TurnOpener:
     """Opens turns of sessions that were claimed; `tails` remembers what came before.
 
-    `limits` are those of a session of which nothing else says them.
+    `limits` are those of a session whose agent says none.
     """
 
-    def __init__(
-        self, store: SessionStore, ids: Ids, gate: Gate, *, outbox: Outbox, tails: Tails, limits: SessionLimits
+    def __init__(  # noqa: PLR0913 - made in the composition root from its collaborators
+        self,
+        store: SessionStore,
+        ids: Ids,
+        gate: Gate,
+        *,
+        outbox: Outbox,
+        tails: Tails,
+        agents: PinnedAgents,
+        limits: SessionLimits,
     ) -> None:
         self._store = store
         self._ids = ids
@@ -42,6 +51,7 @@ class TurnOpener:
         self._outbox = outbox
         self._tails = tails
         self._limits = limits
+        self._agents = agents
 
     async def open(self, claim: Claim) -> Opened:
         """Open a turn for the first waiting message, or go on with the one that is open.
@@ -57,7 +67,8 @@ class TurnOpener:
             record = Turn(self._ids.turn(), item.position, item.dedupe, item.sender, claim.now, hops=item.body.hops)
         home = Address.parse(claim.state.home)
         document, principal, asker = self._gate.document, claim.state.principal, record.sender
-        limits = self._limits_of(claim)
+        agent = await self._agents.pinned(claim.state.agent)
+        limits = agent.limits or self._limits
         standing = DecisionContext(
             sid=claim.sid,
             generation=claim.state.generation,
@@ -73,6 +84,7 @@ class TurnOpener:
             visibility=claim.state.visibility,
             model=claim.state.model,
             allowance=_allowance(claim, limits),
+            agent=agent,
         )
         folds = past.folds
         turn = OpenTurn(
@@ -90,10 +102,6 @@ class TurnOpener:
             turn.open_calls = {call.id: call for call in context.open_calls}
             turn.begun_calls = context.decided
         return Opened(turn, item, past)
-
-    def _limits_of(self, _claim: Claim) -> SessionLimits:
-        """Return the limits of a session: the one place that says them."""
-        return self._limits
 
 
 def _allowance(claim: Claim, limits: SessionLimits) -> TokenAllowance | None:

@@ -19,6 +19,7 @@ from bot.delivery.outbox import Outbox
 from bot.gate.gate import Gate
 from bot.gate.results import NOT_KNOWN
 from bot.history import event_log
+from bot.pinned_agents import ANEW, subject
 from bot.sessions.audit import AuditRow
 from bot.sessions.deliveries import Delivery
 from bot.sessions.event_types import YieldReason
@@ -35,6 +36,9 @@ if TYPE_CHECKING:
     from anyio.abc import TaskGroup
 
 STOPPED: Final = "stopped"
+LOST: Final = "the agent of this conversation cannot be used until the operator mends that"
+"""All that a chat is told of an agent whose snapshot cannot be read."""
+
 TOO_LATE: Final = "it was not done in time and was ended"
 ATTEMPTS: Final = 3
 """How often a turn is begun: one that takes its worker down every time would go on forever.
@@ -148,6 +152,10 @@ class TurnRunner:
             return GivenUp(YieldReason.ERROR, NOT_KNOWN, rejected=None if item is None else row)
         if turn.claim.state.stopping:
             return GivenUp(YieldReason.CANCELED, STOPPED)
+        if standing.agent is not None and standing.agent.lost:
+            why = f"{subject(standing.agent)} cannot be read from the store"
+            row = None if item is None else AuditRow("refused", standing.asker, {"reason": why})
+            return GivenUp(YieldReason.ERROR, LOST, error=why, rejected=row, mend=f"{why}; {ANEW}")
         if turn.late:
             return GivenUp(YieldReason.DEADLINE_EXCEEDED, TOO_LATE)
         if turn.record.attempt - turn.record.handed > ATTEMPTS:

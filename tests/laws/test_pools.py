@@ -98,7 +98,10 @@ class Half:
         for parent in self.parents[:2]:
             for line in ("/agents", "/usage", "/queue", "/status", "/stop"):
                 await self._typed(line, parent)
-            for tool in (SessionStatus(self.owner.app.store), SessionsList(self.owner.app.store.index)):
+            for tool in (
+                SessionStatus(self.owner.app.store, self.owner.app.agents),
+                SessionsList(self.owner.app.store.index),
+            ):
                 await self._called(tool, parent)
         await self._fill()
 

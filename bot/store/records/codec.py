@@ -205,6 +205,7 @@ def state_of(sid: str, got: Mapping[bytes, bytes]) -> SessionState:
         unsaid=_STORED["dead_until"] in got,
         context_seq=max(number("context_seq"), number("generation_seq")),
         turns_alone=number("turns_alone"),
+        agent=word("agent"),
     )
 
 

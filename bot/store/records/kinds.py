@@ -48,6 +48,7 @@ NAMES: Final = MappingProxyType(
         "actor": "a",
         "address": "ad",
         "admitted": "c",
+        "agent": "ag",
         "alone": "al",
         "approved": "ap",
         "arrival": "ar",
@@ -386,6 +387,8 @@ ALTERNATIVE: Final = _record(
     Field("recipients", "", "who may have it instead, a list as JSON"),
 )
 
+AGENT: Final = _record("agent", Field("body", str, "what sessions pinned of it, as JSON"))
+
 KEPT: Final = _record("kept", Field("token", str, "what an adapter keeps, encrypted"))
 
 RESERVATION: Final = _record(
@@ -519,6 +522,7 @@ STATE: Final = _record(
     Field("context_seq", 0, "the event from which a context is made"),
     Field("paused", "", "who let it rest"),
     Field("erasing", False, "whether it was deleted, and something of it may be left"),
+    Field("agent", "", "the pin of its agent: its name, and the digest of its snapshot"),
 )
 """A session's record, the fields of a hash. Besides it has `taken:<position>`, the dedupe key of an input in the open
 turn, `charge:<run>`, a record of what a bounded answer may endorse since a person's last message, and `aside:<id>`, how
@@ -527,6 +531,6 @@ many tokens of its own budget are set aside for a model that is being asked."""
 RECORDS: Final = (
     *(STATE, TURN, LAST_TURN, USAGE, TITLE, LINEAGE, CHARGE, EVENT, ITEM, INPUT, HELD, HELD_KEY, APPROVAL, DELIVERY),
     *(AUDIT_ROW, OBSERVED, SLOT, PAIRING, PERSON, CHAT, BLOCKED, QUARANTINED, ALTERNATIVE, KEPT, SEND_TURN),
-    *(RESERVATION, PORTION, SPENT),
+    *(RESERVATION, PORTION, SPENT, AGENT),
 )
 """All kinds of records."""

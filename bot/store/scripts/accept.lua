@@ -3,7 +3,7 @@
 -- nobody is told: not even that it was made may depend on what is above (ADR 0014). If the session's mode is to
 -- interrupt, the open turn of whoever sends it is asked to stop.
 -- Arguments: item (label, dedupe, sender, body, refs, digest), op, home, principal, creation, limit,
---   lineage of a background session, reserved (until when)
+--   lineage of a background session, reserved (until when), agent (what the session pins when it is created)
 -- Answers: ok position status duplicate stopping principal taint creation inbox_label · conflict · busy · foreign
 --   move before
 
@@ -41,6 +41,7 @@ if not exists then
   set(F.home, A.home)
   set(F.principal, A.principal)
   set(F.created, now)
+  if A.agent then set(F.agent, A.agent) end
   if A.lineage then set(F.lineage, encode_part(A.lineage)) end
   append_event(now, {type = 'session.created', actor = item.sender, label = A.creation})
 end

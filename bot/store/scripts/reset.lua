@@ -1,5 +1,5 @@
 -- Start a new generation: nothing of the old one can be written or spent any more.
--- Arguments: actor, keep ms, keep_dead ms, audit
+-- Arguments: actor, keep ms, keep_dead ms, agent (what the new generation pins, absent for what it had), audit
 -- Answers: ok state · none · head · move before, after
 
 local done = answered()
@@ -52,6 +52,7 @@ if string.sub(S.creation or '', -1) == '~' then set(F.turned, S.creation) else d
 set(F.generation, count(F.generation) + 1)
 set(F.fence, count(F.fence) + 1)
 move(Status.idle)
+if A.agent then set(F.agent, A.agent) end
 set(F.updated, now)
 append_event(now, {type = 'session.reset', actor = A.actor, label = 'PUBLIC', visibility = 'user'})
 set(F.generation_seq, count(F.seq))

@@ -362,7 +362,7 @@ async def test_a_turn_that_takes_long_shows_that_it_still_goes_on(tmp_path: Path
 async def test_the_sweep_finds_work_nobody_told_of(tmp_path: Path) -> None:
     async with running(tmp_path, serve=False) as owner:
         item = NewItem(owner.sid, "d", "owner", PUBLIC, SessionMessage("hello"), str(owner.address), "owner")
-        await owner.app.store.sessions.accept(item)
+        await owner.app.store.sessions.accept(replace(item, agent=await owner.app.agents.pin("owner")))
         assert await owner.app.store.wake.ready(wait=1) == (owner.sid,)  # the hint is lost here
     async with running(tmp_path) as owner:
         await owner.settled()
@@ -373,7 +373,8 @@ async def test_a_turn_runs_where_the_channel_of_its_home_is_served(tmp_path: Pat
     rooms, home = Rooms(), Address("room", "owner")
     async with running(tmp_path) as desk:
         store, sid = desk.app.store, desk.app.session_id(home)
-        await store.sessions.accept(NewItem(sid, "d1", "owner", PUBLIC, SessionMessage("hello"), str(home), "owner"))
+        item = NewItem(sid, "d1", "owner", PUBLIC, SessionMessage("hello"), str(home), "owner")
+        await store.sessions.accept(replace(item, agent=await desk.app.agents.pin("owner")))
         await desk.say("and here?")
         before = await store.sessions.state(sid)
         assert before is not None
