@@ -50,10 +50,9 @@ _EXPECTED: Final = MappingProxyType(
 def load_config(named: Path | None, environment: Mapping[str, str], tools: Collection[str]) -> Config:
     """Return the configuration in force.
 
-    `named` is the file given on the command line; without one the environment's LOCKGATE_CONFIG counts,
-    then ./config.yaml, then the defaults. LOCKGATE_DATA_DIR and LOCKGATE_STORE_URL override their fields.
-    `tools` are the names that the policy may use beside those of MCP servers, or those names each with its arguments,
-    as `policy.document.model.load` takes them.
+    `named` is the file given on the command line; without one LOCKGATE_CONFIG counts, then ./config.yaml, then the
+    defaults. LOCKGATE_DATA_DIR and LOCKGATE_STORE_URL override their fields. `tools` are the names that the policy may
+    use beside those of MCP servers, or those names with their arguments, see `policy.document.model.load`.
 
     Raises ConfigError: with one line for each problem.
     """
@@ -70,8 +69,7 @@ def load_config(named: Path | None, environment: Mapping[str, str], tools: Colle
         problems.extend(grant_problems(settings.secrets, settings.mcp_servers, (*tools, *tool_names(servers))))
         labelled = labels.get(_SERVERS) if isinstance(labels, dict) else None
         problems.extend(naming_problems(servers, tools, labelled))
-        problems.extend((*unlabelled(settings.channels, policy), *_unknown_clearance(settings, policy)))
-        problems.extend(_agents(settings, (*tools, *tool_names(servers)), policy))
+        problems.extend(_unfit(settings, (*tools, *tool_names(servers)), policy))
     elif parsed.value is None:
         policy = _policy({}, {}, tools, problems)
     else:
@@ -155,6 +153,13 @@ def _policy(value: JsonValue, servers: JsonValue, tools: Collection[str], proble
     except DocumentError as error:
         problems.extend(Problem((_POLICY, *problem.path), problem.message) for problem in error.problems)
         return None
+
+
+def _unfit(settings: Settings, tools: Collection[str], policy: Document | None) -> Iterator[Problem]:
+    """Yield what does not fit the policy, or other parts of the file."""
+    yield from unlabelled(settings.channels, policy)
+    yield from _unknown_clearance(settings, policy)
+    yield from _agents(settings, tools, policy)
 
 
 def _unknown_clearance(settings: Settings, policy: Document | None) -> Iterator[Problem]:

@@ -18,7 +18,7 @@ from bot.store.records.codec import clock_ms, dump, raw, reading, text
 from bot.store.records.form import Values, stored, unpack
 from bot.store.records.kinds import ALTERNATIVE, DELIVERY
 from bot.store.schema import COPIES, OPEN, asked_key, decode, encode, offer_key, session_keys
-from bot.store.scripts import Script
+from bot.store.scripts.loader import Script
 from bot.store.shared import SessionChange, Shared
 from policy.labels import parse
 

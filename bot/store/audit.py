@@ -12,7 +12,7 @@ from bot.core.errors import SchemaError
 from bot.sessions.audit import AuditRecord, AuditRow
 from bot.store.records import codec
 from bot.store.schema import AUDIT, AUDIT_CHAIN, AUDIT_HEAD, session_keys, sid_of
-from bot.store.scripts import Script
+from bot.store.scripts.loader import Script
 from bot.store.shared import Shared
 
 _HEAD: Final = codec.stored_fields("audit_seq", "audit_hash")

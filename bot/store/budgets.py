@@ -27,7 +27,7 @@ from bot.store.records.form import unpack
 from bot.store.records.kinds import PORTION, RESERVATION
 from bot.store.records.kinds import SPENT as SPENT_TODAY
 from bot.store.schema import GRANTS, SPENDERS, budget_keys, chat_account, decode, person_account, session_keys
-from bot.store.scripts import Script
+from bot.store.scripts.loader import Script
 from bot.store.shared import Shared
 
 _PERSON: Final = "p/"

@@ -10,7 +10,7 @@ from bot.store.records.codec import Bodies, text
 from bot.store.records.form import pack_arguments
 from bot.store.records.kinds import NAMES
 from bot.store.schema import SessionKeys
-from bot.store.scripts import KEYS, Script
+from bot.store.scripts.loader import KEYS, Script
 
 Arguments: TypeAlias = Mapping[str, Any]
 """A script's arguments: texts, numbers, flags, lists and maps of them. What is None is absent."""

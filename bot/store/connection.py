@@ -37,7 +37,7 @@ from redis.exceptions import (
 from bot.core.errors import OperatorError, SchemaError, StoreError, StoreGoneError, StoreRefusedError
 from bot.store.records.codec import unreadable
 from bot.store.records.form import other_version
-from bot.store.scripts import Script, ScriptText
+from bot.store.scripts.loader import Script, ScriptText
 
 T = TypeVar("T")
 

@@ -39,7 +39,7 @@ from bot.store.schema import (
     session_keys,
     sid_of,
 )
-from bot.store.scripts import Script
+from bot.store.scripts.loader import Script
 from bot.store.session_index import Filing
 from bot.store.shared import POLICY_ASKED, Shared
 

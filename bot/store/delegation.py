@@ -14,7 +14,7 @@ from bot.store.records.codec import Bodies, digest, dump, raw, text
 from bot.store.records.form import stored, unpack
 from bot.store.records.kinds import HELD, SLOT
 from bot.store.schema import OPEN, held_key, session_keys, slots_key
-from bot.store.scripts import Script
+from bot.store.scripts.loader import Script
 from bot.store.session_index import Filing
 from bot.store.shared import SessionChange, Shared
 

@@ -21,7 +21,7 @@ from bot.store.connection import WALKED, Reply
 from bot.store.records import codec
 from bot.store.records.codec import raw, text
 from bot.store.schema import LETTERS, OPEN, READY, session_keys
-from bot.store.scripts import Script
+from bot.store.scripts.loader import Script
 from bot.store.session_index import Filing
 from bot.store.sessions import refuse_change
 from bot.store.shared import SessionChange, Shared

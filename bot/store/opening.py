@@ -15,7 +15,7 @@ from bot.core.faults import place
 from bot.core.ids import Ids
 from bot.store.options import StoreOptions
 from bot.store.schema import PROCESS
-from bot.store.scripts import Script, ScriptText, load_scripts
+from bot.store.scripts.loader import Script, ScriptText, load_scripts
 from bot.store.servers.address import Kind, StoreAddress, read_address
 from bot.store.servers.embedded_server import Supervisor
 

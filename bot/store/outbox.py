@@ -19,7 +19,7 @@ from bot.store.records.codec import Bodies, raw, text
 from bot.store.records.form import stored, unpack
 from bot.store.records.kinds import DELIVERY
 from bot.store.schema import COPIES, LETTERS, OPEN, encode, pace_keys, session_keys, turn_field
-from bot.store.scripts import Script
+from bot.store.scripts.loader import Script
 from bot.store.sessions import channel_of
 from bot.store.shared import SessionChange, Shared
 from channels.messages import OutboundKind

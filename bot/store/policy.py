@@ -18,7 +18,7 @@ from bot.store.records.codec import dump, pairs, text
 from bot.store.records.form import Values, check_version, complete, unpack
 from bot.store.records.kinds import BLOCKED, CHAT, PAIRING, PERSON
 from bot.store.schema import OVERRIDES, PAIRINGS, POLICY, audit_op, decode, encode
-from bot.store.scripts import Script
+from bot.store.scripts.loader import Script
 from bot.store.shared import POLICY_ASKED, Shared
 from policy.document.overrides import AccessChange, ChatPlace, Overrides, Person, Placing
 from policy.labels import Label, parse

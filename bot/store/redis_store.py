@@ -31,7 +31,7 @@ from typing import Final
 
 from bot.store.records.form import check_version
 from bot.store.schema import AUDIT_HEAD, right_key
-from bot.store.scripts import Script
+from bot.store.scripts.loader import Script
 
 
 class RedisStore:

@@ -48,7 +48,7 @@ from bot.store.records.codec import Bodies, digest, dump, raw, text
 from bot.store.records.form import complete, stored, unpack
 from bot.store.records.kinds import ITEM, OBSERVED, TURN
 from bot.store.schema import AUDIT, OPEN, SessionKeys, asked_key, encode, pace_keys, session_keys, sid_of
-from bot.store.scripts import Script
+from bot.store.scripts.loader import Script
 from bot.store.session_index import Filing, place_of
 from bot.store.shared import Place, SessionChange, Shared
 from policy.labels import Label, join_all

@@ -31,7 +31,7 @@ from bot.store.schema import (
     audit_op,
     session_keys,
 )
-from bot.store.scripts import Script
+from bot.store.scripts.loader import Script
 from policy.labels import Label
 
 Place = tuple[str, Label]

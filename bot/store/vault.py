@@ -19,7 +19,7 @@ from bot.store.records import codec
 from bot.store.records.form import unpack
 from bot.store.records.kinds import KEPT
 from bot.store.schema import VAULT, decode, encode, vault_op
-from bot.store.scripts import Script
+from bot.store.scripts.loader import Script
 from channels.port import VaultError
 
 _PAGE: Final = 1000

@@ -16,7 +16,7 @@ from pathlib import Path
 from tempfile import TemporaryDirectory
 from typing import Final
 
-from bot.store.scripts import load_scripts
+from bot.store.scripts.loader import load_scripts
 from bot.store.servers.embedded_server import Supervisor
 from tests.bench.measure import Row, at_most
 from tests.bench.rig import READ, Bench, bench

@@ -26,7 +26,7 @@ from bot.sessions.events import Event, EventType
 from bot.sessions.inbox import ItemStatus, QueueMode
 from bot.sessions.models import SessionState, Status
 from bot.store.schema import STATES, sid_of
-from bot.store.scripts import Script, load_scripts
+from bot.store.scripts.loader import Script, load_scripts
 from channels.console import Console
 from channels.messages import Address, Inbound
 from policy.labels import PUBLIC, join_all

@@ -5,7 +5,7 @@ from random import Random
 
 import pytest
 
-from bot.store.scripts import Script
+from bot.store.scripts.loader import Script
 from tests.chaos.instants import at, compacted, crowded, installed, small_window, spawned, summarized
 from tests.chaos.killing import Chaos
 

@@ -25,7 +25,7 @@ from bot.store.records.codec import pairs, text
 from bot.store.records.form import unpack
 from bot.store.records.kinds import PORTION, RESERVATION, SPENT
 from bot.store.schema import GRANTS, budget_keys, chat_account, person_account
-from bot.store.scripts import KEYS, Script, load_scripts
+from bot.store.scripts.loader import KEYS, Script, load_scripts
 from bot.store.servers.embedded_server import Supervisor
 from bot.store.shared import Shared
 from tests.store.world import KEY

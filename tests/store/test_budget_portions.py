@@ -11,7 +11,7 @@ from bot.sessions.budgets import DAY_MS, Budgets, Lack, Shortage, Spender, Whose
 from bot.store.budgets import RedisBudgets
 from bot.store.calls import Arguments, call, nested
 from bot.store.schema import GRANTS, SPENDERS, budget_keys, person_account
-from bot.store.scripts import KEYS, Script
+from bot.store.scripts.loader import KEYS, Script
 from bot.store.servers.embedded_server import Supervisor
 from policy.labels import PUBLIC
 from tests.store.stepped import CHAT, LIFE, Server, emptied, look, process

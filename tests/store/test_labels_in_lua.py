@@ -13,7 +13,7 @@ from bot.store.opening import open_store
 from bot.store.records.form import pack_arguments
 from bot.store.redis_store import RedisStore
 from bot.store.schema import session_keys
-from bot.store.scripts import Script, lua, script_text
+from bot.store.scripts.loader import Script, lua, script_text
 from policy.labels import Integrity, Label, Level, parse
 from tests.fleets import Served
 from tests.store.world import KEY

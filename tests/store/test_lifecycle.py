@@ -17,7 +17,7 @@ from bot.sessions.lifecycle import FENCED, MOVES, OPERATIONS, IllegalMove
 from bot.sessions.models import SessionQuery, Status, Write
 from bot.store.redis_store import RedisStore
 from bot.store.schema import session_keys
-from bot.store.scripts import KEYS, Script, load_scripts
+from bot.store.scripts.loader import KEYS, Script, load_scripts
 from policy.labels import PUBLIC
 from tests.bot.kit import eventually
 from tests.conventions.documents import ROOT

@@ -35,7 +35,7 @@ from bot.store.records.form import stored_map, unpack
 from bot.store.records.kinds import NAMES, PORTION
 from bot.store.redis_store import RedisStore
 from bot.store.schema import AUDIT, GRANTS, budget_keys, person_account
-from bot.store.scripts import Script, load_scripts
+from bot.store.scripts.loader import Script, load_scripts
 from bot.store.servers.embedded_server import Supervisor
 from policy.document.overrides import AccessChange, Person
 from policy.labels import PUBLIC

@@ -37,7 +37,7 @@ from bot.store.records.kinds import (
 )
 from bot.store.redis_store import RedisStore
 from bot.store.schema import OVERRIDES, PAIRINGS, QUARANTINE, VAULT, encode, pace_keys, slots_key, turn_field
-from bot.store.scripts import Script, lua, script_text
+from bot.store.scripts.loader import Script, lua, script_text
 from bot.store.servers.embedded_server import Supervisor
 from policy.document.overrides import AccessChange, Person
 from policy.request import Role

@@ -12,7 +12,7 @@ from bot.sessions.deliveries import DeliveryState
 from bot.sessions.inbox import ItemStatus, QueueMode
 from bot.sessions.models import Status
 from bot.store.records.kinds import NAMES, STATE
-from bot.store.scripts import KEYS, Script, script_text
+from bot.store.scripts.loader import KEYS, Script, script_text
 
 FOLDER: Final = files("bot.store").joinpath("scripts")
 SHARED: Final = ("prelude", "write")

@@ -14,7 +14,7 @@ from bot.sessions.deliveries import DeliveryState
 from bot.store.connection import Command, Connection, Part, Reply, RetryLimit, StoreServers
 from bot.store.options import StoreOptions
 from bot.store.redis_store import RedisStore
-from bot.store.scripts import load_scripts
+from bot.store.scripts.loader import load_scripts
 from tests.fleets import Kind
 from tests.store.world import KEY, answer, claimed, ending, fresh, item, opening
 
