@@ -68,7 +68,6 @@ NAMES: Final = MappingProxyType(
         "charged": "cg",
         "classification": "cf",
         "clearance": "ce",
-        "completed_at": "ca",
         "context_seq": "cs",
         "cost": "ct",
         "created": "cr",
