@@ -1,8 +1,9 @@
-"""Budgets of a day: what models may be used for by each person, by each shared chat and by all together.
+"""Budgets: what models may be used for in a day by each person, each shared chat and all together, and by a session.
 
 Tokens are set aside before a model is asked, and what it used is counted in their place; what nobody knows counts as
 much as was set aside. A background session uses what belongs to whoever set it going and to the chat it came from.
-Where no budget is configured nothing is counted here, and the store is not asked.
+Where no budget is configured nothing is counted here, and the store is not asked. A session's own budget is for one
+generation of it, counted in its own record under the fence: what a worker that died had set aside is charged in full.
 
 A person and a chat have a budget for each level and compartments (ADR 0015). The pool is fixed when tokens are set
 aside, by all that the model is then given to read: how many it uses depends on nothing else, so they are settled there.
@@ -11,7 +12,7 @@ Where a budget would suffice but for what others have set aside and not used yet
 is used up, or is not free in time, is told in constants: what others use is nobody's business (law `no_read_up`).
 """
 
-from collections.abc import AsyncGenerator, Callable
+from collections.abc import AsyncGenerator, Awaitable, Callable
 from contextlib import asynccontextmanager, suppress
 from dataclasses import dataclass
 from types import MappingProxyType
@@ -22,12 +23,13 @@ import anyio
 from bot.access import principals
 from bot.access.decision_context import DecisionContext
 from bot.config.model import Config
-from bot.core.errors import BusyError, LockgateError, StoreError
+from bot.core.errors import BusyError, LeaseLostError, LockgateError, StoreError
 from bot.core.ids import Ids
 from bot.sessions.audit import AuditRow
 from bot.sessions.budgets import Budgets, Lack, Shortage, Spender, Spent, Whose
-from bot.sessions.models import Usage
+from bot.sessions.limits import TokenAllowance
 from bot.sessions.ports import BudgetStore
+from bot.sessions.usage import Usage
 from policy.labels import Label
 
 if TYPE_CHECKING:
@@ -38,13 +40,12 @@ USED_UP: Final = MappingProxyType(
         Whose.PERSON: "your tokens of today are used up, or too few are left for this",
         Whose.CHAT: "the tokens of this chat for today are used up, or too few are left for this",
         Whose.ALL: "no tokens are left here for today",
+        Whose.SESSION: "the tokens of this conversation are used up, or too few are left for this",
     }
 )
+RESET: Final = "`/reset` begins a new one, and an admin of this bot can give more"
 AGAIN: Final = "there are new ones from midnight UTC on, and an admin of this bot can give more"
-NEVER: Final = (
-    "this conversation needs more tokens for one answer than there are for a day; "
-    "`/reset` begins a new one, and an admin of this bot can give more"
-)
+NEVER: Final = f"this conversation needs more tokens for one answer than there are for a day; {RESET}"
 
 _GRACE_MS: Final = 30_000
 """How much longer than a model may take tokens are set aside for it."""
@@ -90,6 +91,17 @@ class Spending:
 
     used: Usage | None = None
 
+    @property
+    def complete(self) -> bool:
+        """Whether all that it used is known."""
+        return self.used is not None and self.used.complete
+
+    def charged(self, reserved: int) -> int:
+        """Return how many tokens count as used: what nobody knows counts as much as was set aside."""
+        used = self.used or Usage(complete=False)
+        known = used.input_tokens + used.output_tokens
+        return known if used.complete else known + reserved
+
 
 class Budget:
     """Sets aside and counts. `life` is how long a model may take to answer, in milliseconds.
@@ -109,35 +121,64 @@ class Budget:
         """Ask a model within the block, which notes what it used; `tokens` says how many that may be.
 
         It is waited a moment for a budget of which others have set too much aside. Raises BudgetError: one does not
-        suffice, and the model must not be asked. StoreError.
+        suffice, and the model must not be asked. LeaseLostError: another worker has the session. StoreError.
         """
-        spending = Spending()
-        if not self.limits.kept:
+        spending, allowance = Spending(), standing.allowance
+        if not self.limits.kept and allowance is None:
             yield spending
             return
-        reservation, spender, reserved = self._ids.op(), _spender(standing), tokens()
-        await self._set_aside(reservation, spender, reserved)
-        try:
+        reserved = tokens()
+        async with self._of_session(allowance, reserved, spending), self._of_day(standing, reserved, spending):
             yield spending
+
+    @asynccontextmanager
+    async def _of_day(self, standing: DecisionContext, tokens: int, spending: Spending) -> AsyncGenerator[None]:
+        """Use the budgets of the day within the block. Raises BudgetError. StoreError."""
+        if not self.limits.kept:
+            yield
+            return
+        reservation, spender = self._ids.op(), _spender(standing)
+        await self._set_aside(
+            tokens,
+            lambda: self._store.reserve_tokens(reservation, spender, tokens, budgets=self.limits, life=self._life),
+        )
+        try:
+            yield
         finally:
-            used = spending.used or Usage(complete=False)
-            known = used.input_tokens + used.output_tokens
+            used = spending.charged(tokens)
             # If it cannot be written now, they come back in their time, and are shown as not known.
             with anyio.CancelScope(shield=True), suppress(StoreError):
-                await self._store.settle_tokens(
-                    reservation, spender, known if used.complete else known + reserved, complete=used.complete
-                )
+                await self._store.settle_tokens(reservation, spender, used, complete=spending.complete)
 
-    async def _set_aside(self, reservation: str, spender: Spender, tokens: int) -> None:
+    @asynccontextmanager
+    async def _of_session(
+        self, allowance: TokenAllowance | None, tokens: int, spending: Spending
+    ) -> AsyncGenerator[None]:
+        """Use a session's own budget within the block. Raises BudgetError. LeaseLostError. StoreError."""
+        if allowance is None:
+            yield
+            return
+        reservation, unasked = self._ids.op(), False
+        await self._set_aside(tokens, lambda: self._store.reserve_of_session(reservation, tokens, allowance))
+        try:
+            yield
+        except BudgetError:
+            unasked = True
+            raise
+        finally:
+            used = 0 if unasked else spending.charged(tokens)
+            # If it cannot be written now, or another worker has the session, all that is set aside is charged there.
+            with anyio.CancelScope(shield=True), suppress(StoreError, LeaseLostError):
+                await self._store.charge_session(reservation, used, allowance)
+
+    async def _set_aside(self, tokens: int, reserve: Callable[[], Awaitable[Shortage | None]]) -> None:
         """Set tokens aside; nothing is as long as it waits. Raises BudgetError. StoreError."""
         until = min(anyio.current_time() + self._patience, anyio.current_effective_deadline())
         pause, shortage = _FIRST_PAUSE, None
         while True:
             # To the end: torn by a stop, tokens would be set aside that nobody settles.
             with anyio.CancelScope(shield=True):
-                shortage = await self._store.reserve_tokens(
-                    reservation, spender, tokens, budgets=self.limits, life=self._life
-                )
+                shortage = await reserve()
             if shortage is None:
                 return
             if shortage.lack is not Lack.HELD or anyio.current_time() + pause >= until:
@@ -159,11 +200,12 @@ def budget(store: BudgetStore, ids: Ids, config: Config) -> Budget:
 
 
 def _told(shortage: Shortage) -> str:
+    own = shortage.whose is Whose.SESSION
     match shortage.lack:
-        case Lack.NEVER:
+        case Lack.NEVER if not own:
             return NEVER
-        case Lack.USED:
-            return f"{USED_UP[shortage.whose]}; {AGAIN}"
+        case Lack.NEVER | Lack.USED:
+            return f"{USED_UP[shortage.whose]}; {RESET if own else AGAIN}"
         case Lack.HELD:
             return str(BusyError())
 

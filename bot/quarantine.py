@@ -8,15 +8,17 @@ that cannot be read may be of a session that read anything.
 import logging
 import traceback
 from collections.abc import Sequence
+from contextlib import suppress
 from pathlib import Path
 from typing import Final
 
 import anyio
 
+from bot.core.errors import SchemaError
 from bot.core.logs import bound
 from bot.sessions.audit import AuditRow
 from bot.sessions.models import SCHEMA, Doing, Quarantined
-from bot.sessions.ports import QuarantineStore
+from bot.sessions.ports import LifecycleStore, QuarantineStore
 
 QUARANTINED: Final = "a session is in quarantine"
 RELEASED: Final = "a session is out of quarantine"
@@ -26,8 +28,9 @@ _LOGGER: Final = logging.getLogger(__name__)
 class Quarantine:
     """Knows which sessions are in quarantine, as of a moment ago."""
 
-    def __init__(self, store: QuarantineStore) -> None:
+    def __init__(self, store: QuarantineStore, lifecycle: LifecycleStore) -> None:
         self._store = store
+        self._lifecycle = lifecycle
         self._known: dict[tuple[str, Doing], tuple[Quarantined, float]] = {}
 
     def rests(self, sid: str) -> bool:
@@ -56,6 +59,10 @@ class Quarantine:
             sid, doing, error=kind, where=where, audit=(AuditRow("quarantined", doing.value, {**body}),)
         )
         self._known[sid, doing] = _until(one)
+        if doing is Doing.WORK:
+            # One that can be read is shown as failed, until somebody works it or says something there.
+            with suppress(SchemaError):
+                await self._lifecycle.fail(sid)
         if new:
             with bound(session=sid):
                 _LOGGER.error(QUARANTINED, exc_info=error, extra={"subject": doing.value, "kind": kind, "where": where})

@@ -78,6 +78,11 @@ class Keyring:
         held = self._secrets.get(name)
         return held is not None and tool in held.tools and (not host or host in held.hosts)
 
+    def credential(self, name: str) -> str | None:
+        """Return the value of a secret that configuration names as the key of an agent's models, None for none."""
+        held = self._secrets.get(name)
+        return None if held is None else held.value
+
     def filled(self, text: str) -> str:
         """Return a text with values in place of references; their use was decided and is in the audit already."""
         return REFERENCE.sub(lambda found: self._secrets[found[1]].value, text)

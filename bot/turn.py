@@ -6,7 +6,6 @@ once cannot race the taint (law `taint_is_the_fold`).
 """
 
 import asyncio
-import math
 from collections.abc import Generator
 from contextlib import contextmanager
 from dataclasses import replace
@@ -25,12 +24,14 @@ from bot.history.origins import Reading, referring, said
 from bot.sessions.audit import AuditRow
 from bot.sessions.delegation import SESSION, Lineage
 from bot.sessions.deliveries import Delivery, DeliveryState, NewDelivery
-from bot.sessions.event_types import ToolResult
+from bot.sessions.event_types import AgentMessage, ToolResult, TurnCompleted
 from bot.sessions.events import NewEvent
 from bot.sessions.inbox import InboxItem
-from bot.sessions.models import Change, Claim, Turn, Usage, Write, Written
+from bot.sessions.limits import SessionLimits
+from bot.sessions.models import Change, Claim, LastTurn, Turn, Write, Written
 from bot.sessions.ports import SessionStore
 from bot.sessions.transcript import Tail
+from bot.sessions.usage import Usage
 from channels.messages import Address, OutboundKind
 from policy.labels import PUBLIC
 
@@ -61,7 +62,7 @@ class StopRequestedError(Exception):
 
 
 class DeadlinePassedError(Exception):
-    """A background session did not end in its time."""
+    """A turn, or a background session, did not end in its time."""
 
 
 class OpenTurn:
@@ -73,7 +74,7 @@ class OpenTurn:
     are the events of the messages let in since it was claimed, and of what was observed before them. `waiting` is how
     many wait, and `mode` what becomes of them, as of the last write. `left` is the position of one that may not enter
     this turn. `shows` tells that its address may see that it is going on. `folds` are what its generation comes to as
-    of the last write.
+    of the last write. `limits` are the session's.
     """
 
     def __init__(  # noqa: PLR0913 - made by the worker from a claim and from what it shares
@@ -86,6 +87,7 @@ class OpenTurn:
         standing: DecisionContext,
         sender: TurnSender,
         folds: Folds,
+        limits: SessionLimits,
     ) -> None:
         self.lock = asyncio.Lock()
         self.claim = claim
@@ -108,9 +110,12 @@ class OpenTurn:
         self._noted: list[NewEvent] = []
         self._reading = Reading(response=folds.newest.response)
         self._context = claim.state.context_seq
-        deadline = math.inf if self.lineage is None else self.lineage.deadline
+        self.limits = limits
         self.shows = bool(self.asked) or not self.above_home
-        self._seconds = max(deadline - claim.now, 0) / 1000
+        self._due = claim.now + limits.turn_seconds * 1000 - record.active
+        if self.lineage is not None:
+            self._due = min(self._due, self.lineage.deadline)
+        self._seen = (claim.now, anyio.current_time())
         self._scope: anyio.CancelScope | None = None
         self._interruption: Exception | None = None
 
@@ -118,6 +123,46 @@ class OpenTurn:
     def lineage(self) -> Lineage | None:
         """Where a background session comes from, None for a conversation."""
         return self.claim.state.lineage
+
+    @property
+    def active(self) -> int:
+        """For how many milliseconds it was worked by now; waiting for people does not count."""
+        return self.record.active + self._now() - self.claim.now
+
+    @property
+    def took(self) -> int:
+        """For how many milliseconds it has been going on, on the store's clock."""
+        return self._now() - self.record.started_at
+
+    @property
+    def late(self) -> bool:
+        """Whether its time, or that of its background session, was over when it was claimed."""
+        return self.claim.now >= self._due
+
+    @property
+    def alone(self) -> int | None:
+        """How many turns more than may ended before this one without a person's message, None for fewer.
+
+        None, too, where such a message is part of this one.
+        """
+        most, ended = self.limits.turns, self.claim.state.turns_alone
+        return None if most is None or ended < most or self.asked else ended - most
+
+    @property
+    def ends_in_order(self) -> bool:
+        """Whether it is being ended while it has its lease, so that what it does outside may finish."""
+        if self._interruption is None:
+            return self._scope is not None and self._scope.cancel_called
+        return not isinstance(self._interruption, LeaseLostError)
+
+    def _now(self) -> int:
+        """Return the store's time: what it was at the last write, and what went by here since."""
+        then, here = self._seen
+        return then + round((anyio.current_time() - here) * 1000)
+
+    def _deadline(self) -> float:
+        """Return when its time is over, in seconds on the loop's clock."""
+        return anyio.current_time() + max(self._due - self._now(), 0) / 1000
 
     @property
     def begun(self) -> bool:
@@ -187,8 +232,9 @@ class OpenTurn:
         return await self._written(self._write(change, release=True), final=True)
 
     def interrupt(self, reason: Exception) -> None:
-        """Stop the thinking from outside, once: the lease was lost, or a person asked to stop."""
-        if self._interruption is None:
+        """Stop the thinking from outside: the lease was lost, or a person asked to stop; the former counts for more."""
+        lost = isinstance(reason, LeaseLostError) and not isinstance(self._interruption, LeaseLostError)
+        if self._interruption is None or lost:
             self._interruption = reason
             if self._scope is not None:
                 self._scope.cancel()
@@ -197,10 +243,10 @@ class OpenTurn:
     def interruptible(self) -> Generator[None]:
         """Run a block that `interrupt` can end.
 
-        Raises the reason given to `interrupt`, at the end of the block; DeadlinePassedError: the session's deadline
-        did it.
+        Raises the reason given to `interrupt`, at the end of the block; DeadlinePassedError: the deadline of the turn,
+        or of its background session, did it.
         """
-        scope = anyio.CancelScope(deadline=anyio.current_time() + self._seconds)
+        scope = anyio.CancelScope(deadline=self._deadline())
         try:
             with scope:
                 self._scope = scope
@@ -224,6 +270,7 @@ class OpenTurn:
     def _write(self, change: Change, *, release: bool = False) -> Write:
         asked = {approval.id: approval.call for approval in change.ask}
         events = referring((*self._noted, *change.events), self._cursor, self._reading, asked)
+        events, end = _ended(events, self._cursor, change.end)
         deliver = (said(new, events, self._cursor) for new in change.deliver)
         return Write(
             op=self._ids.op(),
@@ -235,10 +282,11 @@ class OpenTurn:
             ask=change.ask,
             use=change.use,
             turn=change.turn,
-            end=change.end,
+            end=end,
             status=change.status,
             deliver=tuple(self._silent(self._asked_for(new)) for new in deliver),
             release=release,
+            usage=change.usage,
             context=change.context,
         )
 
@@ -302,6 +350,10 @@ class OpenTurn:
         self._reading = self._reading.after(write.events, self._cursor)
         self._context = self._context if write.context is None else write.context
         self._cursor, self.waiting, self.mode = written.seq, written.waiting, written.mode
+        self._seen = (written.now, anyio.current_time())
+        if self._scope is not None:
+            # The store's clock counts, whatever this process's did meanwhile.
+            self._scope.deadline = self._deadline()
         self.folds = self.folds.plus_new(enumerate(write.events, written.seq - len(write.events) + 1))
         self.standing = self.folds.of(replace(self.standing, taint=written.taint, now=written.now))
         for event in write.events:
@@ -343,3 +395,20 @@ class OpenTurn:
             endorsed=new.endorsed,
             refs=new.refs,
         )
+
+
+def _ended(
+    events: tuple[NewEvent, ...], cursor: int, end: LastTurn | None
+) -> tuple[tuple[NewEvent, ...], LastTurn | None]:
+    """Let the end of a turn say where its answer stands; `cursor` is the seq of the event before these."""
+    if end is None:
+        return events, None
+    places = {type(event.body): seq for seq, event in enumerate(events, cursor + 1)}
+    result = places.get(AgentMessage, 0)
+    told = tuple(
+        replace(event, body=replace(event.body, back=seq - result if result else 0))
+        if isinstance(event.body, TurnCompleted)
+        else event
+        for seq, event in enumerate(events, cursor + 1)
+    )
+    return told, replace(end, seq=places[TurnCompleted], result_seq=result)

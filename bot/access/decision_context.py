@@ -7,8 +7,10 @@ from dataclasses import dataclass
 
 from pydantic import JsonValue
 
+from bot.access.agents import AgentSnapshot
 from bot.access.authorize import Caller
 from bot.sessions.events import DeferredResult
+from bot.sessions.limits import TokenAllowance
 from bot.sessions.messages import Endorsed
 from channels.messages import Address
 from policy.labels import PUBLIC, Label
@@ -23,9 +25,10 @@ class DecisionContext:
     the web addresses that stand verbatim in its context, see `bot.access.known_urls`, and `typed` those that its asker
     typed, here or in the conversation that it was spawned from. `held` is what its generation keeps out of the context.
     `visibility` is what a reader had to be cleared for to learn of the session when it was looked up. `model` is the
-    one that people chose, empty for the first of the configuration. `authors` are the people whose words are in its
+    one that people chose, empty for the first of its `agent`. `authors` are the people whose words are in its
     context (`bot.access.authors`). `endorsed` are the bounded answers that it has heard, itself or through another
-    session.
+    session. `allowance` is the session's own token budget, None for none and outside a turn. `agent` is the one that it
+    has pinned, None outside a session.
     """
 
     sid: str
@@ -46,6 +49,8 @@ class DecisionContext:
     model: str = ""
     authors: frozenset[str] = frozenset()
     endorsed: tuple[Endorsed, ...] = ()
+    allowance: TokenAllowance | None = None
+    agent: AgentSnapshot | None = None
 
     @property
     def others(self) -> frozenset[str]:
@@ -69,6 +74,7 @@ class DecisionContext:
         taint: Label = PUBLIC,
         visibility: Label = PUBLIC,
         model: str = "",
+        agent: AgentSnapshot | None = None,
     ) -> "DecisionContext":
         """Return where a person stands who asks outside a turn; they have read nothing unless `taint` says so."""
         return DecisionContext(
@@ -85,6 +91,7 @@ class DecisionContext:
             now=now,
             visibility=visibility,
             model=model,
+            agent=agent,
         )
 
 

@@ -1,33 +1,110 @@
 """Which session a person's words at an address belong to.
 
-An address has one session, so that accepting a message is one script. A private chat may be another person's one day:
-an account is taken from somebody, or the configuration calls him by another name. What was said before is not the new
-one's to read (law `no_read_up`), nor may it be forgotten for him (law `taint_never_falls`). The session stays as it is,
-for whom it was, and the other begins one of his own at the same address.
+An address has one session at a time, so that accepting a message is one script. A private chat may be another person's
+one day: an account is taken from somebody, or the configuration calls them by another name. What was said before is not
+the new one's to read (law `no_read_up`), nor may it be forgotten for them (law `taint_never_falls`). The session stays
+as it is, for the person it was, and the other begins one of their own at the same address.
+
+A session that is archived or deleted takes nothing any more. Its chat goes on in the session of the next generation
+root: the first one that is still open. Ids are computed, so nothing has to note which one that is; a process remembers
+it, and finds out again where another process has ended it. What a platform tells again may have been taken in by the
+one before, so a process remembers for as long as that could be told which sessions of a chat ended lately.
 """
 
+from collections import OrderedDict
+from dataclasses import dataclass
+from typing import Final
+
+from bot.core.clock import Clock
 from bot.core.ids import session_id
-from bot.sessions.ports import SessionStore
+from bot.sessions.ports import LifecycleStore
 from channels.messages import Address
+
+_REMEMBERED: Final = 4096
+
+LATELY_MS: Final = 24 * 60 * 60 * 1000
+"""For how long after its end a session knows which inputs it had."""
+
+
+@dataclass(frozen=True, slots=True)
+class _InUse:
+    """The generation root that a chat uses, and its sessions that ended lately with when they did, ms."""
+
+    root: int
+    ended: tuple[tuple[str, int], ...]
 
 
 class SessionIds:
     """Names sessions under the key of an installation."""
 
-    def __init__(self, store: SessionStore, key: bytes) -> None:
+    def __init__(self, store: LifecycleStore, key: bytes, clock: Clock) -> None:
         self._store = store
         self._key = key
+        self._clock = clock
+        # Of addresses whose first session is not the one in use; most have no other.
+        self._roots: OrderedDict[tuple[Address, str], _InUse] = OrderedDict()
 
     def first(self, address: Address) -> str:
-        """Return the id of the session that belongs to an address, whoever began it."""
-        return session_id(self._key, str(address), "")
+        """Return the id of the first session of an address, whoever began it."""
+        return session_id(self._key, str(address))
 
-    def own(self, address: Address, principal: str) -> str:
-        """Return the id of the session of a principal at an address that another had before."""
-        return session_id(self._key, str(address), principal)
+    def likely(self, address: Address, principal: str) -> str:
+        """Return the id of the session in which a principal speaks at an address, as far as this process knows."""
+        known = self._roots.get((address, principal))
+        return self.first(address) if known is None else session_id(self._key, str(address), principal, known.root)
+
+    def ended(self, address: Address, principal: str) -> tuple[str, ...]:
+        """Return the ids of a principal's sessions at an address that ended lately, as far as this process knows."""
+        return self._lately(self._roots.get((address, principal)))
 
     async def of(self, address: Address, principal: str) -> str:
-        """Return the id of the session in which a principal speaks at an address."""
-        first = self.first(address)
-        state = await self._store.state(first)
-        return first if state is None or state.principal == principal else self.own(address, principal)
+        """Return the id of the session in which a principal speaks at an address. Raises StoreError."""
+        sid, _ = await self.found(address, principal)
+        return sid
+
+    async def found(self, address: Address, principal: str) -> tuple[str, tuple[str, ...]]:
+        """Return the same as `of`, with the ids of those there that ended lately. Raises StoreError."""
+        known = self._roots.get((address, principal))
+        root, ended = (-1, list[tuple[str, int]]()) if known is None else (known.root, list(known.ended))
+        while True:
+            sid = self.first(address) if root < 0 else session_id(self._key, str(address), principal, root)
+            holder = await self._store.holder(sid)
+            if holder is None or (holder.principal == principal and holder.open):
+                break
+            if holder.principal == principal:
+                ended.append((sid, holder.updated_at))
+            # The first is anybody's; where it is another's, a principal's own begin at 0.
+            root = 1 if root < 0 and holder.principal == principal else root + 1
+        known = _InUse(root, tuple((one, at) for one, at in ended if self._clock.wall_ms() - at < LATELY_MS))
+        # One that is not begun is not remembered: the one before may be restored.
+        if root >= 0 and holder is not None:
+            self._roots[address, principal] = known
+            self._roots.move_to_end((address, principal))
+            if len(self._roots) > _REMEMBERED:
+                self._roots.popitem(last=False)
+        return sid, self._lately(known)
+
+    def _lately(self, known: _InUse | None) -> tuple[str, ...]:
+        now = self._clock.wall_ms()
+        return () if known is None else tuple(sid for sid, at in known.ended if now - at < LATELY_MS)
+
+    async def reopens(self, sid: str, address: Address, principal: str) -> bool:
+        """Say whether a session that is archived could be spoken in again: its chat went on in no other since.
+
+        Raises StoreError.
+        """
+        return await self._store.holder(sid) is not None and await self._next(sid, address, principal) is None
+
+    async def _next(self, sid: str, address: Address, principal: str) -> str | None:
+        """Return the id of the session that came after one, None if there is none."""
+        root = -1
+        while True:
+            this = self.first(address) if root < 0 else session_id(self._key, str(address), principal, root)
+            holder = await self._store.holder(this)
+            if holder is None:
+                return None
+            following = 1 if root < 0 and holder.principal == principal else root + 1
+            if this == sid:
+                after = session_id(self._key, str(address), principal, following)
+                return None if await self._store.holder(after) is None else after
+            root = following

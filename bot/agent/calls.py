@@ -7,6 +7,7 @@ model sees it (laws `every_effect_has_a_decision`, `every_tool_call_has_a_result
 
 from collections.abc import Iterator, Mapping
 from dataclasses import replace
+from functools import partial
 from typing import Final
 
 import anyio
@@ -14,10 +15,12 @@ from pydantic import JsonValue
 
 from bot.access.approvals import DENIED, UNANSWERED
 from bot.access.decision_context import Call, DecisionContext
+from bot.agent.call_runs import CallRuns
 from bot.agent.context import Context
 from bot.agent.fitting import Fitted, fitted
 from bot.agent.room import Room
 from bot.core.errors import StoreError
+from bot.core.tracing import OpenSpan, span
 from bot.delivery.alternatives import Alternatives, question
 from bot.delivery.asker_questions import NOWHERE, AskerQuestions
 from bot.delivery.outbox import Outbox
@@ -31,7 +34,7 @@ from bot.sessions.event_types import ToolOutcome, ToolResult
 from bot.sessions.events import NewEvent
 from bot.sessions.models import Change
 from bot.sessions.refs import CallRef, HeldRef
-from bot.tools.base import Inquiry
+from bot.tools.base import Inquiry, Result
 from bot.tools.references import notice, referred
 from bot.turn import OpenTurn
 from policy.decision import Decision, Verdict
@@ -61,12 +64,20 @@ class ToolRunner:
     """Runs the calls of one model step."""
 
     def __init__(
-        self, gate: Gate, room: Room, outbox: Outbox, alternatives: Alternatives, *, questions: AskerQuestions
+        self,
+        gate: Gate,
+        room: Room,
+        outbox: Outbox,
+        alternatives: Alternatives,
+        *,
+        runs: CallRuns,
+        questions: AskerQuestions,
     ) -> None:
         self._gate = gate
         self._room = room
         self._outbox = outbox
         self._alternatives = alternatives
+        self._runs = runs
         self._questions = questions
 
     async def run(self, turn: OpenTurn, context: Context, calls: tuple[Call, ...]) -> tuple[CallDecision, ...]:
@@ -113,11 +124,18 @@ class ToolRunner:
 
     async def _one(self, turn: OpenTurn, context: Context, call: Call, asked: list[CallDecision]) -> None:
         """Take one call through; append it to `asked` if it waits for people."""
+        with span("tool") as told:
+            await self._taken(turn, context, call, asked=asked, told=told)
+
+    async def _taken(
+        self, turn: OpenTurn, context: Context, call: Call, *, asked: list[CallDecision], told: OpenSpan
+    ) -> None:
         await self._gate.calls.read_call(call)
         async with turn.lock:
             begun = call.id in context.decided
             prepared = self._gate.calls.prepare(turn.standing, call, turn.approvals, begun=begun)
             prepared, heard = self._heard(turn, await self._gate.calls.foresee(turn.standing, prepared))
+            _trace(told, prepared)
             if not await self._may_run(turn, context, prepared, asked):
                 return
             if prepared.inquiry is not None:
@@ -132,11 +150,14 @@ class ToolRunner:
             async with turn.lock:
                 await self._further(turn, prepared, hook, decision=decision, told=told)
 
-        result = await self._gate.run(standing, prepared, record)
-        turn.usage = turn.usage.plus(result.usage)
-        async with turn.lock:
-            response = await self._gate.results.respond(turn.standing, prepared, result)
-            await self._responded(turn, context, prepared, response)
+        async def keep(result: Result) -> None:
+            turn.usage = turn.usage.plus(result.usage)
+            async with turn.lock:
+                response = await self._gate.results.respond(turn.standing, prepared, result)
+                await self._responded(turn, context, prepared, response)
+
+        noticed = prepared.outward or self._gate.calls.reaches_others(call)
+        await self._runs.carry_out(turn, partial(self._gate.run, standing, prepared, record), keep, noticed=noticed)
 
     async def _may_run(
         self, turn: OpenTurn, context: Context, prepared: CallDecision, asked: list[CallDecision]
@@ -342,6 +363,18 @@ class ToolRunner:
 
     def _invocation(self, standing: DecisionContext) -> AuditRow:
         return decision_row(standing, Hook.AGENT_INVOCATION, self._gate.requests.invoke(standing))
+
+
+def _trace(told: OpenSpan, prepared: CallDecision) -> None:
+    """Tell a span of a decision, and of a call that refers to something above or whose result is held only its name.
+
+    A name that the model made up is a text of its own.
+    """
+    told.tell(tool="unknown" if prepared.accepted is None else prepared.accepted[0].name)
+    if prepared.open is not None or prepared.hold or prepared.concealed:
+        told.conceal()
+    else:
+        told.tell(verdict=prepared.decision.verdict.name, rules=" ".join(prepared.decision.rules))
 
 
 def _outcome(response: ResultDecision) -> ToolOutcome:

@@ -6,18 +6,23 @@ not cleared is passed over. Its decision stands in the audit before it is asked.
 """
 
 from collections.abc import Awaitable, Callable, Sequence
+from typing import TypeAlias
 
+import anyio.to_thread
 from pydantic_ai.messages import ModelMessage, ModelResponse
 from pydantic_ai.models import ModelRequestParameters
 
+from bot.access.agents import AgentSnapshot
 from bot.access.decision_context import DecisionContext
-from bot.agent.models import CROWDED, ModelClient, ModelError, OverBudgetError, Show, TooLargeError, unusable
+from bot.agent.models import CROWDED, ModelClient, ModelError, OverBudgetError, Show, TooLargeError, barred, unusable
 from bot.agent.providers import Seat, Seats
 from bot.agent.window import Window, estimated
+from bot.core.errors import ConfigError
+from bot.core.faults import Fault
 from bot.gate.gate import Gate
 from bot.gate.results import decision_row
 from bot.sessions.audit import AuditRow
-from bot.sessions.models import Usage
+from bot.sessions.usage import Usage
 from policy.decision import Verdict
 from policy.request import Hook
 
@@ -25,15 +30,43 @@ Record = Callable[[AuditRow], Awaitable[None]]
 """Puts a decision into the audit."""
 
 
+_Models: TypeAlias = tuple[tuple[str, ...], str]
+"""The models of an agent with the secret that is their key."""
+
+
 class Chain:
-    """Asks the first model, and the fall-backs if it does not answer."""
+    """Asks the first model of a session's agent, and the fall-backs if it does not answer."""
 
     def __init__(self, seats: Seats, asker: ModelClient, gate: Gate) -> None:
         self._seats = seats.all
+        self._make = seats.make
+        self._made: dict[_Models, tuple[Seat, ...]] = {}
         self._named = {seat.name: seat for seat in (*seats.all, *seats.choices)}
         self._asker = asker
         self._gate = gate
         self._refused: dict[str, int] = {}
+
+    def make(self, agent: AgentSnapshot) -> None:
+        """Make the models of an agent, unless they are made. It blocks.
+
+        Raises ConfigError: one of them cannot be asked, since its key, its address or its package is not there.
+        """
+        if _models(agent) not in self._made:
+            self._made[_models(agent)] = self._make(agent)
+
+    async def ready(self, standing: DecisionContext) -> None:
+        """Make what a session asks, before anything else of this is asked about it.
+
+        Raises ModelError: it cannot be asked, until the operator mends that, who is told.
+        """
+        agent = standing.agent
+        if agent is None or _models(agent) in self._made:
+            return
+        try:
+            # The libraries of models take their time to load.
+            await anyio.to_thread.run_sync(self.make, agent)
+        except ConfigError as error:
+            raise barred(standing, f"agent `{agent.name}`", Fault(str(error), error.next_step)) from None
 
     def window(self, standing: DecisionContext) -> Window:
         """Return what the model that is asked first can read at once."""
@@ -57,8 +90,10 @@ class Chain:
 
     def _order(self, standing: DecisionContext) -> tuple[Seat, ...]:
         """Return the models in the order they are asked: the one that people chose, then the fall-backs."""
-        first = self._named.get(self._gate.requests.model(standing), self._seats[0])
-        return (first, *(seat for seat in self._seats[1:] if seat is not first))
+        chain = self._seats if standing.agent is None else self._made[_models(standing.agent)]
+        name = self._gate.requests.model(standing)
+        first = next((seat for seat in chain if seat.name == name), None) or self._named[name]
+        return (first, *(seat for seat in chain[1:] if seat is not first))
 
     async def ask(
         self,
@@ -107,6 +142,10 @@ class Chain:
                 used = used.plus(error.usage)
                 failures.append(error)
         raise _all(failures, used)
+
+
+def _models(agent: AgentSnapshot) -> _Models:
+    return agent.models, agent.credential
 
 
 def _all(failures: Sequence[ModelError], used: Usage) -> ModelError:

@@ -17,6 +17,7 @@ from bot.agent.pictures import NONE, Pictures, Shown
 from bot.agent.recap import Recap
 from bot.agent.room import Room
 from bot.agent.tails import Past
+from bot.core.tracing import span
 from bot.delivery.outbox import Outbox
 from bot.delivery.question_prompts import closing
 from bot.gate.gate import Gate
@@ -33,6 +34,8 @@ from policy.decision import Decision, Verdict
 from policy.request import Hook
 
 TOO_MANY_STEPS: Final = "this took too many steps and was ended; ask for less at once"
+ALONE: Final = "{turns} turns ran without a message from a person, so no more run until there is one"
+"""Said once: what other sessions send is taken in from then on, and nobody answers it."""
 
 _TRIES: Final = 4
 """How often a request that its provider refuses as too large is made smaller, each time to less than half."""
@@ -78,7 +81,8 @@ class GivenUp:
 
     `notice` is a constant that is said instead; with `decision` its explanation is, as far as its readers
     may know. `error` is for operators. `rejected` is the audit row of a message that was not let in. `mend` is what the
-    operator has to mend: one who asked in private is told so.
+    operator has to mend: one who asked in private is told so. `aside` tells that the notice is for the asker alone.
+    `failed` tells that the session cannot go on by itself. Without notice, decision and error nothing is said.
     """
 
     reason: YieldReason
@@ -87,6 +91,8 @@ class GivenUp:
     error: str = ""
     rejected: AuditRow | None = None
     mend: str = ""
+    aside: bool = False
+    failed: bool = False
 
 
 Ending: TypeAlias = Answer | Waiting | Overshot | GivenUp
@@ -114,7 +120,6 @@ class Agent:
         join: Join,
         calls: ToolRunner,
         outbox: Outbox,
-        instructions: str,
         steps: int,
         depth: int,
     ) -> None:
@@ -126,7 +131,6 @@ class Agent:
         self._join = join
         self._calls = calls
         self._outbox = outbox
-        self._instructions = instructions
         self._depth = depth
         self._steps = steps
 
@@ -135,6 +139,10 @@ class Agent:
 
         `past` is what the log was when the turn was claimed.
         """
+        try:
+            await self._chain.ready(turn.standing)
+        except ModelError as error:
+            return _unanswered(error)
         context = await self._begun(turn, past.context)
         for event in turn.admitted:
             context.add_said(event)
@@ -158,8 +166,10 @@ class Agent:
         if _refusals(turn) >= REFUSALS:
             return GivenUp(YieldReason.CANCELED, TOO_MANY_REFUSALS)
         if step >= self._steps:
-            return GivenUp(YieldReason.MAX_TURNS, TOO_MANY_STEPS)
+            return GivenUp(YieldReason.BUDGET_EXCEEDED, TOO_MANY_STEPS)
         await self._joined(turn, context, opening=step == 0)
+        if turn.alone is not None:
+            return GivenUp(YieldReason.MAX_TURNS, "" if turn.alone else ALONE.format(turns=turn.limits.turns))
         decision = self._gate.requests.invoke(turn.standing)
         if decision.verdict is not Verdict.ALLOW:
             return GivenUp(YieldReason.ERROR, decision=decision)
@@ -201,13 +211,15 @@ class Agent:
         preview = self._outbox.preview(turn.standing, answer_key(turn.record.id))
         turn.asks()
         try:
-            response, usage = await self._chain.ask(
-                turn.standing,
-                context.messages,
-                self._room.parameters(turn.standing),
-                record=turn.audit,
-                show=preview.show,
-            )
+            with span("model") as told:
+                response, usage = await self._chain.ask(
+                    turn.standing,
+                    context.messages,
+                    self._room.parameters(turn.standing),
+                    record=turn.audit,
+                    show=preview.show,
+                )
+                told.tell(input_tokens=usage.input_tokens, output_tokens=usage.output_tokens, complete=usage.complete)
         except ModelError as error:
             turn.usage = before.plus(error.usage)
             raise
@@ -220,9 +232,12 @@ class Agent:
         return response
 
     def _told(self, turn: OpenTurn) -> str:
-        """Return a session's instructions: the operator's, and how to use the tools that it has."""
+        """Return a session's instructions: its agent's, and how to use the tools that it has."""
         spawns = turn.lineage is None or turn.lineage.depth < self._depth
-        return "\n\n".join(filter(None, (self._instructions, guidance(self._gate.tools, spawns=spawns))))
+        agent = turn.standing.agent
+        tools = [tool for tool in self._gate.tools if agent is None or agent.offers(tool.name)]
+        instructions = "" if agent is None else agent.instructions
+        return "\n\n".join(filter(None, (instructions, guidance(tools, spawns=spawns))))
 
     def _holds(self, turn: OpenTurn, context: Context) -> bool:
         return self._room.holds(turn.standing, context)
@@ -334,7 +349,7 @@ def _from(turn: OpenTurn, log: Tail, summary: Summary, pictures: Shown) -> Conte
 def _unanswered(error: ModelError) -> GivenUp:
     """Return how a turn ends whose model does not answer; that a budget is used up is no error of the operator's."""
     if isinstance(error, OverBudgetError):
-        return GivenUp(YieldReason.BUDGET_EXCEEDED, error.told)
+        return GivenUp(YieldReason.BUDGET_EXCEEDED, error.told, aside=True)
     return GivenUp(YieldReason.ERROR, error.told, error=error.detail, mend=error.mend)
 
 

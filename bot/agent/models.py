@@ -51,7 +51,7 @@ from bot.config.model import ModelSettings, ProviderSettings
 from bot.core.errors import LockgateError
 from bot.core.faults import Fault, refused, unreached
 from bot.sessions.audit import AuditRow
-from bot.sessions.models import Usage
+from bot.sessions.usage import Usage
 from bot.tools.base import Tool
 from bot.tools.references import offered
 
@@ -326,6 +326,15 @@ def unusable(standing: DecisionContext, seat: Seat, fault: Fault) -> ModelError:
     """Return the error for a model that is not asked, which only the operator can mend, and log it."""
     _log_failed(standing, seat, fault, 0)
     return ModelError(UNUSABLE, detail=f"{seat.name}: {fault.cause}", again=False, mend=_mending(seat, fault))
+
+
+def barred(standing: DecisionContext, subject: str, fault: Fault) -> ModelError:
+    """Return the error for a session none of whose models is asked, which only the operator can mend, and log it."""
+    label = standing.taint.join(standing.visibility)
+    facts = {"subject": subject, "cause": fault.cause, "step": fault.step, "label": label, "alert": True}
+    _LOGGER.warning("an agent cannot be used", extra=facts)
+    mend = f"{fault.cause}; {fault.step}"
+    return ModelError(UNUSABLE, detail=f"{subject}: {fault.cause}", usage=Usage(), again=False, mend=mend)
 
 
 def _mending(seat: Seat, fault: Fault) -> str:

@@ -1,8 +1,8 @@
 """The models of the configuration, made ready to be asked.
 
 `offline` is ours; any other name is `provider:model` as pydantic-ai knows it. A key comes from the environment
-alone. One that a provider's own address would get is never sent to another address: a `base_url` gets the key
-that `key` names, or none.
+alone, or for an agent from the secret that it names. One that a provider's own address would get is never sent to
+another address: a `base_url` gets the key that `key` names, or none.
 """
 
 import re
@@ -18,6 +18,7 @@ from pydantic_ai.exceptions import UserError
 from pydantic_ai.models import Model
 from pydantic_ai.providers import Provider, infer_provider, infer_provider_class
 
+from bot.access.agents import AgentSnapshot
 from bot.agent import offline
 from bot.config.model import OFFLINE, ModelSettings, ProviderSettings
 from bot.core.errors import ConfigError
@@ -25,6 +26,9 @@ from bot.core.faults import place
 from policy.errors import nearest
 
 Maker = Callable[[str], Model]
+
+Credential = Callable[[str], str | None]
+"""Tells the value of a secret, None if there is none of that name."""
 
 KEYS: Final = MappingProxyType(
     {
@@ -46,11 +50,15 @@ _FREE: Final = ProviderSettings(input_price=0, output_price=0)
 
 @dataclass(frozen=True, slots=True)
 class Seat:
-    """A model to be asked: its name in the configuration, the thing itself, and what was said about it."""
+    """A model to be asked: its name in the configuration, the thing itself, and what was said about it.
+
+    `credential` is the secret that is its key, empty for the usual key.
+    """
 
     name: str
     model: Model
     settings: ProviderSettings
+    credential: str = ""
 
     @property
     def sees(self) -> bool:
@@ -67,6 +75,8 @@ class Seat:
     def key(self) -> str:
         """Where its key is, for operators."""
         said = self.settings
+        if self.credential:
+            return f"the secret `{self.credential}`"
         if said.base_url is not None and said.key is None:
             return "an environment variable, and its name into `key` beside `base_url`"
         variable = said.key or KEYS.get(self.name.partition(":")[0])
@@ -75,19 +85,35 @@ class Seat:
 
 @dataclass(frozen=True, slots=True)
 class Seats:
-    """The models in the order they are asked, those that are asked where people chose one, and their connections."""
+    """The models in the order they are asked, those that are asked where people chose one, and their connections.
+
+    `make` makes the models of an agent; it blocks.
+    """
 
     all: tuple[Seat, ...]
     choices: tuple[Seat, ...]
     client: httpx2.AsyncClient
+    make: Callable[[AgentSnapshot], tuple[Seat, ...]]
 
     async def close(self) -> None:
         """Close the connections."""
         await self.client.aclose()
 
 
-def seats(settings: ModelSettings, environment: Mapping[str, str], maker: Maker | None = None) -> Seats:
+def _no_credential(_name: str) -> str | None:
+    return None
+
+
+def seats(
+    settings: ModelSettings,
+    environment: Mapping[str, str],
+    maker: Maker | None = None,
+    *,
+    credential: Credential = _no_credential,
+) -> Seats:
     """Return the models of a configuration; `maker` makes them in another way. It blocks while it reads certificates.
+
+    `credential` tells the value of a secret, None if there is none of that name.
 
     Raises ConfigError: a provider is unknown, its package is not installed, or its key is missing.
     """
@@ -96,18 +122,51 @@ def seats(settings: ModelSettings, environment: Mapping[str, str], maker: Maker 
         timeout=httpx2.Timeout(settings.first_byte_seconds, connect=settings.connect_seconds), follow_redirects=False
     )
     make = maker or partial(_make, settings=settings, environment=environment, client=client)
+
+    def named(agent: AgentSnapshot) -> tuple[Seat, ...]:
+        keyed = maker or partial(make, key=_secret(agent, credential))
+        return tuple(_seat(agent, name, settings, keyed) for name in agent.models)
+
     chain, choices = (
         tuple(Seat(name, make(name), _said(settings, name)) for name in names)
         for names in (settings.chain, settings.choices)
     )
-    return Seats(chain, choices, client)
+    return Seats(chain, choices, client, named)
+
+
+def _secret(agent: AgentSnapshot, credential: Credential) -> str:
+    """Return the key that an agent's models are asked with, empty for the usual ones.
+
+    Raises ConfigError: it names a secret there is not.
+    """
+    if not agent.credential:
+        return ""
+    key = credential(agent.credential)
+    if key is None:
+        told = f"agent `{agent.name}` needs the secret `{agent.credential}`"
+        raise ConfigError(told, next_step=f"add `{agent.credential}` to `secrets`, or reset its conversations")
+    return key
+
+
+def _seat(agent: AgentSnapshot, name: str, settings: ModelSettings, make: Maker) -> Seat:
+    """Return a model of an agent, also one that is not configured any more.
+
+    Raises ConfigError: it had an address or a key of its own, which are not known any more; or it cannot be made.
+    """
+    if name in agent.addressed and name not in settings.providers:
+        told = f"agent `{agent.name}` asks model `{name}`, whose address or key is not configured any more"
+        raise ConfigError(told, next_step=f"add `{name}` to `model.choices` and `model.providers`")
+    return Seat(name, make(name), _said(settings, name), agent.credential)
 
 
 def _said(settings: ModelSettings, name: str) -> ProviderSettings:
     return _FREE if name == OFFLINE and name not in settings.providers else settings.provider(name)
 
 
-def _make(name: str, *, settings: ModelSettings, environment: Mapping[str, str], client: httpx2.AsyncClient) -> Model:
+def _make(
+    name: str, *, settings: ModelSettings, environment: Mapping[str, str], client: httpx2.AsyncClient, key: str = ""
+) -> Model:
+    """Return a model; `key` is the one that it is asked with, empty for the usual one."""
     if name == OFFLINE:
         return offline.OfflineModel()
     said = settings.provider(name)
@@ -115,8 +174,11 @@ def _make(name: str, *, settings: ModelSettings, environment: Mapping[str, str],
     try:
         infer_provider_class(provider)
         if provider in KEYS:
-            key = _key(name, said, environment)
+            key = key or _key(name, said, environment)
             return models.infer_model(name, lambda kind: _provider(kind, said.base_url, key, client))
+        if key:
+            known = ", ".join(f"`{kind}`" for kind in KEYS)
+            raise ConfigError(f"model `{name}` takes no key of an agent", next_step=f"only {known} do")
         if said.base_url is not None or said.key is not None:
             known = ", ".join(f"`{kind}`" for kind in KEYS)
             raise ConfigError(f"model `{name}` takes neither `base_url` nor `key`", next_step=f"only {known} do")

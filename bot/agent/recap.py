@@ -24,9 +24,10 @@ from bot.gate.results import decision_row, explained
 from bot.sessions.audit import AuditRow
 from bot.sessions.event_types import AgentMessage, AgentThinking, ChatObserved, ToolResult, UserMessage
 from bot.sessions.events import Event
-from bot.sessions.models import Recapped, Summary, Usage
+from bot.sessions.models import Recapped, Summary
 from bot.sessions.ports import AuditStore
 from bot.sessions.transcript import Tail
+from bot.sessions.usage import Usage
 from policy.decision import Verdict
 from policy.request import Hook
 
@@ -51,6 +52,10 @@ class Recap:
         """Return a recap of a generation's events as far as no call is open; what goes wrong is told, not raised."""
         upto, log = max(cuts(events), default=0), Tail(events)
         record = partial(_append, self._audit, standing.sid)
+        try:
+            await self._chain.ready(standing)
+        except ModelError as error:
+            return Recapped(None, error.usage, error.told)
         decision = self._gate.requests.invoke(standing)
         await record(decision_row(standing, Hook.AGENT_INVOCATION, decision))
         if decision.verdict is not Verdict.ALLOW:

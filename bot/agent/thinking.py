@@ -1,11 +1,12 @@
 """Everything that asks models, made from the configuration: the models, the chain of them, and recaps."""
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 
+from bot.access.agents import AgentSnapshot
 from bot.agent.chain import Chain
 from bot.agent.models import ModelClient
-from bot.agent.providers import Maker, Seats, seats
+from bot.agent.providers import Credential, Maker, Seats, seats
 from bot.agent.recap import Recap
 from bot.budgets import Budget
 from bot.config.model import ModelSettings
@@ -22,19 +23,25 @@ class Thinking:
     recap: Recap
 
 
-def thinking(
+def thinking(  # noqa: PLR0913 - made in the composition root from its collaborators
     settings: ModelSettings,
     environment: Mapping[str, str],
     *,
     gate: Gate,
     audit: AuditStore,
     budget: Budget,
+    agents: Iterable[AgentSnapshot],
+    credential: Credential,
     maker: Maker | None = None,
 ) -> Thinking:
-    """Make them; it blocks while certificates are read.
+    """Make them, and the models of `agents`; it blocks while certificates are read.
+
+    `credential` tells the value of a secret, None if there is none of that name.
 
     Raises ConfigError: a configured model cannot be used.
     """
-    made = seats(settings, environment, maker)
+    made = seats(settings, environment, maker, credential=credential)
     chain = Chain(made, ModelClient(settings, budget), gate)
+    for agent in agents:
+        chain.make(agent)
     return Thinking(made, chain, Recap(chain, gate, audit))

@@ -7,7 +7,7 @@ pydantic-ai is imported when serving begins, off the event loop, so that a promp
 import asyncio
 import os
 from collections.abc import AsyncGenerator, Callable, Iterable, Mapping, Sequence
-from contextlib import asynccontextmanager
+from contextlib import AbstractAsyncContextManager, asynccontextmanager, suppress
 from functools import partial
 from importlib import import_module
 from typing import TYPE_CHECKING, Final
@@ -24,8 +24,9 @@ from bot.audit.visibility import AuditTrail
 from bot.budgets import budget
 from bot.commands.table import CommandServices, CommandTable
 from bot.config.model import Config
+from bot.config.telemetry import given_headers
 from bot.core.clock import Clock, SystemClock
-from bot.core.errors import ElsewhereError, StoreGoneError
+from bot.core.errors import ElsewhereError, StoreError, StoreGoneError
 from bot.core.ids import Ids
 from bot.core.logs import bound
 from bot.core.rate_limiter import RateLimiter
@@ -57,27 +58,35 @@ from bot.mcp.servers import Servers
 from bot.operations.audit import AuditReader
 from bot.operations.diagnostics import Diagnostics
 from bot.operations.export import Exporter
+from bot.operations.importing import Importer
+from bot.operations.lifecycle import SessionLifecycle
 from bot.operations.question_answers import QuestionAnswers
+from bot.operations.readiness import ReadinessChecks
 from bot.operations.simulation import Simulator
+from bot.pinned_agents import PinnedAgents
 from bot.policy_state import PolicyReloader, Tell, named
 from bot.quarantine import Quarantine
 from bot.sessions.delegation import Caps
 from bot.store.opening import open_store
 from bot.store.options import StoreOptions
+from bot.telemetry.telemetry import Sink, Telemetry
 from bot.tools import catalogue
 from bot.tools.arguments import types
 from bot.tools.base import Tool
 from bot.tools.labelled_files import FileRoot
+from bot.tools.references import definition_digest
 from bot.tools.web_connection import Connector
 from bot.tools.web_fetch import WebFetch
 from bot.worker.lease import LeaseKeeper
 from bot.worker.model_loader import ModelLoader
 from channels.messages import Address, Inbound, Membership, Moved
 from channels.port import Answer, Audience, Channel, ChannelVault, Platform
+from policy.labels import PUBLIC
 
 if TYPE_CHECKING:
     from bot.admission.admission import Admission
     from bot.admission.transcription import Transcriber
+    from bot.agent.call_runs import CallRuns
     from bot.agent.loop import Agent
     from bot.agent.thinking import Thinking
     from bot.store.redis_store import RedisStore
@@ -116,7 +125,7 @@ class App:
         self.store = store
         self.clock = clock
         self.ids = Ids()
-        self.session_ids = SessionIds(store.sessions, secrets.session)
+        self.session_ids = SessionIds(store.lifecycle, secrets.session, self.clock)
         self.chains = AnchoredChains(store.audit, config.data_dir / "anchors", secrets.audit)
         self.files = FileRoot(config.data_dir / FILES, config.data_dir / WORKSPACES, config.policy.top)
         self._secrets = secrets
@@ -125,18 +134,20 @@ class App:
         self._parts = parts
         self.listened = tuple(listened)
         self._channels = {channel.name: channel for channel in (*channels, *listened)}
+        self.telemetry = self._telemetry()
         self._simulations = RateLimiter(clock, config.limits.simulations_per_minute)
         self._serving: Worker | None = None
         self.servers = Servers(config.mcp_servers, environment, clock, secrets.keyring.scrub)
         self._budget = budget(store.budgets, self.ids, config)
         self.model_loader = ModelLoader(self._made_thinking)
-        tools = self._tools()
+        self.agents = self._agents()
+        tools = self._known_tools = self._tools()
         self.spawner = self._spawner()
         self.gate = self._gate(tools)
         self.reloader = self._reloader(tools)
-        self.quarantine = Quarantine(store.quarantine)
+        self.quarantine = Quarantine(store.quarantine, store.lifecycle)
         self.pairing = Pairing(store, self.ids, secrets.session)
-        self.exporter = Exporter(self.gate, store, secrets.audit)
+        self.exporter, self.importer = self._copies()
         self.simulator = Simulator(self.gate, store.audit)
         self.audit = AuditReader(self.chains, AuditTrail(store, self.chains, lambda: self.gate.document.top))
         self.alternatives = self._alternatives()
@@ -147,15 +158,51 @@ class App:
         self.new_chats = NewChats(store.counts, self.gate, self._notices)
         self._memberships = Memberships(self.gate, self.reloader, store.audit, self.new_chats)
         self._observer = Observer(store.observed, self.gate, self.session_id, clock)
-        self.diagnostics = self._diagnostics()
+        self.lifecycle = self._lifecycle()
+        self.diagnostics, self.readiness = self._diagnostics(), self._readiness()
         self.commands = self._commands()
         self.router = self._router()
 
     def _tools(self) -> tuple[Tool, ...]:
         built_in = catalogue.built_in(
-            self.files, self.store, simulations=self._simulations, web=self._web(), recap=self.model_loader.recap
+            self.files,
+            self.store,
+            simulations=self._simulations,
+            web=self._web(),
+            recap=self.model_loader.recap,
+            agents=self.agents,
         )
         return (*built_in, *self.servers.tools, *self._parts.tools(self.files, self.store.sessions))
+
+    def _telemetry(self) -> Telemetry:
+        """Return what tells of turns; a header that is missing is met now. Raises OperatorError: it is not set."""
+        settings = self.config.telemetry
+        if settings is None:
+            return Telemetry(self.store.sessions, self.clock, key=self._secrets.session, clearance=PUBLIC, sink=None)
+        headers = given_headers(settings, self._environment)
+
+        def sink() -> Sink:
+            from bot.telemetry.otlp import OtlpSink
+
+            return OtlpSink(settings.endpoint, headers)
+
+        clearance = settings.label
+        return Telemetry(self.store.sessions, self.clock, key=self._secrets.session, clearance=clearance, sink=sink)
+
+    def _copies(self) -> tuple[Exporter, Importer]:
+        """Return what makes copies of sessions, and what brings them back."""
+        audit, session, trusted = self._secrets.audit, self._secrets.session, self.config.imports.keys
+        importer = Importer(self.gate, self.store, audit_key=audit, session_key=session, trusted=trusted)
+        return Exporter(self.gate, self.store, audit), importer
+
+    def _agents(self) -> PinnedAgents:
+        return PinnedAgents(
+            self.store.agents,
+            self.config,
+            tools=lambda: {tool.name: definition_digest(tool) for tool in self._known_tools},
+            in_force=lambda: self.gate.document,
+            limits=self.config.limits.session,
+        )
 
     def _alternatives(self) -> Alternatives:
         life = self.config.limits.approval_minutes * 60_000
@@ -210,6 +257,7 @@ class App:
             spawner=self.spawner,
             reloader=self.reloader,
             exporter=self.exporter,
+            lifecycle=self.lifecycle,
             interrupt=self._interrupt,
             close=self.question_updates.close,
             deliver=self.outbox.collect,
@@ -223,8 +271,24 @@ class App:
             simulations=self._simulations,
             session_ids=self.session_ids,
             question_answers=self.question_answers,
+            agents=self.agents,
         )
         return CommandTable(services)
+
+    def _lifecycle(self) -> SessionLifecycle:
+        return SessionLifecycle(
+            store=self.store,
+            session_ids=self.session_ids,
+            spawner=self.spawner,
+            files=self.files,
+            top=lambda: self.gate.document.top,
+            interrupt=self._interrupt,
+            close=self.question_updates.close,
+        )
+
+    def _readiness(self) -> ReadinessChecks:
+        names = [one.name for one in self.listened]
+        return ReadinessChecks(self.reloader, names, working=lambda: self._serving is not None)
 
     def _diagnostics(self) -> Diagnostics:
         return Diagnostics(
@@ -248,19 +312,30 @@ class App:
         thinking = await self.model_loader.thinking()
         transcriber = await asyncio.to_thread(self._made_transcriber)
         keeper = LeaseKeeper(self._open_own_store, self.config.store.lease_seconds)
+        call_runs = await asyncio.to_thread(_call_runs, self.config.limits.cancel_grace_seconds)
         try:
-            async with asyncio.TaskGroup() as tasks:
+            async with call_runs as runs, asyncio.TaskGroup() as tasks:
                 tasks.create_task(self.chains.anchoring())
                 tasks.create_task(self.chains.walking())
                 tasks.create_task(self._alerts().serve())
                 tasks.create_task(self.servers.serve())
-                self._serving = self._worker(keeper, thinking, transcriber)
+                tasks.create_task(self.telemetry.serve())
+                tasks.create_task(self._cleared())
+                self._serving = self._worker(keeper, thinking, runs, transcriber)
                 tasks.create_task(self._serving.serve())
         finally:
             self._serving = None
             await keeper.close()
             if transcriber is not None:
                 await transcriber.close()
+
+    async def drain(self, hurry: asyncio.Event) -> int:
+        """Take no more turns on, and let those that run end for as long as is configured, less if `hurry` is set.
+
+        Then they are left to other processes. Returns how many sessions were left so. `serve` goes on meanwhile.
+        """
+        self.readiness.ending = True
+        return 0 if self._serving is None else await self._serving.drain(self.config.limits.drain_seconds, hurry)
 
     async def deliver(self, tell: Tell = _nobody) -> None:
         """As `serve`, in a process that runs no turns: what waits to be said is said."""
@@ -270,21 +345,28 @@ class App:
             tasks.create_task(self.chains.walking())
             tasks.create_task(self._alerts().serve())
             tasks.create_task(self._relay().serve())
+            tasks.create_task(self.telemetry.serve())
 
     async def listen(self, began: Callable[[str], None] = _untold) -> None:
         """Listen to the platforms of this process until cancelled, beside `serve` or `deliver`.
 
         `began` is told the name of each when it is listened to.
         """
+
+        def heard(name: str) -> None:
+            self.readiness.heard.add(name)
+            began(name)
+
         async with asyncio.TaskGroup() as tasks:
             for adapter in self.listened:
-                tasks.create_task(adapter.serve(self.receive, partial(began, adapter.name)))
+                tasks.create_task(adapter.serve(self.receive, partial(heard, adapter.name)))
 
     async def close(self) -> None:
         """Close the connections to platforms and models."""
         for adapter in self.listened:
             await adapter.close()
         await self.model_loader.close()
+        await self.telemetry.close()
 
     def _alerts(self) -> Alerts:
         return Alerts(self.failures, self.store.counts, gate=self.gate, outbox=self.outbox, clock=self.clock)
@@ -303,6 +385,7 @@ class App:
             in_force=self.reloader.current,
             rate_limits=RateLimits(self.store.rate_limits, RATES),
             hours=self.config.limits.delivery_hours,
+            telemetry=self.telemetry,
         )
 
     def _relay(self) -> Relay:
@@ -329,6 +412,7 @@ class App:
                 self.session_ids,
                 interrupt=self._interrupt,
                 longest=limits.message_characters,
+                agents=self.agents,
             ),
             replies=QuestionReplies(self.question_answers, self.store.counts),
             answers=DirectAnswers(self.gate, self.outbox, self.reloader, new_chats=self.new_chats, clock=self.clock),
@@ -353,6 +437,11 @@ class App:
             except StoreGoneError:
                 await asyncio.sleep(_SWEEP_SECONDS)
 
+    async def _cleared(self) -> None:
+        # A store that is away is there again at another start.
+        with suppress(StoreError):
+            await self.lifecycle.clear()
+
     def _interrupt(self, sid: str, only: str = "") -> None:
         if self._serving is not None:
             self._serving.interrupt(sid, only)
@@ -360,9 +449,15 @@ class App:
     def _made_thinking(self) -> "Thinking":
         from bot.agent.thinking import thinking
 
-        config, parts = self.config.model, self._parts
         return thinking(
-            config, self._environment, gate=self.gate, audit=self.store.audit, budget=self._budget, maker=parts.model
+            self.config.model,
+            self._environment,
+            gate=self.gate,
+            audit=self.store.audit,
+            budget=self._budget,
+            agents=self.agents.configured,
+            credential=self._secrets.keyring.credential,
+            maker=self._parts.model,
         )
 
     def _made_transcriber(self) -> "Transcriber | None":
@@ -370,7 +465,9 @@ class App:
 
         return self._parts.transcriber or transcriber(self.config.transcriber, self._environment)
 
-    def _worker(self, keeper: LeaseKeeper, thinking: "Thinking", transcriber: "Transcriber | None" = None) -> "Worker":
+    def _worker(
+        self, keeper: LeaseKeeper, thinking: "Thinking", runs: "CallRuns", transcriber: "Transcriber | None" = None
+    ) -> "Worker":
         from bot.agent.tails import Tails
         from bot.worker.claimer import Claimer
         from bot.worker.turn_opener import TurnOpener
@@ -394,14 +491,23 @@ class App:
                 tails=tails,
             ),
             runner=TurnRunner(
-                opener=TurnOpener(sessions, self.ids, self.gate, outbox=self.outbox, tails=tails),
+                opener=TurnOpener(
+                    sessions,
+                    self.ids,
+                    self.gate,
+                    outbox=self.outbox,
+                    tails=tails,
+                    agents=self.agents,
+                    limits=self.config.limits.session,
+                ),
                 gate=self.gate,
                 admission=admission,
-                agent=self._agent(thinking, admission),
+                agent=self._agent(thinking, admission, runs),
                 finisher=self._finisher(),
                 outbox=self.outbox,
                 keeper=keeper,
                 signals=signals,
+                telemetry=self.telemetry,
             ),
             slots=TurnSlots(PARALLEL),
             signals=signals,
@@ -424,7 +530,7 @@ class App:
         )
         return Admission(self.gate, files, self._observer, self.outbox)
 
-    def _agent(self, thinking: "Thinking", admission: "Admission") -> "Agent":
+    def _agent(self, thinking: "Thinking", admission: "Admission", runs: "CallRuns") -> "Agent":
         from bot.agent.calls import ToolRunner
         from bot.agent.loop import Agent
         from bot.agent.pictures import Pictures
@@ -443,10 +549,10 @@ class App:
                 room,
                 self.outbox,
                 self.alternatives,
+                runs=runs,
                 questions=AskerQuestions(self.gate, self.ids, self.config.limits.question_minutes * 60_000),
             ),
             outbox=self.outbox,
-            instructions=self.config.model.instructions,
             steps=self.config.limits.model_steps,
             depth=self.config.limits.background_depth,
         )
@@ -531,6 +637,12 @@ async def open_app(
                 await app.chains.anchor()
     finally:
         await store.close()
+
+
+def _call_runs(grace: float) -> "AbstractAsyncContextManager[CallRuns]":
+    from bot.agent.call_runs import call_runs
+
+    return call_runs(grace)
 
 
 async def _store(config: Config, secrets: Secrets, clock: Clock) -> "RedisStore":

@@ -36,6 +36,7 @@ _WORDS: Final = MappingProxyType({"yes": "/approve", "no": "/deny"})
 _NOTHING: Final = "nothing is running, /quit leaves"
 _ASKS: Final = "· the agent waits for your answer: type it, `/stop` ends it"
 _WAITS: Final = "· a question waits: `yes` or `no` answers it, `/stop` ends it"
+_RESTS: Final = "· this conversation rests: `/resume` lets it go on"
 _BEHIND: Final = "· this waits behind a question: `yes` or `no` answers it, `/approvals` shows it, `/stop` ends it"
 
 
@@ -135,16 +136,21 @@ class _Conversation:
             return
         await self._say(await self._meant(line))
         state = await self._settled()
-        if state is not None and state.waiting_items and state.turn is not None:
+        if state is not None and state.rests and state.waiting_items:
+            await self._show(_RESTS)
+        elif state is not None and state.waiting_items and state.turn is not None:
             await self._show(_BEHIND)
         elif self._terminal and state is not None and await self._waits_for_people(state):
             await self._show(await self._how())
 
     async def _say(self, text: str) -> None:
-        """Send a text as the person's."""
+        """Send a text as the person's. After an end of the conversation this one goes on in another session."""
         self._sent += 1
         key = f"{self._run}-{self._sent}"
-        await self._app.router.receive(Inbound(self._address, identity.account(self._who), text, key))
+        receipt = await self._app.router.receive(Inbound(self._address, identity.account(self._who), text, key))
+        if receipt.sid != self._sid:
+            self._sid = receipt.sid
+            await self._view.turn_to(self._sid)
 
     async def _meant(self, line: str) -> str:
         """Return the command that `yes` or `no` stands for while a question waits here; any other line as it is."""
@@ -187,8 +193,9 @@ class _Conversation:
     async def _quiet(self, state: SessionState | None) -> bool:
         if state is None or self._app.reloader.behind:
             return True
-        # What was said meanwhile waits behind a question, and its answer has yet to be typed.
-        if not await self._waits_for_people(state) and (state.waiting_items or state.turn is not None):
+        # What was said meanwhile waits behind a question, and its answer has yet to be typed, or `/resume` has.
+        held = state.rests or await self._waits_for_people(state)
+        if not held and (state.waiting_items or state.turn is not None):
             return False
         deliveries = await self._app.store.outbox.deliveries(self._sid)
         if not self._terminal and await self._app.spawner.working(state.principal, self._sid):

@@ -144,6 +144,12 @@ class ConsoleView:
             shown = [_message(body) for body in said[-HISTORY:]]
             await self._show("\n".join([f"· going on, taint {state.taint}", *shown]))
 
+    async def turn_to(self, sid: str) -> None:
+        """Follow another session from now on."""
+        state = await self._store.state(sid)
+        self._sid = sid
+        self._cursor, self.taint = (0, PUBLIC) if state is None else (state.seq, state.taint)
+
     async def follow(self, clearance: Label) -> None:
         """Show what happened since."""
         while events := await self._store.events(self._sid, after=self._cursor, limit=_WINDOW):

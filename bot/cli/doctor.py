@@ -10,10 +10,12 @@ from bot.cli.identity import as_owner
 from bot.cli.mcp_servers import ServerReport, look, not_there, weak
 from bot.cli.output import print_json, print_lines
 from bot.config.model import Config
+from bot.config.shown import machine
+from bot.config.telemetry import given_headers
 from bot.core.errors import EXIT_OPERATOR, ConfigError, LockgateError, OperatorError
 from bot.mcp.servers import check_library
 from bot.operations import diagnostics
-from bot.operations.diagnostics import Diagnosis, make_models, read_secrets, uncleared, unheard
+from bot.operations.diagnostics import Diagnosis, make_agents, make_models, read_secrets, uncleared, unheard
 from bot.policy_state import other
 
 if TYPE_CHECKING:
@@ -26,8 +28,9 @@ def check(config: Config) -> None:
     Raises OperatorError: the value of a secret or the command of an MCP server is not there, or a configured model
     cannot be used.
     """
-    read_secrets(config, os.environ)
+    keyring = read_secrets(config, os.environ)
     make_models(config, os.environ)
+    make_agents(config, os.environ, keyring)
     check_library(config.mcp_servers)
     absent = next(not_there(config, os.environ), None)
     if absent is not None:
@@ -49,11 +52,15 @@ def check(config: Config) -> None:
         f"transcriber {name} may hear PUBLIC alone, until `policy.transcribers` says more" for name in unheard(config)
     ]
     doubtful = [f"MCP server {seen.server}: {seen.problem}, {seen.next_step}" for seen in weak(config)]
+    agents = f", agents {', '.join(config.agents)}" if config.agents else ""
     servers = f", {len(config.mcp_servers)} MCP servers" if config.mcp_servers else ""
+    if config.telemetry is not None:
+        given_headers(config.telemetry, os.environ)
+        bare.append(f"traces go to {machine(config.telemetry.endpoint)}, cleared for {config.telemetry.clearance}")
     print_lines(
         [
             f"{config.source or 'no config.yaml, the defaults'}: in order",
-            f"data in {config.data_dir}, store {store}, model {', then '.join(config.model.chain)}",
+            f"data in {config.data_dir}, store {store}, model {', then '.join(config.model.chain)}{agents}",
             *bare,
             *doubtful,
             f"policy {policy.digest[:12]}: {counts}, {len(config.secrets)} secrets{servers}",

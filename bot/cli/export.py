@@ -1,4 +1,4 @@
-"""`lockgate export`: a session as a signed file, and whether such a file is as it was made."""
+"""`lockgate export` and `lockgate import`: a session as a signed file, checking one, and bringing it back."""
 
 import asyncio
 import os
@@ -15,8 +15,10 @@ from bot.config.model import Config
 from bot.core.errors import OperatorError
 from bot.gate.results import explained
 from bot.operations.export import EXPORTED
-from bot.sessions.exports import VerifiedExport
+from bot.operations.importing import ImportRefusedError
+from bot.sessions.exports import BrokenExport, VerifiedExport
 from channels.console import OWNER
+from policy.errors import nearest
 
 EXIT_CHANGED: Final = 3
 _PRIVATE: Final = 0o600
@@ -56,11 +58,43 @@ async def verify(config: Config, path: Path) -> int:
     file = await asyncio.to_thread(_read, path)
     async with as_owner(config) as (app, _):
         found = app.exporter.verified(file)
-    if isinstance(found, VerifiedExport):
-        print_lines([f"{path}: intact, {found.entries} entries of {found.sid}"])
-        return 0
-    print_lines([f"{path}: not as it was exported, {found.reason}"])
-    return EXIT_CHANGED
+        signer = app.importer.signer(found.key) if isinstance(found, VerifiedExport) else None
+    if isinstance(found, BrokenExport):
+        print_lines([f"{path}: not as it was exported, {found.reason}"])
+        return EXIT_CHANGED
+    if signer is None:
+        print_lines([f"{path}: signed by an installation that is not known here, its key is {found.key}"])
+        return EXIT_CHANGED
+    by = f", signed by `{signer}`" if signer else ""
+    print_lines([f"{path}: intact, {found.entries} entries of {found.sid}{by}"])
+    return 0
+
+
+async def public_key(config: Config) -> None:
+    """Print the public key that signs the exports of this installation, for others to name under `imports.keys`."""
+    async with as_owner(config) as (app, _):
+        print_lines([app.exporter.public_key])
+
+
+async def bring(config: Config, path: Path, principal: str | None, *, at_top: bool) -> None:
+    """Import an export as an archived session, of the owner if no `principal` is named.
+
+    Raises OperatorError: the file cannot be read, is damaged or of a stranger, or is above one of these people.
+    """
+    file = await asyncio.to_thread(_read, path)
+    async with as_owner(config) as (app, caller):
+        known = app.gate.document.principals
+        if principal is not None and principal not in known:
+            raise OperatorError(f"there is no principal `{principal}`{nearest(principal, known)}")
+        owner = principal or caller.principal
+        try:
+            made = await app.importer.bring(file, owner, caller.principal, caller.clearance, at_top=at_top)
+        except ImportRefusedError as error:
+            raise OperatorError(str(error), next_step=error.next_step) from None
+    if made.known:
+        print_lines([f"{path} was imported before, as {made.sid}"])
+    else:
+        print_lines([f"imported {made.entries} entries as {made.sid}, labelled {made.label}, archived"])
 
 
 def _exists(path: Path) -> OperatorError:

@@ -17,8 +17,9 @@ if TYPE_CHECKING:
     from bot.config.model import Config
 
 EXIT_CODES: Final = (
-    "Exit codes: 0 done, 1 unexpected error, 2 an error that configuration, store or arguments cause and the "
-    "operator can mend, 3 `audit verify`, `export verify` or `policy test` found something wrong, 130 interrupted."
+    "Exit codes: 0 done, 1 unexpected error, or with `doctor --ready` not ready, 2 an error that configuration, store "
+    "or arguments cause and the operator can mend, 3 `audit verify`, `export verify` or `policy test` found something "
+    "wrong, 130 interrupted."
 )
 
 app: Final = typer.Typer(
@@ -100,10 +101,22 @@ def _check(context: typer.Context) -> None:
 
 
 @app.command("doctor")
-def _doctor(context: typer.Context, *, as_json: _Json = False) -> None:
+def _doctor(
+    context: typer.Context,
+    *,
+    as_json: _Json = False,
+    ready: Annotated[
+        bool, typer.Option("--ready", help="Tell only whether `lockgate run` is ready here; exit code 1 if it is not.")
+    ] = False,
+) -> None:
     """Check configuration, data directory and store, and say how to mend what is wrong."""
     from bot.cli.doctor import doctor
 
+    if ready:
+        from bot.cli.ready import ready as look
+        from bot.core.clock import SystemClock
+
+        raise typer.Exit(look(_config(context).data_dir, SystemClock(), as_json=as_json))
     raise typer.Exit(_run(doctor(_config(context), as_json=as_json)))
 
 
@@ -167,22 +180,89 @@ def _sessions_release(context: typer.Context, session: Annotated[str, typer.Argu
     _run(release_session(_config(context), session))
 
 
+@sessions_app.command("pause")
+def _sessions_pause(context: typer.Context, session: Annotated[str, typer.Argument(help="Its id.")]) -> None:
+    """Let a session rest: what it is told waits."""
+    from bot.cli.sessions import Act, change_session
+
+    _run(change_session(_config(context), session, Act.PAUSE))
+
+
+@sessions_app.command("resume")
+def _sessions_resume(context: typer.Context, session: Annotated[str, typer.Argument(help="Its id.")]) -> None:
+    """Let a session that rests go on."""
+    from bot.cli.sessions import Act, change_session
+
+    _run(change_session(_config(context), session, Act.RESUME))
+
+
+@sessions_app.command("archive")
+def _sessions_archive(context: typer.Context, session: Annotated[str, typer.Argument(help="Its id.")]) -> None:
+    """Make a session read-only; its chat goes on in another."""
+    from bot.cli.sessions import Act, change_session
+
+    _run(change_session(_config(context), session, Act.ARCHIVE))
+
+
+@sessions_app.command("restore")
+def _sessions_restore(context: typer.Context, session: Annotated[str, typer.Argument(help="Its id.")]) -> None:
+    """Speak again in a session that was archived."""
+    from bot.cli.sessions import Act, change_session
+
+    _run(change_session(_config(context), session, Act.RESTORE))
+
+
+@sessions_app.command("delete")
+def _sessions_delete(
+    context: typer.Context,
+    session: Annotated[str, typer.Argument(help="Its id.")],
+    *,
+    yes: Annotated[bool, typer.Option("--yes", help="Do it; without this nothing is deleted.")] = False,
+) -> None:
+    """Erase a session, its files and what it spawned for good."""
+    from bot.cli.sessions import delete_session
+
+    if not yes:
+        raise typer.BadParameter("this erases the session for good, add `--yes` to do it")
+    _run(delete_session(_config(context), session))
+
+
 @app.command("export")
 def _export(
     context: typer.Context,
-    what: Annotated[str, typer.Argument(metavar="SESSION | verify", help="A session's id, or `verify`.")],
+    what: Annotated[str, typer.Argument(metavar="SESSION | verify | key", help="A session's id, `verify`, or `key`.")],
     file: Annotated[Path | None, typer.Argument(help="The file that `verify` checks.")] = None,
     out: Annotated[Path | None, typer.Option(help="A new file to write to, instead of the standard output.")] = None,
 ) -> None:
-    """Write a signed copy of a session, or check one; exit code 3 if it was changed."""
-    from bot.cli.export import export, verify
+    """Write a signed copy of a session, check one, or print the key; exit code 3 if a copy was changed."""
+    from bot.cli.export import export, public_key, verify
+
+    if what == "key" and file is None and out is None:
+        _run(public_key(_config(context)))
+        return
 
     verifying = what == "verify"
     if verifying and file is not None and out is None:
         raise typer.Exit(_run(verify(_config(context), file)))
-    if verifying or file is not None:
-        raise typer.BadParameter("write `export SESSION [--out FILE]` or `export verify FILE`")
+    if verifying or what == "key" or file is not None:
+        raise typer.BadParameter("write `export SESSION [--out FILE]`, `export verify FILE` or `export key`")
     _run(export(_config(context), what, out))
+
+
+@app.command("import")
+def _import(
+    context: typer.Context,
+    file: Annotated[Path, typer.Argument(help="A file that `lockgate export` made.")],
+    principal: Annotated[str | None, typer.Option(help="Whose session it becomes, instead of the owner's.")] = None,
+    *,
+    as_top: Annotated[
+        bool, typer.Option("--as-top", help="Label all of it as high as can be; for files of installations not known.")
+    ] = False,
+) -> None:
+    """Bring in a session from an export, archived, with its labels."""
+    from bot.cli.export import bring
+
+    _run(bring(_config(context), file, principal, at_top=as_top))
 
 
 @audit_app.command("tail")

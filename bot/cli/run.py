@@ -3,17 +3,22 @@
 Every role has the platforms' adapters, also a worker's: who reads in a chat is asked there before anything is read for
 it, and what is said is said by whoever has it. A worker does not listen.
 
-SIGTERM and SIGINT end it in order: what was taken in stays in the store, and a turn that is cut goes on at the next
-start. SIGHUP reads the policy again. What operators are told is a line of the log.
+SIGTERM and SIGINT end it in order: it listens no more and takes no turn on, and those that run may end for a while.
+What still runs then is left to other processes, or to the next start. A second signal ends the waiting, a third the
+process. SIGHUP reads the policy again. What operators are told is a line of the log.
 """
 
 import asyncio
 import logging
+import os
 import signal
 from collections.abc import Generator
 from contextlib import AsyncExitStack, contextmanager
+from functools import partial
+from types import MappingProxyType
 from typing import TYPE_CHECKING, Final
 
+from bot.cli.ready import ReadinessFile, telling
 from bot.config.model import Config
 from bot.core.errors import ConfigError, OperatorError, StoreError, StoreGoneError
 from channels.port import ListenError
@@ -24,8 +29,12 @@ if TYPE_CHECKING:
 
 LISTENING: Final = "listening to {}"
 WORKING: Final = "running turns of {}"
+ENDING: Final = "told to end, no turn is taken on, and those that run may end"
+LEFT: Final = "{} sessions are left to other processes"
 WAITING: Final = "there is no store yet, waiting for it"
 _PORTS: Final = "see what listens at which port under `channels` in config.yaml"
+_ROLES: Final = MappingProxyType({(True, True): "all", (True, False): "channels", (False, True): "worker"})
+"""What a process is called that listens, and that works."""
 _PAUSE: Final = 1.0
 _LOGGER: Final = logging.getLogger(__name__)
 _ENDING: Final = (signal.SIGINT, signal.SIGTERM)
@@ -45,7 +54,7 @@ async def run(config: Config, *, listens: bool = True, works: bool = True) -> No
     async with AsyncExitStack() as stack:
         app = await _opened(stack, config)
         try:
-            await _until_ended(app, listens=listens, works=works)
+            await until_ended(app, listens=listens, works=works)
         except* (OSError, ListenError) as broken:
             error = _first(broken)
         else:
@@ -76,17 +85,28 @@ def _first(broken: "BaseExceptionGroup[OSError | ListenError]") -> OSError | Lis
     return _first(first) if isinstance(first, BaseExceptionGroup) else first
 
 
-async def _until_ended(app: "App", *, listens: bool, works: bool) -> None:
-    ended = asyncio.Event()
-    with _ended_by_signals(ended):
-        async with asyncio.TaskGroup() as tasks:
+async def until_ended(app: "App", *, listens: bool, works: bool) -> None:
+    """Serve until signals end it, in order.
+
+    With `listens` platforms are listened to, with `works` turns are run, else what waits to be said is said.
+    """
+    ended, hurry = asyncio.Event(), asyncio.Event()
+    look = partial(app.readiness.look, _ROLES[listens, works], listens=listens, works=works)
+    file = ReadinessFile(app.config.data_dir, os.environ)
+    with _ended_by_signals(ended, hurry):
+        async with telling(file, look), asyncio.TaskGroup() as tasks:
             work = [tasks.create_task(reloading(app, _tell))]
             work.append(tasks.create_task(app.serve(_tell) if works else app.deliver(_tell)))
-            if listens:
-                work.append(tasks.create_task(app.listen(_began)))
-            else:
+            listening = tasks.create_task(app.listen(_began)) if listens else None
+            if listening is None:
                 await _tell(WORKING.format(", ".join(app.config.channels.listened)))
             await ended.wait()
+            await _tell(ENDING)
+            file.notify("STOPPING=1")
+            if listening is not None:
+                listening.cancel()
+            if left := await app.drain(hurry):
+                await _tell(LEFT.format(left))
             for task in work:
                 task.cancel()
 
@@ -117,10 +137,20 @@ async def _tell(line: str) -> None:
 
 
 @contextmanager
-def _ended_by_signals(ended: asyncio.Event) -> Generator[None]:
+def _ended_by_signals(ended: asyncio.Event, hurry: asyncio.Event) -> Generator[None]:
+    """Set `ended` at the first signal and `hurry` at the second; a third does what it does to every process."""
     loop = asyncio.get_running_loop()
+
+    def told() -> None:
+        if not ended.is_set():
+            ended.set()
+            return
+        hurry.set()
+        for number in _ENDING:
+            loop.remove_signal_handler(number)
+
     for number in _ENDING:
-        loop.add_signal_handler(number, ended.set)
+        loop.add_signal_handler(number, told)
     try:
         yield
     finally:

@@ -2,7 +2,9 @@
 
 from collections.abc import AsyncGenerator
 from contextlib import asynccontextmanager
-from typing import Final
+from enum import StrEnum
+from types import MappingProxyType
+from typing import TYPE_CHECKING, Final
 
 from pydantic import JsonValue
 
@@ -11,7 +13,8 @@ from bot.cli.identity import as_owner
 from bot.cli.output import print_json, print_lines, table
 from bot.config.model import Config
 from bot.core.clock import moment
-from bot.core.errors import NotFoundError, OperatorError, SchemaError
+from bot.core.errors import BusyError, NotFoundError, OperatorError, RequestError, SchemaError
+from bot.operations.lifecycle import told_of
 from bot.operations.sessions import ListedSession, SessionInspector
 from bot.sessions.approvals import ApprovalQuestion
 from bot.sessions.event_types import (
@@ -35,6 +38,9 @@ from bot.tools.history import UNKNOWN
 from bot.tools.sessions import describe
 from policy.labels import Label
 
+if TYPE_CHECKING:
+    from bot.app.app import App
+
 PAGE: Final = 50
 """Sessions that one page shows."""
 
@@ -54,7 +60,7 @@ async def list_sessions(config: Config, *, as_json: bool, after: str = "", limit
     if as_json:
         print_json([_entry(one, caller.clearance) for one in page.sessions])
         return
-    heads = ("session", "principal", "channel", "status", "taint", "updated (UTC)")
+    heads = ("session", "principal", "channel", "agent", "status", "taint", "updated (UTC)")
     print_lines(table([heads, *(_row(one, caller.clearance) for one in page.sessions)]))
     if page.more:
         print_lines([f"there are more: `lockgate sessions list --after {page.sessions[-1].sid}`"])
@@ -75,6 +81,70 @@ async def release_session(config: Config, sid: str) -> None:
     print_lines([f"{sid} is tried again"])
 
 
+class Act(StrEnum):
+    """What an operator does with a session as a whole."""
+
+    PAUSE = "pause"
+    RESUME = "resume"
+    ARCHIVE = "archive"
+    RESTORE = "restore"
+
+
+_DONE: Final = MappingProxyType(
+    {
+        Act.PAUSE: "{} rests",
+        Act.RESUME: "{} goes on",
+        Act.ARCHIVE: "{} is archived",
+        Act.RESTORE: "{} is restored",
+    }
+)
+
+
+async def change_session(config: Config, sid: str, act: Act) -> None:
+    """Let a session rest or go on, make it read-only or undo that.
+
+    Raises OperatorError: there is no such session that the owner is cleared for, or its status does not allow that.
+    """
+    async with as_owner(config) as (app, caller):
+        state = await _known(app, sid, caller)
+        lifecycle = app.lifecycle
+        does = {
+            Act.PAUSE: lifecycle.pause,
+            Act.RESUME: lifecycle.resume,
+            Act.ARCHIVE: lifecycle.archive,
+            Act.RESTORE: lifecycle.restore,
+        }
+        try:
+            await does[act](state, caller.principal)
+        except BusyError:
+            raise OperatorError(
+                "its turn has to end first and was asked to stop, which needs a process that runs turns",
+                next_step=f"start `lockgate run` if none runs, then `lockgate sessions {act.value} {sid}` again",
+            ) from None
+        except RequestError as error:
+            raise OperatorError(str(error), next_step=f"`lockgate sessions show {sid}` tells its status") from None
+    print_lines([_DONE[act].format(sid)])
+
+
+async def delete_session(config: Config, sid: str) -> None:
+    """Delete a session and all that it spawned.
+
+    Raises OperatorError: there is no such session that the owner is cleared for.
+    """
+    async with as_owner(config) as (app, caller):
+        state, top = await _known(app, sid, caller), app.gate.document.top
+        done = await app.lifecycle.delete(state, caller.principal, reader=caller.clearance, typed=top)
+    print_lines([told_of(done)])
+
+
+async def _known(app: "App", sid: str, caller: Caller) -> SessionState:
+    """Return a session's record. Raises OperatorError: there is none that the owner is cleared for."""
+    state = await app.store.sessions.state(sid)
+    if state is None or not state.visibility.flows_to(caller.clearance):
+        raise OperatorError("there is no such session", next_step="`lockgate sessions list` names them")
+    return state
+
+
 async def show_session(config: Config, sid: str, *, as_json: bool) -> None:
     """Print one session's record and its log.
 
@@ -82,7 +152,7 @@ async def show_session(config: Config, sid: str, *, as_json: bool) -> None:
     """
     async with _inspecting(config) as (inspector, caller):
         state, events = await inspector.read(sid, caller.clearance)
-        record = _record(state, caller.clearance)
+        record = {**_record(state, caller.clearance), "agent": await inspector.agent(state)}
     if as_json:
         print_json({**record, "events": [_event(event) for event in events]})
         return
@@ -99,7 +169,7 @@ async def _inspecting(config: Config) -> AsyncGenerator[tuple[SessionInspector, 
     """
     async with as_owner(config) as (app, caller):
         try:
-            yield SessionInspector(app.store, app.quarantine, config.policy.top), caller
+            yield SessionInspector(app.store, app.quarantine, config.policy.top, app.agents), caller
         except NotFoundError:
             raise OperatorError("there is no such session", next_step="`lockgate sessions list` names them") from None
 
@@ -124,11 +194,19 @@ def _entry(one: ListedSession, clearance: Label) -> dict[str, JsonValue]:
 def _row(one: ListedSession, clearance: Label) -> tuple[str, ...]:
     apart = "" if one.quarantined is None else f", {APART}"
     if one.state is None:
-        return one.sid, "-", "-", f"{UNREADABLE}{apart}", "-", "-"
+        return one.sid, "-", "-", "-", f"{UNREADABLE}{apart}", "-", "-"
     state = one.state
-    channel = str(describe(state, clearance)["channel"])
+    told = describe(state, clearance)
     status = f"{state.status.value}{apart}"
-    return one.sid, state.principal, channel, status, str(state.taint), moment(state.updated_at)
+    return (
+        one.sid,
+        state.principal,
+        str(told["channel"]),
+        str(told["agent"]),
+        status,
+        str(state.taint),
+        moment(state.updated_at),
+    )
 
 
 def _quarantine(one: Quarantined | None) -> JsonValue:

@@ -71,8 +71,11 @@ class PersonalCalls:
         if state is None:
             raise CommandError(f"{NOTHING_YET}, so nothing can come back to it; say something first")
         typed = label or request.typed
-        # It is the person who asks, so it counts where they typed it, and not where the session has come to.
-        standing = replace(await request.standing(state), taint=typed, visibility=typed)
+        # It is the person who asks, so it counts where they typed it, and not where the session has come to. Neither
+        # counts which tools its agent has.
+        standing = await request.standing(state)
+        agent = None if standing.agent is None else replace(standing.agent, tools=None)
+        standing = replace(standing, taint=typed, visibility=typed, agent=agent)
         told = TYPED if label is None else ASKED
         prepared = await self.gate.calls.foresee(standing, self.gate.calls.prepare(standing, call))
         if leads and prepared.accepted is not None and prepared.leads != leads:

@@ -63,6 +63,7 @@ class AlternativeCommands:
                     body=SessionMessage(offered.text),
                     home=offer.private,
                     principal=request.caller.principal,
+                    agent=await request.agents.pin(request.caller.principal),
                 )
             )
             return Reply("this is asked in your private chat with this bot, the answer comes there", offer.told)

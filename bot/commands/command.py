@@ -5,12 +5,14 @@ from contextlib import asynccontextmanager
 from dataclasses import dataclass, replace
 from typing import Final
 
-from bot.access import labelling
+from bot.access import labelling, principals
+from bot.access.agents import AgentSnapshot
 from bot.access.authorize import Caller
 from bot.access.decision_context import DecisionContext
 from bot.core.errors import BusyError, RequestError
 from bot.gate.gate import Gate
 from bot.gate.results import explained
+from bot.pinned_agents import PinnedAgents
 from bot.sessions.models import Claim, SessionState, Status
 from bot.sessions.ports import (
     SessionStore,
@@ -55,8 +57,8 @@ class CommandRequest:
     """Who asks, where and when, and the session that they ask in.
 
     `address` is where the answer is said: in a shared chat to the caller alone. `sid` is the session of the chat. `now`
-    is milliseconds since the epoch. `gate` and `sessions` tell what a decision about this caller starts from; what else
-    a command uses it is made with.
+    is milliseconds since the epoch. `gate`, `sessions` and `agents` tell what a decision about this caller starts from;
+    what else a command uses it is made with.
     """
 
     caller: Caller
@@ -65,6 +67,7 @@ class CommandRequest:
     now: int
     gate: Gate
     sessions: SessionStore
+    agents: PinnedAgents
 
     @property
     def typed(self) -> Label:
@@ -104,7 +107,15 @@ class CommandRequest:
             taint=PUBLIC if state is None else state.taint,
             visibility=PUBLIC if state is None else state.visibility,
             model="" if state is None else state.model,
+            agent=None if state is None else await self.agents.pinned(state.agent),
         )
+
+    async def agent(self, state: SessionState | None) -> AgentSnapshot:
+        """Return the agent of this conversation; of one not begun, the one that it would have."""
+        if state is not None:
+            return await self.agents.pinned(state.agent)
+        owner = principals.of_chat(self.address) if await self.in_shared_chat() else self.caller.principal
+        return self.agents.named_for(owner)
 
     @asynccontextmanager
     async def claimed(self, owner: str) -> AsyncGenerator[Claim]:

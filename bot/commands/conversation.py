@@ -8,6 +8,7 @@ from typing import Final
 
 from bot.access import labelling, principals
 from bot.access.authorize import at_least
+from bot.access.session_ids import SessionIds
 from bot.commands.classify import NOT_CLASSIFIED
 from bot.commands.command import CommandError, CommandRequest, Reply, UsageError, label_named
 from bot.commands.models import described
@@ -19,6 +20,7 @@ from bot.delivery import undelivered
 from bot.gate.gate import Gate
 from bot.gate.results import MAY_GO_ON, decision_row
 from bot.history import event_log
+from bot.pinned_agents import told
 from bot.sessions.deliveries import OURS, NewDelivery
 from bot.sessions.event_types import SessionSummary, TaintRaised
 from bot.sessions.models import Claim, SessionState, Write
@@ -57,6 +59,7 @@ class ConversationCommands:
     files: FileRoot
     spawner: Spawner
     interrupt: Callable[[str], None]
+    session_ids: SessionIds
 
     async def whoami(self, request: CommandRequest, argument: str) -> Reply:
         """Tell the caller's principal, role and clearance, and what may be said here."""
@@ -97,9 +100,15 @@ class ConversationCommands:
             f"status {state.status}, taint {state.taint}, clearance {request.caller.clearance}\n"
             f"waiting {state.waiting_items}, log {length} events, generation {state.generation}\n"
             f"last turn {ended}\n"
+            f"{await self._agent(request, state)}\n"
             f"usage {described(state.usage)}{await self._recap(state)}{observed}{missed}",
             state.visibility.join(label),
         )
+
+    async def _agent(self, request: CommandRequest, state: SessionState) -> str:
+        """Return which agent a session has, and what of it is configured in another way by now, each line anew."""
+        agent = await request.agent(state)
+        return "\n".join(told(agent, request.agents.drift(agent)))
 
     async def _undelivered(self, request: CommandRequest, state: SessionState) -> tuple[str, Label]:
         """Return what is told the caller of what did not reach them, each line anew, with the label of that."""
@@ -191,6 +200,8 @@ class ConversationCommands:
         standing = await request.standing(state)
         if await request.in_shared_chat() and not at_least(request.caller.role, Role.ADMIN):
             raise CommandError("in a shared chat a reset needs the role admin")
+        if state.rests:
+            raise CommandError("this conversation rests, `/resume` lets it go on; reset it then")
         decision = self.gate.requests.reset(standing, confirmed=argument == "confirm")
         if decision.verdict is Verdict.REQUIRE_APPROVAL and not argument:
             return Reply(
@@ -201,12 +212,15 @@ class ConversationCommands:
         if decision.verdict is not Verdict.ALLOW:
             return Reply(request.explained(decision, standing, "/reset"), state.visibility)
         row = decision_row(standing, Hook.SESSION_RESET, decision)
-        fresh = await self.sessions.reset(request.sid, op=self.ids.op(), actor=request.caller.principal, audit=(row,))
+        agent, actor = await request.agents.pin(state.principal), request.caller.principal
+        fresh = await self.sessions.reset(request.sid, op=self.ids.op(), actor=actor, audit=(row,), agent=agent)
         # A turn that goes on could write nothing, and what comes now would wait for it: that tells that it ran.
         self.interrupt(request.sid)
         # What it spawned could report to nobody, and its questions would be about what is forgotten.
         await self.spawner.stop(state.principal, request.sid, request.typed, interrupt=self.interrupt)
         await asyncio.to_thread(self.files.forget, request.sid, fresh.generation)
+        # What was observed is kept beside the first session of an address.
+        await self.store.observed.forget(self.session_ids.first(Address.parse(state.home)))
         return Reply(f"a new conversation begins, taint {fresh.taint}")
 
     async def leave(self, request: CommandRequest, argument: str) -> Reply:  # noqa: ARG002 - every command's signature

@@ -12,6 +12,7 @@ from dataclasses import dataclass, replace
 from typing import Final
 
 from bot.access import principals
+from bot.access.agents import AgentSnapshot
 from bot.access.authorize import at_least
 from bot.budgets import Budget
 from bot.commands.command import CommandError, CommandRequest, Reply, UsageError
@@ -19,9 +20,11 @@ from bot.config.model import Config
 from bot.core.ids import Ids
 from bot.gate.gate import Gate
 from bot.gate.results import decision_row
+from bot.pinned_agents import ANEW, subject
 from bot.sessions.budgets import Spent, Whose
-from bot.sessions.models import Claim, SessionState, Usage, Write
-from bot.sessions.ports import SessionStore
+from bot.sessions.models import Claim, SessionState, Write
+from bot.sessions.ports import LifecycleStore, SessionStore
+from bot.sessions.usage import Usage
 from policy.decision import Verdict
 from policy.errors import nearest
 from policy.labels import PUBLIC, Label, join_all
@@ -38,6 +41,7 @@ class ModelCommands:
     """Show and switch models, and tell their usage."""
 
     sessions: SessionStore
+    lifecycle: LifecycleStore
     gate: Gate
     ids: Ids
     budget: Budget
@@ -55,9 +59,10 @@ class ModelCommands:
 
     async def _shown(self, request: CommandRequest) -> Reply:
         state = await request.state()
-        standing = await request.standing(state)
+        agent = await _usable(request, state)
+        standing = replace(await request.standing(state), agent=agent)
         first, document = self.gate.requests.model(standing), self.gate.document
-        fallback = [name for name in self.config.model.fallback if name != first]
+        fallback = [name for name in agent.models[1:] if name != first]
 
         def line(name: str, how: str) -> str:
             return f"{how} {name}, which may read {document.provider(name).meet(standing.reader)} of what you may know"
@@ -71,26 +76,27 @@ class ModelCommands:
         return Reply("\n".join(lines), PUBLIC if state is None else state.visibility)
 
     async def _switched(self, request: CommandRequest, name: str) -> Reply:
-        known = self.config.model.all
+        state = await request.state()
+        usual = (await _usable(request, state)).models[0]
+        known = (usual, *self.config.model.all)
         if name not in known:
             raise CommandError(f"there is no model `{name[:_LONGEST]}`{nearest(name, known)}, `/model` lists them")
         if await request.in_shared_chat() and not at_least(request.caller.role, Role.APPROVER):
             raise CommandError(NOT_HERE)
-        state = await request.state()
         if state is None:
             raise CommandError(NOT_BEGUN)
         if self.gate.requests.model(await request.standing(state)) == name:
             return Reply(_told(name), state.visibility)
         async with request.claimed(self.ids.owner()) as claim:
-            return await self._switched_claimed(request, claim, name)
+            return await self._switched_claimed(request, claim, name, "" if name == usual else name)
 
-    async def _switched_claimed(self, request: CommandRequest, claim: Claim, name: str) -> Reply:
+    async def _switched_claimed(self, request: CommandRequest, claim: Claim, name: str, chosen: str) -> Reply:
+        """Have a conversation think with a model; `chosen` is its name, empty for the first of its agent."""
         state: SessionState = claim.state
-        standing = replace(await request.standing(state), model=name)
+        standing = replace(await request.standing(state), model=chosen)
         decision = self.gate.requests.invoke(standing)
         allowed = decision.verdict is Verdict.ALLOW
         row = decision_row(standing, Hook.AGENT_INVOCATION, decision, model=name, cause="/model")
-        chosen = "" if name == self.config.model.name else name
         await self.sessions.record(
             claim,
             Write(op=self.ids.op(), cursor=state.seq, audit=(row,), release=True, model=chosen if allowed else None),
@@ -99,12 +105,19 @@ class ModelCommands:
             return Reply(request.explained(decision, standing, f"/model {name}"), state.visibility)
         return Reply(_told(name), state.visibility)
 
+    async def _last(self, state: SessionState | None) -> list[str]:
+        """Return a line about what the last turn used, none before the first of a generation ended."""
+        if state is None or state.last_turn is None:
+            return []
+        page = await self.lifecycle.turns(state.sid, before=state.last_turn.seq + 1, limit=1)
+        return [f"last turn {described(turn.told.usage)}" for turn in page.turns]
+
     async def usage(self, request: CommandRequest, argument: str) -> Reply:
         """Tell what the session and its last turn used, and what the person and the chat did today."""
         state = await request.state()
         match argument.split():
             case []:
-                told = [*_conversation(state)]
+                told = [*_conversation(state), *await self._last(state)]
                 today = await self._today(request, state)
                 told += self._own(request, today, shared=await request.in_shared_chat())
             case ["all"]:
@@ -141,6 +154,14 @@ class ModelCommands:
         yield from _ranked([spent for spent in today if spent.whose is Whose.CHAT], limits.chat)
 
 
+async def _usable(request: CommandRequest, state: SessionState | None) -> AgentSnapshot:
+    """Return the agent of a conversation. Raises CommandError: it cannot be read."""
+    agent = await request.agent(state)
+    if agent.lost:
+        raise CommandError(f"{subject(agent)} cannot be read from the store; {ANEW}")
+    return agent
+
+
 def _told(name: str) -> str:
     return f"this conversation thinks with {name}, until it is reset"
 
@@ -163,8 +184,6 @@ def _conversation(state: SessionState | None) -> Iterable[str]:
         yield "this conversation has not begun, it has used nothing"
         return
     yield f"in all {described(state.usage)}"
-    if state.last_turn is not None:
-        yield f"last turn {described(state.last_turn.usage)}"
 
 
 def _ranked(today: list[Spent], limit: int | None) -> Iterable[str]:

@@ -25,6 +25,7 @@ from bot.commands.conversation import ConversationCommands, at_console
 from bot.commands.dead_letters import DeadLetterCommands
 from bot.commands.decisions import DecisionCommands
 from bot.commands.held_messages import HeldMessageCommands
+from bot.commands.lifecycle import LifecycleCommands
 from bot.commands.message_queue import QueueCommands
 from bot.commands.models import ModelCommands
 from bot.commands.questions import QuestionCommands
@@ -33,7 +34,7 @@ from bot.commands.sessions import SessionCommands
 from bot.commands.summarize import SummaryCommands
 from bot.config.model import Config
 from bot.core.clock import Clock
-from bot.core.errors import ArchivedError, BusyError, RequestError
+from bot.core.errors import BusyError, RequestError
 from bot.core.ids import Ids
 from bot.core.rate_limiter import RateLimiter
 from bot.delegation.spawn import Spawner
@@ -41,10 +42,11 @@ from bot.gate.gate import Gate
 from bot.operations.audit import AuditReader
 from bot.operations.diagnostics import Diagnostics
 from bot.operations.export import Exporter
+from bot.operations.lifecycle import SessionLifecycle
 from bot.operations.question_answers import QuestionAnswers
 from bot.operations.simulation import Simulator
+from bot.pinned_agents import PinnedAgents
 from bot.policy_state import PolicyReloader
-from bot.sessions.models import Status
 from bot.sessions.store import Store
 from bot.tools.labelled_files import FileRoot
 from bot.tools.summarize import Recap
@@ -57,14 +59,6 @@ OPENED: Final = "/sessions"
 
 _POLICY: Final = "policy"
 """The name of the command that puts a policy in force."""
-
-
-def _always(_argument: str) -> bool:
-    return True
-
-
-def _with_words(argument: str) -> bool:
-    return bool(argument)
 
 
 @dataclass(frozen=True, slots=True)
@@ -84,6 +78,7 @@ class CommandServices:
     spawner: Spawner
     reloader: PolicyReloader
     exporter: Exporter
+    lifecycle: SessionLifecycle
     interrupt: Callable[[str], None]
     close: Callable[[str], Awaitable[None]]
     deliver: Callable[[str], Awaitable[None]]
@@ -97,6 +92,7 @@ class CommandServices:
     simulations: RateLimiter
     session_ids: SessionIds
     question_answers: QuestionAnswers
+    agents: PinnedAgents
 
 
 class CommandHandlers:
@@ -128,9 +124,15 @@ class CommandHandlers:
         self.held_messages = HeldMessageCommands(
             sessions=of.store.sessions, delegation=of.store.delegation, gate=of.gate, ids=of.ids, close=of.close
         )
+        self.lifecycle = LifecycleCommands(sessions=of.store.sessions, lifecycle=of.lifecycle)
         self.queue = QueueCommands(sessions=of.store.sessions, queue=of.store.queue, gate=of.gate)
         self.models = ModelCommands(
-            sessions=of.store.sessions, gate=of.gate, ids=of.ids, budget=of.budget, config=of.config
+            sessions=of.store.sessions,
+            lifecycle=of.store.lifecycle,
+            gate=of.gate,
+            ids=of.ids,
+            budget=of.budget,
+            config=of.config,
         )
         self.questions = QuestionCommands(answers=of.question_answers, gate=of.gate)
         self.release = _release(of)
@@ -180,6 +182,7 @@ def _conversation(services: CommandServices) -> ConversationCommands:
         files=services.files,
         spawner=services.spawner,
         interrupt=services.interrupt,
+        session_ids=services.session_ids,
     )
 
 
@@ -197,17 +200,12 @@ def _to_everybody(_request: CommandRequest) -> bool:
     return True
 
 
-def _nothing(_argument: str) -> bool:
-    return False
-
-
 @dataclass(frozen=True, slots=True)
 class Command:
     """One row of the table; `usage` begins with the name, `help` is one sentence.
 
     `needs` is the role it takes, but for what begins with a word of `for_members` or of `for_admins`. To a caller to
-    whom it is not `offered` it is as if it did not exist. What `changes` the conversation it is typed in is refused in
-    one that is archived. What is `urgent` is counted apart from what else somebody
+    whom it is not `offered` it is as if it did not exist. What is `urgent` is counted apart from what else somebody
     says in a minute, so that too much of that does not hold it up.
     """
 
@@ -220,7 +218,6 @@ class Command:
     for_members: frozenset[str] = frozenset()
     for_admins: frozenset[str] = frozenset()
     urgent: bool = False
-    changes: Callable[[str], bool] = _nothing
 
     def needed(self, argument: str) -> Role:
         """Return the role that this argument takes."""
@@ -269,7 +266,6 @@ COMMANDS: Final = (
         "/taint [raise LABEL]",
         "what this conversation has read, and what raised it",
         lambda made: made.conversation.taint,
-        changes=_with_words,
     ),
     Command(
         "usage",
@@ -283,7 +279,6 @@ COMMANDS: Final = (
         "/summarize [TOPIC]",
         "recap this conversation, or a topic of it",
         lambda made: made.summary.summarize,
-        changes=_always,
     ),
     Command("why", "/why", "explain the last denial", lambda made: made.decisions.why),
     Command(
@@ -315,14 +310,12 @@ COMMANDS: Final = (
         "/name [TITLE]",
         "give this conversation a title, or take it away",
         lambda made: made.sessions.rename,
-        changes=_always,
     ),
     Command(
         "model",
         "/model [NAME]",
         "which model this conversation thinks with, or switch to another",
         lambda made: made.models.model,
-        changes=_with_words,
     ),
     Command("approvals", "/approvals [ID]", "what waits for an answer from you", lambda made: made.approvals.approvals),
     Command("approve", "/approve ID", "let a waiting call go on", lambda made: made.approvals.approve, urgent=True),
@@ -348,21 +341,18 @@ COMMANDS: Final = (
         "/spawn TASK",
         "let a background session do a task and report back",
         lambda made: made.background.spawn,
-        changes=_always,
     ),
     Command(
         "send",
         "/send SESSION TEXT",
         "hand something over to another of your sessions",
         lambda made: made.background.send,
-        changes=_always,
     ),
     Command(
         "message",
         "/message CHANNEL RECIPIENT TEXT",
         "send a message to an alias, a person or a known chat",
         lambda made: made.background.message,
-        changes=_always,
     ),
     Command(
         "held",
@@ -379,14 +369,44 @@ COMMANDS: Final = (
         "send exactly what you are shown to somebody below its label",
         lambda made: made.release.release,
         offered=may_release,
-        changes=_always,
     ),
     Command(
         "reset",
         "/reset [confirm]",
         "forget this conversation and begin a new one",
         lambda made: made.conversation.reset,
-        changes=_always,
+    ),
+    Command(
+        "archive",
+        "/archive [SESSION]",
+        "make this conversation read-only; the next message begins another",
+        lambda made: made.lifecycle.archive,
+    ),
+    Command(
+        "restore",
+        "/restore SESSION",
+        "speak again in a conversation that was archived",
+        lambda made: made.lifecycle.restore,
+    ),
+    Command(
+        "delete",
+        "/delete [SESSION] [confirm]",
+        "erase this conversation and what it spawned for good",
+        lambda made: made.lifecycle.delete,
+    ),
+    Command(
+        "pause",
+        "/pause [SESSION]",
+        "let this conversation rest; what it is told waits",
+        lambda made: made.lifecycle.pause,
+        Role.ADMIN,
+    ),
+    Command(
+        "resume",
+        "/resume [SESSION]",
+        "let a conversation that rests go on",
+        lambda made: made.lifecycle.resume,
+        Role.ADMIN,
     ),
     Command(
         "pair",
@@ -446,7 +466,6 @@ COMMANDS: Final = (
         "/queue [collect | queue | steer | interrupt | drop NUMBER]",
         "what waits here, what becomes of it, or cancel a message of yours that waits",
         lambda made: made.queue.manage,
-        changes=_with_words,
     ),
     Command(
         "policy",
@@ -461,7 +480,6 @@ COMMANDS: Final = (
         "stop what is running and cancel what waits",
         lambda made: made.conversation.stop,
         urgent=True,
-        changes=_always,
     ),
     Command("quit", "/quit", "leave the console", lambda made: made.conversation.leave, offered=at_console),
 )
@@ -489,6 +507,8 @@ def may_be_pressed(text: str) -> bool:
             return ":" in chat and (word in Level.__members__ or word == "vouch")
         case ["/block", "chat", chat]:
             return ":" in chat
+        case ["/delete", _, "confirm"]:
+            return True
         case _:
             return False
 
@@ -535,6 +555,7 @@ class CommandTable:
             now=services.clock.wall_ms(),
             gate=services.gate,
             sessions=services.store.sessions,
+            agents=services.agents,
         )
 
     async def answer(self, request: CommandRequest, text: str) -> Reply:
@@ -547,8 +568,6 @@ class CommandTable:
         if command is None or command not in _offered(request):
             return Reply(unknown(name, _names(request)))
         try:
-            if command.changes(argument) and await _archived(request):
-                raise ArchivedError
             return await self._run[command.name](request, argument)
         except UsageError as error:
             reason = f"{error}, " if str(error) else ""
@@ -559,11 +578,6 @@ class CommandTable:
             return Reply(str(error), PUBLIC if state is None else state.visibility)
         except RequestError as error:
             return Reply(str(error))
-
-
-async def _archived(request: CommandRequest) -> bool:
-    state = await request.state()
-    return state is not None and state.status is Status.ARCHIVED
 
 
 def unknown(name: str, known: list[str]) -> str:

@@ -4,7 +4,7 @@ All problems of a file are told at once, as `config.yaml:12: unknown field ...`,
 """
 
 import os
-from collections.abc import Collection, Iterable, Mapping
+from collections.abc import Collection, Iterable, Iterator, Mapping
 from pathlib import Path
 from types import MappingProxyType
 from typing import Final, cast, get_args
@@ -12,6 +12,7 @@ from typing import Final, cast, get_args
 from pydantic import BaseModel, JsonValue, ValidationError
 from pydantic_core import ErrorDetails
 
+from bot.config.agents import NamedElsewhere, agent_problems
 from bot.config.channels import unlabelled
 from bot.config.mcp import naming_problems, server_names, tool_arguments, tool_names
 from bot.config.model import Config, Settings
@@ -69,7 +70,8 @@ def load_config(named: Path | None, environment: Mapping[str, str], tools: Colle
         problems.extend(grant_problems(settings.secrets, settings.mcp_servers, (*tools, *tool_names(servers))))
         labelled = labels.get(_SERVERS) if isinstance(labels, dict) else None
         problems.extend(naming_problems(servers, tools, labelled))
-        problems.extend(unlabelled(settings.channels, policy))
+        problems.extend((*unlabelled(settings.channels, policy), *_unknown_clearance(settings, policy)))
+        problems.extend(_agents(settings, (*tools, *tool_names(servers)), policy))
     elif parsed.value is None:
         policy = _policy({}, {}, tools, problems)
     else:
@@ -81,11 +83,14 @@ def load_config(named: Path | None, environment: Mapping[str, str], tools: Colle
     return Config(
         data_dir=_data_dir(settings, path, environment),
         logs=settings.logs,
+        telemetry=settings.telemetry,
         store=store,
         model=settings.model,
+        agents=settings.agents,
         limits=settings.limits,
         web=settings.web,
         files=settings.files,
+        imports=settings.imports,
         transcriber=settings.transcriber,
         secrets=granted(settings.secrets, settings.mcp_servers),
         mcp_servers=settings.mcp_servers,
@@ -150,6 +155,27 @@ def _policy(value: JsonValue, servers: JsonValue, tools: Collection[str], proble
     except DocumentError as error:
         problems.extend(Problem((_POLICY, *problem.path), problem.message) for problem in error.problems)
         return None
+
+
+def _unknown_clearance(settings: Settings, policy: Document | None) -> Iterator[Problem]:
+    """Yield what is wrong with the clearance of telemetry: a compartment that the policy does not have."""
+    if settings.telemetry is None or policy is None:
+        return
+    for name in sorted(settings.telemetry.label.compartments - policy.top.compartments):
+        close = nearest(name, policy.top.compartments)
+        yield Problem(("telemetry", "clearance"), f"unknown compartment `{name}`{close}")
+
+
+def _agents(settings: Settings, tools: Collection[str], policy: Document | None) -> Iterator[Problem]:
+    model = settings.model
+    known = NamedElsewhere(
+        models=model.all,
+        usual=model.chain,
+        addresses={name: said.base_url for name, said in model.providers.items()},
+        secrets=settings.secrets,
+        tools=tools,
+    )
+    return agent_problems(settings.agents, known, policy)
 
 
 def _known(tools: Collection[str], servers: JsonValue) -> Collection[str]:

@@ -13,11 +13,15 @@ from typing import Annotated, Final, Literal, Self, TypeAlias
 
 from pydantic import AfterValidator, Field, model_validator
 
+from bot.config.agents import AgentName, AgentSettings
 from bot.config.channels import ChannelsSettings
 from bot.config.fields import Block, Variable, WebAddress
 from bot.config.files import FilesSettings, TranscriberSettings
+from bot.config.imports import ImportsSettings
 from bot.config.mcp import McpServerSettings, ServerName
 from bot.config.secrets import SecretName, SecretSettings
+from bot.config.telemetry import TelemetrySettings
+from bot.sessions.limits import SessionLimits
 from policy.document.model import Document
 from policy.errors import nearest
 
@@ -140,10 +144,16 @@ class Limits(Block):
     """How much of anything: per turn, per session, per message, per day.
 
     Tokens of a day are those that models read and write, of all together, of each person and of each shared chat; null
-    is no limit. Background sessions, and tokens of a person or a chat, are for each level and its compartments.
+    is no limit, as it is for a session's. `turns_alone` is how many turns may end in a row without a person's message.
+    Background sessions, and tokens of a person or a chat, are for each level and its compartments.
     """
 
     model_steps: int = Field(default=20, ge=1, le=1000)
+    turn_seconds: int = Field(default=1800, ge=1, le=7 * 24 * 3600)
+    turns_alone: int | None = Field(default=50, ge=1, le=100_000)
+    session_tokens: _Tokens = None
+    cancel_grace_seconds: float = Field(default=5, ge=0, le=600)
+    drain_seconds: float = Field(default=20, ge=0, le=3600)
     inbox_items: int = Field(default=100, ge=1, le=10_000)
     person_messages_per_minute: int = Field(default=120, ge=1, le=100_000)
     message_characters: int = Field(default=100_000, ge=1, le=1_000_000)
@@ -159,6 +169,11 @@ class Limits(Block):
     daily_tokens: _Tokens = None
     person_daily_tokens: _Tokens = None
     chat_daily_tokens: _Tokens = None
+
+    @property
+    def session(self) -> SessionLimits:
+        """The limits of a session of which nothing else says them."""
+        return SessionLimits(self.session_tokens, self.turn_seconds, self.turns_alone)
 
 
 def _private(entry: str) -> str:
@@ -195,11 +210,14 @@ class Settings(Block):
 
     data_dir: str = Field(default=".bot", min_length=1, max_length=4096)
     logs: LogSettings = LogSettings()
+    telemetry: TelemetrySettings | None = Field(default=None)
     store: StoreSettings = StoreSettings()
     model: ModelSettings = ModelSettings()
+    agents: dict[AgentName, AgentSettings] = Field(default_factory=dict[str, AgentSettings], max_length=100)
     limits: Limits = Limits()
     web: WebSettings = WebSettings()
     files: FilesSettings = FilesSettings()
+    imports: ImportsSettings = ImportsSettings()
     transcriber: TranscriberSettings | None = Field(default=None)
     secrets: dict[SecretName, SecretSettings] = Field(default_factory=dict[str, SecretSettings])
     mcp_servers: dict[ServerName, McpServerSettings] = Field(default_factory=dict[str, McpServerSettings])
@@ -216,11 +234,14 @@ class Config:
 
     data_dir: Path
     logs: LogSettings
+    telemetry: TelemetrySettings | None
     store: StoreSettings
     model: ModelSettings
+    agents: Mapping[str, AgentSettings]
     limits: Limits
     web: WebSettings
     files: FilesSettings
+    imports: ImportsSettings
     transcriber: TranscriberSettings | None
     secrets: Mapping[str, SecretSettings]
     policy: Document

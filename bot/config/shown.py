@@ -18,6 +18,12 @@ GIVEN: Final = "(given)"
 _ENTRY: Final = "*"
 _PLAIN: Final = frozenset(
     {
+        "agents.*.chats.*",
+        "agents.*.credential",
+        "agents.*.model.fallback.*",
+        "agents.*.model.name",
+        "agents.*.people.*",
+        "agents.*.tools.*",
         "channels.slack.app_token",
         "channels.slack.http.host",
         "channels.slack.http.secret",
@@ -29,6 +35,7 @@ _PLAIN: Final = frozenset(
         "channels.telegram.webhook.host",
         "channels.telegram.webhook.secret",
         "data_dir",
+        "imports.keys.*",
         "logs.level",
         "mcp_servers.*.command",
         "model.choices.*",
@@ -39,6 +46,8 @@ _PLAIN: Final = frozenset(
         "secrets.*.file",
         "secrets.*.hosts.*",
         "secrets.*.tools.*",
+        "telemetry.clearance",
+        "telemetry.headers.*",
         "transcriber.key",
         "transcriber.model",
         "web.unsafe_allow_private_addresses.*",
@@ -54,6 +63,7 @@ _ADDRESSES: Final = frozenset(
         "mcp_servers.*.url",
         "model.providers.*.base_url",
         "store.url",
+        "telemetry.endpoint",
         "transcriber.base_url",
     }
 )

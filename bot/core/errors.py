@@ -15,7 +15,8 @@ LockgateError                carries a stable `code`, one plain sentence and, wh
 │   ├── NotFoundError        absent or not theirs; one constant sentence (law `no_read_up`)
 │   ├── ForeignError         the session there belongs to another principal; the same sentence
 │   ├── ArchivedError        a session that is archived; it is read and not changed
-│   └── IllegalMoveError     a status that may not follow another
+│   ├── DeletedError         a session that was deleted; the sentence of NotFoundError
+│   └── IllegalMoveError     a status that may not follow another, or does not allow something
 ├── ElsewhereError           the channel is served by another process, which is left its work
 ├── UnsettledError           more of what waits in a session may come in a moment
 ├── WornError                a session was claimed too often without anything being written
@@ -147,13 +148,23 @@ class CursorError(RequestError):
         super().__init__("this cursor is not one of this list at this level, begin at the first page")
 
 
+class DeletedError(RequestError):
+    """A session was deleted; a chat goes on in another. Whoever else asks is told that there is none."""
+
+    code = "not_found"
+
+    def __init__(self) -> None:
+        super().__init__(str(NotFoundError()))
+
+
 class IllegalMoveError(RequestError):
-    """A session's status may not move like this."""
+    """A session's status may not move like this, or does not allow what was asked for."""
 
     code = "illegal_move"
 
-    def __init__(self, before: str, after: str) -> None:
-        super().__init__(f"a session that is `{before}` cannot become `{after}`")
+    def __init__(self, before: str, after: str = "", *, because: str = "") -> None:
+        done = f"become `{after}`" if after else "do this"
+        super().__init__(f"a session that is `{before}` cannot {done}{f', {because}' if because else ''}")
 
 
 class ElsewhereError(LockgateError):

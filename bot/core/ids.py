@@ -51,14 +51,15 @@ def new_key() -> bytes:
     return secrets.token_bytes(KEY_BYTES)
 
 
-def session_id(key: bytes, address: str, root: str) -> str:
-    """Return the id of the session of an address and generation root: 32 letters and digits.
+def session_id(key: bytes, address: str, principal: str = "", root: int = 0) -> str:
+    """Return the id of the session of a principal at an address, under a generation root: 32 letters and digits.
 
-    `key` is the installation's secret. Different pairs give different ids: the address' length is
-    hashed before it, so that nothing can slide from one part into the other.
+    `key` is the installation's secret; `root` is how many sessions there ended before, archived or deleted. Different
+    arguments give different ids: the address' length is hashed before it, and the root has a length of its own, so that
+    nothing can slide from one part into the other.
     """
     said = address.encode("utf-8", "surrogatepass")
-    material = len(said).to_bytes(8) + said + root.encode("utf-8", "surrogatepass")
+    material = len(said).to_bytes(8) + said + root.to_bytes(8) + principal.encode("utf-8", "surrogatepass")
     return _base32(hmac.digest(key, material, hashlib.sha256)[:_SESSION_BYTES])
 
 

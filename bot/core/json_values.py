@@ -44,12 +44,23 @@ def whole(found: JsonObject, name: str, absent: int | None = None) -> int:
     return value
 
 
-def flag(found: JsonObject, name: str) -> bool:
-    """Return a boolean, false for one that is missing.
+def numbers(found: JsonObject, name: str, absent: tuple[int, ...]) -> tuple[int, ...]:
+    """Return a list of as many whole numbers as there are in `absent`, which stands for one that is missing.
+
+    Raises TypeError: it is something else.
+    """
+    value = found.get(name, list(absent))
+    if not isinstance(value, list) or len(value) != len(absent):
+        raise TypeError(name)
+    return tuple(whole({name: one}, name) for one in value)
+
+
+def flag(found: JsonObject, name: str, *, absent: bool = False) -> bool:
+    """Return a boolean; `absent` stands for one that is missing.
 
     Raises TypeError: it is no boolean.
     """
-    value = found.get(name, False)
+    value = found.get(name, absent)
     if not isinstance(value, bool):
         raise TypeError(name)
     return value

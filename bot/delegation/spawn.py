@@ -108,6 +108,7 @@ class Spawner:
                 lineage=lineage,
                 reserved=reserved.until,
                 refs=errand.refs,
+                agent=parent.agent,
             )
         )
         return Child(run, sid, lineage.beyond)
@@ -146,9 +147,9 @@ class Spawner:
         return tuple([slot.sid for slot in found if not await self._over(slot)])
 
     async def working(self, principal: str, sid: str) -> bool:
-        """Say whether anything that descends from a session goes on by itself; what asks people does not."""
+        """Say whether anything that descends from a session goes on by itself; what asks people or rests does not."""
         states = [await self._store.sessions.state(child) for child in await self.below(principal, sid)]
-        return any(state is None or not state.asks for state in states)
+        return any(state is None or not (state.asks or state.rests) for state in states)
 
     async def stop(self, principal: str, sid: str, typed: Label, *, interrupt: Callable[[str], None]) -> None:
         """Stop all that descends from a session, whatever it has read; `interrupt` stops a turn run here.
@@ -176,18 +177,23 @@ class Spawner:
             return await self._store.delegation.reserve(principal, new, self._caps)
 
     async def _given_back(self, slot: Slot) -> bool:
-        """Say whether a slot is to be free: due, not used in time, or of a session that ended as its pool may know."""
+        """Say whether a slot is to be free: due, not used in time, or of a session that ended as its pool may know.
+
+        That a session was deleted may be more than its pool may know. `stop` gives back what may be known of there.
+        """
         if slot.due:
             return True
         state = await self._store.sessions.state(slot.sid)
         if state is None:
-            return slot.lapsed
+            return slot.lapsed and await self._store.lifecycle.holder(slot.sid) is None
         return state.ended_at > 0 and state.visibility.flows_to(slot.pool)
 
     async def _over(self, slot: Slot) -> bool:
-        """Say whether a slot's session has ended and was heard, so that it is archived, or was not created in time."""
+        """Say whether a slot's session was deleted, was heard so that it is archived, or was not created in time."""
         state = await self._store.sessions.state(slot.sid)
-        return slot.lapsed if state is None else state.ended_at > 0 and state.status is Status.ARCHIVED
+        if state is None:
+            return slot.lapsed or await self._store.lifecycle.holder(slot.sid) is not None
+        return state.ended_at > 0 and state.status is Status.ARCHIVED
 
 
 def _descending(slots: tuple[Slot, ...], sid: str) -> list[Slot]:

@@ -37,6 +37,7 @@ from bot.sessions.deliveries import OURS, Delivery, DeliveryState, NewDelivery, 
 from bot.sessions.event_types import ReleaseConfirmed
 from bot.sessions.releases import Release
 from bot.sessions.store import Store
+from bot.telemetry.telemetry import Telemetry
 from channels.messages import Address, Button, Outbound, OutboundKind, Signal
 from channels.port import AmbiguousSendError, BusyChannelError, Channel, ChannelError, GoneError
 from policy.decision import Decision
@@ -85,6 +86,7 @@ class Outbox:
         in_force: Callable[[], Awaitable[bool]],
         rate_limits: RateLimits,
         hours: float,
+        telemetry: Telemetry,
     ) -> None:
         self._store = store
         self._channels = channels
@@ -96,6 +98,7 @@ class Outbox:
         self._ids = ids
         self._in_force = in_force
         self._rate_limits = rate_limits
+        self._telemetry = telemetry
         self._oldest_ms = hours * 3_600_000
         self._owed = dict[tuple[str, str], tuple[Delivery, _Fate]]()
         self._lost = dict[str, str]()
@@ -303,6 +306,15 @@ class Outbox:
 
     async def _tried(self, delivery: Delivery, patience: Patience, failed: list[Exception]) -> "_Fate":
         """Say something, and return what became of it; what went wrong joins `failed`."""
+        watch = self._telemetry.stopwatch()
+        if watch is None:
+            return await self._fate(delivery, patience, failed)
+        start = watch.now()
+        fate = await self._fate(delivery, patience, failed)
+        self._telemetry.delivered(delivery, fate.state, start, watch.now())
+        return fate
+
+    async def _fate(self, delivery: Delivery, patience: Patience, failed: list[Exception]) -> "_Fate":
         try:
             return await self._deliver(delivery, patience)
         except StoreError as error:

@@ -78,7 +78,7 @@ class CallGate:
         approval can lift. A call that names nothing that could run is refused by `fails_closed`. `begun` tells that the
         log has the call begun and no result of it: one that is consequential needs an approval to be made again.
         """
-        tool = self._judge.tools.get(call.tool)
+        tool = self._judge.tool(standing, call.tool)
         # One that can be decided says so itself; of one that cannot any more, nothing is told that it may have been.
         hold = begun and (self._judge.document.holds(call.tool) or mentions(call.arguments))
         asked = next((one for one in approvals if one.is_question and one.call == call.id), None)
@@ -386,6 +386,7 @@ class CallGate:
             addresses=standing.addresses,
             held=standing.held,
             model=standing.model,
+            agent=standing.agent,
         )
         named = key(standing, made.call)
         document = self._judge.document

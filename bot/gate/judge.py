@@ -130,7 +130,8 @@ class Masks:
 class Judge:
     """The policy in force, asked about a session; with the tools that it labels and the models by their names.
 
-    The first of `models` thinks, unless people chose another of them for a conversation. `labelled` are the tools that
+    The first model of a session's agent thinks, or of `models` where there is no session, unless people chose another
+    of `models` for a conversation. `labelled` are the tools that
     models are offered: those that somebody labelled when this was made.
     """
 
@@ -146,13 +147,29 @@ class Judge:
         return self.policy.document
 
     def offered(self, standing: DecisionContext) -> tuple[Tool, ...]:
-        """Return the tools that a model is offered in a turn: those that are for the asker."""
-        asker = authorize.role(self.document, standing.asker, standing.asker)
-        return tuple(tool for tool in self.labelled if self.document.offers(tool.name, asker))
+        """Return the tools that a model is offered in a turn: those of its agent that are for the asker."""
+        asker, agent = authorize.role(self.document, standing.asker, standing.asker), standing.agent
+        return tuple(
+            tool
+            for tool in self.labelled
+            if self.document.offers(tool.name, asker) and (agent is None or agent.offers(tool.name))
+        )
+
+    def tool(self, standing: DecisionContext, name: str) -> Tool | None:
+        """Return a tool by its name, None if there is none or the session's agent does not have it."""
+        known = standing.agent is None or standing.agent.offers(name)
+        return self.tools.get(name) if known else None
 
     def model(self, standing: DecisionContext) -> str:
-        """Return the model that is asked first: the one people chose, unless it is not configured any more."""
-        return standing.model if standing.model in self.models else self.models[0]
+        """Return the model that is asked first: the one people chose, unless it is not configured any more.
+
+        Otherwise it is the first one of the session's agent; one that is lost has none, so that the name is empty.
+        """
+        if standing.agent is not None and standing.agent.lost:
+            return ""
+        if standing.model in self.models:
+            return standing.model
+        return self.models[0] if standing.agent is None else standing.agent.models[0]
 
     def knows(self, standing: DecisionContext) -> bool:
         """Say whether whom a session acts for is still known, and who asks: one who was removed asks for no more."""

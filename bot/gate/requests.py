@@ -18,11 +18,11 @@ class RequestGate:
         self._judge = judge
 
     def offered(self, standing: DecisionContext) -> tuple[Tool, ...]:
-        """Return the tools that a model is offered in a turn: those that are for the asker."""
+        """Return the tools that a model is offered in a turn: those of its agent that are for the asker."""
         return self._judge.offered(standing)
 
     def model(self, standing: DecisionContext) -> str:
-        """Return the model that is asked first: the one people chose, unless it is not configured any more."""
+        """Return the model that is asked first, empty if the session's agent cannot be read."""
         return self._judge.model(standing)
 
     def admit(self, standing: DecisionContext, label: Label, text: str) -> OutputDecision:

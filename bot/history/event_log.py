@@ -31,7 +31,6 @@ from bot.sessions.event_types import (
     TurnError,
     TurnStarted,
     UserMessage,
-    YieldReason,
 )
 from bot.sessions.events import DeferredResult, Event, NewEvent, Visibility
 from bot.sessions.messages import Endorsed, Origin, named
@@ -50,9 +49,9 @@ def turn_started(standing: DecisionContext, attempt: int) -> NewEvent:
     return _told(standing, "worker", TurnStarted(attempt))
 
 
-def turn_completed(standing: DecisionContext, reason: YieldReason) -> NewEvent:
+def turn_completed(standing: DecisionContext, completed: TurnCompleted) -> NewEvent:
     """Tell how a turn ended."""
-    return _told(standing, "worker", TurnCompleted(reason))
+    return _told(standing, "worker", completed)
 
 
 def user_message(  # noqa: PLR0913 - what a message is made of

@@ -1,24 +1,30 @@
 """Messages as they come in: each becomes an item in the inbox of its session, or its sender is told why not."""
 
 from collections.abc import Callable
+from dataclasses import replace
+from typing import Final
 
 from bot.access import labelling
 from bot.access.authorize import Caller
 from bot.access.session_ids import SessionIds
 from bot.commands.classify import NOT_CLASSIFIED
-from bot.core.errors import ForeignError, RequestError
+from bot.core.errors import ArchivedError, BusyError, DeletedError, ForeignError, RequestError
 from bot.gate.gate import Gate
+from bot.pinned_agents import PinnedAgents
 from bot.sessions.inbox import NewItem
 from bot.sessions.messages import SessionMessage
 from bot.sessions.ports import SessionStore
 from channels.messages import Inbound
+
+_TRIES: Final = 4
+"""How often the session of a chat is looked for, where people end it again and again meanwhile."""
 
 
 class InboxWriter:
     """Writes messages into inboxes.
 
     `interrupt` stops a session's turn of an id at once if it runs in this process. `longest` is the most characters a
-    message may have, with what is quoted in it and how its files are described.
+    message may have, with what is quoted in it and how its files are described. `agents` tells what a new session pins.
     """
 
     def __init__(
@@ -29,12 +35,14 @@ class InboxWriter:
         *,
         interrupt: Callable[[str, str], None],
         longest: int,
+        agents: PinnedAgents,
     ) -> None:
         self._store = store
         self._gate = gate
         self._session_ids = session_ids
         self._interrupt = interrupt
         self._longest = longest
+        self._agents = agents
 
     async def put(self, inbound: Inbound, caller: Caller, owner: str) -> tuple[str, str]:
         """Put a message into the inbox of the session of `owner` at its address.
@@ -42,12 +50,19 @@ class InboxWriter:
         Returns the session's id and the sentence that its sender is told instead, empty once it is in the inbox.
         Raises StoreError.
         """
-        sid = self._session_ids.first(inbound.address)
-        try:
-            return sid, await self._accept(inbound, caller, sid, owner)
-        except ForeignError:
-            sid = self._session_ids.own(inbound.address, owner)
-            return sid, await self._accept(inbound, caller, sid, owner)
+        sid = self._session_ids.likely(inbound.address, owner)
+        ended = self._session_ids.ended(inbound.address, owner)
+        for _ in range(_TRIES):
+            for before in ended:
+                # A platform tells again what it was not seen to have told: that is no input of the next session.
+                if await self._store.outcome(before, inbound.identity) is not None:
+                    return before, ""
+            try:
+                return sid, await self._accept(inbound, caller, sid, owner)
+            except (ForeignError, ArchivedError, DeletedError):
+                # Another person's, or one that ended: the chat goes on in the next.
+                sid, ended = await self._session_ids.found(inbound.address, owner)
+        return sid, str(BusyError())
 
     async def _accept(self, inbound: Inbound, caller: Caller, sid: str, owner: str) -> str:
         """Put a message into the inbox of a session; return why it is not, empty if it is."""
@@ -57,8 +72,9 @@ class InboxWriter:
         if not inbound.private and labelling.classification(self._gate.document, inbound.address) is None:
             return NOT_CLASSIFIED
         try:
-            accepted = await self._store.accept(self._item(inbound, caller, sid, owner))
-        except ForeignError:
+            item = self._item(inbound, caller, sid, owner)
+            accepted = await self._store.accept(replace(item, agent=await self._agents.pin(owner)))
+        except (ForeignError, ArchivedError, DeletedError):
             raise
         except RequestError as error:
             return str(error)

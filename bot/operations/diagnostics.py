@@ -17,6 +17,7 @@ from bot.config.model import OFFLINE, Config
 from bot.core.clock import moment
 from bot.core.errors import UNREADABLE, ConfigError, OperatorError, SchemaError, StoreRefusedError
 from bot.failures import Failure, Failures
+from bot.pinned_agents import bare_agents
 from bot.secrets import Keyring
 from bot.sessions.models import Doing, Quarantined
 from bot.sessions.visibility import visibility_of
@@ -88,8 +89,10 @@ class Diagnostics:
 
 
 async def configured(config: Config, environment: Mapping[str, str]) -> list[Diagnosis]:
-    """Return what was found of models, the web and secrets, which takes no store."""
+    """Return what was found of models, agents, the web and secrets, which takes no store."""
     found = [await asyncio.to_thread(model, config, environment), web(config)]
+    if config.agents:
+        found.append(await asyncio.to_thread(agents, config, environment))
     return [*found, await asyncio.to_thread(secrets, config, environment)]
 
 
@@ -113,6 +116,32 @@ def make_models(config: Config, environment: Mapping[str, str]) -> tuple[str, ..
 
         key(config.transcriber, environment)
     return unknown
+
+
+def make_agents(config: Config, environment: Mapping[str, str], keyring: Keyring) -> None:
+    """Make the models of the configured agents and let them go. It blocks.
+
+    Raises ConfigError: one of them cannot be asked with the secret that its agent names.
+    """
+    if any(agent.credential for agent in config.agents.values()):
+        from bot.agent.providers import seats
+
+        made = seats(config.model, environment, credential=keyring.credential)
+        for agent in bare_agents(config):
+            made.make(agent)
+
+
+def agents(config: Config, environment: Mapping[str, str]) -> Diagnosis:
+    """Look whether the models of every agent can be asked. It blocks."""
+    named = ", ".join(f"`{one.name}`" for one in bare_agents(config))
+    try:
+        make_agents(config, environment, read_secrets(config, environment))
+    except ConfigError as error:
+        return Diagnosis("agents", str(error), error.next_step, named)
+    except OperatorError:
+        # That is told of the secrets.
+        pass
+    return Diagnosis("agents", note=named)
 
 
 def uncleared(config: Config) -> tuple[str, ...]:

@@ -15,10 +15,12 @@ from bot.access.decision_context import DecisionContext
 from bot.gate.gate import Gate
 from bot.gate.results import MAY_GO_ON, decision_row
 from bot.history import event_log
-from bot.sessions import exports
-from bot.sessions.events import Visibility
+from bot.operations.signing import ExportKey, signed_by
+from bot.sessions import exports, refs
+from bot.sessions.events import Event, Visibility
 from bot.sessions.exports import BrokenExport, ExportEntry, Header, VerifiedExport
-from bot.sessions.models import SessionState
+from bot.sessions.models import LastTurn, SessionState, Title
+from bot.sessions.refs import EventsRef, Ref
 from bot.sessions.store import Store
 from bot.sessions.transcript import backwards, place
 from bot.tools.arguments import strings
@@ -47,7 +49,7 @@ class Exporter:
     def __init__(self, gate: Gate, store: Store, key: bytes) -> None:
         self._gate = gate
         self._store = store
-        self._key = key
+        self._key = ExportKey(key)
 
     async def export(self, standing: DecisionContext, state: SessionState, *, operator: bool = False) -> Export:
         """Export the generation of a session that runs, as far as whoever asks may know; the decision is audited.
@@ -56,14 +58,20 @@ class Exporter:
         """
         entries = [entry async for entry in self._entries(state, standing.reader, operator=operator)]
         entries.reverse()
+        title = self._title(state, standing.reader)
         label = join_all((entry.label for entry in entries), state.visibility)
-        content = "\n".join(text for entry in entries for text in (entry.actor, *strings(dict(entry.body))))
+        label = label if title is None else label.join(title.label)
+        told = [text for entry in entries for text in (entry.actor, *strings(dict(entry.body)))]
+        content = "\n".join(told if title is None else (title.text, *told))
         decision = self._gate.output.reply(standing, standing.destination, content, label).decision
         # Before anything is awaited: by the policy that decided.
         entries = [_changed(entry, lambda text: self._gate.masks.cleaned(text, decision)) for entry in entries]
         text = None
         if decision.verdict in MAY_GO_ON:
-            head = Header(state.sid, state.generation, label, standing.now)
+            if title is not None:
+                title = replace(title, text=self._gate.masks.cleaned(title.text, decision))
+            turn = _last_turn(state) if operator else None
+            head = Header(state.sid, state.generation, label, standing.now, title, turn)
             text = exports.sealed(self._key, head, entries)
         digest = None if text is None else hashlib.sha256(text.encode()).hexdigest()
         row = decision_row(
@@ -78,16 +86,56 @@ class Exporter:
         return Export(decision, label, len(entries), text)
 
     def verified(self, file: bytes) -> VerifiedExport | BrokenExport:
-        """Check a file that was exported here."""
-        return exports.verified(self._key, file)
+        """Check a file; whose key signed it is not looked at."""
+        return exports.verified(signed_by, file)
+
+    @property
+    def public_key(self) -> str:
+        """The public half of the key that signs the exports of this installation."""
+        return self._key.public
+
+    def _title(self, state: SessionState, reader: Label) -> Title | None:
+        """Return a session's title, secrets masked, if it may be known."""
+        title = state.title
+        if title is None or not title.label.flows_to(reader):
+            return None
+        return replace(title, text=self._gate.masks.masked(title.text))
 
     async def _entries(self, state: SessionState, reader: Label, *, operator: bool) -> AsyncIterator[ExportEntry]:
         """Yield the entries that may be known, newest first, secrets masked."""
         async for event in backwards(self._store.sessions, state):
             if event.label.flows_to(reader) and (operator or event.visibility is not Visibility.INTERNAL):
                 body = event_log.told_to(event, reader)
-                entry = ExportEntry(place(event, state), event.ts, event.actor, event.type, event.label, body)
+                entry = ExportEntry(
+                    place(event, state),
+                    event.ts,
+                    event.actor,
+                    event.type,
+                    event.label,
+                    body,
+                    event.visibility,
+                    event.admitted,
+                    event.turn,
+                    _refs(event, state) if operator else "",
+                )
                 yield _changed(entry, self._gate.masks.masked)
+
+
+def _last_turn(state: SessionState) -> LastTurn | None:
+    """Return how the last turn ended, its events by their places in the generation."""
+    turn, before = state.last_turn, state.generation_seq - 1
+    return turn and replace(turn, seq=max(turn.seq - before, 0), result_seq=max(turn.result_seq - before, 0))
+
+
+def _refs(event: Event, state: SessionState) -> str:
+    """Write what an event came from, events of its own session by their places in the generation."""
+    before, shown = state.generation_seq - 1, list[Ref]()
+    for ref in event.refs:
+        if not isinstance(ref, EventsRef) or ref.session:
+            shown.append(ref)
+        elif ref.last > before:
+            shown.append(EventsRef(max(ref.first - before, 1), ref.last - before))
+    return refs.written(shown)
 
 
 def _changed(entry: ExportEntry, change: Callable[[str], str]) -> ExportEntry:

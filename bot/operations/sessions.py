@@ -7,7 +7,10 @@ from collections.abc import AsyncIterator
 from dataclasses import dataclass
 from typing import Final
 
+from pydantic import JsonValue
+
 from bot.core.errors import NotFoundError
+from bot.pinned_agents import PinnedAgents, as_json
 from bot.quarantine import Quarantine
 from bot.sessions.events import Event
 from bot.sessions.models import Quarantined, SessionState
@@ -38,10 +41,11 @@ class ListedSessions:
 class SessionInspector:
     """Looks through sessions for a reader; `top` is the highest label of the configuration in force."""
 
-    def __init__(self, store: Store, quarantine: Quarantine, top: Label) -> None:
+    def __init__(self, store: Store, quarantine: Quarantine, top: Label, agents: PinnedAgents) -> None:
         self._store = store
         self._quarantine = quarantine
         self._top = top
+        self._agents = agents
 
     async def page(self, reader: Label, *, after: str, limit: int) -> ListedSessions:
         """Return the `limit` newest sessions that may be told of, those behind the one of id `after` if it is given.
@@ -73,6 +77,11 @@ class SessionInspector:
         while page := await self._store.sessions.events(sid, after=events[-1].seq if events else 0, limit=_WINDOW):
             events.extend(page)
         return state, [event for event in events if event.label.flows_to(reader)]
+
+    async def agent(self, state: SessionState) -> dict[str, JsonValue]:
+        """Return what is told of a session's agent, and of what is configured in another way by now."""
+        agent = await self._agents.pinned(state.agent)
+        return as_json(agent, self._agents.drift(agent))
 
     async def release(self, sid: str, reader: Label, actor: str) -> bool:
         """Let a session out of quarantine, in the name of `actor`; return False if none that may be told of is there.

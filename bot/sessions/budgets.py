@@ -13,11 +13,12 @@ DAY_MS: Final = 24 * 60 * 60 * 1000
 
 
 class Whose(StrEnum):
-    """Whose budget something is: a person's, a shared chat's, or that of all together."""
+    """Whose budget something is: a person's, a shared chat's, that of all together, or a session's own."""
 
     PERSON = "person"
     CHAT = "chat"
     ALL = "all"
+    SESSION = "session"
 
 
 @dataclass(frozen=True, slots=True)

@@ -12,6 +12,7 @@ from bot.core.json_values import JsonObject
 from bot.sessions.approvals import ApprovalQuestion, ApprovalState
 from bot.sessions.messages import FileKind, Origin
 from bot.sessions.releases import Release
+from bot.sessions.usage import UNUSED, Usage
 from policy.decision import Verdict
 from policy.labels import Label
 from policy.request import Hook
@@ -44,6 +45,21 @@ class YieldReason(StrEnum):
     CANCELED = "canceled"
 
 
+class TurnState(StrEnum):
+    """How a turn ended, in a word: it did what it could, something kept it from that, or people stopped it."""
+
+    OK = "ok"
+    ERROR = "error"
+    CANCELED = "canceled"
+
+    @classmethod
+    def of(cls, reason: YieldReason) -> "TurnState":
+        """Return the word for the reason of an end."""
+        if reason is YieldReason.CANCELED:
+            return cls.CANCELED
+        return cls.OK if reason in {YieldReason.COMPLETED, YieldReason.NEEDS_INPUT} else cls.ERROR
+
+
 @dataclass(frozen=True, slots=True)
 class SessionCreated:
     """The session exists: the first event of its log."""
@@ -52,6 +68,41 @@ class SessionCreated:
 @dataclass(frozen=True, slots=True)
 class SessionReset:
     """A new generation begins."""
+
+
+@dataclass(frozen=True, slots=True)
+class SessionPaused:
+    """A person let the session rest."""
+
+
+@dataclass(frozen=True, slots=True)
+class SessionResumed:
+    """A person let it go on."""
+
+
+@dataclass(frozen=True, slots=True)
+class SessionArchived:
+    """A person made the session read-only."""
+
+
+@dataclass(frozen=True, slots=True)
+class SessionRestored:
+    """A person let it be spoken in again."""
+
+
+@dataclass(frozen=True, slots=True)
+class SessionImported:
+    """What stands before was imported from an export of the generation `generation` of the session `session`.
+
+    That was `made` in milliseconds since the epoch, and signed with the public key `key`. With `at_top` its labels did
+    not count.
+    """
+
+    session: str
+    generation: int
+    made: int
+    key: str
+    at_top: bool = False
 
 
 @dataclass(frozen=True, slots=True)
@@ -116,9 +167,20 @@ class TurnStarted:
 
 @dataclass(frozen=True, slots=True)
 class TurnCompleted:
-    """A turn ended, and why."""
+    """A turn ended, and why: the record that is kept of it.
+
+    `took` is how many milliseconds it went on, `idle` for how many of them nobody worked on it: it waited for people,
+    or for a worker in the place of one that is gone. `attempt` counts its claims. `back` is how many events before this
+    one its answer stands, 0 if there is none. `error` is the reference of what went wrong.
+    """
 
     reason: YieldReason
+    took: int = 0
+    idle: int = 0
+    attempt: int = 1
+    back: int = 0
+    error: str = ""
+    usage: Usage = UNUSED
 
 
 @dataclass(frozen=True, slots=True)
@@ -276,6 +338,11 @@ EventBody: TypeAlias = (
     | TurnError
     | SessionCreated
     | SessionReset
+    | SessionPaused
+    | SessionResumed
+    | SessionArchived
+    | SessionRestored
+    | SessionImported
     | UnknownEvent
 )
 """What an event tells, by its type."""

@@ -19,6 +19,11 @@ class EventType(StrEnum):
 
     SESSION_CREATED = "session.created"
     SESSION_RESET = "session.reset"
+    SESSION_PAUSED = "session.paused"
+    SESSION_RESUMED = "session.resumed"
+    SESSION_ARCHIVED = "session.archived"
+    SESSION_RESTORED = "session.restored"
+    SESSION_IMPORTED = "session.imported"
     USER_MESSAGE = "user.message"
     OBSERVED = "chat.observed"
     AGENT_MESSAGE = "agent.message"
@@ -42,6 +47,11 @@ TYPES: Final[Mapping[type[EventBody], EventType]] = MappingProxyType(
     {
         event_types.SessionCreated: EventType.SESSION_CREATED,
         event_types.SessionReset: EventType.SESSION_RESET,
+        event_types.SessionPaused: EventType.SESSION_PAUSED,
+        event_types.SessionResumed: EventType.SESSION_RESUMED,
+        event_types.SessionArchived: EventType.SESSION_ARCHIVED,
+        event_types.SessionRestored: EventType.SESSION_RESTORED,
+        event_types.SessionImported: EventType.SESSION_IMPORTED,
         event_types.UserMessage: EventType.USER_MESSAGE,
         event_types.ChatObserved: EventType.OBSERVED,
         event_types.AgentMessage: EventType.AGENT_MESSAGE,

@@ -46,7 +46,7 @@ class NewItem:
     `creation` if it does not exist. `dedupe` identifies the input on its platform: the same key with
     the same `body` is the same input. `sender` is the principal who wrote it, `label` its inbound label.
     `lineage` makes it the task of a new background session, created only until `reserved`. `refs` are what it came
-    from.
+    from. `agent` is what a session that it creates pins, see `bot.access.agents`.
     """
 
     sid: str
@@ -60,6 +60,7 @@ class NewItem:
     lineage: Lineage | None = None
     reserved: int = 0
     refs: tuple[Ref, ...] = ()
+    agent: str = ""
 
 
 @dataclass(frozen=True, slots=True)

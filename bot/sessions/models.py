@@ -4,18 +4,18 @@ Times are milliseconds since the epoch on the store's clock. Labels are values, 
 writes their text form.
 """
 
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from enum import StrEnum
-from types import MappingProxyType
 from typing import Final
 
 from bot.sessions.approvals import Approval
 from bot.sessions.audit import AuditRow
 from bot.sessions.delegation import Lineage
 from bot.sessions.deliveries import NewDelivery
-from bot.sessions.event_types import YieldReason
+from bot.sessions.event_types import TurnCompleted, TurnState, YieldReason
 from bot.sessions.events import Event, NewEvent
 from bot.sessions.inbox import InboxItem, ItemStatus, QueueMode
+from bot.sessions.usage import UNUSED, Usage
 from policy.labels import PUBLIC, Label
 
 SCHEMA: Final = 2
@@ -23,14 +23,16 @@ SCHEMA: Final = 2
 
 
 class Status(StrEnum):
-    """What a session is doing; `lifecycle` says how it may move."""
+    """What a session is doing; `bot.sessions.lifecycle` says how it may move."""
 
     QUEUED = "queued"
     RUNNING = "running"
     AWAITING_INPUT = "awaiting_input"
     IDLE = "idle"
     FAILED = "failed"
+    PAUSED = "paused"
     ARCHIVED = "archived"
+    DELETED = "deleted"
 
 
 class SessionKind(StrEnum):
@@ -41,40 +43,14 @@ class SessionKind(StrEnum):
 
 
 @dataclass(frozen=True, slots=True)
-class Usage:
-    """What models were asked, in tokens; `complete` is false when a provider did not say.
-
-    `requests` counts every attempt, also those that failed. `cost` is what is known of it, in millionths of the
-    currency that the configured prices are in; `priced` is false when a part of it is not known.
-    """
-
-    requests: int = 0
-    input_tokens: int = 0
-    output_tokens: int = 0
-    complete: bool = True
-    cost: int = 0
-    priced: bool = True
-
-    def plus(self, other: "Usage") -> "Usage":
-        """Return the sum; unknown stays unknown."""
-        return Usage(
-            self.requests + other.requests,
-            self.input_tokens + other.input_tokens,
-            self.output_tokens + other.output_tokens,
-            self.complete and other.complete,
-            self.cost + other.cost,
-            self.priced and other.priced,
-        )
-
-
-@dataclass(frozen=True, slots=True)
 class Turn:
     """The open turn of a session.
 
     `position` is the inbox item that began it, `sender` who wrote that, `joined` are the positions of those that he
     sent behind it and that it answers too. `attempt` counts claims, so that a crash shows. `suspended` tells that it
-    waits for approvals and holds no worker. `usage` is what it used before it was suspended. `hops` is how many
-    sessions its message came through.
+    waits for approvals and holds no worker. `usage` is what it used before it was suspended, and `active` for how many
+    milliseconds it was worked before it was claimed last. `hops` is how many sessions its message came through.
+    `handed` is how often a worker gave it back unfinished, so that another one goes on with it.
     """
 
     id: str
@@ -84,23 +60,80 @@ class Turn:
     started_at: int
     attempt: int = 1
     suspended: bool = False
-    usage: Usage = Usage()
+    usage: Usage = UNUSED
     hops: int = 0
     joined: tuple[int, ...] = ()
+    active: int = 0
+    handed: int = 0
 
 
 @dataclass(frozen=True, slots=True)
 class LastTurn:
-    """How the last turn ended; `result_seq` is the event holding its answer, 0 if there is none."""
+    """How the last turn ended; `seq` is the event that tells of that in full (`TurnCompleted`).
+
+    `result_seq` is the event that holds its answer, 0 if there is none.
+    """
 
     id: str
     reason: YieldReason
-    started_at: int
-    completed_at: int
-    attempt: int
+    seq: int = 0
     result_seq: int = 0
     error: str = ""
-    usage: Usage = field(default_factory=Usage)
+
+    @property
+    def state(self) -> TurnState:
+        """How it ended, in a word."""
+        return TurnState.of(self.reason)
+
+
+@dataclass(frozen=True, slots=True)
+class TurnRecord:
+    """A turn that ended: its id, the event `seq` that tells of it, and when that was, in ms on the store's clock."""
+
+    id: str
+    seq: int
+    completed_at: int
+    told: TurnCompleted
+
+    @property
+    def started_at(self) -> int:
+        """When it began, in ms on the store's clock."""
+        return self.completed_at - self.told.took
+
+    @property
+    def active_seconds(self) -> float:
+        """For how long it was worked: waiting does not count."""
+        return (self.told.took - self.told.idle) / 1000
+
+    @property
+    def result_seq(self) -> int:
+        """The event that holds its answer, 0 if there is none."""
+        return self.seq - self.told.back if self.told.back else 0
+
+
+@dataclass(frozen=True, slots=True)
+class Holder:
+    """Whose a session is, and its `status`, None for one that only a newer version knows.
+
+    `updated_at` is when it changed last, in milliseconds since the epoch.
+    """
+
+    principal: str
+    status: Status | None
+    updated_at: int = 0
+
+    @property
+    def open(self) -> bool:
+        """Whether it can be spoken in."""
+        return self.status not in {Status.ARCHIVED, Status.DELETED}
+
+
+@dataclass(frozen=True, slots=True)
+class TurnPage:
+    """Turns, newest first; `before` asks for those that ended before them, None where there are none."""
+
+    turns: tuple[TurnRecord, ...]
+    before: int | None
 
 
 @dataclass(frozen=True, slots=True)
@@ -121,7 +154,8 @@ class SessionState:
     that of a background session, None for a conversation; `ended_at` is 0 until it has done its task. `model` is the
     one that people chose for this generation, empty for the first of the configuration. `mode` is how it takes what
     comes while a turn runs. `turned` is its visibility when that first was UNTRUSTED, None as long as it is TRUSTED.
-    `unsaid` hints that there may be something that could not be delivered.
+    `unsaid` hints that there may be something that could not be delivered. `turns_alone` is how many turns ended since
+    the last one that a person's message was part of. `agent` is the pin of its agent, see `bot.access.agents`.
     """
 
     sid: str
@@ -150,6 +184,8 @@ class SessionState:
     turned: Label | None = None
     unsaid: bool = False
     context_seq: int = 1
+    turns_alone: int = 0
+    agent: str = ""
 
     @property
     def title(self) -> Title | None:
@@ -162,6 +198,11 @@ class SessionState:
     def asks(self) -> bool:
         """Whether its turn waits for people, without a worker."""
         return self.status is Status.AWAITING_INPUT and self.turn is not None and self.turn.suspended
+
+    @property
+    def rests(self) -> bool:
+        """Whether nothing goes on in it until people resume it; a turn that was stopped is still ended."""
+        return self.status is Status.PAUSED and not self.stopping
 
     @property
     def kind(self) -> SessionKind:
@@ -221,6 +262,7 @@ class Change:
     end: LastTurn | None = None
     status: Status | None = None
     deliver: tuple[NewDelivery, ...] = ()
+    usage: Usage = UNUSED
     context: int | None = None
 
 
@@ -233,7 +275,7 @@ class Write:
     waiting item, which must be at that position, into the turn; the last of `events` is noted as what let it in.
     `settle` gives a taken or waiting item its terminal status. `ask` adds approvals; `use` spends an approved one and
     fails unless it is live. `turn`: the open turn afterwards; `end` closes it. `deliver` adds outbox entries, `release`
-    gives the lease back in the same step. `usage` is what was used outside a turn; that of a turn is in `end`. `model`
+    gives the lease back in the same step. `usage` is what was used, of a turn in all. `model`
     is from now on the one that was chosen, empty for the first of the configuration; None changes nothing. `context` is
     the seq from which a context is made from now on: one of `events` then carries what was before it.
     """
@@ -251,7 +293,7 @@ class Write:
     status: Status | None = None
     deliver: tuple[NewDelivery, ...] = ()
     release: bool = False
-    usage: Usage = Usage()
+    usage: Usage = UNUSED
     model: str | None = None
     context: int | None = None
 
@@ -274,18 +316,6 @@ class Written:
     waiting: int = 0
     mode: QueueMode = QueueMode.COLLECT
     risen: bool = False
-
-
-MOVES: Final = MappingProxyType(
-    {
-        Status.QUEUED: frozenset({Status.RUNNING, Status.IDLE, Status.FAILED, Status.ARCHIVED}),
-        Status.RUNNING: frozenset({Status.QUEUED, Status.AWAITING_INPUT, Status.IDLE, Status.FAILED}),
-        Status.AWAITING_INPUT: frozenset({Status.QUEUED, Status.RUNNING, Status.IDLE, Status.ARCHIVED}),
-        Status.IDLE: frozenset({Status.QUEUED, Status.RUNNING, Status.ARCHIVED}),
-        Status.FAILED: frozenset({Status.QUEUED, Status.RUNNING, Status.IDLE, Status.ARCHIVED}),
-        Status.ARCHIVED: frozenset({Status.QUEUED}),
-    }
-)
 
 
 @dataclass(frozen=True, slots=True)

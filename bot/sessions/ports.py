@@ -15,16 +15,20 @@ from bot.sessions.budgets import Budgets, Shortage, Spender, Spent
 from bot.sessions.delegation import Arrival, Caps, Charge, NewSlot, Parcel, PendingMessage, Reservation, Slot
 from bot.sessions.deliveries import Delivery, DeliveryPause, DeliveryState, NewDelivery, Rate, SendSlot
 from bot.sessions.events import Event
+from bot.sessions.exports import ImportedSession
 from bot.sessions.inbox import Accepted, InboxItem, ItemOutcome, NewItem, NewObserved, Observed, QueueMode, Stopped
+from bot.sessions.limits import TokenAllowance
 from bot.sessions.models import (
     Claim,
     Doing,
+    Holder,
     Quarantined,
     ReadPosition,
     SessionPage,
     SessionQuery,
     SessionState,
     Title,
+    TurnPage,
     Write,
     Written,
 )
@@ -110,10 +114,21 @@ class SessionStore(Protocol):
         """
         ...
 
-    async def reset(self, sid: str, *, op: str, actor: str, audit: tuple[AuditRow, ...]) -> SessionState:
+    async def reset(
+        self, sid: str, *, op: str, actor: str, audit: tuple[AuditRow, ...], agent: str = ""
+    ) -> SessionState:
         """Start a new generation: fence raised, taint back to PUBLIC, inbox, approvals and unsent answers cancelled.
 
+        The new generation pins `agent`, see `bot.access.agents`; empty for the one that the last one had.
+
         Raises NotFoundError: no such session.
+        """
+        ...
+
+    async def import_session(self, new: ImportedSession, audit: tuple[AuditRow, ...]) -> bool:
+        """Create a session of events that are brought in, all of it in one step; return False if it is there already.
+
+        Then nothing changes.
         """
         ...
 
@@ -153,6 +168,50 @@ class SessionStore(Protocol):
         ...
 
 
+class LifecycleStore(Protocol):
+    """A session as a whole: resting, archived, deleted, and the turns that it had.
+
+    Methods that change something raise NotFoundError: there is none. IllegalMoveError, ArchivedError: its status does
+    not allow that (`bot.sessions.lifecycle`). Every method raises StoreError.
+    """
+
+    async def holder(self, sid: str) -> Holder | None:
+        """Return whose a session is and its status, also of one that was deleted; None if there never was one."""
+        ...
+
+    async def pause(self, sid: str, *, actor: str, audit: tuple[AuditRow, ...]) -> None:
+        """Let a session rest: what it is told waits. A turn that runs is run to its end, or until it asks people."""
+        ...
+
+    async def resume(self, sid: str, *, actor: str, audit: tuple[AuditRow, ...]) -> None:
+        """Let a session that rests go on."""
+        ...
+
+    async def archive(self, sid: str, *, actor: str, audit: tuple[AuditRow, ...]) -> None:
+        """Make a session read-only and cancel what waits. Raises BusyError: a turn is open."""
+        ...
+
+    async def restore(self, sid: str, *, actor: str, audit: tuple[AuditRow, ...]) -> None:
+        """Let an archived session be spoken in again."""
+        ...
+
+    async def fail(self, sid: str) -> None:
+        """Note that a session cannot be worked; what it is told next wakes it."""
+        ...
+
+    async def delete(self, sid: str, audit: tuple[AuditRow, ...]) -> None:
+        """Delete a session: a tombstone and its audit chain are left. One that was deleted is deleted."""
+        ...
+
+    async def rewrite(self) -> tuple[str, ...]:
+        """Have the servers rewrite their files, without what was deleted; return why some do not, a sentence each."""
+        ...
+
+    async def turns(self, sid: str, *, before: int | None = None, limit: int = 50) -> TurnPage:
+        """Return the turns that ended before an event, newest first, of all generations; None for the newest."""
+        ...
+
+
 class ApprovalStore(Protocol):
     """Questions to people, answered once and found wherever they wait."""
 
@@ -189,6 +248,21 @@ class ApprovalStore(Protocol):
 
         They are those that are open, and those that were until an hour ago. Where nothing is asked it costs one round
         trip.
+        """
+        ...
+
+
+class AgentStore(Protocol):
+    """The snapshots of agents that sessions pin, each under the digest of its own text."""
+
+    async def put(self, digest: str, text: str) -> None:
+        """Keep a snapshot for ever; the same one again changes nothing. Raises StoreError."""
+        ...
+
+    async def read(self, digest: str) -> str | None:
+        """Return the text of a snapshot, None for one that is not there.
+
+        Raises SchemaError: it cannot be read. StoreError.
         """
         ...
 
@@ -445,6 +519,10 @@ class ObservedStore(Protocol):
         """
         ...
 
+    async def forget(self, sid: str) -> None:
+        """Forget all that was kept beside a session. Raises StoreError."""
+        ...
+
     async def heard(self, sid: str, *, after: str, until: int, now: int, most: int) -> tuple[Observed, ...]:
         """Return what was kept after the id `after`, empty for all, and until a time; at most `most`, oldest first.
 
@@ -563,6 +641,21 @@ class BudgetStore(Protocol):
         """Count what was used in the place of what was set aside, also if that came back meanwhile.
 
         `complete` is false if it is not known, or not all of it. Raises StoreError.
+        """
+        ...
+
+    async def reserve_of_session(self, reservation: str, tokens: int, allowance: TokenAllowance) -> Shortage | None:
+        """Set tokens of a session's own budget aside unless it does not suffice; return how it falls short, else None.
+
+        The same reservation again is the same. What is not charged when the session is claimed anew is charged in full
+        then. Raises LeaseLostError: another worker has the session. StoreError.
+        """
+        ...
+
+    async def charge_session(self, reservation: str, tokens: int, allowance: TokenAllowance) -> None:
+        """Charge what was used in the place of what was set aside of a session's own budget.
+
+        Nothing changes if it was charged before. Raises LeaseLostError: as above, and it was. StoreError.
         """
         ...
 

@@ -13,7 +13,7 @@ from typing import Final, assert_never
 
 from pydantic import JsonValue
 
-from bot.core.json_values import JsonObject, child, flag, objects, text, texts, whole, whole_object
+from bot.core.json_values import JsonObject, child, flag, numbers, objects, text, texts, whole, whole_object
 from bot.sessions import event_types
 from bot.sessions.approvals import ApprovalQuestion, ApprovalState, QuestionKind
 from bot.sessions.event_types import (
@@ -28,13 +28,14 @@ from bot.sessions.event_types import (
 from bot.sessions.events import EventType
 from bot.sessions.messages import Endorsed, FileKind, Origin, OriginKind, SessionMessage
 from bot.sessions.releases import Release
+from bot.sessions.usage import Usage
 from channels.messages import Attachment
 from policy.decision import Verdict
 from policy.labels import Label, parse
 from policy.request import Hook
 
 
-def event_json(body: EventBody) -> dict[str, JsonValue]:  # noqa: C901, PLR0911 - a case for each type
+def event_json(body: EventBody) -> dict[str, JsonValue]:  # noqa: C901, PLR0911, PLR0912 - a case for each type
     """Return an event's body as a JSON object."""
     match body:
         case event_types.ToolCall():
@@ -49,19 +50,71 @@ def event_json(body: EventBody) -> dict[str, JsonValue]:  # noqa: C901, PLR0911 
         case event_types.TurnStarted():
             return {"attempt": body.attempt}
         case event_types.TurnCompleted():
-            return {"reason": body.reason.value}
+            return _turn_json(body)
         case event_types.TaintRaised():
             return {"before": str(body.before), "after": str(body.after), "cause": body.cause}
         case event_types.ApprovalResolved():
             return {"approval": body.approval, "state": body.state.value}
         case event_types.TurnError():
             return {"reference": body.reference, "text": body.text}
-        case event_types.SessionCreated() | event_types.SessionReset():
+        case (
+            event_types.SessionCreated()
+            | event_types.SessionReset()
+            | event_types.SessionPaused()
+            | event_types.SessionResumed()
+            | event_types.SessionArchived()
+            | event_types.SessionRestored()
+        ):
             return {}
+        case event_types.SessionImported():
+            return asdict(body)
         case UnknownEvent():
             return dict(body.fields)
         case _:
             return _longer_json(body)
+
+
+_USUAL: Final = event_types.TurnCompleted(YieldReason.COMPLETED, back=1, usage=Usage(requests=1))
+"""A turn as most are: of its record the store keeps only what differs, as every turn has one."""
+
+
+def _turn_json(body: event_types.TurnCompleted) -> dict[str, JsonValue]:
+    """Return the record of a turn."""
+    used, usual = body.usage, _USUAL.usage
+    told: dict[str, tuple[JsonValue, JsonValue]] = {
+        "took": (body.took, _USUAL.took),
+        "idle": (body.idle, _USUAL.idle),
+        "attempt": (body.attempt, _USUAL.attempt),
+        "back": (body.back, _USUAL.back),
+        "error": (body.error, _USUAL.error),
+        "requests": (used.requests, usual.requests),
+        "tokens": ([used.input_tokens, used.output_tokens], [0, 0]),
+        "cost": (used.cost, usual.cost),
+        "complete": (used.complete, usual.complete),
+        "priced": (used.priced, usual.priced),
+    }
+    return {"reason": body.reason.value, **{name: value for name, (value, left) in told.items() if value != left}}
+
+
+def _turn_completed(found: JsonObject) -> EventBody:
+    used = _USUAL.usage
+    read, written = numbers(found, "tokens", (0, 0))
+    return event_types.TurnCompleted(
+        YieldReason(text(found, "reason")),
+        took=whole(found, "took", _USUAL.took),
+        idle=whole(found, "idle", _USUAL.idle),
+        attempt=whole(found, "attempt", _USUAL.attempt),
+        back=whole(found, "back", _USUAL.back),
+        error=text(found, "error", _USUAL.error),
+        usage=Usage(
+            requests=whole(found, "requests", used.requests),
+            input_tokens=read,
+            output_tokens=written,
+            complete=flag(found, "complete", absent=used.complete),
+            cost=whole(found, "cost", used.cost),
+            priced=flag(found, "priced", absent=used.priced),
+        ),
+    )
 
 
 def _longer_json(  # noqa: PLR0911 - as above
@@ -361,6 +414,16 @@ def _release(found: JsonObject) -> Release:
     )
 
 
+def _session_imported(found: JsonObject) -> EventBody:
+    return event_types.SessionImported(
+        text(found, "session"),
+        whole(found, "generation"),
+        whole(found, "made"),
+        text(found, "key"),
+        at_top=flag(found, "at_top"),
+    )
+
+
 def _session_summary(found: JsonObject) -> EventBody:
     return event_types.SessionSummary(
         text(found, "text"),
@@ -375,12 +438,17 @@ _READERS: Final[Mapping[str, Callable[[JsonObject], EventBody]]] = MappingProxyT
     {
         EventType.SESSION_CREATED: lambda _: event_types.SessionCreated(),
         EventType.SESSION_RESET: lambda _: event_types.SessionReset(),
+        EventType.SESSION_PAUSED: lambda _: event_types.SessionPaused(),
+        EventType.SESSION_RESUMED: lambda _: event_types.SessionResumed(),
+        EventType.SESSION_ARCHIVED: lambda _: event_types.SessionArchived(),
+        EventType.SESSION_RESTORED: lambda _: event_types.SessionRestored(),
+        EventType.SESSION_IMPORTED: _session_imported,
         EventType.USER_MESSAGE: _user_message,
         EventType.OBSERVED: _chat_observed,
         EventType.AGENT_MESSAGE: lambda found: event_types.AgentMessage(text(found, "text")),
         EventType.AGENT_THINKING: lambda found: event_types.AgentThinking(whole_object(found["response"])),
         EventType.TURN_STARTED: lambda found: event_types.TurnStarted(whole(found, "attempt")),
-        EventType.TURN_COMPLETED: lambda found: event_types.TurnCompleted(YieldReason(text(found, "reason"))),
+        EventType.TURN_COMPLETED: _turn_completed,
         EventType.TOOL_CALL: _tool_call,
         EventType.TOOL_RESULT: _tool_result,
         EventType.ITEM_HELD: _item_held,

@@ -4,12 +4,14 @@ from typing import Protocol
 
 from bot.sessions.ports import (
     AccessStore,
+    AgentStore,
     AlternativeStore,
     ApprovalStore,
     AuditStore,
     BudgetStore,
     CountStore,
     DelegationStore,
+    LifecycleStore,
     ObservedStore,
     OutboxStore,
     PolicyStore,
@@ -29,6 +31,16 @@ class Store(Protocol):
     @property
     def sessions(self) -> SessionStore:
         """Its part for sessions."""
+        ...
+
+    @property
+    def lifecycle(self) -> LifecycleStore:
+        """Its part for lifecycle."""
+        ...
+
+    @property
+    def agents(self) -> AgentStore:
+        """Its part for agents."""
         ...
 
     @property

@@ -17,15 +17,16 @@ from dataclasses import dataclass
 from types import MappingProxyType
 from typing import Final
 
-from bot.core.errors import StoreError
+from bot.core.errors import LeaseLostError, ResetError, StoreError
 from bot.sessions.budgets import DAY_MS, Budgets, Lack, Shortage, Spender, Spent, Whose
-from bot.store.calls import Arguments, ScriptAnswer, ScriptCall, call, nested
+from bot.sessions.limits import TokenAllowance
+from bot.store.calls import Arguments, ScriptAnswer, ScriptCall, call, nested, session_call
 from bot.store.records import codec
 from bot.store.records.codec import Fields, raw, text
 from bot.store.records.form import unpack
 from bot.store.records.kinds import PORTION, RESERVATION
 from bot.store.records.kinds import SPENT as SPENT_TODAY
-from bot.store.schema import GRANTS, SPENDERS, budget_keys, chat_account, decode, person_account
+from bot.store.schema import GRANTS, SPENDERS, budget_keys, chat_account, decode, person_account, session_keys
 from bot.store.scripts import Script
 from bot.store.shared import Shared
 
@@ -140,6 +141,27 @@ class RedisBudgets:
         person = answers[accounts[0]]
         if person.flag("beyond"):
             await self._total.used_beyond(accounts[0], person)
+
+    async def reserve_of_session(self, reservation: str, tokens: int, allowance: TokenAllowance) -> Shortage | None:
+        """Set tokens of a session's own budget aside, in one step of its own slot."""
+        got = await self._spend(reservation, tokens, allowance, most=allowance.tokens)
+        return Shortage(Whose.SESSION, Lack(got.text("lack"))) if got.word == "short" else None
+
+    async def charge_session(self, reservation: str, tokens: int, allowance: TokenAllowance) -> None:
+        """Charge a session's own budget for what was used."""
+        await self._spend(reservation, tokens, allowance)
+
+    async def _spend(
+        self, reservation: str, tokens: int, allowance: TokenAllowance, *, most: int | None = None
+    ) -> ScriptAnswer:
+        claim = nested({"generation": allowance.generation, "fence": allowance.fence})
+        args = {"claim": claim, "id": reservation, "tokens": tokens, "most": most}
+        got = await self._shared.run(session_call(Script.SPEND, session_keys(allowance.sid), args))
+        if got.word == "stale":
+            raise LeaseLostError("another worker has the session")
+        if got.word == "reset":
+            raise ResetError("the session was reset; what it used is not charged")
+        return got
 
     async def spent_today(self) -> tuple[Spent, ...]:
         """Return what was used today, with what came back today and is not noted yet."""

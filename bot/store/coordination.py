@@ -19,6 +19,7 @@ from bot.sessions.audit import AuditRow
 from bot.sessions.models import Doing, Quarantined
 from bot.store.calls import call, session_call
 from bot.store.connection import WALKED, Command
+from bot.store.lifecycle import Eraser
 from bot.store.records import codec
 from bot.store.records.codec import raw, text
 from bot.store.records.form import unpack
@@ -55,15 +56,20 @@ _WORK: Final = "work"
 """What a probe says of a session that has something to do for who serves its channel."""
 
 
+_ERASE: Final = "erase"
+"""What it says of one that was deleted, and of which something is left."""
+
+
 _NAME: Final = re.compile(r" name=(\S+)")
 
 
 class RedisWake:
     """Implements the port `Wake`."""
 
-    def __init__(self, shared: Shared, filing: Filing) -> None:
+    def __init__(self, shared: Shared, filing: Filing, eraser: Eraser) -> None:
         self._shared = shared
         self._filing = filing
+        self._eraser = eraser
         self._sweep_cursor = WALKED
         self._missing = frozenset[str]()
 
@@ -101,11 +107,14 @@ class RedisWake:
         """
         served = tuple(map(encode, channels))
         found: dict[str, None] = {}
+        looked = set[str]()
         gone = await self._gone()
         cursor = b"0"
         while True:
             ((cursor, members),) = await self._shared.connection.commands(("SSCAN", OPEN, cursor, "COUNT", _PAGE))
-            found |= dict.fromkeys(await self._look([text(member) for member in members], gone, served))
+            sids = [text(member) for member in members]
+            looked.update(sids)
+            found |= dict.fromkeys(await self._look(sids, gone, served))
             if cursor == b"0":
                 break
         loop = asyncio.get_running_loop()
@@ -113,7 +122,7 @@ class RedisWake:
         for _ in range(0, self._shared.options.sweep_keys, _PAGE):
             self._sweep_cursor, states = await self._shared.connection.walk(self._sweep_cursor, STATES, _PAGE)
             walked = [sid_of(key) for key in states]
-            found |= dict.fromkeys(await self._look(walked, gone, served))
+            found |= dict.fromkeys(await self._look([sid for sid in walked if sid not in looked], gone, served))
             await self._filing.refile(walked)
             if self._sweep_cursor == WALKED or loop.time() > until:
                 break
@@ -172,6 +181,10 @@ class RedisWake:
                 still_open.append(sid)
                 continue
             need = got.text("need")
+            if need == _ERASE:
+                await self._eraser.erase_again(sid)
+                idle.append(sid)
+                continue
             freed = [await self._take_from(sid, one) for one in map(text, got.list("holders")) if gone(one)]
             if got.flag("dead"):
                 dead.append(sid)

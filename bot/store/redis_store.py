@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING
 from bot.core.clock import Clock
 from bot.core.errors import StoreError, StoreRefusedError
 from bot.core.ids import Ids
+from bot.store.agents import RedisAgents
 from bot.store.approvals import RedisAlternatives, RedisApprovals, RedisQuestionCopies
 from bot.store.audit import RedisAudit
 from bot.store.budgets import RedisBudgets
@@ -13,6 +14,7 @@ from bot.store.calls import call
 from bot.store.connection import Connection
 from bot.store.coordination import RedisCounts, RedisQuarantine, RedisRights, RedisWake
 from bot.store.delegation import RedisDelegation
+from bot.store.lifecycle import Eraser, RedisLifecycle
 from bot.store.options import StoreOptions
 from bot.store.outbox import RedisOutbox, RedisRateLimits
 from bot.store.policy import RedisAccess, RedisPolicy
@@ -51,10 +53,13 @@ class RedisStore:
         self._shared = shared
         self._server = server
         self.sessions = RedisSessions(shared, filing)
+        self.agents = RedisAgents(shared)
         self.index = RedisSessionIndex(shared, filing)
         self.queue = RedisQueue(shared)
         self.approvals = RedisApprovals(shared)
-        self.wake = RedisWake(shared, filing)
+        eraser = Eraser(shared, filing)
+        self.lifecycle = RedisLifecycle(shared, filing, eraser)
+        self.wake = RedisWake(shared, filing, eraser)
         self.outbox = RedisOutbox(shared)
         self.audit = RedisAudit(shared)
         self.policy = RedisPolicy(shared)

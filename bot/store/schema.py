@@ -29,6 +29,7 @@ encoding is injective. What stands under a key is a record or several: `bot.stor
 | `lg:{live:<principal>}:slots` | hash | 24 h after their deadline | run → `slot`                        | reserve free      |
 | `lg:{vault}:values`     | hash   | each its own          | name → `kept`                                 | swap              |
 | `lg:{vault}:op:<op>`    | string | 10 min                | as above                                      | swap              |
+| `lg:agent:<digest>`     | string | for ever              | `agent`: the snapshot of this digest that sessions pin | the client |
 | `lg:offer:<code>`       | hash   | until it expires      | `offer`, a record `alternative`, and the `way` taken | make_offer take_offer |
 | `lg:{count:<name>}:n`   | string | as who counts says    | how often something happened                  | count, the client |
 | `lg:{count:<name>}:op:<op>` | string | 10 min            | as above                                      | count             |
@@ -178,6 +179,11 @@ def session_keys(sid: str) -> SessionKeys:
 def right_key(name: str) -> str:
     """Return the key of a right that one process has at a time."""
     return f"lg:right:{encode(name)}"
+
+
+def agent_key(digest: str) -> str:
+    """Return the key of an agent's snapshot."""
+    return f"lg:agent:{encode(digest)}"
 
 
 def offer_key(code: str) -> str:

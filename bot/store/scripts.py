@@ -20,8 +20,11 @@ from typing import Final
 from bot.sessions.approvals import ApprovalState, QuestionKind
 from bot.sessions.delegation import MOST_HOPS, SESSION
 from bot.sessions.deliveries import DEAD, OURS, RISEN, RISEN_KEY, DeliveryState
+from bot.sessions.event_types import YieldReason
+from bot.sessions.events import EventType
 from bot.sessions.inbox import ItemStatus, QueueMode
-from bot.sessions.models import MOVES, SCHEMA, Status
+from bot.sessions.lifecycle import MOVES, OPERATIONS, IllegalMove
+from bot.sessions.models import SCHEMA, Status
 from bot.store.records.form import MOST
 from bot.store.records.kinds import NAMES
 from bot.store.schema import encode
@@ -76,6 +79,16 @@ class Script(StrEnum):
     LOWER_GRANT = "lower_grant"
     QUARANTINE = "quarantine"
     UNQUARANTINE = "unquarantine"
+    SPEND = "spend"
+    PAUSE = "pause"
+    RESUME = "resume"
+    ARCHIVE = "archive"
+    RESTORE = "restore"
+    FAIL = "fail"
+    DELETE = "delete"
+    ERASED = "erased"
+    TURNS = "turns"
+    IMPORT_SESSION = "import_session"
 
 
 _WORD: Final = re.compile(r"\w+")
@@ -145,6 +158,19 @@ KEYS: Final = MappingProxyType(
         Script.LOWER_GRANT: ("grants",),
         Script.QUARANTINE: ("head", "audit", "quarantine", "op"),
         Script.UNQUARANTINE: ("head", "audit", "quarantine", "op"),
+        Script.SPEND: ("state",),
+        Script.PAUSE: ("state", "log", "audit", "op"),
+        Script.RESUME: ("state", "log", "approvals", "outbox", "audit", "op"),
+        Script.ARCHIVE: ("state", "log", "inbox", "inputs", "audit", "op"),
+        Script.RESTORE: ("state", "log", "audit", "op"),
+        Script.FAIL: ("state",),
+        Script.DELETE: (
+            *("state", "log", "inbox", "inputs", "outbox", "approvals", "audit"),
+            *("held", "held_ids", "observed", "observed_ids"),
+        ),
+        Script.ERASED: ("state",),
+        Script.TURNS: ("log",),
+        Script.IMPORT_SESSION: ("state", "log", "audit", "op"),
     }
 )
 """The keys of each script in their order, by the names that its text has for them. Those of large bodies follow."""
@@ -182,7 +208,7 @@ def script_text(script: Script, prelude: str, text: str) -> ScriptText:
     while more := {word for part in parts if words & part.names for word in part.words} - words:
         words |= more
     needed = "".join(part.text for part in parts if words & part.names)
-    whole = _with_keys(_tables(words) + needed + code, KEYS[script])
+    whole = _with_keys(_tables(script, words) + needed + code, KEYS[script])
     # Redis names a script by its SHA-1; nothing is protected by it.
     return ScriptText(whole, hashlib.sha1(whole.encode("utf-8"), usedforsecurity=False).hexdigest())
 
@@ -243,13 +269,14 @@ def _field(name: str) -> str:
     return NAMES.get(name, name)
 
 
-def _tables(words: set[str]) -> str:
+def _tables(script: Script, words: set[str]) -> str:
     """Return the Lua text of the tables that scripts share with Python, as far as these words occur in them."""
     moves = {f"['{before}>{after}']": "true" for before in Status for after in sorted({before, *MOVES[before]})}
     tables: dict[str, Mapping[str, str]] = {
         "LEVELS": {level.name: str(level.value) for level in Level},
         "LEVEL_NAMES": {f"[{level.value}]": _quoted(level.name) for level in Level},
         "MOVES": moves,
+        "ILLEGAL": {f"['{status}']": _quoted(how) for status, how in OPERATIONS.get(script, {}).items()},
         "DEAD": {f"['{state}']": "true" for state in sorted(DEAD)},
     }
     return "".join(f"local {name} = {_table(of)}\n" for name, of in tables.items() if name in words)
@@ -281,7 +308,10 @@ _VALUES: Final[Mapping[str, str | Mapping[str, str]]] = MappingProxyType(
     {
         "SCHEMA": str(SCHEMA),
         "MOST": str(MOST - 1),
+        "NEEDS_INPUT": _quoted(YieldReason.NEEDS_INPUT),
+        "TURN_COMPLETED": _quoted(EventType.TURN_COMPLETED),
         "Status": _words(Status),
+        "IllegalMove": _words(IllegalMove),
         "Item": _words(ItemStatus),
         "Approval": _words(ApprovalState),
         "Question": _words(QuestionKind),

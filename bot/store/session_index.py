@@ -68,10 +68,16 @@ class Filing:
         names = list(dict.fromkeys(sids))
         found = await self._shared.connection.commands(*(("HMGET", session_keys(sid).state, *fields) for sid in names))
         rightly: dict[str, dict[_Shelf, list[tuple[bytes, str]]]] = {}
+        gone: dict[str, set[str]] = {}
         commands, recent = list[Command](), list[bytes | str]()
         for sid, (version, who, status, moved, *labels, turned) in zip(names, found, strict=True):
             # A broken record must not hide the others: the server refuses all that has one time which is no number.
             if version is None or who is None or moved is None or not moved.isdigit():
+                continue
+            if status == Status.DELETED.value.encode():
+                gone.setdefault(text(who), set()).add(sid)
+                rightly.setdefault(text(who), {})
+                commands.append(("ZREM", RECENT, raw(sid)))
                 continue
             recent += (moved, raw(sid))
             try:
@@ -85,12 +91,14 @@ class Filing:
                 commands.append(("SADD", labels_key(text(who)), turned))
                 seen = {text(turned), shelf[0]}
                 commands += [("ZADD", turned_key(text(who), label), moved, raw(sid)) for label in sorted(seen)]
-        if not recent:
+        if not recent and not gone:
             return
         known = await self._shared.connection.commands(*(("SMEMBERS", labels_key(who)) for who in rightly))
         for (who, places), labels in zip(rightly.items(), known, strict=True):
-            commands += _put_right(who, places, {text(label) for label in labels})
-        await self._shared.connection.commands(*commands, ("ZADD", RECENT, *recent))
+            commands += _put_right(who, places, {text(label) for label in labels}, gone.get(who, set()))
+        if recent:
+            commands.append(("ZADD", RECENT, *recent))
+        await self._shared.connection.commands(*commands)
 
 
 def _visible(version: bytes, labels: Sequence[bytes | None]) -> Label:
@@ -104,10 +112,14 @@ def place_of(state: SessionState) -> Place:
     return state.principal, state.visibility
 
 
-def _put_right(who: str, shelves: dict[_Shelf, list[tuple[bytes, str]]], known: set[str]) -> list[Command]:
-    every = {sid for filed in shelves.values() for _, sid in filed}
+def _put_right(
+    who: str, shelves: dict[_Shelf, list[tuple[bytes, str]]], known: set[str], gone: set[str]
+) -> list[Command]:
+    every = gone.union(sid for filed in shelves.values() for _, sid in filed)
     labels = {label for label, _ in shelves}
-    commands: list[Command] = [("SADD", labels_key(who), *labels)]
+    commands: list[Command] = [("SADD", labels_key(who), *labels)] if labels else []
+    if gone:
+        commands += [("ZREM", turned_key(who, label), *map(raw, sorted(gone))) for label in known]
     for label in known | labels:
         for key, archived in ((list_key(who, label), False), (past_key(who, label), True)):
             filed: Sequence[tuple[bytes, str]] = shelves.get((label, archived), ())
@@ -209,7 +221,9 @@ class RedisSessionIndex:
                 return ()
             sids = list(map(text, found))
             flats = await self._shared.connection.commands(*(("HGETALL", session_keys(sid).state) for sid in sids))
-            there = tuple((sid, _state(sid, flat)) for sid, flat in zip(sids, flats, strict=True) if flat)
+            there = tuple(
+                (sid, _state(sid, flat)) for sid, flat in zip(sids, flats, strict=True) if flat and not _tombstone(flat)
+            )
             if there:
                 return there
             first += limit
@@ -313,11 +327,18 @@ class RedisSessionIndex:
 
 
 def _state(sid: str, flat: Sequence[bytes]) -> SessionState | None:
-    """Read a session's record; None if there is none, or this program cannot read it and so cannot show it."""
+    """Read a session's record; None if there is none any more, or this program cannot read it and so cannot show it."""
     try:
-        return codec.reading(lambda: codec.state(sid, flat)) if flat else None
+        state = codec.reading(lambda: codec.state(sid, flat)) if flat else None
     except SchemaError:
         return None
+    return None if state is None or state.status is Status.DELETED else state
+
+
+def _tombstone(flat: Sequence[bytes]) -> bool:
+    """Say whether a session was deleted, whatever else its record holds."""
+    (status,) = codec.stored_fields("status")
+    return codec.pairs(flat).get(status) == Status.DELETED.value.encode()
 
 
 def _may_see(label: bytes, reader: Label) -> bool:

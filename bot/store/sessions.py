@@ -10,6 +10,7 @@ from bot.core.errors import (
     ArchivedError,
     BusyError,
     DedupeConflictError,
+    DeletedError,
     ElsewhereError,
     ForeignError,
     IllegalMoveError,
@@ -26,6 +27,7 @@ from bot.core.errors import (
 from bot.sessions import refs
 from bot.sessions.audit import AuditRow
 from bot.sessions.events import Event
+from bot.sessions.exports import ImportedSession
 from bot.sessions.inbox import (
     Accepted,
     InboxItem,
@@ -44,7 +46,7 @@ from bot.store.calls import Arguments, ScriptAnswer, nested, session_call
 from bot.store.records import codec
 from bot.store.records.codec import Bodies, digest, dump, raw, text
 from bot.store.records.form import complete, stored, unpack
-from bot.store.records.kinds import EVENT, ITEM, OBSERVED, TURN
+from bot.store.records.kinds import ITEM, OBSERVED, TURN
 from bot.store.schema import AUDIT, OPEN, SessionKeys, asked_key, encode, pace_keys, session_keys, sid_of
 from bot.store.scripts import Script
 from bot.store.session_index import Filing, place_of
@@ -89,6 +91,7 @@ class RedisSessions:
             "limit": self._shared.options.inbox_limit,
             "lineage": stored(codec.lineage(item.lineage)) if item.lineage else None,
             "reserved": item.reserved,
+            "agent": item.agent or None,
         }
         known = self._shared.places.get(item.sid, (item.principal, item.creation))
         likely = (known[0], known[1].join(item.label))
@@ -145,7 +148,7 @@ class RedisSessions:
         )
         self._shared.saw_head(sid, audit)
         self._filing.remember(sid, place_of(state))
-        events = await self._read_events(keys, entries)
+        events = await self._shared.events(keys, entries)
         if len(entries) == limits.claim_events:
             events += await self._events_between(sid, events[-1].seq, state.seq)
         return Claim(
@@ -239,27 +242,42 @@ class RedisSessions:
         await self._shared.mark_ready(sid, ready=got.flag("ready"))
         return Stopped(got.flag("open"), got.number("cancelled"), tuple(map(int, got.list("unanswered"))))
 
-    async def reset(self, sid: str, *, op: str, actor: str, audit: tuple[AuditRow, ...]) -> SessionState:
+    async def reset(
+        self, sid: str, *, op: str, actor: str, audit: tuple[AuditRow, ...], agent: str = ""
+    ) -> SessionState:
         """Start a new generation."""
         options = self._shared.options
-        args = {"actor": actor, "keep": options.keep_ms, "keep_dead": options.keep_dead_ms}
+        args = {"actor": actor, "keep": options.keep_ms, "keep_dead": options.keep_dead_ms, "agent": agent or None}
         got = await self._shared.change(SessionChange(Script.RESET, sid, args, op), audit)
-        if got.word == "none":
-            raise NotFoundError
-        if got.word == "move":
-            raise _illegal(got)
+        refuse_change(got)
         record = codec.pairs(got.list("state"))
         state, head = codec.reading(lambda: (codec.state_of(sid, record), codec.audit_head(record)))
         self._shared.saw_head(sid, head)
         await self._shared.connection.commands(*self._filing.file(sid, place_of(state), state.updated_at))
         return state
 
+    async def import_session(self, new: ImportedSession, audit: tuple[AuditRow, ...]) -> bool:
+        """Create a session of events that are brought in, in one step; return False if it is there already."""
+        bodies, op = Bodies(), self._shared.ids.op()
+        args = {
+            "events": [stored({**codec.new_event(one.event, bodies), "time": one.ts}) for one in new.events],
+            "home": new.home,
+            "principal": new.principal,
+            "creation": str(new.creation),
+            "title": None if new.title is None else stored(codec.title(new.title)),
+            "last_turn": None if new.last_turn is None else stored(codec.last_turn(new.last_turn)),
+        }
+        change = SessionChange(Script.IMPORT_SESSION, new.sid, args, op, bodies)
+        got = await self._shared.change(change, audit)
+        # Also when it was there: the process that brought it in may have ended before it was filed.
+        await self._filing.refile([new.sid])
+        return got.word == "ok"
+
     async def name(self, sid: str, title: Title | None) -> None:
         """Give a session a title, or take it away."""
         args = {"title": None if title is None else stored(codec.title(title))}
         got = await self._shared.run(session_call(Script.NAME, session_keys(sid), args))
-        if got.word == "none":
-            raise NotFoundError
+        refuse_change(got)
 
     async def waiting(self, sid: str) -> tuple[InboxItem, ...]:
         """Return the inputs that wait, oldest first."""
@@ -279,20 +297,21 @@ class RedisSessions:
     async def state(self, sid: str) -> SessionState | None:
         """Return the session's record, None if there is none."""
         (flat,) = await self._shared.connection.commands(("HGETALL", session_keys(sid).state))
-        return codec.reading(lambda: codec.state(sid, flat)) if flat else None
+        state = codec.reading(lambda: codec.state(sid, flat)) if flat else None
+        return None if state is None or state.status is Status.DELETED else state
 
     async def events(self, sid: str, *, after: int = 0, limit: int = 1000) -> tuple[Event, ...]:
         """Return events with seq > `after`, oldest first."""
         keys = session_keys(sid)
         (entries,) = await self._shared.connection.commands(("XRANGE", keys.log, f"{after + 1}-0", "+", "COUNT", limit))
-        return await self._read_events(keys, entries)
+        return await self._shared.events(keys, entries)
 
     async def events_at(self, sid: str, seqs: Sequence[int]) -> tuple[Event, ...]:
         """Return the events of these seqs, in this order; one that the log does not have is left out."""
         keys = session_keys(sid)
         asked = [("XRANGE", keys.log, f"{seq}-0", f"{seq}-0") for seq in seqs]
         found = await self._shared.connection.commands(*asked)
-        return await self._read_events(keys, [entry for entries in found for entry in entries])
+        return await self._shared.events(keys, [entry for entries in found for entry in entries])
 
     async def states(self) -> AsyncIterator[SessionState]:
         """Walk all sessions that can be read, in no order; one that comes or goes meanwhile may or may not be met."""
@@ -307,7 +326,8 @@ class RedisSessions:
                 state = _state_at(key, flat)
             except SchemaError:
                 state = None
-            yield sid_of(key), state
+            if state is None or state.status is not Status.DELETED:
+                yield sid_of(key), state
 
     async def _states(self) -> AsyncIterator[tuple[bytes, Sequence[bytes]]]:
         async for page in self._shared.state_pages():
@@ -324,11 +344,6 @@ class RedisSessions:
             after = events[-1].seq
         return tuple(events)
 
-    async def _read_events(self, keys: SessionKeys, entries: Sequence[codec.StreamEntry]) -> tuple[Event, ...]:
-        got = codec.reading(lambda: [codec.entry(EVENT, entry) for entry in entries])
-        fetched = await self._shared.fetch(keys, [body for _, one in got for body in codec.event_bodies(one)])
-        return codec.reading(lambda: tuple([codec.event(name, one, fetched) for name, one in got]))
-
     async def _read_items(self, keys: SessionKeys, items: Sequence[bytes]) -> tuple[InboxItem, ...]:
         got = codec.reading(lambda: [unpack(ITEM, item) for item in items])
         fetched = await self._shared.fetch(keys, [one["body"] for one in got])
@@ -339,10 +354,29 @@ def _state_at(key: bytes, flat: Sequence[bytes]) -> SessionState:
     return codec.reading(lambda: codec.state(sid_of(key), flat))
 
 
-def _illegal(got: ScriptAnswer) -> RequestError:
+def illegal(got: ScriptAnswer) -> RequestError:
     """Turn a move that may not be made into an error."""
     before, after = got.text("before"), got.text("after")
-    return ArchivedError() if before == Status.ARCHIVED.value else IllegalMoveError(before, after)
+    match before:
+        case Status.ARCHIVED:
+            return ArchivedError()
+        case Status.DELETED:
+            return DeletedError()
+        case _:
+            return IllegalMoveError(before, after)
+
+
+def refuse_change(got: ScriptAnswer) -> None:
+    """Turn a script's refusal of what people do with a session into an error."""
+    match got.word:
+        case "none":
+            raise NotFoundError
+        case "move":
+            raise illegal(got)
+        case "busy":
+            raise BusyError
+        case _:
+            pass
 
 
 def _refuse_input(got: ScriptAnswer) -> None:
@@ -355,7 +389,7 @@ def _refuse_input(got: ScriptAnswer) -> None:
         case "foreign":
             raise ForeignError
         case "move":
-            raise _illegal(got)
+            raise illegal(got)
         case _:
             pass
 
@@ -381,7 +415,7 @@ def _refuse(got: ScriptAnswer) -> NoReturn:
     if word == "use":
         raise NotFoundError
     if word == "move":
-        raise _illegal(got)
+        raise illegal(got)
     if word == "item":
         raise WithdrawnError("the input was withdrawn")
     if word == "taken":
@@ -415,9 +449,7 @@ class RedisQueue:
 
     async def _changed(self, sid: str, script: Script, args: Arguments, audit: tuple[AuditRow, ...]) -> None:
         """Change something of a session with the rows that tell of it. Raises NotFoundError: it is not there."""
-        got = await self._shared.change(SessionChange(script, sid, args, self._shared.ids.op()), audit)
-        if got.word == "none":
-            raise NotFoundError
+        refuse_change(await self._shared.change(SessionChange(script, sid, args, self._shared.ids.op()), audit))
 
 
 def claim_argument(claim: Claim) -> Arguments:
@@ -439,7 +471,7 @@ def change_arguments(write: Write, bodies: Bodies) -> Arguments:
         "model": write.model or None,
         "last_turn": stored(codec.last_turn(end)) if end else None,
         "context_seq": write.context,
-        "usage": stored(codec.usage(end.usage if end else write.usage)),
+        "usage": stored(codec.usage(write.usage)),
         "settle": [nested({"position": position, "status": status.value}) for position, status in write.settle],
         "ask": [nested({"id": one.id, "approval": stored(codec.new_approval(one))}) for one in write.ask],
         "deliver": [
@@ -473,6 +505,11 @@ class RedisObserved:
         said = stored({"account": new.account, "label": str(new.label), "text": new.text, "opens": new.opens})
         args = {"dedupe": new.dedupe, "observed": said, "most": most, "life": LIFE_MS, "remembered": _REMEMBERED}
         await self._shared.run(session_call(Script.OBSERVE, session_keys(sid), args))
+
+    async def forget(self, sid: str) -> None:
+        """Forget all that was kept."""
+        keys = session_keys(sid)
+        await self._shared.connection.commands(("UNLINK", keys.observed, keys.observed_ids))
 
     async def heard(self, sid: str, *, after: str, until: int, now: int, most: int) -> tuple[Observed, ...]:
         """Return what was kept."""

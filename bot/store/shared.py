@@ -12,12 +12,14 @@ from bot.core.clock import Clock
 from bot.core.errors import StoreError
 from bot.core.ids import Ids
 from bot.sessions.audit import AuditRow, PolicyHead
+from bot.sessions.events import Event
 from bot.store.calls import Arguments, ScriptAnswer, ScriptCall, answer, call, nested, session_call
 from bot.store.connection import WALKED, Command, Connection, Reply
 from bot.store.options import StoreOptions
 from bot.store.records import codec
-from bot.store.records.codec import Fetched, dump, raw, referred, text
+from bot.store.records.codec import Bodies, Fetched, StreamEntry, dump, raw, referred, text
 from bot.store.records.form import check_version, stored
+from bot.store.records.kinds import EVENT
 from bot.store.schema import (
     AUDIT,
     AUDIT_CHAIN,
@@ -57,12 +59,16 @@ _REST: Final = 9
 
 @dataclass(frozen=True, slots=True)
 class SessionChange:
-    """A script that changes the session `sid`; `op` names the call where its answer is kept."""
+    """A script that changes the session `sid`; `op` names the call where its answer is kept.
+
+    `bodies` are its large ones.
+    """
 
     script: Script
     sid: str
     args: Arguments
     op: str = ""
+    bodies: Bodies | None = None
 
 
 class Shared:
@@ -164,7 +170,7 @@ class Shared:
 
         async def run(audit: Arguments | None) -> ScriptAnswer:
             args = {**change.args, "audit": audit}
-            return await self.run(session_call(change.script, keys, args, op=change.op), *hints)
+            return await self.run(session_call(change.script, keys, args, op=change.op, bodies=change.bodies), *hints)
 
         return await self.chaining(change.sid, rows, run)
 
@@ -197,6 +203,12 @@ class Shared:
             return {}
         (found,) = await self.connection.commands(("MGET", *map(keys.body, wanted)))
         return {ref: text(body) for ref, body in zip(wanted, found, strict=True) if body is not None}
+
+    async def events(self, keys: SessionKeys, entries: Sequence[StreamEntry]) -> tuple[Event, ...]:
+        """Read events from the entries of a log. Raises SchemaError."""
+        got = codec.reading(lambda: [codec.entry(EVENT, entry) for entry in entries])
+        fetched = await self.fetch(keys, [body for _, one in got for body in codec.event_bodies(one)])
+        return codec.reading(lambda: tuple([codec.event(name, one, fetched) for name, one in got]))
 
     async def state_pages(self, *, idly: bool = False) -> AsyncIterator[list[bytes]]:
         """Walk the keys of all sessions' records; one may come twice.

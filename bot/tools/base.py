@@ -11,12 +11,14 @@ from typing import Annotated, Any, Final, Protocol, runtime_checkable
 
 from pydantic import BaseModel, ConfigDict, JsonValue
 
+from bot.access.agents import AgentSnapshot
 from bot.sessions.approvals import AnswerValue, Approval
 from bot.sessions.delegation import Child, Errand, ResultField
 from bot.sessions.deliveries import NewDelivery
 from bot.sessions.events import DeferredResult
-from bot.sessions.models import Summary, Usage
+from bot.sessions.models import Summary
 from bot.sessions.refs import Ref
+from bot.sessions.usage import Usage
 from channels.messages import Address
 from policy.document.model import Document
 from policy.labels import PUBLIC, Label
@@ -67,8 +69,8 @@ class ToolSession:
     `taint` is the session's when the call was decided, joined with the label of what the call refers to: whatever is
     stored or said carries it. `visibility` is what a reader had to be cleared for to learn of the session when its
     turn began. `addresses` are the web addresses that stand verbatim in the context, see `bot.access.known_urls`.
-    `held` is what the session keeps by reference. `model` is the one that people chose, empty for the first of the
-    configuration.
+    `held` is what the session keeps by reference. `model` is the one that people chose, empty for the first of its
+    `agent`.
     """
 
     sid: str
@@ -80,6 +82,7 @@ class ToolSession:
     addresses: frozenset[str] = frozenset()
     held: tuple[DeferredResult, ...] = ()
     model: str = ""
+    agent: AgentSnapshot | None = None
 
     def held_item(self, ref: str) -> DeferredResult | None:
         """Return what this generation of the session holds under a reference, None if there is nothing."""

@@ -4,6 +4,7 @@ from types import MappingProxyType
 from typing import Final
 
 from bot.core.rate_limiter import RateLimiter
+from bot.pinned_agents import PinnedAgents
 from bot.sessions.store import Store
 from bot.tools.arguments import types
 from bot.tools.asking import AskUser
@@ -47,11 +48,12 @@ ARGUMENTS: Final = MappingProxyType({tool.name: types(tool.arguments) for tool i
 
 
 def built_in(
-    files: FileRoot, sessions: Store, *, simulations: RateLimiter, web: WebFetch, recap: Recap
+    files: FileRoot, sessions: Store, *, simulations: RateLimiter, web: WebFetch, recap: Recap, agents: PinnedAgents
 ) -> tuple[Tool, ...]:
     """Return the tools.
 
     `simulations` bounds how often a session may ask what the gate would decide; `recap` asks the configured models.
+    `agents` knows which agent a session has.
     """
     return (
         ReadFile(files),
@@ -61,7 +63,7 @@ def built_in(
         Message(),
         SessionsList(sessions.index),
         SessionsHistory(sessions.sessions),
-        SessionStatus(sessions),
+        SessionStatus(sessions, agents),
         Summarize(sessions.sessions, recap),
         SimulateToolCall(simulations),
         SessionsSpawn(),

@@ -234,6 +234,10 @@ class FileRoot:
         except (OSError, AbsentError):
             raise UnusableError from None
 
+    def sessions(self) -> tuple[str, ...]:
+        """Return the ids of the sessions that have a workspace on this machine."""
+        return tuple(entry.name for entry in (self._workspaces.iterdir() if self._workspaces.is_dir() else ()))
+
     def forget(self, sid: str, before: int) -> None:
         """Delete a session's workspaces of generations before this one."""
         home = self._workspaces / sid

@@ -9,6 +9,7 @@ The model writes a reference and never sees what it stands for. What is put in i
 searched for references again, and a text that merely looks like one is a text.
 """
 
+import json
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
 from functools import lru_cache
@@ -16,6 +17,7 @@ from typing import Any, Final
 
 from pydantic import Field, JsonValue
 
+from bot.access.agents import short_digest
 from bot.sessions.events import DeferredResult
 from bot.sessions.refs import HeldRef
 from bot.tools.arguments import Path, is_content
@@ -97,6 +99,11 @@ def offered(tool: Tool) -> dict[str, Any]:
         properties = {**schema.get("properties", {}), HOLD: {"type": "boolean", "description": _WHY}}
         return {**schema, "properties": properties}
     return dict(schema)
+
+
+def definition_digest(tool: Tool) -> str:
+    """Return the digest of what models are told of a tool: the same in every process."""
+    return short_digest(json.dumps([tool.description, offered(tool)], sort_keys=True, separators=(",", ":")))
 
 
 def asked(tool: Tool, arguments: Mapping[str, JsonValue] | None, held: tuple[DeferredResult, ...]) -> Asked:

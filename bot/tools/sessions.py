@@ -10,9 +10,11 @@ from typing import Final, Literal
 from pydantic import Field, JsonValue
 
 from bot.access import labelling
+from bot.access.agents import Pin
 from bot.core.errors import CursorError
 from bot.delegation import receipts
-from bot.sessions.models import SessionKind, SessionPage, SessionQuery, SessionState, Title
+from bot.pinned_agents import PinnedAgents, as_json
+from bot.sessions.models import LastTurn, SessionKind, SessionPage, SessionQuery, SessionState, Title
 from bot.sessions.ports import SessionIndex, SessionStore
 from bot.sessions.store import Store
 from bot.sessions.visibility import counts_still, label_of, look, sees
@@ -87,6 +89,18 @@ def entry(state: SessionState, title: str | None) -> dict[str, JsonValue]:
     }
 
 
+def _last(state: SessionState, turn: LastTurn) -> dict[str, JsonValue]:
+    # By its place in the generation: what was before a reset is not for those who read after it.
+    result = turn.result_seq - state.generation_seq + 1 if turn.result_seq else None
+    return {
+        "id": turn.id,
+        "state": turn.state.value,
+        "yield_reason": turn.reason.value,
+        "result_event_id": result,
+        "error": turn.error,
+    }
+
+
 def describe(state: SessionState, clearance: Label) -> dict[str, JsonValue]:
     """Return a session's record as its readers see it: what tool, command and listing have in common."""
     last = state.last_turn
@@ -97,8 +111,9 @@ def describe(state: SessionState, clearance: Label) -> dict[str, JsonValue]:
         "taint": str(state.taint),
         "clearance": str(clearance),
         "status": state.status.value,
+        "agent": Pin.parse(state.agent).name,
         "created": state.created_at,
-        "last_turn": None if last is None else {"id": last.id, "yield_reason": last.reason.value, "error": last.error},
+        "last_turn": None if last is None else _last(state, last),
         "usage": {
             "requests": state.usage.requests,
             "input_tokens": state.usage.input_tokens,
@@ -162,7 +177,7 @@ class SessionStatus:
 
     name = "session_status"
     description = (
-        "Tell the taint, clearance, status, last turn, usage, children and queue of this session or another, "
+        "Tell the taint, clearance, status, agent, last turn, usage, children and queue of this session or another, "
         "or what became of what this session sent."
     )
     effect = Effect.READ
@@ -171,8 +186,9 @@ class SessionStatus:
     server = ""
     arguments = StatusArguments
 
-    def __init__(self, store: Store) -> None:
+    def __init__(self, store: Store, agents: PinnedAgents) -> None:
         self._store = store
+        self._agents = agents
 
     def declare(self, arguments: StatusArguments, context: ToolContext) -> CallFacts:
         """Declare the caller's own taint: nothing above it is told."""
@@ -192,9 +208,11 @@ class SessionStatus:
             return absent(context, services, known)
         reader = context.session.taint
         waiting = [item for item in await self._store.sessions.waiting(state.sid) if item.label.flows_to(reader)]
+        agent = await self._agents.pinned(state.agent)
         children, below = await self._children(state, context)
         told: dict[str, JsonValue] = {
             **describe(state, context.caller.ceiling),
+            "agent": as_json(agent, self._agents.drift(agent)),
             "children": list[JsonValue](child.sid for child in children),
             "queued": len(waiting),
         }

@@ -102,4 +102,5 @@ def _standing(context: ToolContext, taint: Label) -> DecisionContext:
         now=context.now,
         visibility=session.visibility,
         model=session.model,
+        agent=session.agent,
     )

@@ -71,7 +71,12 @@ class ApprovalRequests:
                 ),
                 audit=(*rows, *question.audit, *(row for one in placed for row in one.audit)),
                 ask=(*question.asked, *(one.question for one in placed)),
-                turn=replace(turn.record, suspended=True, usage=turn.record.usage.plus(turn.usage)),
+                turn=replace(
+                    turn.record,
+                    suspended=True,
+                    usage=turn.record.usage.plus(turn.usage),
+                    active=turn.active,
+                ),
                 status=Status.AWAITING_INPUT,
                 deliver=(*question.deliver, *(new for one in placed for new in one.deliver)),
             )

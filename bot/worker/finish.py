@@ -16,19 +16,20 @@ from bot.agent.calls import in_doubt
 from bot.agent.context import thought
 from bot.agent.loop import Answer, Ending, GivenUp, Overshot, Waiting
 from bot.core.ids import Ids
+from bot.core.tracing import span
 from bot.delegation import structured_result
 from bot.delivery.alternatives import Alternatives, aside, made
 from bot.delivery.asker_questions import NOWHERE
 from bot.delivery.undelivered import Undelivered
 from bot.gate.gate import Gate
-from bot.gate.results import MAY_GO_ON, CallDecision, decision_row, explained
+from bot.gate.results import MAY_GO_ON, CallDecision, OutputDecision, decision_row, explained
 from bot.history import event_log
 from bot.sessions.alternatives import Alternative
 from bot.sessions.approvals import Approval
 from bot.sessions.audit import AuditRow
 from bot.sessions.delegation import Lineage, ResultField
 from bot.sessions.deliveries import OURS, Delivery, NewDelivery, answer_key, copy_key, question_key, told_key
-from bot.sessions.event_types import ToolOutcome, ToolResult, YieldReason
+from bot.sessions.event_types import ToolOutcome, ToolResult, TurnCompleted, YieldReason
 from bot.sessions.events import NewEvent
 from bot.sessions.inbox import ItemStatus
 from bot.sessions.models import Change, LastTurn, Status
@@ -106,8 +107,7 @@ class TurnFinisher:
             f"{turn.record.id}-{approvals.ANSWER}", approvals.ANSWER, {"text": text, "address": str(standing.home)}
         )
         bound = approvals.binding(standing, call)
-        await self._gate.output.read_ahead((text,))
-        spoken, approval = self._gate.output.speak(standing, standing.destination, text), None
+        spoken, approval = await self._spoken(standing, text), None
         if spoken.decision.verdict is Verdict.REQUIRE_APPROVAL:
             approval = self._approval(turn, bound, call, spoken.decision)
         if approval is not None:
@@ -146,6 +146,14 @@ class TurnFinisher:
             return await self._completed(turn, ended, notices, audit=tuple(rows), use=approvals.to_spend(approval))
         copy = await self._copied(turn, text, rows)
         return await self._completed(turn, ended, (deliver, copy), audit=tuple(rows), use=approvals.to_spend(approval))
+
+    async def _spoken(self, standing: DecisionContext, text: str) -> OutputDecision:
+        """Decide whether an answer may be said at home."""
+        with span("output") as told:
+            await self._gate.output.read_ahead((text,))
+            spoken = self._gate.output.speak(standing, standing.destination, text)
+            told.tell(verdict=spoken.decision.verdict.name, rules=" ".join(spoken.decision.rules))
+        return spoken
 
     def _approval(self, turn: OpenTurn, bound: str, call: Call, decision: Decision) -> Approval | None:
         asked, now = approvals.asking(decision), turn.standing.now
@@ -256,11 +264,15 @@ class TurnFinisher:
             _LOGGER.warning("a turn ended without an answer", extra={"reference": reference, "told": notice})
             if ending.mend and self._may_mend(turn):
                 notice, label = f"{notice}\n{ending.mend}", labelling.CONFIGURED
-        ended = _Ended(ending.reason, status, tuple(written), reference)
+        then = Status.FAILED if ending.failed else Status.IDLE
+        ended = _Ended(ending.reason, status, tuple(written), reference, then=then)
         if ending.rejected is not None:
             ended = replace(ended, status=ItemStatus.REJECTED, taken=turn.record.position)
         rows = [] if ending.rejected is None else [ending.rejected]
-        if turn.above_home or ending.decision is not None or ending.reason is YieldReason.BUDGET_EXCEEDED:
+        deliver: tuple[NewDelivery | None, ...]
+        if not notice:
+            deliver = ()
+        elif turn.above_home or ending.decision is not None or ending.aside:
             # Which budget is used up is the asker's matter, and none of a shared chat's other readers.
             deliver = await self._denied(turn, notice, label, rows=rows)
         else:
@@ -304,22 +316,23 @@ class TurnFinisher:
             # What a crashed attempt used is not known.
             usage = replace(usage, complete=False)
         before = await self._undelivered.before(turn)
-        last = LastTurn(
-            record.id,
+        completed = TurnCompleted(
             ended.reason,
-            record.started_at,
-            standing.now,
-            record.attempt,
+            took=turn.took,
+            idle=max(turn.took - turn.active, 0),
+            attempt=record.attempt,
             error=ended.reference,
             usage=usage,
         )
+        last = LastTurn(record.id, ended.reason, error=ended.reference)
         return await turn.end(
             Change(
-                events=(*ended.events, event_log.turn_completed(standing, ended.reason)),
+                events=(*ended.events, event_log.turn_completed(standing, completed)),
                 audit=(*before.audit, *audit),
                 take=ended.taken,
                 settle=tuple((position, ended.status) for position in (record.position, *record.joined)),
                 end=last,
+                usage=usage,
                 status=ended.then,
                 deliver=(*before.deliver, *(new for new in deliver if new is not None)),
                 use=use,

@@ -9,7 +9,9 @@ from bot.agent.tails import Past, Tails
 from bot.core.ids import Ids
 from bot.delivery.outbox import Outbox
 from bot.gate.gate import Gate
+from bot.pinned_agents import PinnedAgents
 from bot.sessions.inbox import InboxItem
+from bot.sessions.limits import SessionLimits, TokenAllowance
 from bot.sessions.models import Claim, Turn
 from bot.sessions.ports import SessionStore
 from bot.turn import OpenTurn
@@ -27,14 +29,29 @@ class Opened:
 
 
 class TurnOpener:
-    """Opens turns of sessions that were claimed; `tails` remembers what came before."""
+    """Opens turns of sessions that were claimed; `tails` remembers what came before.
 
-    def __init__(self, store: SessionStore, ids: Ids, gate: Gate, *, outbox: Outbox, tails: Tails) -> None:
+    `limits` are those of a session whose agent says none.
+    """
+
+    def __init__(  # noqa: PLR0913 - made in the composition root from its collaborators
+        self,
+        store: SessionStore,
+        ids: Ids,
+        gate: Gate,
+        *,
+        outbox: Outbox,
+        tails: Tails,
+        agents: PinnedAgents,
+        limits: SessionLimits,
+    ) -> None:
         self._store = store
         self._ids = ids
         self._gate = gate
         self._outbox = outbox
         self._tails = tails
+        self._limits = limits
+        self._agents = agents
 
     async def open(self, claim: Claim) -> Opened:
         """Open a turn for the first waiting message, or go on with the one that is open.
@@ -50,6 +67,8 @@ class TurnOpener:
             record = Turn(self._ids.turn(), item.position, item.dedupe, item.sender, claim.now, hops=item.body.hops)
         home = Address.parse(claim.state.home)
         document, principal, asker = self._gate.document, claim.state.principal, record.sender
+        agent = await self._agents.pinned(claim.state.agent)
+        limits = agent.limits or self._limits
         standing = DecisionContext(
             sid=claim.sid,
             generation=claim.state.generation,
@@ -64,13 +83,29 @@ class TurnOpener:
             now=claim.now,
             visibility=claim.state.visibility,
             model=claim.state.model,
+            allowance=_allowance(claim, limits),
+            agent=agent,
         )
         folds = past.folds
         turn = OpenTurn(
-            self._store, self._ids, claim, record=record, standing=folds.of(standing), sender=self._outbox, folds=folds
+            self._store,
+            self._ids,
+            claim,
+            record=record,
+            standing=folds.of(standing),
+            sender=self._outbox,
+            folds=folds,
+            limits=limits,
         )
         if item is None:
             context = past.context
             turn.open_calls = {call.id: call for call in context.open_calls}
             turn.begun_calls = context.decided
         return Opened(turn, item, past)
+
+
+def _allowance(claim: Claim, limits: SessionLimits) -> TokenAllowance | None:
+    """Return a session's own token budget for the holder of a claim, None if it has none."""
+    if limits.tokens is None:
+        return None
+    return TokenAllowance(claim.sid, claim.state.generation, claim.fence, limits.tokens)

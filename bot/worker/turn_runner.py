@@ -10,19 +10,22 @@ from typing import TYPE_CHECKING, Final
 
 from bot.access import labelling
 from bot.admission.admission import Admission
-from bot.agent.loop import Agent, Ending, GivenUp
+from bot.agent.loop import Agent, Ending, GivenUp, Waiting
 from bot.agent.tails import Past
 from bot.core.errors import LeaseLostError, StoreError
 from bot.core.logs import bound
+from bot.core.tracing import span
 from bot.delivery.outbox import Outbox
 from bot.gate.gate import Gate
 from bot.gate.results import NOT_KNOWN
 from bot.history import event_log
+from bot.pinned_agents import ANEW, subject
 from bot.sessions.audit import AuditRow
 from bot.sessions.deliveries import Delivery
 from bot.sessions.event_types import YieldReason
 from bot.sessions.inbox import InboxItem
 from bot.sessions.models import Change, Claim, Status
+from bot.telemetry.telemetry import Telemetry, TracedTurn
 from bot.turn import DeadlinePassedError, OpenTurn, StopRequestedError
 from bot.worker.finish import TurnFinisher
 from bot.worker.lease import LeaseKeeper
@@ -33,9 +36,15 @@ if TYPE_CHECKING:
     from anyio.abc import TaskGroup
 
 STOPPED: Final = "stopped"
+LOST: Final = "the agent of this conversation cannot be used until the operator mends that"
+"""All that a chat is told of an agent whose snapshot cannot be read."""
+
 TOO_LATE: Final = "it was not done in time and was ended"
 ATTEMPTS: Final = 3
-"""How often a turn is begun: one that takes its worker down every time would go on forever."""
+"""How often a turn is begun: one that takes its worker down every time would go on forever.
+
+One that a worker gave back in order may be begun once more for each time.
+"""
 
 _LOGGER: Final = logging.getLogger(__name__)
 
@@ -54,6 +63,7 @@ class TurnRunner:
         outbox: Outbox,
         keeper: LeaseKeeper,
         signals: TurnSignals,
+        telemetry: Telemetry,
     ) -> None:
         self._opener = opener
         self._gate = gate
@@ -63,6 +73,7 @@ class TurnRunner:
         self._outbox = outbox
         self._keeper = keeper
         self._signals = signals
+        self._telemetry = telemetry
         self._turns: dict[str, OpenTurn] = {}
 
     def interrupt(self, sid: str, only: str = "") -> None:
@@ -87,13 +98,18 @@ class TurnRunner:
         """
         opened = await self._opener.open(claim)
         turn = opened.turn
-        with bound(turn=turn.record.id, request=turn.record.dedupe):
+        with (
+            bound(turn=turn.record.id, request=turn.record.dedupe),
+            self._telemetry.turn(_traced(turn, opened.item)) as trace,
+        ):
             async with self._signals.shown(tasks, turn) as over:
                 self._turns[claim.sid] = turn
                 try:
                     with self._keeper.hold(turn, since):
                         ending = await self._ending(turn, opened.item, opened.past)
-                        deliveries = await self._end(turn, ending)
+                        with span("commit"):
+                            deliveries = await self._end(turn, ending)
+                    trace.ended = _ended(ending)
                 finally:
                     over()
                     del self._turns[claim.sid]
@@ -111,7 +127,9 @@ class TurnRunner:
         try:
             with turn.interruptible():
                 if item is not None:
-                    rejected = await self._admission.admit(turn, item)
+                    with span("admission") as told:
+                        rejected = await self._admission.admit(turn, item)
+                        told.tell(admitted=rejected is None)
                     if rejected is not None:
                         return rejected
                 elif turn.record.suspended:
@@ -134,13 +152,16 @@ class TurnRunner:
             return GivenUp(YieldReason.ERROR, NOT_KNOWN, rejected=None if item is None else row)
         if turn.claim.state.stopping:
             return GivenUp(YieldReason.CANCELED, STOPPED)
-        lineage = turn.claim.state.lineage
-        if lineage is not None and turn.claim.now >= lineage.deadline:
+        if standing.agent is not None and standing.agent.lost:
+            why = f"{subject(standing.agent)} cannot be read from the store"
+            row = None if item is None else AuditRow("refused", standing.asker, {"reason": why})
+            return GivenUp(YieldReason.ERROR, LOST, error=why, rejected=row, mend=f"{why}; {ANEW}")
+        if turn.late:
             return GivenUp(YieldReason.DEADLINE_EXCEEDED, TOO_LATE)
-        if turn.record.attempt > ATTEMPTS:
+        if turn.record.attempt - turn.record.handed > ATTEMPTS:
             why = f"given up after {ATTEMPTS} attempts"
             row = None if item is None else AuditRow("refused", standing.asker, {"reason": why})
-            return GivenUp(YieldReason.ERROR, error=why, rejected=row)
+            return GivenUp(YieldReason.ERROR, error=why, rejected=row, failed=True)
         return None
 
     async def _resume(self, turn: OpenTurn) -> None:
@@ -168,6 +189,30 @@ class TurnRunner:
             raise
         except Exception as error:  # noqa: BLE001 - as above, and nothing of the first ending was written
             return await self._finisher.end(turn, _broken(error))
+
+
+def _traced(turn: OpenTurn, item: InboxItem | None) -> TracedTurn:
+    """Return what a trace tells of a turn that begins or goes on; `item` is the input it still has to let in."""
+    return TracedTurn(
+        state=turn.claim.state,
+        turn=turn.record.id,
+        started_at=turn.record.started_at,
+        accepted_at=None if item is None else item.accepted_at,
+        attempt=turn.record.attempt,
+        channel=turn.standing.home.channel,
+        label=lambda: turn.standing.taint,
+    )
+
+
+def _ended(ending: Ending) -> str:
+    """Return why a turn ended, empty if it waits for people."""
+    match ending:
+        case Waiting():
+            return ""
+        case GivenUp():
+            return ending.reason.value
+        case _:
+            return YieldReason.COMPLETED.value
 
 
 def _broken(error: Exception) -> GivenUp:

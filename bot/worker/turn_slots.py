@@ -31,7 +31,7 @@ class TurnSlots:
     """Up to `parallel` sessions are worked at once."""
 
     def __init__(self, parallel: int) -> None:
-        self._parallel = parallel
+        self.parallel = parallel
         self._free = asyncio.Semaphore(parallel)
         self._pools = dict[str, tuple[str, Label]]()
         self._crowded = deque[asyncio.Event]()
@@ -48,7 +48,7 @@ class TurnSlots:
     def counted(self, claim: Claim) -> Generator[None]:
         """Count a turn in its pool. Raises CrowdedError: the pool has as many here as are left for all others."""
         pool = claim.state.principal, claim.state.visibility.secrecy
-        if sum(one == pool for one in self._pools.values()) >= self._parallel - len(self._pools):
+        if sum(one == pool for one in self._pools.values()) >= self.parallel - len(self._pools):
             raise CrowdedError(claim)
         self._pools[claim.sid] = pool
         try:

@@ -47,16 +47,21 @@ class WorkFinder:
         await self._policy.current_now()
 
     async def swept(self) -> tuple[str, ...]:
-        """Return the sessions with work of which no mark tells. Raises StoreError."""
+        """Return the sessions with work of which no mark tells, first those whose pause is over. Raises StoreError."""
         if not await self._policy.current():
             return ()
-        return tuple(dict.fromkeys((*await self._sweep.find(), *self._quarantine.due())))
+        found = await self._sweep.find()
+        return tuple(dict.fromkeys((*self._quarantine.due(), *found)))
 
     async def later(self, sid: str, seconds: float) -> None:
         """Mark a session ready in a moment, for this worker or another; if it never does, the sweep finds it."""
         await asyncio.sleep(seconds)
         with suppress(StoreError):
             await self._wake.again((sid,))
+
+    async def back(self, sids: tuple[str, ...]) -> None:
+        """Mark sessions ready that this process was told of and leaves to others. Raises StoreError."""
+        await self._wake.again(sids)
 
     async def leave(self, sid: str) -> None:
         """Mark a session ready for a process that serves its channel.

@@ -1,7 +1,7 @@
 """The worker: takes a session that has work, runs its turns, gives it back.
 
 Everything a turn needs is in the store, so any number of workers may run, and a turn that a crashed one left goes on in
-another.
+another. A worker that is to end lets its turns end first, for a while, and hands on what still runs then.
 """
 
 import asyncio
@@ -26,6 +26,14 @@ if TYPE_CHECKING:
 
 _AWAY: Final = 1.0
 """Seconds that a worker waits for a store that is away."""
+
+_HANDING_ON: Final = 5.0
+"""Seconds that handing turns on may take."""
+
+_LOOK: Final = 0.1
+"""Seconds until a turn that had only begun to open is handed on, too."""
+
+HANDED_ON: Final = "this process ends, another one goes on with this"
 
 
 class Worker:
@@ -53,15 +61,18 @@ class Worker:
         self._interval = interval
         self._busy = set[str]()
         self._again = set[str]()
+        self._draining = False
+        self._quiet = asyncio.Event()
+        self._quiet.set()
 
     async def serve(self) -> None:
-        """Run until cancelled: sessions marked ready, and whatever the sweep finds.
+        """Run until cancelled or drained: sessions marked ready, and whatever the sweep finds.
 
         What is being said then is said to its end: the tasks are of a group whose shields hold when it is cancelled.
         """
         async with anyio.create_task_group() as tasks:
             tasks.start_soon(self._sweep, tasks)
-            while True:
+            while not self._draining:
                 try:
                     ready = await self._finder.ready()
                     if ready is None:
@@ -73,6 +84,22 @@ class Worker:
                     # It is away, or its disk is full: whatever it is, it may be mended.
                     await asyncio.sleep(_AWAY)
 
+    async def drain(self, seconds: float, hurry: asyncio.Event) -> int:
+        """Claim nothing more and let turns end for `seconds`, less if `hurry` is set; then leave them to other workers.
+
+        Their leases are given back, so that nobody waits for these. Returns how many sessions were left so.
+        """
+        self._draining = True
+        with anyio.move_on_after(seconds):
+            await _first_of(self._quiet, hurry)
+        left = len(self._busy)
+        with anyio.move_on_after(_HANDING_ON):
+            while self._busy:
+                self._runner.give_up(HANDED_ON)
+                with anyio.move_on_after(_LOOK):
+                    await self._quiet.wait()
+        return left
+
     def interrupt(self, sid: str, only: str = "") -> None:
         """Stop a session's turn now, if this worker runs it; the store knows of the stop already.
 
@@ -81,9 +108,11 @@ class Worker:
         self._runner.interrupt(sid, only)
 
     async def _sweep(self, tasks: "TaskGroup") -> None:
-        while True:
+        while not self._draining:
             with suppress(StoreError):
-                await self._start(tasks, await self._finder.swept())
+                found = await self._finder.swept()
+                # The sweep marked all of them ready. Of a backlog others have worked most when a slot here is free.
+                await self._start(tasks, found[: self._slots.parallel])
             self._signals.again(tasks)
             await asyncio.sleep(self._interval)
 
@@ -96,8 +125,21 @@ class Worker:
                 # The sweep finds it when its pause is over.
                 continue
             await self._slots.acquire()
+            if self._draining:
+                self._slots.release()
+                self._again.add(sid)
+                continue
             self._busy.add(sid)
+            self._quiet.clear()
             tasks.start_soon(self._work, tasks, sid)
+        if self._draining:
+            await self._hand_back()
+
+    async def _hand_back(self) -> None:
+        """Mark sessions ready, which this worker was told of and does not work any more, for another."""
+        again, self._again = tuple(self._again), set[str]()
+        with suppress(StoreError):
+            await self._finder.back(again)
 
     async def _work(self, tasks: "TaskGroup", sid: str) -> None:
         """Run a session's turns until nothing is left of them; a hint that came meanwhile counts."""
@@ -118,17 +160,24 @@ class Worker:
                 except Exception as error:  # noqa: BLE001 - one session that cannot be worked must not end the others
                     await self._report(sid, error)
                     return
+                if self._draining:
+                    await self._hand_back()
+                    return
                 if sid not in self._again:
                     return
         finally:
             self._busy.discard(sid)
             self._slots.release()
+            if not self._busy:
+                self._quiet.set()
 
     async def _give_back(self, claim: Claim) -> None:
         """Keep a session of a crowded pool until a turn ends, a moment at most; then leave it to whatever worker."""
-        await self._slots.turn_over()
-        with suppress(StoreError):
-            await self._claimer.release(claim)
+        try:
+            await self._slots.turn_over()
+        finally:
+            with anyio.CancelScope(shield=True), suppress(StoreError):
+                await self._claimer.release(claim)
 
     async def _report(self, sid: str, error: Exception) -> None:
         """Leave a session alone for a while that could not be worked, and tell operators of it."""
@@ -145,6 +194,9 @@ class Worker:
         if taken is None:
             return
         claim = taken.claim
+        if self._draining:
+            await self._claimer.release(claim)
+            return
         with suppress(LeaseLostError):
             with self._slots.counted(claim):
                 # Whatever waits afterwards was marked ready by the commit, so nothing more is asked for here.
@@ -155,3 +207,15 @@ class Worker:
             await self._quarantine.done(sid, Doing.WORK)
             return
         await self._claimer.release(claim)
+
+
+async def _first_of(*events: asyncio.Event) -> None:
+    """Wait until one of some events is set."""
+    async with anyio.create_task_group() as tasks:
+
+        async def until(event: asyncio.Event) -> None:
+            await event.wait()
+            tasks.cancel_scope.cancel()
+
+        for event in events:
+            tasks.start_soon(until, event)

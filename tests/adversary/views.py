@@ -99,7 +99,7 @@ async def _log(stage: Stage, state: SessionState) -> list[Event]:
 
 
 def _standing(state: SessionState) -> str:
-    last = None if state.last_turn is None else (state.last_turn.reason, asdict(state.last_turn.usage))
+    last = None if state.last_turn is None else state.last_turn.reason
     title = None if state.title is None else state.title.text
     return (
         f"{state.status} taint {state.taint} events {state.seq - state.generation_seq + 1} "

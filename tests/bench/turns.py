@@ -22,7 +22,8 @@ from bot.sessions.event_types import AgentMessage, TurnCompleted, TurnStarted, U
 from bot.sessions.events import NewEvent, Visibility
 from bot.sessions.inbox import ItemStatus, NewItem
 from bot.sessions.messages import SessionMessage
-from bot.sessions.models import Claim, LastTurn, Status, Turn, Usage, Write
+from bot.sessions.models import Claim, LastTurn, Status, Turn, Write
+from bot.sessions.usage import Usage
 from bot.store.opening import open_store
 from bot.store.redis_store import RedisStore
 from bot.store.servers.embedded_server import Supervisor
@@ -137,14 +138,17 @@ def _opening(claim: Claim) -> Write:
 def _ending(claim: Claim, seq: int, now: int) -> Write:
     text = "It is on Tuesday at 9:30 in the big room; the notes are in the shared folder."
     said = NewEvent("agent", PUBLIC, AgentMessage(text), Visibility.USER, admitted=True, turn="t")
-    told = NewEvent("worker", PUBLIC, TurnCompleted(YieldReason.COMPLETED), Visibility.PROGRESS, turn="t")
+    used = Usage(1, 100, 20)
+    completed = TurnCompleted(YieldReason.COMPLETED, now - claim.now, back=1, usage=used)
+    told = NewEvent("worker", PUBLIC, completed, Visibility.PROGRESS, turn="t")
     return Write(
         _IDS.op(),
         seq,
         events=(said, told),
         audit=(_row("PRE_OUTPUT", destination=_HOME),),
         settle=((1, ItemStatus.CONSUMED),),
-        end=LastTurn("t", YieldReason.COMPLETED, claim.now, now, 1, usage=Usage(1, 100, 20)),
+        end=LastTurn("t", YieldReason.COMPLETED, seq + 2, seq + 1),
+        usage=used,
         status=Status.IDLE,
         deliver=(NewDelivery("t-answer", _HOME, text, PUBLIC, turn="t"),),
         release=True,

@@ -38,6 +38,7 @@ from bot.sessions.budgets import Budgets, Shortage, Spent
 from bot.sessions.delegation import Child, Errand
 from bot.sessions.event_types import AgentThinking, ToolCall, ToolResult
 from bot.sessions.events import Event
+from bot.sessions.limits import SessionLimits
 from bot.sessions.models import Change, Status, Turn
 from bot.sessions.ports import SessionStore
 from bot.tools import catalogue
@@ -367,6 +368,12 @@ class Uncounted:
     async def settle_tokens(self, *_: object, **__: object) -> None:
         raise AssertionError
 
+    async def reserve_of_session(self, *_: object, **__: object) -> Shortage | None:
+        raise AssertionError
+
+    async def charge_session(self, *_: object, **__: object) -> None:
+        raise AssertionError
+
     async def spent_today(self) -> tuple[Spent, ...]:
         raise AssertionError
 
@@ -393,7 +400,14 @@ async def by_hand(folder: Path, config: str = "") -> AsyncGenerator[tuple[Person
         here = standing(sid=owner.sid, now=claim.now)
         folds = Folds().plus(claim.events)
         turn = OpenTurn(
-            owner.app.store.sessions, Ids(), claim, record=record, standing=here, sender=owner.app.outbox, folds=folds
+            owner.app.store.sessions,
+            Ids(),
+            claim,
+            record=record,
+            standing=here,
+            sender=owner.app.outbox,
+            folds=folds,
+            limits=SessionLimits(None, 600, None),
         )
         await turn.write(Change(take=item.position, turn=record, status=Status.RUNNING))
         yield owner, turn

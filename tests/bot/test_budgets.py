@@ -21,7 +21,7 @@ from bot.core.errors import BusyError
 from bot.core.ids import Ids
 from bot.sessions.budgets import Budgets, Spender, Spent, Whose
 from bot.sessions.event_types import YieldReason
-from bot.sessions.models import Usage
+from bot.sessions.usage import Usage
 from bot.store.redis_store import RedisStore
 from bot.worker.finish import DENIED_HERE
 from channels.messages import Address

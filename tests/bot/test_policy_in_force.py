@@ -12,6 +12,7 @@ from pathlib import Path
 import anyio
 import pytest
 
+from bot.agent.call_runs import CallRuns
 from bot.app.app import open_app
 from bot.app.extensions import Extensions
 from bot.config.load import load_config
@@ -232,8 +233,8 @@ async def test_an_open_turn_is_left_to_a_process_that_has_the_policy_in_force(tm
             assert "answer" not in old.shown
             assert old.behind
             state = await new.state()
-            assert state.last_turn is not None
-            assert state.last_turn.attempt == 2
+            (turn,) = (await new.app.store.lifecycle.turns(state.sid)).turns
+            assert turn.told.attempt == 2
 
 
 @asynccontextmanager
@@ -286,16 +287,19 @@ async def test_a_command_is_answered_by_the_policy_in_force_or_not_at_all(tmp_pa
 async def test_a_session_claimed_meanwhile_is_given_back(tmp_path: Path) -> None:
     """A worker that learns of another policy with its claim begins no turn."""
     model = Scripted("never")
-    async with running(tmp_path, parts=parts(model=model), serve=False) as owner:
+    async with (
+        running(tmp_path, parts=parts(model=model), serve=False) as owner,
+        anyio.create_task_group() as tasks,
+    ):
         await owner.send("hello")
         keeper = LeaseKeeper(owner.app._open_own_store, 30)  # pyright: ignore[reportPrivateUsage]
         # As a worker that looks at one session, with nothing that could have told it before.
-        worker = owner.app._worker(keeper, await owner.app.model_loader.thinking())  # pyright: ignore[reportPrivateUsage]
+        runs = CallRuns(tasks, 0)
+        worker = owner.app._worker(keeper, await owner.app.model_loader.thinking(), runs)  # pyright: ignore[reportPrivateUsage]
         await owner.app.reloader.start(unheard)
         async with open_app(owner.app.config, [], {}) as other:
             await other.store.policy.put_policy("0" * 64, "another", ())
-        async with anyio.create_task_group() as tasks:
-            await worker._claim_and_run(tasks, owner.sid)  # pyright: ignore[reportPrivateUsage]
+        await worker._claim_and_run(tasks, owner.sid)  # pyright: ignore[reportPrivateUsage]
         assert owner.app.reloader.behind
         assert not model.asked
         claim = await owner.app.store.sessions.claim(owner.sid, "somebody")

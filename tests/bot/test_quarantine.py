@@ -56,7 +56,10 @@ async def put(owner: Person, field: str, value: str, home: Address = SIDE) -> st
 async def accepted(owner: Person, dedupe: str, home: Address = SIDE) -> str:
     sid = owner.app.session_id(home)
     await owner.app.store.sessions.accept(
-        NewItem(sid, dedupe, "owner", PUBLIC, SessionMessage("hello"), str(home), "owner")
+        replace(
+            NewItem(sid, dedupe, "owner", PUBLIC, SessionMessage("hello"), str(home), "owner"),
+            agent=await owner.app.agents.pin("owner"),
+        )
     )
     return sid
 

@@ -21,4 +21,4 @@ async def test_crash_heals(run: int, tmp_path: Path) -> None:
     try:
         await chaos.run(_ROUNDS)
     finally:
-        print(f"seed {seed}: {chaos.sent} messages, killed {dict(chaos.kills)}")  # noqa: T201 - to repeat it
+        print(f"seed {seed}: {chaos.sent} messages, killed {dict(chaos.kills)}")

@@ -1,6 +1,7 @@
 """A worker process to be killed: opens the application in a folder and serves it until it dies."""
 
 import asyncio
+import os
 import sys
 from pathlib import Path
 
@@ -13,16 +14,18 @@ from bot.tools.base import Arguments, CallFacts, Result, ToolContext, ToolServic
 from channels.console import Console
 from policy.labels import PUBLIC, parse
 from policy.request import Effect
+from tests.chaos.platform_server import PlatformChannel
 
 SETTINGS = '{"store": {"lease_seconds": 2}}'
 _PAUSE = 0.03
 
 
 class StepArguments(Arguments):
-    """What the step says, and the label of what it reads."""
+    """What the step says, the label of what it reads, and how many seconds it takes."""
 
     say: str
     label: str = "PUBLIC"
+    seconds: float = _PAUSE
 
 
 class Step:
@@ -40,7 +43,7 @@ class Step:
         return CallFacts()
 
     async def run(self, arguments: StepArguments, context: ToolContext, services: ToolServices) -> Result:
-        await asyncio.sleep(_PAUSE)
+        await asyncio.sleep(arguments.seconds)
         return Result(arguments.say, parse(arguments.label))
 
 
@@ -65,6 +68,14 @@ async def serve(folder: Path, url: str = "") -> None:
     with (folder / "shown").open("a", encoding="utf-8") as shown:
         async with open_app(settings(folder, url), [Console(shown)], {}, parts()) as app:
             await app.serve()
+
+
+async def serve_platform(folder: Path, url: str, platform: Path) -> None:
+    """Serve until killed; what is said goes to a platform, which is first told what this process is called."""
+    channel = PlatformChannel(platform)
+    async with open_app(settings(folder, url), [channel], {}, parts()) as app:
+        await channel.hello(os.getpid(), app.store.process)
+        await app.serve()
 
 
 if __name__ == "__main__":

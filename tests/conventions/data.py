@@ -30,6 +30,8 @@ RESERVED: Final = (
             # these read labels they wrote themselves: beside files, in what events tell, in the audit, of what failed
             # in another process
             *("bot.tools.labelled_files", "bot.sessions.serialization", "bot.audit.visibility", "bot.failures"),
+            # what is read from an export counts under a known key alone, see `bot.operations.importing`
+            "bot.sessions.exports",
         ),
         "a label's text is read from configuration, the store and a person's typing only",
     ),

@@ -41,18 +41,19 @@ from pydantic_ai.settings import ModelSettings
 from pydantic_ai.usage import RequestUsage
 
 from bot.access.authorize import Caller, Ingress
+from bot.agent.call_runs import call_runs
 from bot.agent.offline import OfflineModel
 from bot.app.app import App
 from bot.app.first_run import FILES
 from bot.sessions.events import Event, EventType
 from bot.sessions.models import SessionState
-from bot.sessions.serialization import event_json
 from bot.store.schema import READY
 from bot.worker.lease import LeaseKeeper
 from channels.messages import Address
 from policy.labels import PUBLIC
 from policy.request import Role
 from tests.bot.kit import parts, policy
+from tests.events import untimed
 from tests.harness import HOME, Person, running
 from tests.people import principal
 from tests.store.world import command, end_by
@@ -452,7 +453,7 @@ def _below(events: tuple[Event, ...]) -> list[str]:
 
 def _line(event: Event, place: int) -> str:
     # Of an error operators read where it was raised, and nobody else.
-    body = event_json(event.body)
+    body = untimed(event.body)
     if event.type is EventType.ERROR:
         del body["text"]
     facts = (place, event.type, event.actor, event.label, event.visibility, event.admitted, event.turn)
@@ -488,10 +489,11 @@ async def staged(folder: Path) -> AsyncGenerator[Stage]:
         app.store._shared.options = replace(app.store._shared.options, debounce_ms=0)
         keeper = LeaseKeeper(app._open_own_store, app.config.store.lease_seconds)
         await app._start(_nobody)
-        app._serving = app._worker(keeper, await app.model_loader.thinking())
-        try:
-            people = {at: Person(app, owner.output, Address("console", at)) for at in ("owner", "desk")}
-            yield Stage(owner, model, app._serving, people)
-        finally:
-            app._serving = None
-            await keeper.close()
+        async with call_runs(0) as runs:
+            app._serving = app._worker(keeper, await app.model_loader.thinking(), runs)
+            try:
+                people = {at: Person(app, owner.output, Address("console", at)) for at in ("owner", "desk")}
+                yield Stage(owner, model, app._serving, people)
+            finally:
+                app._serving = None
+                await keeper.close()

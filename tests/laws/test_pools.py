@@ -27,7 +27,8 @@ from bot.sessions.delegation import Child, Errand
 from bot.sessions.event_types import ToolOutcome, ToolResult
 from bot.sessions.inbox import NewItem
 from bot.sessions.messages import SessionMessage
-from bot.sessions.models import Usage, Write
+from bot.sessions.models import Write
+from bot.sessions.usage import Usage
 from bot.store.records.kinds import SLOT
 from bot.store.schema import slots_key
 from bot.tools.sessions import SessionsList, SessionStatus
@@ -97,7 +98,10 @@ class Half:
         for parent in self.parents[:2]:
             for line in ("/agents", "/usage", "/queue", "/status", "/stop"):
                 await self._typed(line, parent)
-            for tool in (SessionStatus(self.owner.app.store), SessionsList(self.owner.app.store.index)):
+            for tool in (
+                SessionStatus(self.owner.app.store, self.owner.app.agents),
+                SessionsList(self.owner.app.store.index),
+            ):
                 await self._called(tool, parent)
         await self._fill()
 

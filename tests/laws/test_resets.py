@@ -16,12 +16,12 @@ from hypothesis import Phase, example, given, settings
 from hypothesis import strategies as st
 
 from bot.access.authorize import Caller, Ingress
-from bot.sessions.serialization import event_json
 from bot.sessions.transcript import place
 from channels.messages import Address
 from policy.request import Role
 from tests.adversary.views import Names
 from tests.bot.kit import policy
+from tests.events import untimed
 from tests.harness import Person, running
 from tests.people import principal
 
@@ -56,6 +56,7 @@ COMMANDS: Final = (
 )
 
 _DIGEST: Final = re.compile(r"sha256 [0-9a-f]{64}")
+_TOOK: Final = re.compile(r'"(?:took|idle)":\d+')
 
 _POLICY: Final = policy(
     blocks={"limits": {"person_daily_tokens": 10**9}},
@@ -75,8 +76,7 @@ async def _told(before: Sequence[str]) -> list[str]:
             state, names = await owner.state(), Names()
             log = [event for event in await owner.events() if event.generation == state.generation]
             told = [
-                f"{place(event, state)} {event.type} {event.actor} {json.dumps(event_json(event.body))}"
-                for event in log
+                f"{place(event, state)} {event.type} {event.actor} {json.dumps(untimed(event.body))}" for event in log
             ]
             caller = Caller("owner", Role.OWNER, owner.app.config.policy.top, Ingress.COMMAND)
             context = owner.app.commands.request(caller, Address("console", "outside"), owner.sid)
@@ -84,7 +84,7 @@ async def _told(before: Sequence[str]) -> list[str]:
                 reply = await owner.app.commands.answer(context, line)
                 told.append(f"{line}: {reply.label} {reply.text}")
             # Texts with random ids in them have digests that are no less random.
-            return [names.plain(_DIGEST.sub("sha256", line)) for line in told]
+            return [names.plain(_TOOK.sub("took", _DIGEST.sub("sha256", line))) for line in told]
 
 
 async def _said(owner: Person, text: str) -> None:

@@ -9,7 +9,8 @@ from hypothesis import strategies as st
 from bot.core.errors import SchemaError
 from bot.sessions.delegation import FieldKind, Lineage, ResultField
 from bot.sessions.event_types import YieldReason
-from bot.sessions.models import SCHEMA, LastTurn, Title, Turn, Usage
+from bot.sessions.models import SCHEMA, LastTurn, Title, Turn
+from bot.sessions.usage import Usage
 from bot.store.records import codec
 from bot.store.records.codec import INLINE, Bodies, dump, raw, reading, referred, text, whole
 from bot.store.records.form import pack
@@ -47,7 +48,7 @@ def test_a_turn_comes_back(turn: Turn) -> None:
     assert codec.state("s", flat(STATE | {"turn": pack(TURN, codec.turn(turn))})).turn == turn
 
 
-@given(st.builds(LastTurn, TEXT, st.sampled_from(YieldReason), COUNT, COUNT, COUNT, COUNT, TEXT, USAGE))
+@given(st.builds(LastTurn, TEXT, st.sampled_from(YieldReason), COUNT, COUNT, TEXT))
 def test_a_last_turn_comes_back(last: LastTurn) -> None:
     assert codec.state("s", flat(STATE | {"last_turn": pack(LAST_TURN, codec.last_turn(last))})).last_turn == last
 

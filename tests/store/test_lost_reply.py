@@ -25,7 +25,9 @@ from bot.sessions.budgets import Budgets, Spender
 from bot.sessions.delegation import Arrival, Caps, Charge
 from bot.sessions.deliveries import DeliveryPause, DeliveryState, Rate
 from bot.sessions.deliveries import SendSlot as Place
+from bot.sessions.exports import ImportedEvent, ImportedSession
 from bot.sessions.inbox import NewObserved, QueueMode
+from bot.sessions.limits import TokenAllowance
 from bot.sessions.models import Claim, Doing, Title, Turn, Write
 from bot.store.calls import Arguments, call, nested
 from bot.store.opening import open_store
@@ -553,6 +555,29 @@ async def settling_tokens(store: RedisStore) -> Callable[[RedisStore], Awaitable
     return settled
 
 
+async def spending_of_a_session(store: RedisStore) -> Callable[[RedisStore], Awaitable[object]]:
+    claim, _ = await started(store)
+    own = TokenAllowance(claim.sid, claim.state.generation, claim.fence, 10)
+
+    async def aside(store: RedisStore) -> object:
+        first = await store.budgets.reserve_of_session("a", 6, own)
+        return first, [await store.budgets.reserve_of_session(name, size, own) for name, size in (("b", 5), ("c", 4))]
+
+    return aside
+
+
+async def charging_a_session(store: RedisStore) -> Callable[[RedisStore], Awaitable[object]]:
+    claim, _ = await started(store)
+    own = TokenAllowance(claim.sid, claim.state.generation, claim.fence, 10)
+    await store.budgets.reserve_of_session("a", 6, own)
+
+    async def charged(store: RedisStore) -> object:
+        await store.budgets.charge_session("a", 3, own)
+        return [await store.budgets.reserve_of_session(name, size, own) for name, size in (("b", 8), ("c", 7))]
+
+    return charged
+
+
 async def at_budgets(store: RedisStore, script: Script, account: str, args: Arguments) -> tuple[str, list[int]]:
     """Run a script about budgets, and return its word and the numbers that do not differ from call to call."""
     own = budget_keys(account)
@@ -648,7 +673,69 @@ async def letting_out(store: RedisStore) -> Callable[[RedisStore], Awaitable[obj
     return lambda store: store.quarantine.unquarantine(sid, Doing.INTAKE, (row(),))
 
 
+async def resting(store: RedisStore) -> Callable[[RedisStore], Awaitable[object]]:
+    sid = fresh()
+    await store.sessions.accept(item(sid))
+    return lambda store: store.lifecycle.pause(sid, actor="ann", audit=(row(),))
+
+
+async def going_on(store: RedisStore) -> Callable[[RedisStore], Awaitable[object]]:
+    sid = fresh()
+    await store.sessions.accept(item(sid))
+    await store.lifecycle.pause(sid, actor="ann", audit=(row(),))
+    return lambda store: store.lifecycle.resume(sid, actor="ann", audit=(row(),))
+
+
+async def archiving(store: RedisStore) -> Callable[[RedisStore], Awaitable[object]]:
+    sid = fresh()
+    await store.sessions.accept(item(sid))
+    return lambda store: store.lifecycle.archive(sid, actor="ann", audit=(row(),))
+
+
+async def restoring(store: RedisStore) -> Callable[[RedisStore], Awaitable[object]]:
+    sid = fresh()
+    await store.sessions.accept(item(sid))
+    await store.lifecycle.archive(sid, actor="ann", audit=(row(),))
+    return lambda store: store.lifecycle.restore(sid, actor="ann", audit=(row(),))
+
+
+async def failing(store: RedisStore) -> Callable[[RedisStore], Awaitable[object]]:
+    sid = fresh()
+    await store.sessions.accept(item(sid))
+    return lambda store: store.lifecycle.fail(sid)
+
+
+async def deleting(store: RedisStore) -> Callable[[RedisStore], Awaitable[object]]:
+    claim, written = await started(store)
+    await store.sessions.commit(claim, ending(written.seq, 1, deliver=(answer(),)))
+    return lambda store: store.lifecycle.delete(claim.sid, (row(),))
+
+
+async def looking_at_turns(store: RedisStore) -> Callable[[RedisStore], Awaitable[object]]:
+    claim, written = await started(store)
+    await store.sessions.commit(claim, ending(written.seq, 1))
+
+    async def act(store: RedisStore) -> object:
+        return len((await store.lifecycle.turns(claim.sid)).turns)
+
+    return act
+
+
+async def importing(_store: RedisStore) -> Callable[[RedisStore], Awaitable[object]]:
+    said = (ImportedEvent(5, event(text="x" * 40_000)), ImportedEvent(0, event(text="y")))
+    new = ImportedSession(fresh(), "ann", "console::ann:", PUBLIC, said, Title("t", PUBLIC), None)
+    return lambda store: store.sessions.import_session(new, (row(),))
+
+
 CASES: tuple[tuple[Script, Prepare], ...] = (
+    (Script.PAUSE, resting),
+    (Script.RESUME, going_on),
+    (Script.ARCHIVE, archiving),
+    (Script.RESTORE, restoring),
+    (Script.FAIL, failing),
+    (Script.DELETE, deleting),
+    (Script.ERASED, deleting),
+    (Script.TURNS, looking_at_turns),
     (Script.ACCEPT, accepting),
     (Script.ACCEPT, interrupting),
     (Script.CLAIM, claiming),
@@ -702,6 +789,9 @@ CASES: tuple[tuple[Script, Prepare], ...] = (
     (Script.GRANT_TOKENS, granting_tokens),
     (Script.RECALL_TOKENS, recalling_tokens),
     (Script.LOWER_GRANT, lowering_a_grant),
+    (Script.IMPORT_SESSION, importing),
+    (Script.SPEND, spending_of_a_session),
+    (Script.SPEND, charging_a_session),
 )
 
 

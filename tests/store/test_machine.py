@@ -24,7 +24,8 @@ from bot.sessions.deliveries import DEAD, Delivery, DeliveryState
 from bot.sessions.event_types import YieldReason
 from bot.sessions.events import EventType
 from bot.sessions.inbox import ItemStatus, QueueMode, Stopped
-from bot.sessions.models import Claim, LastTurn, Status, Turn, Usage, Write, Written
+from bot.sessions.models import Claim, LastTurn, Status, Turn, Write, Written
+from bot.sessions.usage import Usage
 from bot.store.opening import open_store
 from bot.store.options import StoreOptions
 from bot.store.records.codec import stored_fields
@@ -327,7 +328,7 @@ class Machine(RuleBasedStateMachine):
         assert model.turn is not None
         key, turn = fresh(), model.turn
         positions = (turn.position, *turn.joined)
-        end = LastTurn(turn.id, YieldReason.COMPLETED, 1, 2, turn.attempt, 0, "", Usage(1, 1, 1))
+        end = LastTurn(turn.id, YieldReason.COMPLETED)
         write = Write(
             fresh(),
             self.workers[name].seq,
@@ -335,6 +336,7 @@ class Machine(RuleBasedStateMachine):
             audit=(row(), row()),
             settle=tuple((position, ItemStatus.CONSUMED) for position in positions),
             end=end,
+            usage=Usage(1, 1, 1),
             deliver=(answer(key),),
         )
         behind = any(state in UNSAID for state in model.deliveries.values())

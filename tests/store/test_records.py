@@ -14,7 +14,8 @@ from bot.core.errors import SchemaError
 from bot.sessions.approvals import ApprovalState
 from bot.sessions.delegation import Caps
 from bot.sessions.deliveries import DeliveryPause, DeliveryState, SendSlot
-from bot.sessions.models import SCHEMA, Doing, Turn, Usage, Write
+from bot.sessions.models import SCHEMA, Doing, Turn, Write
+from bot.sessions.usage import Usage
 from bot.store.opening import open_store
 from bot.store.records import kinds
 from bot.store.records.form import MOST, pack, pack_arguments, stored_map, unpack

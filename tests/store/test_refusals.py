@@ -22,7 +22,9 @@ from bot.sessions.models import Status, Write
 from bot.store.opening import open_store
 from bot.store.options import StoreOptions
 from bot.store.redis_store import RedisStore
+from bot.store.servers.address import read_address
 from bot.store.servers.embedded_server import Supervisor
+from bot.store.servers.server import Server, SingleServer, connecting, single_pool
 from tests.bot.kit import bang
 from tests.harness import running
 from tests.store.world import KEY, answer, command, dump, ending, event, fresh, item, kill, pid_of, row, started
@@ -78,6 +80,26 @@ async def test_no_address() -> None:
         await open_store(audit_key=KEY, url="postgres://localhost")
     with pytest.raises(StoreRefusedError, match="neither"):
         await open_store(audit_key=KEY)
+
+
+async def test_who_waits_for_a_store_to_start_shares_the_outcome(tmp_path: Path) -> None:
+    """One that hangs is waited for once, not by each caller in turn; who comes later tries again."""
+    tries = 0
+
+    async def revive() -> None:
+        nonlocal tries
+        tries += 1
+        await asyncio.sleep(0.05)
+        if tries == 1:
+            raise StoreGoneError("it hangs")
+
+    address = read_address(f"unix://{tmp_path}/s")
+    server = Server(single_pool(connecting(address, connections=1, timeout=1, name="n")))
+    one = SingleServer(server, timeout=1, revive=revive)
+    told = await asyncio.gather(*(one.restore() for _ in range(4)), return_exceptions=True)
+    assert ([str(error) for error in told], tries) == (["it hangs"] * 4, 1)
+    await asyncio.gather(*(one.restore() for _ in range(4)))
+    assert tries == 2
 
 
 async def test_a_full_store_refuses_and_keeps(own: RedisStore) -> None:

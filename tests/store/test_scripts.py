@@ -52,7 +52,7 @@ def test_a_script_names_the_keys_that_it_is_given(script: Script) -> None:
 
 
 @pytest.mark.parametrize(
-    "wrong", ["Status.paused", "K.log", "F.nothing", "S.st", "{st = 1}", "Delivery.gone", "NOTICE.text"]
+    "wrong", ["Status.rested", "K.log", "F.nothing", "S.st", "{st = 1}", "Delivery.gone", "NOTICE.text"]
 )
 def test_a_text_with_a_name_that_is_not_there_is_refused(wrong: str) -> None:
     """A field that nobody stores may not bear the stored name of another, `st` here, as it would be read as that."""

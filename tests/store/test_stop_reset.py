@@ -7,7 +7,8 @@ from bot.sessions.approvals import ApprovalState
 from bot.sessions.deliveries import DeliveryState
 from bot.sessions.events import EventType
 from bot.sessions.inbox import ItemStatus, Stopped
-from bot.sessions.models import Status, Usage, Write
+from bot.sessions.models import Status, Write
+from bot.sessions.usage import Usage
 from bot.store.redis_store import RedisStore
 from policy.labels import PUBLIC, parse
 from tests.store.world import (

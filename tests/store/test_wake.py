@@ -1,5 +1,7 @@
 """Wake-ups: hints that may be lost, and the sweep that finds what they lost."""
 
+import re
+
 import pytest
 
 from bot.core.errors import LeaseLostError
@@ -52,6 +54,25 @@ async def test_sweep_heals_a_lost_wake_up(own: RedisStore) -> None:
     await forget(own)
     assert await own.wake.sweep() == (sid,)
     assert await own.wake.ready(wait=1) == (sid,)
+
+
+async def test_a_sweep_looks_at_each_session_once(own: RedisStore) -> None:
+    """What its hints led it to, its walk over the store passes by: with hints it asks no more than without."""
+    for _ in range(5):
+        await own.sessions.accept(item(fresh()))
+    # Now the server knows the script.
+    await own.wake.sweep()
+    with_hints = await _asked_by_a_sweep(own)
+    await forget(own)
+    assert with_hints == await _asked_by_a_sweep(own)
+
+
+async def _asked_by_a_sweep(own: RedisStore) -> int:
+    """Return how many scripts a sweep runs that finds five sessions."""
+    await command(own, "CONFIG", "RESETSTAT")
+    assert len(await own.wake.sweep()) == 5
+    told: bytes = await command(own, "INFO", "commandstats")
+    return sum(map(int, re.findall(rb"cmdstat_evalsha:calls=(\d+)", told)))
 
 
 async def test_the_sweep_leaves_what_is_for_other_channels_to_who_serves_them(own: RedisStore) -> None:

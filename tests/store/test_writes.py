@@ -11,7 +11,8 @@ from bot.sessions.deliveries import DeliveryState
 from bot.sessions.event_types import ToolResult, UnknownEvent, YieldReason
 from bot.sessions.events import NewEvent, Visibility
 from bot.sessions.inbox import ItemStatus, Stopped
-from bot.sessions.models import Claim, Status, Turn, Usage, Write, Written
+from bot.sessions.models import Claim, Status, Turn, Write, Written
+from bot.sessions.usage import Usage
 from bot.store.records.kinds import APPROVAL
 from bot.store.redis_store import RedisStore
 from policy.labels import PUBLIC, join_all, parse
@@ -92,8 +93,7 @@ async def test_ending_a_turn(store: RedisStore) -> None:
 async def test_usage_adds_up_and_unknown_stays_unknown(store: RedisStore) -> None:
     claim, written = await started(store)
     end = ending(written.seq, 1)
-    assert end.end is not None
-    await store.sessions.commit(claim, replace(end, end=replace(end.end, usage=Usage(2, 2**40, 7, complete=False))))
+    await store.sessions.commit(claim, replace(end, usage=Usage(2, 2**40, 7, complete=False)))
     again, written = await started_again(store, claim.sid, 2, "d2")
     await store.sessions.commit(again, ending(written.seq, 2))
     state = await store.sessions.state(claim.sid)

@@ -20,7 +20,8 @@ from bot.sessions.event_types import AgentMessage, ToolOutcome, ToolResult, User
 from bot.sessions.events import NewEvent
 from bot.sessions.inbox import ItemStatus, NewItem
 from bot.sessions.messages import SessionMessage
-from bot.sessions.models import Claim, LastTurn, Status, Turn, Usage, Write, Written
+from bot.sessions.models import Claim, LastTurn, Status, Turn, Write, Written
+from bot.sessions.usage import Usage
 from bot.store.connection import Reply
 from bot.store.records.form import pack, pack_arguments, stored_map, unpack
 from bot.store.records.kinds import DELIVERY, INPUT, LINEAGE, NAMES, SLOT, RecordType, Value
@@ -76,8 +77,9 @@ def ending(seq: int, *positions: int, deliver: tuple[NewDelivery, ...] = (), err
         fresh(),
         seq,
         events=(NewEvent("agent", PUBLIC, AgentMessage("done"), admitted=True, turn="t"),),
+        usage=Usage(1, 10, 20),
         settle=tuple((position, ItemStatus.CONSUMED) for position in positions),
-        end=LastTurn("t", reason, 1, 2, 1, seq + 1, error, Usage(1, 10, 20)),
+        end=LastTurn("t", reason, seq + 1, seq + 1, error),
         deliver=deliver,
     )
 

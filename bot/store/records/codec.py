@@ -25,8 +25,9 @@ from bot.sessions.event_types import YieldReason
 from bot.sessions.events import Event, NewEvent, Visibility
 from bot.sessions.inbox import InboxItem, ItemOutcome, ItemStatus, QueueMode
 from bot.sessions.messages import Endorsed, SessionMessage
-from bot.sessions.models import LastTurn, SessionState, Status, Title, Turn, Usage
+from bot.sessions.models import LastTurn, SessionState, Status, Title, Turn
 from bot.sessions.serialization import event_from, event_json, message_from, question_from, question_json
+from bot.sessions.usage import Usage
 from bot.store.records import form, kinds
 from bot.store.records.form import Values
 from bot.store.records.kinds import NAMES
@@ -203,6 +204,8 @@ def state_of(sid: str, got: Mapping[bytes, bytes]) -> SessionState:
         turned=labelled("turned") if _STORED["turned"] in got else None,
         unsaid=_STORED["dead_until"] in got,
         context_seq=max(number("context_seq"), number("generation_seq")),
+        turns_alone=number("turns_alone"),
+        agent=word("agent"),
     )
 
 
@@ -243,6 +246,8 @@ def turn(value: Turn) -> Values:
         "suspended": value.suspended,
         "hops": value.hops,
         "joined": _list(value.joined),
+        "active": value.active,
+        "handed": value.handed,
         **usage(value.usage),
     }
 
@@ -259,6 +264,8 @@ def _turn(got: Fields) -> Turn:
         usage=_usage(got),
         hops=got["hops"],
         joined=tuple(cast("list[int]", _listed(got["joined"]))),
+        active=got["active"],
+        handed=got["handed"],
     )
 
 
@@ -299,12 +306,9 @@ def last_turn(value: LastTurn) -> Values:
     return {
         "id": value.id,
         "reason": value.reason.value,
-        "started_at": value.started_at,
-        "completed_at": value.completed_at,
-        "attempt": value.attempt,
+        "seq": value.seq,
         "result_seq": value.result_seq,
         "error": value.error,
-        **usage(value.usage),
     }
 
 
@@ -312,12 +316,9 @@ def _last_turn(got: Fields) -> LastTurn:
     return LastTurn(
         id=got["id"],
         reason=YieldReason(got["reason"]),
-        started_at=got["started_at"],
-        completed_at=got["completed_at"],
-        attempt=got["attempt"],
+        seq=got["seq"],
         result_seq=got["result_seq"],
         error=got["error"],
-        usage=_usage(got),
     )
 
 
@@ -499,7 +500,7 @@ def approval(sid: str, name: bytes, stored: bytes, now: int) -> Approval:
         default=cast("AnswerValue", json.loads(got["fallback"])) if got["fallback"] else None,
         places=tuple(cast("list[str]", _listed(got["places"]))),
         answer=_question_answer(got["given"]),
-        resolved_at=got["completed_at"],
+        resolved_at=got["resolved_at"],
     )
 
 

@@ -44,9 +44,11 @@ NAMES: Final = MappingProxyType(
         "accepted_at": "at",
         "account": "ac",
         "accounts": "as",
+        "active": "av",
         "actor": "a",
         "address": "ad",
         "admitted": "c",
+        "agent": "ag",
         "alone": "al",
         "approved": "ap",
         "arrival": "ar",
@@ -66,7 +68,6 @@ NAMES: Final = MappingProxyType(
         "charged": "cg",
         "classification": "cf",
         "clearance": "ce",
-        "completed_at": "ca",
         "context_seq": "cs",
         "cost": "ct",
         "created": "cr",
@@ -81,6 +82,7 @@ NAMES: Final = MappingProxyType(
         "doubtful": "db",
         "ended": "en",
         "endorsed": "ed",
+        "erasing": "eg",
         "error": "er",
         "expires": "ex",
         "failures": "fa",
@@ -90,6 +92,7 @@ NAMES: Final = MappingProxyType(
         "generation_seq": "gs",
         "given": "gi",
         "granted": "gr",
+        "handed": "hn",
         "hash": "h",
         "heard": "he",
         "held": "hd",
@@ -120,6 +123,7 @@ NAMES: Final = MappingProxyType(
         "output_tokens": "ou",
         "owner": "ow",
         "parent": "pa",
+        "paused": "pz",
         "places": "pl",
         "pool": "po",
         "position": "p",
@@ -135,6 +139,7 @@ NAMES: Final = MappingProxyType(
         "replaces": "rs",
         "report": "ro",
         "requests": "rq",
+        "resolved_at": "ra",
         "resolved_by": "rb",
         "result_seq": "rr",
         "returns": "rt",
@@ -166,6 +171,7 @@ NAMES: Final = MappingProxyType(
         "tries": "tr",
         "turn": "u",
         "turned": "td",
+        "turns_alone": "tn",
         "type": "y",
         "undelivered": "ud",
         "unpriced": "up",
@@ -270,7 +276,7 @@ APPROVAL: Final = _record(
     Field("fallback", "", "what counts if nobody answers a question, as JSON"),
     Field("places", "", "the addresses where a question was asked, a list as JSON"),
     Field("given", "", "what a question was answered with, and where, as JSON"),
-    Field("completed_at", 0, "when it was answered, ms"),
+    Field("resolved_at", 0, "when it was answered, ms"),
 )
 
 DELIVERY: Final = _record(
@@ -382,6 +388,8 @@ ALTERNATIVE: Final = _record(
     Field("recipients", "", "who may have it instead, a list as JSON"),
 )
 
+AGENT: Final = _record("agent", Field("body", str, "what sessions pinned of it, as JSON"))
+
 KEPT: Final = _record("kept", Field("token", str, "what an adapter keeps, encrypted"))
 
 RESERVATION: Final = _record(
@@ -417,6 +425,8 @@ TURN: Final = _part(
     Field("suspended", False, "whether it waits for people"),
     Field("hops", 0, "how many sessions its message came through"),
     Field("joined", "", "positions of inputs that joined it, a list as JSON"),
+    Field("active", 0, "for how long it was worked before it was claimed last, ms"),
+    Field("handed", 0, "how often it was given back unfinished"),
     Field("requests", 0, "how often a model was asked before it was suspended"),
     Field("input_tokens", 0, "tokens that models read"),
     Field("output_tokens", 0, "tokens that models wrote"),
@@ -428,13 +438,10 @@ TURN: Final = _part(
 LAST_TURN: Final = _part(
     "last turn",
     Field("id", str, "its id"),
-    Field("reason", str, "why it ended, see `YieldReason`"),
-    Field("started_at", 0, "when it began, ms"),
-    Field("completed_at", 0, "when it ended, ms"),
-    Field("attempt", 0, "how often it was claimed"),
+    Field("reason", "completed", "why it ended, see `YieldReason`"),
+    Field("seq", 0, "the event that tells of its end in full"),
     Field("result_seq", 0, "the event that holds its answer"),
     Field("error", "", "the reference of what went wrong"),
-    *TURN.fields[-6:],
 )
 
 USAGE: Final = _part("usage", *TURN.fields[-6:])
@@ -510,14 +517,21 @@ STATE: Final = _record(
     Field("queue_mode", "", "how it takes what comes while a turn runs, none for collect"),
     Field("late", False, "whether some of what waits came while a turn ran"),
     Field("tries", 0, "how often it was claimed since something was written last"),
+    Field("since", 0, "when it was claimed, ms"),
+    Field("turns_alone", 0, "how many turns ended since one that a person wrote in"),
+    Field("tokens", 0, "how many tokens its own budget was charged for"),
     Field("context_seq", 0, "the event from which a context is made"),
+    Field("paused", "", "who let it rest"),
+    Field("erasing", False, "whether it was deleted, and something of it may be left"),
+    Field("agent", "", "the pin of its agent: its name, and the digest of its snapshot"),
 )
 """A session's record, the fields of a hash. Besides it has `taken:<position>`, the dedupe key of an input in the open
-turn, and `charge:<run>`, a record of what a bounded answer may endorse since a person's last message."""
+turn, `charge:<run>`, a record of what a bounded answer may endorse since a person's last message, and `aside:<id>`, how
+many tokens of its own budget are set aside for a model that is being asked."""
 
 RECORDS: Final = (
     *(STATE, TURN, LAST_TURN, USAGE, TITLE, LINEAGE, CHARGE, EVENT, ITEM, INPUT, HELD, HELD_KEY, APPROVAL, DELIVERY),
     *(AUDIT_ROW, OBSERVED, SLOT, PAIRING, PERSON, CHAT, BLOCKED, QUARANTINED, ALTERNATIVE, KEPT, SEND_TURN),
-    *(RESERVATION, PORTION, SPENT),
+    *(RESERVATION, PORTION, SPENT, AGENT),
 )
 """All kinds of records."""

@@ -3,9 +3,9 @@
 -- nobody is told: not even that it was made may depend on what is above (ADR 0014). If the session's mode is to
 -- interrupt, the open turn of whoever sends it is asked to stop.
 -- Arguments: item (label, dedupe, sender, body, refs, digest), op, home, principal, creation, limit,
---   lineage of a background session, reserved (until when)
+--   lineage of a background session, reserved (until when), agent (what the session pins when it is created)
 -- Answers: ok position status duplicate stopping principal taint creation inbox_label · conflict · busy · foreign
---   move before after
+--   move before
 
 local item, dedupe = A.item, A.item.dedupe
 local exists = read_state(K.state)
@@ -20,12 +20,14 @@ end
 local packed = redis.call('HGET', K.inputs, dedupe)
 if packed then
   local known = decode(packed)
-  if known.digest ~= item.digest then return reply('conflict') end
+  -- Of an input of a session that was deleted nobody keeps what it was.
+  if known.digest and known.digest ~= item.digest then return reply('conflict') end
   return accepted(known.position, known.status, known.op ~= A.op)
 end
 -- A private chat that is another person's by now: what was said in it before is not his.
 if exists and S.principal ~= A.principal then return reply('foreign') end
-if S.status == Status.archived then return reply('move', {before = Status.archived, after = Status.queued}) end
+local bar = barred()
+if bar then return bar end
 if crowded(item, A.limit) then return reply('busy') end
 
 local now = now_ms()
@@ -39,6 +41,7 @@ if not exists then
   set(F.home, A.home)
   set(F.principal, A.principal)
   set(F.created, now)
+  if A.agent then set(F.agent, A.agent) end
   if A.lineage then set(F.lineage, encode_part(A.lineage)) end
   append_event(now, {type = 'session.created', actor = item.sender, label = A.creation})
 end

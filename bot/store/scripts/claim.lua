@@ -20,7 +20,9 @@ end
 if not read_state(K.state) then return reply('none') end
 local now = now_ms()
 if not (leased(now) and S.owner == A.owner) then
-  if leased(now) or S.status == Status.archived then return reply('none') end
+  if leased(now) then return reply('none') end
+  local bar = barred(reply('none'))
+  if bar then return bar end
   if not ripe(now) and not A.idle then return reply('none') end
   if not lives_on(set_of(A.channels)) then return reply('elsewhere') end
   local early = A.idle and 0 or unsettled_ms(now)
@@ -30,8 +32,12 @@ if not (leased(now) and S.owner == A.owner) then
     if A.most > 0 and count(F.tries) >= A.most then return reply('worn', {tries = count(F.tries)}) end
     set(F.tries, count(F.tries) + 1)
   end
+  charge_asides()
+  -- The last sign of a worker that is gone was when it prolonged its lease.
+  if S.owner then count_active(math.min(count(F.lease_until) - A.lease, now)) end
   set(F.fence, count(F.fence) + 1)
   set(F.owner, A.owner)
+  set(F.since, now)
   set(F.lease_until, now + A.lease)
   local turn = open_turn()
   if turn and not turn.suspended then

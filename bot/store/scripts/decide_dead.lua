@@ -5,6 +5,8 @@
 local done = answered()
 if done then return done end
 if not read_state(K.state) then return reply('none') end
+local bar = barred()
+if bar then return bar end
 local now, packed = now_ms(), redis.call('HGET', K.outbox, A.key)
 local delivery = packed and decode(packed)
 if not delivery or not dead_letter(delivery) then return reply('none') end

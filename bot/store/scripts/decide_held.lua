@@ -9,9 +9,9 @@ if not read_state(K.state) then return reply('none') end
 local now, packed = now_ms(), redis.call('HGET', K.held, A.id)
 if not packed then return reply('none') end
 local item = decode(packed)
-if A.accept and ((S.status == Status.archived and not S.ended) or (S.ended and not item.report)) then
-  return reply('none')
-end
+if S.ended and not item.report and A.accept then return reply('none') end
+local bar = A.accept and not S.ended and barred()
+if bar then return bar end
 item.sent, item.held = true, true
 if A.accept and crowded(item, A.limit) then return reply('busy') end
 local refusal = moved_head()

@@ -6,6 +6,8 @@
 -- Answers: ok charged
 
 if not read_state(K.state) or count(F.generation) ~= A.generation then return reply('ok') end
+local bar = barred()
+if bar then return bar end
 if S[CHARGE .. A.run] then return reply('ok', {charged = true}) end
 local one, spent, n = A.charge, 0, 1
 for _, other in pairs(charges()) do

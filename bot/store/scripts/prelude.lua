@@ -1,9 +1,10 @@
 -- Shared by the scripts: each is given the parts that it uses. Before a server gets it, the loader writes into it what
 -- Python says, so that nothing is said twice and nothing is looked up while it runs:
---   Status, Item, Approval, Question, Delivery and QueueMode with a word of theirs, K with the name of a key of the script, NOTICE
---   (what a parent is told), SCHEMA, MOST (the largest number that a record takes) and LARGE (which key is the first of
---   a large body) stand for their values; LEVELS (name -> rank), LEVEL_NAMES (rank -> name), MOVES (set of `before>after`)
---   and DEAD (set of delivery states) are tables;
+--   Status, IllegalMove, Item, Approval, Question, Delivery and QueueMode with a word of theirs, K with the name of a key
+--   of the script, NOTICE (what a parent is told), NEEDS_INPUT and TURN_COMPLETED (a reason and a type), SCHEMA, MOST (the
+--   largest number that a record takes) and LARGE (which key is the first of a large body) stand for their values; LEVELS
+--   (name -> rank), LEVEL_NAMES (rank -> name), MOVES (set of `before>after`), ILLEGAL (status -> how the script fares
+--   there) and DEAD (set of delivery states) are tables;
 --   a field that `bot.store.records.kinds` names becomes its stored name: `one.label`, `{label = ...}`, and F.label,
 --   which stands for the name itself. So records, arguments and answers are read and written as they are.
 -- A script reads its arguments from A, a map; its header tells them. The texts of large bodies stand apart, in the order
@@ -132,6 +133,19 @@ local function may_move(before, after)
   return MOVES[before .. '>' .. after] == true
 end
 
+-- How this script fares at the session's status, nil where that allows it.
+local function illegal()
+  return ILLEGAL[S.status]
+end
+
+-- The answer of this script where the session's status does not allow it, or nil. `done` is that of one which is ignored.
+local function barred(done)
+  local how = illegal()
+  if how == IllegalMove.hidden then return reply('none') end
+  if how == IllegalMove.refused then return reply('move', {before = S.status}) end
+  return how and (done or reply('ok'))
+end
+
 -- Read the session's record into S; false if there is none. A record of another version ends the script.
 local function read_state(key)
   local flat = redis.call('HGETALL', key)
@@ -164,6 +178,13 @@ end
 
 local function count(field)
   return tonumber(S[field] or 0)
+end
+
+-- Let the session's status become another. One that may not follow is a fault of ours, and ends the script.
+local function move(after)
+  if S.status == after then return end
+  if not may_move(S.status, after) then error({err = 'LGMOVE ' .. S.status .. ' ' .. after}) end
+  set(F.status, after)
 end
 
 -- The fields of the record whose names begin so, and what they hold.
@@ -374,7 +395,7 @@ local function put_item(now, op, item)
   set_label(F.inbox_label, join(S.inbox_label or 'PUBLIC', item.label))
   set(F.updated, now)
   if S.status == Status.idle or S.status == Status.failed or (S.status == Status.awaiting_input and not S.turn) then
-    set(F.status, Status.queued)
+    move(Status.queued)
   end
   redis.call('RPUSH', K.inbox, encode({position = count(F.position), accepted_at = now, label = item.label,
     dedupe = item.dedupe, sender = item.sender, sent = item.sent, body = item.body, refs = item.refs}))
@@ -468,6 +489,24 @@ local function lives_on(channels)
   return not channels or channels[string.match(S.home or '', '^[^:]*')] == true
 end
 
+-- Token budget ------------------------------------------------------------------------------------------
+-- What is set aside for models that are being asked: a field `aside:<id>` each. What a worker that is gone left there is
+-- charged in full, as nobody knows what of it was used.
+
+local ASIDE = 'aside:'
+
+local function charge_tokens(tokens)
+  set(F.tokens, math.min(count(F.tokens) + tokens, MOST))
+end
+
+-- The caller saves.
+local function charge_asides()
+  for field, tokens in pairs(fields_of(ASIDE)) do
+    charge_tokens(tonumber(tokens))
+    drop(field)
+  end
+end
+
 -- Turn and lease ---------------------------------------------------------------------------------------
 
 -- The open turn, nil if there is none.
@@ -486,7 +525,7 @@ local function stop_turn(actor, state)
   set(F.stop, actor)
   if suspended() then
     cancel_approvals(actor, state)
-    if S.status == Status.awaiting_input then set(F.status, Status.queued) end
+    if S.status == Status.awaiting_input then move(Status.queued) end
   end
 end
 
@@ -494,15 +533,35 @@ local function leased(now)
   return S.owner ~= nil and count(F.lease_until) > now
 end
 
+-- Append an event that tells what a person did with the session as a whole; the caller saves. While a worker holds the
+-- session the log is that one's to write, and the audit alone tells.
+local function tell(name)
+  local now = now_ms()
+  set(F.updated, now)
+  if leased(now) then return end
+  append_event(now, {type = name, actor = A.actor, label = 'PUBLIC', visibility = 'user'})
+end
+
 local function give_back()
   drop(F.owner)
   drop(F.lease_until)
+  drop(F.since)
+end
+
+-- Add to the open turn, unless that waits for people, for how long its worker held it until a moment; the caller saves.
+local function count_active(till)
+  local turn = open_turn()
+  if not turn or turn.suspended or not S.since then return end
+  turn.active = (turn.active or 0) + math.max(till - count(F.since), 0)
+  set(F.turn, encode_part(turn))
 end
 
 -- Whether a worker has something to do: an input and no open turn, a turn whose worker vanished, or a
--- suspended one that no question holds any more.
+-- suspended one that no question holds any more. A session that is paused waits for people: no turn begins in it, and a
+-- suspended one goes on only to be stopped.
 local function ripe(now)
-  if not S.turn then return count(F.waiting) > 0 end
+  if not S.turn then return not S.paused and count(F.waiting) > 0 end
+  if S.paused and suspended() and not S.stop then return false end
   return not suspended() or not asking(now)
 end
 
@@ -545,7 +604,7 @@ end
 -- Let a background session that has ended take the report of one that it spawned; the caller saves.
 local function wake_ended()
   drop(F.ended)
-  if S.status == Status.archived then set(F.status, Status.idle) end
+  if S.status == Status.archived then move(Status.idle) end
 end
 
 -- Whether people may still decide on it: what a reset left behind is nobody's any more.
@@ -572,10 +631,11 @@ local function unheard()
 end
 
 -- Archive a background session that has ended, once all that it said was heard or never will be. Nothing but what its
--- own visibility covers decides that. The caller has written down what is unsettled, and saves.
+-- own visibility covers decides that. One that is paused stays until it goes on: archived, it could not be resumed. The
+-- caller has written down what is unsettled, and saves.
 local function archive_heard()
-  if S.lineage and S.ended and not S.turn and count(F.waiting) == 0 and not unheard() then
-    set(F.status, Status.archived)
+  if S.lineage and S.ended and not S.paused and not S.turn and count(F.waiting) == 0 and not unheard() then
+    move(Status.archived)
   end
 end
 

@@ -1,11 +1,12 @@
 -- Say what a session needs, and whom it waits for, for the sweep; changes nothing.
 -- Arguments: channels
 -- Answers: ok dead (it may have dead letters), need: nothing · `waits` for somebody · `work` for who serves these
---   channels, holders: who holds its lease and who is sending
+--   channels · `erase`, it was deleted and something of it is left, holders: who holds its lease and who is sending
 
 -- A session of a newer program is that program's to look after; it must not keep the others from being found.
 if tonumber(redis.call('HGET', K.state, F.version) or 0) > SCHEMA then return reply('ok', {need = 'waits'}) end
 if not read_state(K.state) then return reply('ok') end
+if S.erasing then return reply('ok', {need = 'erase'}) end
 local now = now_ms()
 local dead = count(F.dead_until) > now
 if S.status == Status.archived and count(F.undelivered) == 0 then return reply('ok', {dead = dead}) end

@@ -3,6 +3,8 @@
 -- Answers: ok · none
 
 if not read_state(K.state) then return reply('none') end
+local bar = barred()
+if bar then return bar end
 put_bodies()
 local delivery = A.delivery
 delivery.state = Delivery.pending

@@ -5,6 +5,8 @@
 local done = answered()
 if done then return done end
 if not read_state(K.state) then return reply('none') end
+local bar = barred()
+if bar then return bar end
 local refusal = moved_head()
 if refusal then return refusal end
 if A.mode then set(F.queue_mode, A.mode) else drop(F.queue_mode) end

@@ -22,7 +22,7 @@ local function full()
   return taken >= A.most
 end
 
-if not read_state(K.state) then return reply('failed', {code = 'absent'}) end
+if not read_state(K.state) or illegal() == IllegalMove.hidden then return reply('failed', {code = 'absent'}) end
 local above = not (flows(visibility(), A.told) and flows(item.label, A.told))
 local function refused(code)
   return above and reply('ok', {status = 'untold'}) or reply('failed', {code = code})
@@ -37,7 +37,7 @@ if packed then
 end
 if count(F.generation) ~= A.generation then return reply('failed', {code = 'reset'}) end
 if S.ended and not item.report then return refused('ended') end
-if S.status == Status.archived and not S.ended then return refused('archived') end
+if not S.ended and illegal() then return refused('archived') end
 local now = now_ms()
 local fits = not A.hold and flows(item.label, S.taint or 'PUBLIC')
 local room = item.report or not fits or not crowded(item, A.limit)

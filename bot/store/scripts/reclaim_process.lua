@@ -10,6 +10,7 @@ local function gone(name)
 end
 local deliveries_there = records(K.outbox)
 if leased(now) and gone(S.owner) then
+  count_active(now)
   give_back()
   save(K.state)
 end

@@ -1,10 +1,12 @@
 -- Start a new generation: nothing of the old one can be written or spent any more.
--- Arguments: actor, keep ms, keep_dead ms, audit
--- Answers: ok state · none · head · move before after
+-- Arguments: actor, keep ms, keep_dead ms, agent (what the new generation pins, absent for what it had), audit
+-- Answers: ok state · none · head · move before, after
 
 local done = answered()
 if done then return done end
 if not read_state(K.state) then return reply('none') end
+local bar = barred()
+if bar then return bar end
 local now = now_ms()
 local refusal = moved_head()
 if refusal then return refusal end
@@ -40,15 +42,17 @@ end
 -- The creation label stays: that the session exists tells as much as it did before. What was used goes with what it was
 -- used for, and inputs are counted anew, as nothing waits and nothing is taken: how much there was tells of it.
 for _, field in ipairs({F.taint, F.inbox_label, F.title, F.model, F.turn, F.last_turn, F.stop, F.owner, F.lease_until,
-  F.undelivered, F.late, F.usage, F.position, F.tries, F.context_seq}) do
+  F.undelivered, F.late, F.usage, F.position, F.tries, F.context_seq, F.since, F.turns_alone, F.tokens}) do
   drop(field)
 end
 for field in pairs(fields_of(CHARGE)) do drop(field) end
+for field in pairs(fields_of(ASIDE)) do drop(field) end
 -- Only one that UNTRUSTED data began is as untrusted as before.
 if string.sub(S.creation or '', -1) == '~' then set(F.turned, S.creation) else drop(F.turned) end
 set(F.generation, count(F.generation) + 1)
 set(F.fence, count(F.fence) + 1)
-set(F.status, Status.idle)
+move(Status.idle)
+if A.agent then set(F.agent, A.agent) end
 set(F.updated, now)
 append_event(now, {type = 'session.reset', actor = A.actor, label = 'PUBLIC', visibility = 'user'})
 set(F.generation_seq, count(F.seq))

@@ -4,6 +4,8 @@
 -- Answers: ok ready records, the audit head · none · head
 
 if not read_state(K.state) then return reply('none') end
+local bar = barred()
+if bar then return bar end
 local now, asked, open = now_ms(), {}, false
 for i, id in ipairs(A.ids) do
   local packed = redis.call('HGET', K.approvals, id)
@@ -26,13 +28,13 @@ if open then
     if one.approval.state == Approval.pending then
       one.approval.state, one.approval.resolved_by = A.state, A.actor
       if one.approval.kind == Question.question then
-        one.approval.given, one.approval.completed_at = A.given, now
+        one.approval.given, one.approval.resolved_at = A.given, now
       end
       one.packed = put_approval(A.ids[i], one.approval)
     end
   end
   append_audit()
-  if suspended() and S.status == Status.awaiting_input and not asking(now) then set(F.status, Status.queued) end
+  if suspended() and S.status == Status.awaiting_input and not asking(now) then move(Status.queued) end
   save(K.state)
 end
 local stored = {}

@@ -4,6 +4,8 @@
 -- Answers: ok held, the audit head · head
 
 if not read_state(K.state) then return reply('ok') end
+local bar = barred()
+if bar then return bar end
 local state, packed = A.state, redis.call('HGET', K.outbox, A.key)
 local delivery = packed and decode(packed)
 if not delivery or delivery.sender ~= A.sender or delivery.attempt ~= A.attempt then return reply('ok', with_head({})) end

@@ -7,6 +7,8 @@
 local done = answered()
 if done then return done end
 if not read_state(K.state) then return reply('ok') end
+local bar = barred()
+if bar then return bar end
 local now = now_ms()
 if S.lineage then read_ahead(K.outbox) end
 if suspended() then read_ahead(K.approvals) end
@@ -20,7 +22,7 @@ end
 if S.turn then
   stop_turn(A.actor)
 elseif S.status == Status.queued or S.status == Status.awaiting_input then
-  set(F.status, Status.idle)
+  move(Status.idle)
 end
 if S.lineage and not S.turn then set(F.ended, S.ended or now) end
 archive_heard()

@@ -4,6 +4,8 @@
 -- Answers: ok deliveries: key record key record …
 
 if not read_state(K.state) then return reply('ok') end
+local bar = barred()
+if bar then return bar end
 local now, channels = now_ms(), set_of(A.channels) or {}
 local taken, behind, waiting = {}, {}, count(F.undelivered)
 for _, one in ipairs(deliveries()) do

@@ -5,6 +5,8 @@
 local done = answered()
 if done then return done end
 if not read_state(K.state) then return reply('none') end
+local bar = barred()
+if bar then return bar end
 local found
 local turn = open_turn()
 for _, item in ipairs(waiting_items()) do
@@ -20,7 +22,7 @@ redis.call('LREM', K.inbox, 1, found)
 mark(A.dedupe, Item.cancelled, A.keep)
 set(F.waiting, count(F.waiting) - 1)
 forget_inputs(A.keep)
-if count(F.waiting) == 0 and not S.turn and S.status == Status.queued then set(F.status, Status.idle) end
+if count(F.waiting) == 0 and not S.turn and S.status == Status.queued then move(Status.idle) end
 append_audit()
 save(K.state)
 return answer('ok', with_head({}))

@@ -57,6 +57,8 @@ local function refuse_write(w, now)
   w.waiting = count(F.waiting) - w.taken_from_inbox - (w.item and 1 or 0)
   w.status = A.status
   if A.last_turn then w.status = w.waiting > 0 and Status.queued or A.status or Status.idle end
+  -- Paused while it ran, it rests from where its turn ends or waits.
+  if S.paused and w.status and w.status ~= Status.running then w.status = Status.paused end
   if w.status and not may_move(S.status, w.status) then
     return reply('move', {before = S.status, after = w.status})
   end
@@ -87,6 +89,15 @@ end
 local function asker_of()
   local turn = A.turn or open_turn()
   return turn and turn.sender or S.principal
+end
+
+-- Whether a person's message is among the inputs that this write settles.
+local function heard_person()
+  for _, one in ipairs(A.settle) do
+    local input = one.dedupe and input_of(one.dedupe)
+    if input and not input.sent then return true end
+  end
+  return false
 end
 
 local function move_items(w)
@@ -141,11 +152,12 @@ local function move_turn(w, now)
     local kept = before and before.id == A.turn.id and S.turn or nil
     set(F.turn, encode_part(renewed(kept, A.turn)))
   end
-  if w.status then set(F.status, w.status) end
+  if w.status then move(w.status) end
   if not A.last_turn then return end
   set(F.last_turn, encode_part(A.last_turn))
   drop(F.turn)
   drop(F.stop)
+  if w.person then drop(F.turns_alone) else set(F.turns_alone, count(F.turns_alone) + 1) end
   if w.waiting == 0 then drop(F.late) end
   -- A background session ends with its last turn and takes nothing any more.
   if S.lineage and w.waiting == 0 then set(F.ended, now) end
@@ -189,6 +201,7 @@ local function write(release)
     approval.state, approval.generation = Approval.pending, count(F.generation)
     put_approval(asked.id, approval)
   end
+  w.person = A.last_turn and heard_person()
   move_items(w)
   -- Before what is said with it: the parent hears that first.
   local risen = announce(now, before, asker_of())

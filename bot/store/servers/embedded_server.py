@@ -303,7 +303,7 @@ def _options(files: ServerFiles) -> list[str]:
         "maxmemory-policy": "noeviction",
         "databases": "1",
         # An idle session's streams would reserve 4 KB each otherwise.
-        "stream-node-max-bytes": "640",
+        "stream-node-max-bytes": "704",
         # A session's record has values over 64 bytes; as a listpack it takes a third of a hash table.
         "hash-max-listpack-value": "1024",
     }

@@ -21,7 +21,7 @@ from redis.exceptions import (
     ResponseError,
 )
 
-from bot.core.errors import StoreError
+from bot.core.errors import OperatorError, StoreError
 from bot.store.connection import Arg, Command, Part, Reply, RetryLimit
 from bot.store.servers.address import StoreAddress
 
@@ -108,6 +108,8 @@ class SingleServer:
         self._server = server
         self._revive = revive
         self._reviving = asyncio.Lock()
+        self._revivals = 0
+        self._failure: Exception | None = None
 
     def exchange(self, commands: Sequence[Command]) -> Awaitable[list[Reply]]:
         """Send commands."""
@@ -118,10 +120,31 @@ class SingleServer:
         return (Part(self._server),)
 
     async def restore(self) -> None:
-        """Start an embedded server again if it is gone. Raises OperatorError, StoreError: that cannot be done."""
-        if self._revive is not None:
-            async with self._reviving:
-                await self._revive()
+        """Start an embedded server again if it is gone. Raises OperatorError, StoreError: that cannot be done.
+
+        Callers that come while this is tried share its outcome: a server that hangs is waited for once, not by each of
+        them in turn.
+        """
+        if self._revive is None:
+            return
+        known = self._revivals
+        async with self._reviving:
+            if self._revivals == known:
+                await self._revived(self._revive)
+            elif self._failure is not None:
+                raise self._failure
+
+    async def _revived(self, revive: Callable[[], Awaitable[None]]) -> None:
+        """Try it once, and note the outcome for all who wait for it."""
+        try:
+            await revive()
+        except (OperatorError, StoreError) as error:
+            self._failure = error
+            raise
+        else:
+            self._failure = None
+        finally:
+            self._revivals += 1
 
     async def close(self) -> None:
         """Close all connections."""

@@ -6,6 +6,7 @@ from typing import cast
 
 import pytest
 
+from bot.agent.call_runs import call_runs
 from bot.agent.calls import ToolRunner
 from bot.agent.context import Context
 from bot.agent.room import Room
@@ -354,10 +355,13 @@ async def test_a_store_that_is_gone_is_told_as_such_also_from_calls_at_once(tmp_
             standing=turn.standing,
             sender=owner.app.outbox,
             folds=turn.folds,
+            limits=turn.limits,
         )
         calls = tuple(call("current_time", name=name) for name in "ab")
         room = Room((await owner.app.model_loader.thinking()).chain, owner.app.gate)
         questions = AskerQuestions(owner.app.gate, Ids(), 1)
-        runs = ToolRunner(owner.app.gate, room, owner.app.outbox, owner.app.alternatives, questions=questions)
-        with pytest.raises(StoreGoneError):
-            await runs.run(lost, Context(), calls)
+        async with call_runs(5) as runs:
+            outbox, alternatives = owner.app.outbox, owner.app.alternatives
+            runner = ToolRunner(owner.app.gate, room, outbox, alternatives, runs=runs, questions=questions)
+            with pytest.raises(StoreGoneError):
+                await runner.run(lost, Context(), calls)

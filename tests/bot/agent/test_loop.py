@@ -71,7 +71,7 @@ async def test_an_endless_tool_loop_ends_at_the_limit_of_steps(tmp_path: Path) -
     async with running(tmp_path, config, parts=parts(probe, model=model)) as owner:
         assert TOO_MANY_STEPS in await owner.say("go")
         assert len(model.asked) == len(probe.ran) == 7
-        assert await reason(owner) is YieldReason.MAX_TURNS
+        assert await reason(owner) is YieldReason.BUDGET_EXCEEDED
         assert not unanswered(await owner.events())
 
 

@@ -15,7 +15,7 @@ from bot.agent.providers import Seat, seats
 from bot.agent.window import Window, estimated
 from bot.config.model import ModelSettings, ProviderSettings
 from bot.core.errors import ConfigError
-from bot.sessions.models import Usage
+from bot.sessions.usage import Usage
 from bot.tools.clock import CurrentTime
 from tests.bot.kit import UNLIMITED, Probe, Scripted, parts, standing
 from tests.harness import running

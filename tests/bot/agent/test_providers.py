@@ -12,7 +12,7 @@ from pydantic_ai import models
 
 from bot.agent.models import CROWDED, UNUSABLE
 from bot.core.errors import ConfigError
-from bot.sessions.models import Usage
+from bot.sessions.usage import Usage
 from policy.labels import parse
 from tests.bot.kit import eventually, results, unanswered
 from tests.harness import Person, running

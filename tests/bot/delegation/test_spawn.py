@@ -116,7 +116,7 @@ async def test_how_it_failed_is_held_like_what_it_found(tmp_path: Path) -> None:
         await owner.say(spawn(READS))
         (child,) = await quiet(owner)
         assert child.last_turn is not None
-        assert child.last_turn.reason is YieldReason.MAX_TURNS
+        assert child.last_turn.reason is YieldReason.BUDGET_EXCEEDED
         assert RISEN in owner.shown
         assert [str(held.label) for held in await owner.app.store.delegation.held(owner.sid)] == ["CONFIDENTIAL~"]
 

@@ -252,6 +252,7 @@ async def test_what_belongs_to_no_channel_here_is_left_to_others(tmp_path: Path)
             in_force=app.reloader.current,
             rate_limits=RateLimits(app.store.rate_limits, RATES),
             hours=24,
+            telemetry=app.telemetry,
         )
         await other.collect(sid)
         assert [said.text for said in elsewhere.sent] == ["hello"]

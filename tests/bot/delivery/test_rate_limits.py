@@ -45,6 +45,7 @@ def outbox(app: App, wire: Wire, rates: dict[str, Rates], sender: str = "me") ->
         in_force=app.reloader.current,
         rate_limits=RateLimits(app.store.rate_limits, rates),
         hours=24,
+        telemetry=app.telemetry,
     )
 
 

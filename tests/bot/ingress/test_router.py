@@ -310,7 +310,7 @@ async def test_a_private_chat_that_is_another_persons_begins_anew_and_the_old_se
         for command in ("/history", "/taint", "/status", "/sessions"):
             await ben.send(command)
         receipt = await ben.send("hello")
-        assert receipt.sid == owner.app.session_ids.own(home, "ben") != first
+        assert receipt.sid == await owner.app.session_ids.of(home, "ben") != first
 
         async def answered() -> bool:
             return "You said: hello" in ben.shown

@@ -15,7 +15,7 @@ from bot.app.app import App, open_app
 from bot.commands.command import Reply
 from bot.commands.configuration import NOTHING
 from bot.config.load import load_config
-from bot.operations.diagnostics import model, tools
+from bot.operations.diagnostics import agents, configured, model, tools
 from bot.tools.catalogue import NAMES
 from channels.console import Console
 from channels.slack.setup import SCOPES
@@ -155,3 +155,31 @@ async def test_an_admin_is_told_of_tools_that_fill_a_window(tmp_path: Path) -> N
     async with opened(tmp_path, {}, model={"providers": {"offline": small}}) as app:
         assert "mend  tools: the tools' definitions alone take about" in (await asked(app)).text
         assert "definitions" not in (await asked(app, PUBLIC)).text
+
+
+async def test_an_agent_whose_models_cannot_be_asked_with_its_key_is_told_of(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    keys = {"ACME": VALUE, "OPENAI_API_KEY": VALUE}
+    # Its library looks for the key in the environment of the process.
+    monkeypatch.setenv("DEEPSEEK_API_KEY", VALUE)
+    path = tmp_path / "config.yaml"
+
+    def said(name: str) -> str:
+        acme = {"model": {"name": name}, "credential": "acme"}
+        chosen = {"name": "offline", "choices": ["openai-chat:a", "deepseek:b"]}
+        return json.dumps({"model": chosen, "agents": {"acme": acme}, "secrets": {"acme": {"env": "ACME"}}})
+
+    path.write_text(said("openai-chat:a"))
+    config = await asyncio.to_thread(load_config, path, {}, NAMES)
+    found = await asyncio.to_thread(agents, config, keys)
+    assert (found.problem, found.note) == ("", "`default`, `acme`")
+    assert found in await configured(config, keys)
+    # That a value is not there is told of the secrets, once.
+    assert (await asyncio.to_thread(agents, config, {})).problem == ""
+    path.write_text(said("deepseek:b"))
+    config = await asyncio.to_thread(load_config, path, {}, NAMES)
+    found = await asyncio.to_thread(agents, config, keys)
+    assert found.problem == "model `deepseek:b` takes no key of an agent"
+    assert "openai" in found.next_step
+    assert VALUE not in f"{found}"

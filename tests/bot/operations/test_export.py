@@ -1,8 +1,6 @@
 """Exports: what is in them, for whom, and that a changed one shows."""
 
-import hmac
 import json
-from base64 import urlsafe_b64encode
 from pathlib import Path
 
 import pytest
@@ -10,6 +8,7 @@ import pytest
 from bot.access.decision_context import DecisionContext
 from bot.commands import sessions as command
 from bot.commands.sessions import NOTHING_SAID
+from bot.operations.signing import ExportKey, signed_by
 from bot.sessions.exports import BrokenExport, ExportEntry, Header, VerifiedExport, sealed, verified
 from channels.messages import Address
 from policy.labels import PUBLIC, parse
@@ -21,7 +20,7 @@ from tests.people import principal
 KEY = b"k" * 32
 SECRET = "ghp_" + "a1B2" * 9
 FILE = sealed(
-    KEY,
+    ExportKey(KEY),
     Header("s1", 2, parse("INTERNAL{hr}"), 7),
     [ExportEntry(n, n * 10, "owner", "user.message", PUBLIC, {"text": f"line\n{n} \u2028ä"}) for n in (1, 2, 4)],
 ).encode("ascii")
@@ -30,28 +29,32 @@ LINES = FILE.splitlines(keepends=True)
 
 def test_an_export_is_a_header_its_entries_and_a_signature() -> None:
     head, first, *_, last = [json.loads(line) for line in LINES]
-    assert list(head) == ["format", "version", "session", "generation", "label", "made", "lines", "mac"]
-    assert (head["format"], head["version"], head["session"]) == ("lockgate.export", 1, "s1")
+    assert list(head) == [
+        *("format", "version", "session", "generation", "label", "made", "title", "last_turn", "lines", "sum")
+    ]
+    assert (head["format"], head["version"], head["session"]) == ("lockgate.export", 2, "s1")
     assert (head["generation"], head["label"], head["made"], head["lines"]) == (2, "INTERNAL{hr}", 7, 3)
-    assert {name: value for name, value in first.items() if name != "mac"} == {
+    assert {name: value for name, value in first.items() if name != "sum"} == {
         "seq": 1,
         "ts": 10,
         "actor": "owner",
         "type": "user.message",
         "label": "PUBLIC",
+        "visibility": "internal",
+        "admitted": False,
+        "turn": "",
+        "refs": "",
         "body": {"text": "line\n1 \u2028ä"},
     }
-    assert list(last) == ["signature"]
-    # Not by the audit key itself: no line may ever stand for a record of the audit.
-    unsigned = LINES[0][: LINES[0].index(b',"mac"')]
-    assert head["mac"] != urlsafe_b64encode(hmac.digest(KEY, unsigned, "sha256")).rstrip(b"=").decode()
-    assert verified(KEY, FILE) == verified(KEY, FILE.removesuffix(b"\n")) == VerifiedExport("s1", 3)
+    assert list(last) == ["key", "signature"]
+    assert verified(signed_by, FILE) == verified(signed_by, FILE.removesuffix(b"\n"))
+    assert verified(signed_by, FILE) == VerifiedExport("s1", 3, ExportKey(KEY).public)
 
 
 def test_every_changed_byte_shows_in_its_line() -> None:
     for place, byte in enumerate(FILE[:-1]):
         changed = FILE[:place] + bytes([byte ^ 1]) + FILE[place + 1 :]
-        found = verified(KEY, changed)
+        found = verified(signed_by, changed)
         assert isinstance(found, BrokenExport), place
         assert found.line == FILE[:place].count(b"\n") + 1, place
 
@@ -59,7 +62,7 @@ def test_every_changed_byte_shows_in_its_line() -> None:
 @pytest.mark.parametrize(
     "lines,line,told",
     [
-        ([], 1, "line 1 was changed, or is not the one that stood there, or the whole was not made by this"),
+        ([], 1, "line 1 was changed, or is not the one that stood there"),
         (LINES[1:], 1, "line 1 was changed"),
         (LINES[-1:], 1, "line 1, the signature, is not that of the lines before it"),
         ([*LINES[:2], *LINES[3:]], 3, "line 3 was changed, or is not the one that stood there"),
@@ -73,16 +76,20 @@ def test_every_changed_byte_shows_in_its_line() -> None:
     ],
 )
 def test_a_cut_reordered_or_extended_file_shows(lines: list[bytes], line: int, told: str) -> None:
-    found = verified(KEY, b"".join(lines))
+    found = verified(signed_by, b"".join(lines))
     assert isinstance(found, BrokenExport)
     assert (found.line, found.reason[: len(told)]) == (line, told)
 
 
-def test_a_file_of_another_installation_is_none_of_ours() -> None:
-    assert isinstance(verified(b"K" * 32, FILE), BrokenExport)
-    # The macs alone are no signature: whoever knew that key only could not pass a shorter file for whole.
-    mac = json.loads(LINES[3])["mac"]
-    assert isinstance(verified(KEY, b"".join(LINES[:4]) + b'{"signature":"' + mac.encode() + b'"}\n'), BrokenExport)
+def test_another_key_makes_another_signature() -> None:
+    other = ExportKey(b"K" * 32)
+    found = verified(signed_by, FILE.replace(ExportKey(KEY).public.encode(), other.public.encode()))
+    assert isinstance(found, BrokenExport)
+    assert found.line == len(LINES)
+    # The key is not the audit key, and tells nothing of it.
+    assert other.public != ExportKey(KEY).public
+    assert not signed_by("no key", b"x", b"y")
+    assert not signed_by("A" * 43, b"x", b"y" * 64)
 
 
 def file_in(shown: str) -> list[dict[str, object]]:

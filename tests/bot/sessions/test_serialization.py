@@ -23,8 +23,13 @@ from bot.sessions.event_types import (
     ReleaseConfirmed,
     ReleaseRequested,
     RuleVerdict,
+    SessionArchived,
     SessionCreated,
+    SessionImported,
+    SessionPaused,
     SessionReset,
+    SessionRestored,
+    SessionResumed,
     SessionSummary,
     TaintRaised,
     ToolCall,
@@ -48,6 +53,7 @@ from bot.sessions.serialization import (
     question_from,
     question_json,
 )
+from bot.sessions.usage import Usage
 from channels.messages import Attachment
 from policy.decision import Verdict
 from policy.errors import LabelTextError
@@ -127,15 +133,24 @@ messages = st.builds(
     authors=several,
 )
 
+usages = st.builds(Usage, numbers, numbers, numbers, st.booleans(), numbers, st.booleans())
+
 BODIES: Final[dict[EventType, st.SearchStrategy[EventBody]]] = {
     EventType.SESSION_CREATED: st.just(SessionCreated()),
     EventType.SESSION_RESET: st.just(SessionReset()),
+    EventType.SESSION_IMPORTED: st.builds(SessionImported, words, numbers, numbers, words, st.booleans()),
+    EventType.SESSION_PAUSED: st.just(SessionPaused()),
+    EventType.SESSION_RESUMED: st.just(SessionResumed()),
+    EventType.SESSION_ARCHIVED: st.just(SessionArchived()),
+    EventType.SESSION_RESTORED: st.just(SessionRestored()),
     EventType.USER_MESSAGE: st.builds(UserMessage, words, origins, several, st.lists(files, max_size=2).map(tuple)),
     EventType.OBSERVED: st.builds(ChatObserved, words, words, several),
     EventType.AGENT_MESSAGE: st.builds(AgentMessage, words),
     EventType.AGENT_THINKING: st.builds(AgentThinking, json_objects),
     EventType.TURN_STARTED: st.builds(TurnStarted, numbers),
-    EventType.TURN_COMPLETED: st.builds(TurnCompleted, st.sampled_from(YieldReason)),
+    EventType.TURN_COMPLETED: st.builds(
+        TurnCompleted, st.sampled_from(YieldReason), numbers, numbers, numbers, numbers, words, usages
+    ),
     EventType.TOOL_CALL: st.builds(ToolCall, words, words, st.none() | json_objects),
     EventType.TOOL_RESULT: st.builds(ToolResult, words, words, words, st.sampled_from(ToolOutcome)),
     EventType.ITEM_HELD: st.builds(ItemHeld, words, words, labels, st.none() | decisions),
@@ -152,6 +167,11 @@ BODIES: Final[dict[EventType, st.SearchStrategy[EventBody]]] = {
 FULL: Final[dict[EventType, EventBody]] = {
     EventType.SESSION_CREATED: SessionCreated(),
     EventType.SESSION_RESET: SessionReset(),
+    EventType.SESSION_IMPORTED: SessionImported("s1", 2, 3, "key", at_top=True),
+    EventType.SESSION_PAUSED: SessionPaused(),
+    EventType.SESSION_RESUMED: SessionResumed(),
+    EventType.SESSION_ARCHIVED: SessionArchived(),
+    EventType.SESSION_RESTORED: SessionRestored(),
     EventType.USER_MESSAGE: UserMessage(
         "hello",
         Origin(OriginKind.TASK, "s1", ("https://a.example",), (Endorsed("s2", "yes", "r1", 1585),)),
@@ -165,7 +185,9 @@ FULL: Final[dict[EventType, EventBody]] = {
     EventType.AGENT_MESSAGE: AgentMessage("hi"),
     EventType.AGENT_THINKING: AgentThinking({"kind": "response", "parts": []}),
     EventType.TURN_STARTED: TurnStarted(1),
-    EventType.TURN_COMPLETED: TurnCompleted(YieldReason.COMPLETED),
+    EventType.TURN_COMPLETED: TurnCompleted(
+        YieldReason.ERROR, 7, 2, 3, 4, "r1", Usage(5, 2, 3, complete=False, cost=4, priced=False)
+    ),
     EventType.TOOL_CALL: ToolCall("c1", "read_file", {"path": "a.md"}),
     EventType.TOOL_RESULT: ToolResult("c1", "read_file", "text", ToolOutcome.OK),
     EventType.POLICY_DECISION: PolicyDecision(
@@ -229,6 +251,11 @@ _RELEASE: Final[dict[str, JsonValue]] = {
 WRITTEN: Final[dict[EventType, dict[str, JsonValue]]] = {
     EventType.SESSION_CREATED: {},
     EventType.SESSION_RESET: {},
+    EventType.SESSION_IMPORTED: {"session": "s1", "generation": 2, "made": 3, "key": "key", "at_top": True},
+    EventType.SESSION_PAUSED: {},
+    EventType.SESSION_RESUMED: {},
+    EventType.SESSION_ARCHIVED: {},
+    EventType.SESSION_RESTORED: {},
     EventType.USER_MESSAGE: {
         "text": "hello",
         "origin": {"as": "task", "session": "s1", "typed": ["https://a.example"], "endorsed": _ENDORSED},
@@ -249,7 +276,19 @@ WRITTEN: Final[dict[EventType, dict[str, JsonValue]]] = {
     EventType.AGENT_MESSAGE: {"text": "hi"},
     EventType.AGENT_THINKING: {"response": {"kind": "response", "parts": []}},
     EventType.TURN_STARTED: {"attempt": 1},
-    EventType.TURN_COMPLETED: {"reason": "completed"},
+    EventType.TURN_COMPLETED: {
+        "reason": "error",
+        "took": 7,
+        "idle": 2,
+        "attempt": 3,
+        "back": 4,
+        "error": "r1",
+        "requests": 5,
+        "tokens": [2, 3],
+        "cost": 4,
+        "complete": False,
+        "priced": False,
+    },
     EventType.TOOL_CALL: {"call": "c1", "tool": "read_file", "arguments": {"path": "a.md"}},
     EventType.TOOL_RESULT: {"call": "c1", "tool": "read_file", "text": "text", "outcome": "ok"},
     EventType.ITEM_HELD: {"ref": "h1", "text": "secret", "floor": "PUBLIC", "decision": _DECISION},
@@ -274,10 +313,14 @@ WRITTEN: Final[dict[EventType, dict[str, JsonValue]]] = {
 }
 """The same as logs have them, which are never rewritten."""
 
+NEEDED: Final = frozenset({(EventType.APPROVAL_REQUESTED, "arguments"), (EventType.TURN_STARTED, "attempt")})
+"""What is optional elsewhere."""
+
 OPTIONAL: Final = frozenset(
     {
         *("origin", "authors", "files", "decision", "asker", "topic", "messages"),
-        *("rules", "withheld", "interrupted", "endorsed", "arguments"),
+        *("rules", "withheld", "interrupted", "endorsed", "arguments", "at_top"),
+        *("took", "idle", "attempt", "back", "error", "requests", "tokens", "cost", "complete", "priced"),
     }
 )
 """What may be missing, of any type; the arguments of a question may not."""
@@ -330,7 +373,7 @@ def test_a_broken_body_of_a_known_type_raises(kind: EventType, name: str) -> Non
     for wrong in wrongs:
         with pytest.raises(BROKEN):
             event_from(kind, {**without, name: wrong})
-    if name not in OPTIONAL or (kind, name) == (EventType.APPROVAL_REQUESTED, "arguments"):
+    if name not in OPTIONAL or (kind, name) in NEEDED:
         with pytest.raises(BROKEN):
             event_from(kind, without)
     else:

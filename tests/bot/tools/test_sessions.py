@@ -136,7 +136,7 @@ async def test_no_read_up_absent_another_persons_and_higher_are_the_same(tmp_pat
 
 async def test_what_it_tells_bears_the_callers_taint(tmp_path: Path) -> None:
     async with running(tmp_path) as owner:
-        tool = SessionStatus(owner.app.store)
+        tool = SessionStatus(owner.app.store, owner.app.agents)
         for session in (None, "nobody"):
             arguments = tool.arguments(session_id=session)
             assert tool.declare(arguments, tool_context(CONFIDENTIAL)).result == CONFIDENTIAL
@@ -182,7 +182,7 @@ async def test_what_waits_and_who_was_spawned_is_counted_as_far_as_the_caller_ma
             lineage = Lineage(owner.sid, 1, sid, 1, 2**50)
             await taken_slot(store, "owner", sid, owner.sid)
             await store.sessions.accept(replace(item, sid=sid, label=label, lineage=lineage, reserved=2**50))
-        tool = SessionStatus(store)
+        tool = SessionStatus(store, owner.app.agents)
         for taint, queued, children in ((PUBLIC, 1, ["seen"]), (CONFIDENTIAL, 2, ["hidden", "seen"])):
             found = json.loads((await tool.run(tool.arguments(), *tool_call(taint, sid=owner.sid))).text)
             assert (found["queued"], found["children"]) == (queued, children)

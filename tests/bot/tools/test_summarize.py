@@ -16,7 +16,8 @@ from bot.agent.window import estimated
 from bot.core.clock import moment
 from bot.sessions.event_types import SessionSummary
 from bot.sessions.events import Event, EventType
-from bot.sessions.models import MOMENT, Usage
+from bot.sessions.models import MOMENT
+from bot.sessions.usage import Usage
 from bot.tools.summarize import Summarize, SummarizeArguments
 from policy.labels import parse
 from tests.bot.kit import Probe, Scripted, bang, parts, policy, proposed, results, tool_call, unanswered

@@ -8,6 +8,7 @@ from pydantic_ai.messages import ModelResponse, TextPart
 
 from bot.access import approvals
 from bot.access.decision_context import Call
+from bot.agent.call_runs import call_runs
 from bot.agent.loop import Answer
 from bot.sessions.approvals import Approval, ApprovalQuestion, ApprovalState
 from bot.sessions.deliveries import DeliveryState
@@ -137,8 +138,9 @@ async def test_an_approval_that_ran_out_before_it_was_spent_is_an_error_not_a_de
         turn.approvals = (gone,)
         keeper = LeaseKeeper(owner.app._open_own_store, 30)  # pyright: ignore[reportPrivateUsage] - as the app does
         answer = Answer(text, ModelResponse(parts=[TextPart(text)]), logged=False)
-        worker = owner.app._worker(keeper, await owner.app.model_loader.thinking())  # pyright: ignore[reportPrivateUsage] - as the app does
-        deliveries = await worker._runner._end(turn, answer)  # pyright: ignore[reportPrivateUsage] - what is tested
+        async with call_runs(0) as runs:
+            worker = owner.app._worker(keeper, await owner.app.model_loader.thinking(), runs)  # pyright: ignore[reportPrivateUsage] - as the app does
+            deliveries = await worker._runner._end(turn, answer)  # pyright: ignore[reportPrivateUsage] - what is tested
         assert [said.kind for said in deliveries] == [OutboundKind.NOTICE]
         assert "something went wrong here" in deliveries[0].text
         state = await owner.state()

@@ -100,8 +100,8 @@ async def test_crash_heals_between_call_and_result(tmp_path: Path, *, repeatable
         assert ("nobody knows whether it took effect" in owner.shown) is not repeatable
         state = await owner.state()
         assert state.taint == INTERNAL == join_all(event.label for event in log if event.admitted)
-        assert state.last_turn is not None
-        assert (state.last_turn.attempt, state.usage.complete) == (2, False)
+        (turn,) = (await owner.app.store.lifecycle.turns(state.sid)).turns
+        assert (turn.told.attempt, state.usage.complete) == (2, False)
         assert seqs(log) == list(range(1, len(log) + 1))
         assert [event.type for event in log].count(EventType.AGENT_MESSAGE) == 1
 
@@ -125,7 +125,8 @@ async def test_a_turn_that_takes_its_worker_down_every_time_is_given_up(tmp_path
         await owner.send("hello")
         claim = await owner.app.store.sessions.claim(owner.sid, Ids().owner())
         assert claim is not None
-        turn = Turn("t", claim.items[0].position, claim.items[0].dedupe, "owner", claim.now, attempt=ATTEMPTS)
+        # Given back in order once, which does not count.
+        turn = Turn("t", claim.items[0].position, claim.items[0].dedupe, "owner", claim.now, attempt=ATTEMPTS + 1)
         write = Write(Ids().op(), claim.state.seq, take=1, turn=turn, status=Status.RUNNING, events=dangling())
         await owner.app.store.sessions.record(claim, write)
         await owner.app.store.sessions.release(claim)
@@ -138,7 +139,28 @@ async def test_a_turn_that_takes_its_worker_down_every_time_is_given_up(tmp_path
         assert results(log) == [("probe", "interrupted")]
         assert not unanswered(log)
         assert "something went wrong here" in owner.shown
+        assert (await owner.state()).status is Status.FAILED
         assert "never mind" in await owner.say("again")
+        assert (await owner.state()).status is Status.IDLE
+
+
+async def test_a_turn_that_workers_give_back_in_order_is_not_given_up(tmp_path: Path) -> None:
+    async with running(tmp_path, serve=False) as owner:
+        await owner.send("hello")
+        claim = await owner.app.store.sessions.claim(owner.sid, Ids().owner())
+        assert claim is not None
+        turn = Turn("t", claim.items[0].position, claim.items[0].dedupe, "owner", claim.now)
+        said = (event_log.user_message(standing(turn="t"), "owner", "hello", label=PUBLIC),)
+        write = Write(Ids().op(), claim.state.seq, take=1, turn=turn, status=Status.RUNNING, events=said)
+        await owner.app.store.sessions.record(claim, write)
+        for _ in range(2 * ATTEMPTS):
+            await owner.app.store.sessions.release(claim)
+            claim = await owner.app.store.sessions.claim(owner.sid, Ids().owner())
+            assert claim is not None
+        await owner.app.store.sessions.release(claim)
+    async with running(tmp_path, parts=parts(model=Scripted("well then"))) as owner:
+        await owner.settled()
+        assert "well then" in owner.shown
 
 
 def dangling() -> tuple[NewEvent, ...]:
@@ -340,7 +362,7 @@ async def test_a_turn_that_takes_long_shows_that_it_still_goes_on(tmp_path: Path
 async def test_the_sweep_finds_work_nobody_told_of(tmp_path: Path) -> None:
     async with running(tmp_path, serve=False) as owner:
         item = NewItem(owner.sid, "d", "owner", PUBLIC, SessionMessage("hello"), str(owner.address), "owner")
-        await owner.app.store.sessions.accept(item)
+        await owner.app.store.sessions.accept(replace(item, agent=await owner.app.agents.pin("owner")))
         assert await owner.app.store.wake.ready(wait=1) == (owner.sid,)  # the hint is lost here
     async with running(tmp_path) as owner:
         await owner.settled()
@@ -351,7 +373,8 @@ async def test_a_turn_runs_where_the_channel_of_its_home_is_served(tmp_path: Pat
     rooms, home = Rooms(), Address("room", "owner")
     async with running(tmp_path) as desk:
         store, sid = desk.app.store, desk.app.session_id(home)
-        await store.sessions.accept(NewItem(sid, "d1", "owner", PUBLIC, SessionMessage("hello"), str(home), "owner"))
+        item = NewItem(sid, "d1", "owner", PUBLIC, SessionMessage("hello"), str(home), "owner")
+        await store.sessions.accept(replace(item, agent=await desk.app.agents.pin("owner")))
         await desk.say("and here?")
         before = await store.sessions.state(sid)
         assert before is not None

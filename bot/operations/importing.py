@@ -1,0 +1,154 @@
+"""Bringing in a session from an export that this installation, or one that the configuration names, has signed.
+
+The labels of such a file count as they stand. Any other file is refused, unless the operator says that all of it is to
+be as high as anything (law `labels_are_never_parsed_from_content`). No label is lowered. A session that is brought in
+is archived: it can be read and exported again, and no turn goes on with it until it is restored. The same file makes
+the same session of the same person, however often it is brought in.
+"""
+
+import hashlib
+from collections.abc import Mapping
+from dataclasses import dataclass, replace
+
+from bot.access import labelling, principals
+from bot.core.errors import RequestError
+from bot.core.ids import session_id
+from bot.gate.gate import Gate
+from bot.operations.signing import ExportKey, signed_by
+from bot.sessions import exports, refs
+from bot.sessions.audit import AuditRow
+from bot.sessions.event_types import EventBody, ItemHeld, SessionImported, UserMessage
+from bot.sessions.events import NewEvent, Visibility
+from bot.sessions.exports import BrokenExport, ImportedEvent, ImportedSession, ReadExport, VerifiedExport
+from bot.sessions.store import Store
+from policy.labels import Label
+
+ABOVE = "this export is above what it may be imported for"
+"""All that is told of a file that somebody may not have, whatever is in it."""
+
+
+class ImportRefusedError(RequestError):
+    """A file cannot be imported; the text says why, and holds nothing of what it tells."""
+
+    code = "import_refused"
+
+
+@dataclass(frozen=True, slots=True)
+class Imported:
+    """What came of it: the session, its label, how many entries it holds, and whether it was there before."""
+
+    sid: str
+    label: Label
+    entries: int
+    known: bool
+
+
+class Importer:
+    """Imports sessions.
+
+    `audit_key` and `session_key` are the installation's. `trusted` are the public keys, by name, of others whose labels
+    count.
+    """
+
+    def __init__(
+        self, gate: Gate, store: Store, *, audit_key: bytes, session_key: bytes, trusted: Mapping[str, str]
+    ) -> None:
+        self._gate = gate
+        self._store = store
+        self._session_key = session_key
+        self._own = ExportKey(audit_key)
+        self._trusted = trusted
+
+    def signer(self, key: str) -> str | None:
+        """Return who has a public key: empty for this installation, None for nobody who is known."""
+        if key == self._own.public:
+            return ""
+        return next((name for name, trusted in self._trusted.items() if trusted == key), None)
+
+    async def bring(self, file: bytes, principal: str, actor: str, clearance: Label, *, at_top: bool) -> Imported:
+        """Import a file as an archived session of `principal`.
+
+        `actor` is the person who does it and `clearance` what they may know. With `at_top` everything is labelled as
+        high as anything can be, whatever the file says. Raises ImportRefusedError: it is damaged, of an installation
+        that is not known, or above one of these people. StoreError.
+        """
+        if len(file) > exports.MOST_BYTES:
+            raise ImportRefusedError(f"the file is larger than {exports.MOST_BYTES // (1024 * 1024)} MB")
+        found, read = self._read(file, at_top=at_top)
+        label = self._gate.document.top if at_top else read.label
+        ceiling = labelling.ceiling(self._gate.document, principal, principal)
+        home = self._home(principal)
+        if ceiling is None or home is None:
+            raise ImportRefusedError(f"`{principal}` is no person with an account")
+        if not (label.flows_to(ceiling) and label.flows_to(clearance)):
+            raise ImportRefusedError(ABOVE, next_step="import it for somebody who is cleared for it")
+        digest = hashlib.sha256(file.removesuffix(b"\n")).hexdigest()
+        # No address begins so.
+        sid = session_id(self._session_key, f"import:{principal}:{'top' if at_top else 'labelled'}", digest)
+        told = SessionImported(found.sid, read.header.generation, read.header.made, found.key, at_top)
+        new = ImportedSession(
+            sid=sid,
+            principal=principal,
+            home=home,
+            creation=label,
+            events=(*_events(read, label if at_top else None), ImportedEvent(0, _told(told, actor, label))),
+            title=read.header.title and (replace(read.header.title, label=label) if at_top else read.header.title),
+            last_turn=read.header.last_turn,
+        )
+        body = {"export": found.sid, "generation": read.header.generation, "key": found.key, "digest": digest}
+        row = AuditRow("imported", actor, {**body, "principal": principal, "label": str(label), "at_top": at_top})
+        made = await self._store.sessions.import_session(new, (row,))
+        return Imported(sid, label, len(read.entries), known=not made)
+
+    def _read(self, file: bytes, *, at_top: bool) -> tuple[VerifiedExport, ReadExport]:
+        """Check and read a file. Raises ImportRefusedError."""
+        found = exports.verified(signed_by, file)
+        if isinstance(found, BrokenExport):
+            raise ImportRefusedError(f"the file is not as it was exported, {found.reason}")
+        if self.signer(found.key) is None and not at_top:
+            step = "name its key under `imports.keys`, or import it `--as-top`"
+            raise ImportRefusedError("the file was signed by an installation that is not known here", next_step=step)
+        read = exports.read(file)
+        if isinstance(read, BrokenExport):
+            raise ImportRefusedError(f"the file cannot be imported, {read.reason}")
+        return found, read
+
+    def _home(self, principal: str) -> str | None:
+        """Return the first private chat of a person, None for one who has none."""
+        person = self._gate.document.principals.get(principal)
+        accounts = () if person is None else sorted(person.accounts)
+        return next((str(principals.private_chat(account)) for account in accounts), None)
+
+
+def _events(read: ReadExport, top: Label | None) -> tuple[ImportedEvent, ...]:
+    """Return the events of an export as they were, or all of them as high as `top` and let into the context."""
+    return tuple(
+        ImportedEvent(
+            one.entry.ts,
+            NewEvent(
+                one.entry.actor,
+                one.entry.label if top is None else top,
+                one.body if top is None else _unproven(one.body, top),
+                one.entry.visibility,
+                admitted=one.entry.admitted or top is not None,
+                turn=one.entry.turn,
+                refs=refs.read(one.entry.refs),
+            ),
+        )
+        for one in read.entries
+    )
+
+
+def _unproven(body: EventBody, top: Label) -> EventBody:
+    """Return a body without what would count though nobody known said it: a lower floor, and endorsed words."""
+    match body:
+        case ItemHeld():
+            return replace(body, floor=top)
+        case UserMessage() if body.origin is not None:
+            return replace(body, origin=replace(body.origin, typed=(), endorsed=()))
+        case _:
+            return body
+
+
+def _told(body: SessionImported, actor: str, label: Label) -> NewEvent:
+    return NewEvent(actor, label, body, Visibility.USER)

@@ -1,0 +1,233 @@
+"""What people do with a session as a whole: let it rest, make it read-only, delete it.
+
+Chat and command line share this. They have found out that the caller may: the session is theirs, or they operate this
+installation.
+"""
+
+import asyncio
+from collections import Counter
+from collections.abc import Awaitable, Callable
+from dataclasses import dataclass
+from typing import Final
+
+from bot.access.labelling import CONFIGURED
+from bot.access.session_ids import SessionIds
+from bot.core.errors import BusyError, IllegalMoveError, NotFoundError
+from bot.delegation.spawn import Spawner
+from bot.sessions.audit import AuditRow
+from bot.sessions.delegation import SESSION
+from bot.sessions.deliveries import Delivery, DeliveryState
+from bot.sessions.models import Doing, SessionKind, SessionQuery, SessionState, Status
+from bot.sessions.store import Store
+from bot.tools.labelled_files import FileRoot
+from channels.messages import Address
+from policy.labels import Label, join_all
+
+GRACE: Final = 5.0
+"""Seconds within which a turn that is asked to stop has to end, before its session can be archived."""
+
+GOES_ON: Final = "its chat goes on in another conversation by now"
+
+_GIVEN: Final = frozenset({DeliveryState.SENT, DeliveryState.SENDING, DeliveryState.AMBIGUOUS})
+
+ELSEWHERE: Final = "other chats"
+
+_EVERY: Final = 2**53
+"""More generations than a session has."""
+
+_MOMENT: Final = 0.05
+_PAGE: Final = 200
+
+
+@dataclass(frozen=True, slots=True)
+class Deleted:
+    """What was deleted, and what could not be: `children` are the background sessions that went along.
+
+    `sent` tells in words for each address how many messages were sent there lately, `handed` for each other session how
+    many it was given. `kept` are the sentences of servers that keep their files as they are. `label` is that of all
+    this.
+    """
+
+    label: Label
+    children: int
+    sent: tuple[tuple[str, int], ...]
+    handed: tuple[tuple[str, int], ...]
+    kept: tuple[str, ...]
+
+
+class SessionLifecycle:
+    """Pauses, archives and deletes sessions.
+
+    `top` returns the highest label of the policy in force. `interrupt` stops a turn that runs in this process, `close`
+    edits the copies of a session's questions.
+    """
+
+    def __init__(  # noqa: PLR0913 - made in the composition root from its collaborators
+        self,
+        *,
+        store: Store,
+        session_ids: SessionIds,
+        spawner: Spawner,
+        files: FileRoot,
+        top: Callable[[], Label],
+        interrupt: Callable[[str], None],
+        close: Callable[[str], Awaitable[None]],
+    ) -> None:
+        self._store = store
+        self._session_ids = session_ids
+        self._spawner = spawner
+        self._files = files
+        self._top = top
+        self._interrupt = interrupt
+        self._close = close
+
+    async def pause(self, state: SessionState, actor: str) -> None:
+        """Let a session rest. Raises RequestError, StoreError."""
+        await self._store.lifecycle.pause(state.sid, actor=actor, audit=_row("paused", actor))
+
+    async def resume(self, state: SessionState, actor: str) -> None:
+        """Let a session that rests go on. Raises RequestError, StoreError."""
+        await self._store.lifecycle.resume(state.sid, actor=actor, audit=_row("resumed", actor))
+
+    async def archive(self, state: SessionState, actor: str) -> None:
+        """Make a session read-only, its open turn and all that it spawned stopped.
+
+        Raises BusyError: its turn did not end in time; it is asked to stop. RequestError, StoreError.
+        """
+        await self._stop(state, actor, self._top())
+        await self._ended(state.sid)
+        await self._store.lifecycle.archive(state.sid, actor=actor, audit=_row("archived", actor))
+
+    async def restore(self, state: SessionState, actor: str) -> None:
+        """Let an archived session be spoken in again, unless its chat went on.
+
+        Raises IllegalMoveError, RequestError, StoreError.
+        """
+        home = Address.parse(state.home)
+        if home.channel != SESSION and not await self._session_ids.reopens(state.sid, home, state.principal):
+            raise IllegalMoveError(state.status.value, "idle", because=GOES_ON)
+        await self._store.lifecycle.restore(state.sid, actor=actor, audit=_row("restored", actor))
+
+    async def delete(self, state: SessionState, actor: str, *, reader: Label, typed: Label) -> Deleted:
+        """Delete a session and all that it spawned, wherever this installation can reach it.
+
+        What is returned tells of nothing that `reader` does not cover; `typed` is the label of the command. The lowest
+        go first: after a crash the session is still there, to be deleted again. Raises StoreError.
+        """
+        await self._stop(state, actor, typed)
+        family, told = [*reversed(await self._below(state)), state], list[Delivery]()
+        for one in family:
+            told += await self._handed_out(one, reader)
+            await self._close(one.sid)
+            await self._delete(one, actor)
+        # A turn in another process may have spawned one until just now.
+        while late := await self._below(state):
+            for one in reversed(late):
+                await self._delete(one, actor)
+            family += late
+        kept = await self._store.lifecycle.rewrite()
+        theirs, known = {one.sid for one in family}, [one for one in family if one.visibility.flows_to(reader)]
+        sent, handed = Counter[str](), Counter[str]()
+        for delivery in told:
+            address = Address.parse(delivery.address)
+            if address.channel != SESSION:
+                # Who knows of nothing that is configured knows of no chat but the own one, such as an approver's.
+                named = delivery.address == state.home or CONFIGURED.flows_to(reader)
+                sent[f"`{delivery.address}`" if named else ELSEWHERE] += 1
+            elif address.chat not in theirs:
+                handed[address.chat] += 1
+        return Deleted(
+            label=join_all((*(one.visibility for one in known), *(delivery.label for delivery in told))),
+            children=sum(one is not state for one in known),
+            sent=tuple(sorted(sent.items())),
+            handed=tuple(sorted(handed.items())),
+            kept=kept,
+        )
+
+    async def _handed_out(self, state: SessionState, reader: Label) -> list[Delivery]:
+        """Return what a session gave out lately, as far as a reader may know of that (law `no_read_up`)."""
+        if not state.visibility.flows_to(reader):
+            return []
+        deliveries = await self._store.outbox.deliveries(state.sid)
+        return [one for one in deliveries if one.state in _GIVEN and one.label.flows_to(reader)]
+
+    async def _delete(self, state: SessionState, actor: str) -> None:
+        # Before as well, for a crash between the two: what is deleted is not looked for any more.
+        await asyncio.to_thread(self._files.forget, state.sid, state.generation + 1)
+        await self._store.lifecycle.delete(state.sid, _row("deleted", actor))
+        for doing in Doing:
+            # It would rest there for ever: nobody works it any more.
+            row = AuditRow("released", actor, {"session": state.sid, "doing": doing.value})
+            await self._store.quarantine.unquarantine(state.sid, doing, (row,))
+        # A turn that runs here could write nothing any more.
+        self._interrupt(state.sid)
+        home = Address.parse(state.home)
+        if home.channel != SESSION:
+            await self._store.observed.forget(self._session_ids.first(home))
+        await asyncio.to_thread(self._files.forget, state.sid, state.generation + 1)
+
+    async def clear(self) -> None:
+        """Erase the workspaces on this machine of sessions that were deleted, by another machine or before a crash.
+
+        Raises StoreError.
+        """
+        for sid in await asyncio.to_thread(self._files.sessions):
+            holder = await self._store.lifecycle.holder(sid)
+            if holder is not None and holder.status is Status.DELETED:
+                await asyncio.to_thread(self._files.forget, sid, _EVERY)
+
+    async def _stop(self, state: SessionState, actor: str, typed: Label) -> None:
+        """Stop a session and all that it spawned, and take their questions back."""
+        await self._store.sessions.stop(state.sid, actor=actor)
+        self._interrupt(state.sid)
+        await self._spawner.stop(state.principal, state.sid, typed, interrupt=self._interrupt)
+        await self._close(state.sid)
+
+    async def _ended(self, sid: str) -> None:
+        """Wait until a session has no open turn, for `GRACE` seconds at most. Raises BusyError, NotFoundError."""
+        loop = asyncio.get_running_loop()
+        until = loop.time() + GRACE
+        while True:
+            state = await self._store.sessions.state(sid)
+            if state is None:
+                raise NotFoundError
+            if state.turn is None:
+                return
+            if loop.time() > until:
+                raise BusyError
+            await asyncio.sleep(_MOMENT)
+
+    async def _below(self, state: SessionState) -> list[SessionState]:
+        """Return all that descends from a session, also what ended long ago."""
+        every, cursor = list[SessionState](), ""
+        while True:
+            asked = SessionQuery(
+                state.principal, self._top(), cursor=cursor, limit=_PAGE, kind=SessionKind.TASK, archived=True
+            )
+            page = await self._store.index.listed(asked)
+            every += page.sessions
+            cursor = page.cursor
+            if not cursor:
+                break
+        found, above = list[SessionState](), {state.sid}
+        while more := [one for one in every if one.lineage and one.lineage.parent in above and one not in found]:
+            found += more
+            above = {one.sid for one in more}
+        return found
+
+
+def told_of(done: Deleted) -> str:
+    """Return what was deleted, and what could not be reached, in words."""
+    many = "session" if done.children == 1 else "sessions"
+    lines = [f"The conversation is deleted, with {done.children} background {many}."]
+    if done.sent or done.handed or done.kept:
+        lines.append("Not reached:")
+    lines += [f"- messages sent to {place}: {count}" for place, count in done.sent]
+    lines += [f"- messages handed to session {sid}: {count}" for sid, count in done.handed]
+    lines += [f"- the store's file, until it is rewritten: {why}" for why in done.kept]
+    lines.append("Messages sent before yesterday, shared files, exports, logs and backups stay as they are.")
+    return "\n".join(lines)
+
+
+def _row(did: str, actor: str) -> tuple[AuditRow, ...]:
+    return (AuditRow("session", actor, {"did": did}),)

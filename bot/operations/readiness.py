@@ -1,0 +1,94 @@
+"""Whether a process of `lockgate run` can do its work now, and what is missing if not.
+
+It says what stands in the way of this process: a store that does not answer, another policy in force, platforms that
+are not listened to yet, models that are still being loaded, or that it was told to end. What is wrong with a
+configuration, a platform or a model is told by the doctor (`bot.operations.diagnostics`).
+"""
+
+from collections.abc import Callable, Collection, Iterator
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Final
+
+import anyio
+
+from bot.core.errors import StoreError
+
+if TYPE_CHECKING:
+    from pydantic import JsonValue
+
+    from bot.policy_state import PolicyReloader
+
+_PATIENCE: Final = 3.0
+"""Seconds that the store may take to answer."""
+
+
+@dataclass(frozen=True, slots=True)
+class Missing:
+    """What a process lacks, why it does, and what an operator can do about it, empty if that is to wait."""
+
+    subject: str
+    problem: str
+    next_step: str = ""
+
+    def __str__(self) -> str:
+        """Return it as one sentence."""
+        return ", ".join(filter(None, (f"{self.subject}: {self.problem}", self.next_step)))
+
+
+@dataclass(frozen=True, slots=True)
+class Readiness:
+    """What a process of this `role` lacks to do its work: nothing if it is ready."""
+
+    role: str
+    missing: tuple[Missing, ...]
+
+    @property
+    def ready(self) -> bool:
+        """Whether it can do its work."""
+        return not self.missing
+
+    def document(self) -> "dict[str, JsonValue]":
+        """Return it as a JSON object."""
+        missing: list[JsonValue] = [
+            {"subject": one.subject, "problem": one.problem, "next_step": one.next_step} for one in self.missing
+        ]
+        return {"role": self.role, "ready": self.ready, "missing": missing}
+
+
+@dataclass(slots=True)
+class ReadinessChecks:
+    """Looks at a process: `platforms` are those it is to listen to, and `heard` those that it listens to.
+
+    `working` says whether it runs turns. `ending` tells that it was told to end.
+    """
+
+    reloader: "PolicyReloader"
+    platforms: Collection[str]
+    working: Callable[[], bool]
+    heard: set[str] = field(default_factory=set[str])
+    ending: bool = False
+
+    async def look(self, role: str, *, listens: bool, works: bool) -> Readiness:
+        """Return what is missing now, for a process that `listens` to platforms, or that `works` on turns."""
+        found = await self._of_store()
+        return Readiness(role, (*self._of_process(listens=listens, works=works), *(() if found is None else (found,))))
+
+    def _of_process(self, *, listens: bool, works: bool) -> Iterator[Missing]:
+        if self.ending:
+            yield Missing("process", "it was told to end, and takes nothing on")
+            return
+        if works and not self.working():
+            yield Missing("worker", "models and tools are still being loaded")
+        for name in sorted(set(self.platforms) - self.heard) if listens else ():
+            yield Missing(f"channel {name}", "it is not listened to yet", "`lockgate doctor` tells what is wrong there")
+
+    async def _of_store(self) -> Missing | None:
+        try:
+            with anyio.fail_after(_PATIENCE):
+                if not await self.reloader.current_now():
+                    return Missing("policy", await self.reloader.shown())
+        except StoreError as error:
+            return Missing("store", str(error), error.next_step)
+        except TimeoutError:
+            return Missing("store", f"it did not answer within {_PATIENCE:g} seconds", "look whether it runs")
+        return None

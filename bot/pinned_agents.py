@@ -1,0 +1,261 @@
+"""Which agent a session has: the one that it pinned when it was created, whatever the configuration says by now.
+
+A new session pins the agent that the configuration names for its chat, or else for the person whose it is. The snapshot
+is in the store before the session is. One that cannot be read is `lost`: nothing is asked of a model and no tool runs,
+and operators are told. It is never replaced by another agent.
+
+What the configuration says is read once, at the start of a process. Nothing here decides what an agent may do.
+"""
+
+import logging
+from collections import OrderedDict
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, replace
+from types import MappingProxyType
+from typing import Final
+
+from pydantic import JsonValue
+
+from bot.access import agents, principals
+from bot.access.agents import AgentSnapshot, Pin
+from bot.config.agents import DEFAULT, AgentSettings, agent_places, chosen_tools, with_default
+from bot.config.model import Config
+from bot.core.errors import SchemaError
+from bot.sessions.limits import SessionLimits
+from bot.sessions.ports import AgentStore
+from policy.document.model import Document
+from policy.document.overrides import ChatPlace
+
+MISSING: Final = "its snapshot is not in the store"
+UNREADABLE: Final = "its snapshot cannot be read from the store"
+NOT_PINNED: Final = "the session pinned no agent"
+ANEW: Final = "`/reset` begins anew with the agent that is configured now"
+"""What an operator can do about a session whose agent is lost."""
+
+_LOGGER: Final = logging.getLogger(__name__)
+_KEPT: Final = 256
+"""How many snapshots a process keeps at hand."""
+
+
+@dataclass(frozen=True, slots=True)
+class Drift:
+    """How the agent of a session differs from what is configured and offered now.
+
+    `configured` tells whether there is an agent of its name. `differs` are the parts in which that one is another.
+    `gone` are the tools that it pinned and this process does not have, `added` those that it would have now.
+    """
+
+    configured: bool
+    differs: tuple[str, ...]
+    gone: tuple[str, ...]
+    added: tuple[str, ...]
+
+
+class PinnedAgents:
+    """Knows the agents of sessions.
+
+    `tools` tells all tools of this process, each with the digest of what models are told of it. `in_force` tells the
+    policy that names people and their accounts. `limits` are those of sessions whose agent says none.
+    """
+
+    def __init__(
+        self,
+        store: AgentStore,
+        config: Config,
+        *,
+        tools: Callable[[], Mapping[str, str]],
+        in_force: Callable[[], Document],
+        limits: SessionLimits,
+    ) -> None:
+        self._store = store
+        self._config = config
+        self._tools = tools
+        self._in_force = in_force
+        self._limits = limits
+        self._places = agent_places(config.agents, config.policy)
+        self._people = {person: name for name, agent in config.agents.items() for person in agent.people}
+        self._made: dict[str, AgentSnapshot] = {}
+        self._tools_here: Mapping[str, str] | None = None
+        self._stored: dict[str, str] = {}
+        self._known = OrderedDict[str, AgentSnapshot]()
+
+    @property
+    def configured(self) -> tuple[AgentSnapshot, ...]:
+        """All agents as they are configured now, the default one first."""
+        return tuple(self._configured(name) for name in with_default(self._config.agents))
+
+    def named_for(self, owner: str) -> AgentSnapshot:
+        """Return the agent that a new session has.
+
+        Args:
+            owner: the principal whose session it is: a person's name, or a shared chat. In a shared chat the one of
+                whoever asks counts for nothing.
+        """
+        return self._configured(self._name_for(owner))
+
+    async def pin(self, owner: str) -> str:
+        """Return what a new session of a principal pins; the snapshot is in the store by then.
+
+        Args:
+            owner: as for `named_for`.
+
+        Raises:
+            StoreError: it could not be kept there.
+        """
+        name = self._name_for(owner)
+        if name not in self._stored:
+            self._stored[name] = await self._kept(self._configured(name))
+        return self._stored[name]
+
+    async def pinned(self, pin: str) -> AgentSnapshot:
+        """Return the agent that a session has pinned, a lost one if that cannot be read.
+
+        Args:
+            pin: what the session's record says.
+
+        Raises:
+            StoreError: the store does not answer.
+        """
+        if pin in self._known:
+            self._known.move_to_end(pin)
+            return self._known[pin]
+        asked, why = Pin.parse(pin), MISSING if pin else NOT_PINNED
+        try:
+            text = await self._store.read(asked.digest) if asked.digest else None
+            if text is not None:
+                return self._remembered(pin, agents.read(text, asked.digest))
+        except (SchemaError, ValueError):
+            why = UNREADABLE
+        same = next((one for one in self.configured if agents.pin_of(one) == asked), None)
+        if same is None:
+            return _lost(asked, why)
+        # Its digest is that of the very same text, so nothing of it is another one.
+        await self._kept(same)
+        return same
+
+    def drift(self, pinned: AgentSnapshot) -> Drift:
+        """Return how the agent of a session differs from what is configured and offered now."""
+        if pinned.lost:
+            return Drift(configured=pinned.name in with_default(self._config.agents), differs=(), gone=(), added=())
+        here, had = self._here(), pinned.tools or {}
+        gone = tuple(name for name in had if name not in here)
+        if pinned.name not in with_default(self._config.agents):
+            return Drift(configured=False, differs=(), gone=gone, added=())
+        now = self._configured(pinned.name)
+        parts = {
+            "instructions": now.prompt_digest != pinned.prompt_digest,
+            "model": now.model_digest != pinned.model_digest,
+            "tools": now.tools_digest != pinned.tools_digest,
+            "limits": now.limits != pinned.limits,
+        }
+        added = tuple(name for name in now.tools or {} if name not in had)
+        return Drift(
+            configured=True, differs=tuple(part for part, is_so in parts.items() if is_so), gone=gone, added=added
+        )
+
+    async def _kept(self, snapshot: AgentSnapshot) -> str:
+        """Put a snapshot into the store and return what a session keeps of it."""
+        pin = agents.pin_of(snapshot)
+        await self._store.put(pin.digest, agents.written(snapshot))
+        self._remembered(str(pin), snapshot)
+        return str(pin)
+
+    def _remembered(self, pin: str, snapshot: AgentSnapshot) -> AgentSnapshot:
+        self._known[pin] = snapshot
+        if len(self._known) > _KEPT:
+            self._known.popitem(last=False)
+        return snapshot
+
+    def _here(self) -> Mapping[str, str]:
+        """Return all tools of this process; what models are told of one never changes."""
+        if self._tools_here is None:
+            self._tools_here = self._tools()
+        return self._tools_here
+
+    def _name_for(self, owner: str) -> str:
+        if principals.is_chat(owner):
+            there = principals.address(owner)
+            return self._places.get(str(ChatPlace(there.channel, there.workspace, there.chat)), DEFAULT)
+        known = self._in_force().principals.get(owner)
+        accounts = () if known is None else known.accounts
+        return next((self._people[one] for one in (owner, *accounts) if one in self._people), DEFAULT)
+
+    def _configured(self, name: str) -> AgentSnapshot:
+        """Return an agent as it is configured now."""
+        if name not in self._made:
+            self._made[name] = self._snapshot(name, with_default(self._config.agents)[name])
+        return self._made[name]
+
+    def _snapshot(self, name: str, settings: AgentSettings) -> AgentSnapshot:
+        here, said, general = self._here(), settings.limits, self._limits
+        return replace(
+            _bare(self._config, name, settings),
+            tools=MappingProxyType({tool: here[tool] for tool in sorted(chosen_tools(settings, here))}),
+            limits=SessionLimits(
+                tokens=general.tokens if said.tokens is None else said.tokens,
+                turn_seconds=general.turn_seconds if said.turn_seconds is None else said.turn_seconds,
+                turns=general.turns if said.turns is None else said.turns,
+            ),
+        )
+
+
+def bare_agents(config: Config) -> tuple[AgentSnapshot, ...]:
+    """Return the configured agents, but for their tools and limits: what it takes to see whether they can be asked."""
+    return tuple(_bare(config, name, settings) for name, settings in with_default(config.agents).items())
+
+
+def _bare(config: Config, name: str, settings: AgentSettings) -> AgentSnapshot:
+    usual = config.model
+    models = usual.chain if settings.model is None else settings.model.chain
+    return AgentSnapshot(
+        name=name,
+        instructions=usual.instructions if settings.instructions is None else settings.instructions,
+        models=models,
+        tools=None,
+        limits=None,
+        credential=settings.credential or "",
+        addressed=tuple(model for model in models if _addressed(config, model)),
+    )
+
+
+def subject(agent: AgentSnapshot) -> str:
+    """Return how operators are told of an agent."""
+    return f"agent `{agent.name}`" if agent.name else "the agent of a session that pinned none"
+
+
+def told(pinned: AgentSnapshot, drift: Drift) -> list[str]:
+    """Return what people are told of a session's agent, a line for each thing."""
+    if pinned.lost:
+        return [f"agent {pinned.name or 'unknown'}, which cannot be read; {ANEW}"]
+    lines = [f"agent {pinned.name}" + ("" if drift.configured else ", which is not configured any more")]
+    lines += [f"{part}: the configuration has changed, a reset takes it over" for part in drift.differs]
+    if drift.gone:
+        lines.append(f"tools that are gone: {', '.join(drift.gone)}")
+    if drift.added:
+        lines.append(f"tools that are new and not offered here: {', '.join(drift.added)}")
+    return lines
+
+
+def as_json(pinned: AgentSnapshot, drift: Drift) -> dict[str, JsonValue]:
+    """Return what models and programs are told of a session's agent."""
+    return {
+        "name": pinned.name,
+        "readable": not pinned.lost,
+        "configured": drift.configured,
+        "differs": [*drift.differs],
+        "gone_tools": [*drift.gone],
+        "new_tools": [*drift.added],
+    }
+
+
+def _addressed(config: Config, model: str) -> bool:
+    said = config.model.provider(model)
+    return said.base_url is not None or said.key is not None
+
+
+def _lost(asked: Pin, why: str) -> AgentSnapshot:
+    found = agents.lost(asked.name)
+    _LOGGER.error(
+        "the agent of a session is lost", extra={"subject": subject(found), "cause": why, "step": ANEW, "alert": True}
+    )
+    return found

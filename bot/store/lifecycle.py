@@ -1,0 +1,166 @@
+"""The part of the store about a session as a whole: resting, archived, deleted, and the turns that it had.
+
+What is deleted is erased in two steps. One script leaves a tombstone in the place of the session's record, so that
+nothing is written for it any more; then what the script cannot name is looked for: large bodies, and the answers that
+are kept for retries. Until that is done the tombstone says so, and the sweep does it again.
+"""
+
+import asyncio
+from collections.abc import Sequence
+from contextlib import suppress
+from typing import Final
+
+import anyio
+
+from bot.core.errors import StoreError, StoreRefusedError
+from bot.sessions.audit import AuditRow
+from bot.sessions.event_types import TurnCompleted
+from bot.sessions.models import Holder, Status, TurnPage, TurnRecord
+from bot.store.calls import Arguments, ScriptAnswer, session_call
+from bot.store.connection import WALKED, Reply
+from bot.store.records import codec
+from bot.store.records.codec import raw, text
+from bot.store.schema import LETTERS, OPEN, READY, session_keys
+from bot.store.scripts import Script
+from bot.store.session_index import Filing
+from bot.store.sessions import refuse_change
+from bot.store.shared import SessionChange, Shared
+
+STILL_WRITING: Final = "a server is still rewriting its file"
+
+_REWRITE_SECONDS: Final = 30.0
+_MOMENT: Final = 0.02
+_PAGE: Final = 1000
+
+
+class Eraser:
+    """Erases what a script that deletes a session cannot name."""
+
+    def __init__(self, shared: Shared, filing: Filing) -> None:
+        self._shared = shared
+        self._filing = filing
+
+    async def erase(self, sid: str) -> None:
+        """Erase all of a deleted session but its tombstone, its audit chain and which inputs it had."""
+        keys = session_keys(sid)
+        kept = {raw(key) for key in (keys.state, keys.audit, keys.inputs)}
+        cursor = b""
+        while cursor != WALKED:
+            cursor, found = await self._shared.connection.walk(cursor or WALKED, f"{keys.prefix}*", _PAGE)
+            if left := [key for key in found if key not in kept]:
+                await self._shared.connection.commands(("UNLINK", *left))
+        hints = [("ZREM", READY, raw(sid)), ("SREM", LETTERS, raw(sid))]
+        await self._shared.connection.commands(*hints)
+        await self._filing.refile((sid,))
+        await self._shared.run(session_call(Script.ERASED, keys, {}))
+
+    async def erase_again(self, sid: str) -> None:
+        """Erase what a process that vanished left of a deleted session, and have the servers rewrite their files.
+
+        Nobody waits for that here, and a server that does so already is not asked twice.
+        """
+        await self.erase(sid)
+        with suppress(StoreError):
+            await self._shared.connection.everywhere(("BGREWRITEAOF",))
+
+
+class RedisLifecycle:
+    """Implements the port `LifecycleStore`."""
+
+    def __init__(self, shared: Shared, filing: Filing, eraser: Eraser) -> None:
+        self._shared = shared
+        self._filing = filing
+        self._eraser = eraser
+
+    async def holder(self, sid: str) -> Holder | None:
+        """Return whose a session is and its status, None if there never was one."""
+        fields = codec.stored_fields("principal", "status", "updated")
+        ((who, status, moved),) = await self._shared.connection.commands(("HMGET", session_keys(sid).state, *fields))
+        if who is None or status is None:
+            return None
+        known = text(status)
+        return Holder(text(who), Status(known) if known in set(Status) else None, int(moved or 0))
+
+    async def pause(self, sid: str, *, actor: str, audit: tuple[AuditRow, ...]) -> None:
+        """Let a session rest."""
+        await self._changed(Script.PAUSE, sid, {"actor": actor}, audit)
+
+    async def resume(self, sid: str, *, actor: str, audit: tuple[AuditRow, ...]) -> None:
+        """Let a session that rests go on."""
+        got = await self._changed(Script.RESUME, sid, {"actor": actor}, audit)
+        await self._shared.mark_ready(sid, ready=got.flag("ready"))
+        await self._filing.refile((sid,))
+
+    async def archive(self, sid: str, *, actor: str, audit: tuple[AuditRow, ...]) -> None:
+        """Make a session read-only."""
+        args = {"actor": actor, "keep": self._shared.options.keep_ms}
+        await self._changed(Script.ARCHIVE, sid, args, audit)
+        await self._filing.refile((sid,))
+
+    async def restore(self, sid: str, *, actor: str, audit: tuple[AuditRow, ...]) -> None:
+        """Let an archived session be spoken in again."""
+        await self._changed(Script.RESTORE, sid, {"actor": actor}, audit)
+        await self._filing.refile((sid,))
+
+    async def fail(self, sid: str) -> None:
+        """Note that a session cannot be worked."""
+        await self._shared.run(session_call(Script.FAIL, session_keys(sid), {}))
+
+    async def delete(self, sid: str, audit: tuple[AuditRow, ...]) -> None:
+        """Delete a session and erase what it held."""
+        # Found by the sweep from here on, whatever becomes of this process.
+        await self._shared.connection.commands(("SADD", OPEN, raw(sid)))
+        await self._changed(Script.DELETE, sid, {"keep": self._shared.options.keep_ms}, audit)
+        self._shared.places.pop(sid, None)
+        await self._eraser.erase(sid)
+
+    async def rewrite(self) -> tuple[str, ...]:
+        """Have every server rewrite its file, and wait for it; return the sentences of those that do not."""
+        try:
+            # One that began before holds what was deleted meanwhile.
+            if await self._rewritten():
+                await self._shared.connection.everywhere(("BGREWRITEAOF",))
+                if await self._rewritten():
+                    return ()
+        except StoreRefusedError as error:
+            return (str(error),)
+        return (STILL_WRITING,)
+
+    async def _rewritten(self) -> bool:
+        """Wait until no server rewrites its file; return whether that came in time."""
+        with anyio.move_on_after(_REWRITE_SECONDS):
+            while any(  # noqa: ASYNC110 - a server tells nobody
+                map(_rewrites, await self._shared.connection.everywhere(("INFO", "persistence")))
+            ):
+                await asyncio.sleep(_MOMENT)
+            return True
+        return False
+
+    async def turns(self, sid: str, *, before: int | None = None, limit: int = 50) -> TurnPage:
+        """Return the turns that ended before an event, newest first."""
+        keys = session_keys(sid)
+        if before is None:
+            (head,) = await self._shared.connection.commands(("HGET", keys.state, *codec.stored_fields("seq")))
+            before = int(head or 0) + 1
+        got = await self._shared.run(session_call(Script.TURNS, keys, {"before": before, "most": limit}))
+        events = await self._shared.events(keys, got.list("events"))
+        found = [
+            TurnRecord(event.turn, event.seq, event.ts, event.body)
+            for event in events
+            if isinstance(event.body, TurnCompleted)
+        ]
+        return TurnPage(tuple(found), got.number("below") or None)
+
+    async def _changed(self, script: Script, sid: str, args: Arguments, audit: Sequence[AuditRow]) -> ScriptAnswer:
+        got = await self._shared.change(SessionChange(script, sid, args, self._shared.ids.op()), audit)
+        refuse_change(got)
+        return got
+
+
+def _rewrites(found: tuple[str, Reply]) -> bool:
+    """Say whether a server rewrites its file or is about to, by what it tells of that."""
+    _, told = found
+    return any(f"{name}:1" in told.decode("utf-8", "replace") for name in _REWRITING)
+
+
+_REWRITING: Final = ("aof_rewrite_in_progress", "aof_rewrite_scheduled")

@@ -1,0 +1,27 @@
+-- Delete a session: of its record a tombstone is left, of its inputs only which there were, so that one which is told
+-- again is not taken for a new one. Nothing that holds it can write any more. Large bodies and answers to operations are
+-- erased behind this, and `erased` notes that; until then the session is found by the sweep.
+-- Arguments: keep ms, audit
+-- Answers: ok, the audit head · none · head
+
+if not read_state(K.state) then return reply('none') end
+local bar = barred()
+if bar then return bar end
+local refusal = moved_head()
+if refusal then return refusal end
+-- Read before anything is written: a record that cannot be read ends the script there.
+local known = records(K.inputs)
+for dedupe, input in pairs(known) do
+  local over = input.status ~= Item.waiting and input.status ~= Item.taken
+  redis.call('HSET', K.inputs, dedupe, encode({status = over and input.status or Item.cancelled}))
+end
+redis.call('PEXPIRE', K.inputs, A.keep)
+redis.call('DEL', K.state, K.log, K.inbox, K.outbox, K.approvals, K.held, K.held_ids, K.observed, K.observed_ids)
+append_audit()
+local kept = {[F.version] = SCHEMA, [F.generation] = count(F.generation) + 1, [F.fence] = count(F.fence) + 1,
+  [F.audit_seq] = S.audit_seq, [F.audit_hash] = S.audit_hash, [F.home] = S.home, [F.principal] = S.principal,
+  [F.created] = S.created, [F.updated] = now_ms(), [F.status] = Status.deleted, [F.erasing] = true}
+S, pending = {}, {}
+for field, value in pairs(kept) do set(field, value) end
+save(K.state)
+return reply('ok', with_head({}))

@@ -1,0 +1,11 @@
+-- Note that a session cannot be worked. What it is told next wakes it again.
+-- Answers: ok
+
+if not read_state(K.state) then return reply('ok') end
+local bar = barred()
+if bar then return bar end
+if not leased(now_ms()) and may_move(S.status, Status.failed) then
+  move(Status.failed)
+  save(K.state)
+end
+return reply('ok')

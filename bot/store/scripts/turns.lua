@@ -1,0 +1,15 @@
+-- Find the turns that ended before an event, newest first. At most 4,000 events are looked at.
+-- Arguments: before (a seq), most
+-- Answers: ok events, below (where to look on, none at the beginning of the log)
+
+local found, last, looked = {}, A.before - 1, 0
+while last > 0 and #found < A.most and looked < 4000 do
+  local page = redis.call('XREVRANGE', K.log, digits(last) .. '-0', '-', 'COUNT', 500)
+  if #page == 0 then last = 0 end
+  for _, entry in ipairs(page) do
+    if #found == A.most then break end
+    last, looked = tonumber(string.match(entry[1], '^%d+')) - 1, looked + 1
+    if decode(entry[2][2]).type == TURN_COMPLETED then found[#found + 1] = entry end
+  end
+end
+return reply('ok', {events = found, below = last > 0 and last + 1})

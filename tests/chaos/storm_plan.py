@@ -1,0 +1,143 @@
+"""The plan of a storm: which inputs come when, and which faults. A seed and a size give one plan, always the same."""
+
+import math
+from dataclasses import dataclass
+from enum import StrEnum
+from random import Random
+from typing import Final
+
+from tests.bot.kit import bang
+from tests.chaos.fault_proxy import Cut
+
+LEASE_SECONDS: Final = 2
+"""How long a worker's lease lasts in a storm; the shortest that a configuration takes."""
+
+_LABELS: Final = ("PUBLIC", "PUBLIC~", "INTERNAL", "CONFIDENTIAL~")
+_INPUTS_PER_SECOND: Final = 8
+_WHOLE: Final = 1_200
+
+
+class FaultKind(StrEnum):
+    """What a fault does."""
+
+    KILL = "kill"
+    STOP = "stop"
+    KILL_STORE = "kill_store"
+    CUT = "cut"
+    LOSE_ANSWER = "lose_answer"
+    STEP_CLOCK = "step_clock"
+
+
+_OF_A_WHOLE_STORM: Final = (
+    (FaultKind.KILL, 24),
+    (FaultKind.STOP, 12),
+    (FaultKind.KILL_STORE, 2),
+    (FaultKind.CUT, 150),
+    (FaultKind.LOSE_ANSWER, 10),
+    (FaultKind.STEP_CLOCK, 6),
+)
+"""How many faults of each kind come with 1,200 inputs."""
+
+
+@dataclass(frozen=True, slots=True)
+class Size:
+    """How large a storm is. `seconds` is how long inputs and faults come; the faults grow with the inputs."""
+
+    inputs: int = _WHOLE
+    sessions: int = 30
+    workers: int = 4
+
+    @property
+    def seconds(self) -> float:
+        """How long inputs and faults come."""
+        return max(self.inputs / _INPUTS_PER_SECOND, 4.0)
+
+    def faults(self, kind: FaultKind) -> int:
+        """Return how many faults of a kind come."""
+        return math.ceil(dict(_OF_A_WHOLE_STORM)[kind] * self.inputs / _WHOLE)
+
+
+@dataclass(frozen=True, slots=True)
+class Input:
+    """What is said in a chat, `at` seconds after the storm began; `number` counts from 0 in each chat."""
+
+    at: float
+    chat: int
+    number: int
+    text: str
+
+    @property
+    def name(self) -> str:
+        """What its answer bears."""
+        return f"answer-{self.chat}-{self.number};"
+
+
+@dataclass(frozen=True, slots=True)
+class Fault:
+    """A fault `at` seconds after the storm began.
+
+    `worker` is the one it is about; that behind the last is the process that takes inputs in. `seconds` is how long a
+    worker is stopped or its successor is waited for, or how far the clock is stepped. `cut` is what a cut loses.
+    """
+
+    at: float
+    kind: FaultKind
+    worker: int = 0
+    seconds: float = 0.0
+    cut: Cut = Cut.REPLY
+
+
+@dataclass(frozen=True, slots=True)
+class Plan:
+    """All inputs and all faults, each by time. The chats that are `queued` have a turn for every input."""
+
+    inputs: tuple[Input, ...]
+    faults: tuple[Fault, ...]
+    queued: frozenset[int]
+
+
+def drawn(seed: int, size: Size) -> Plan:
+    """Return the plan of a seed for a storm of a size."""
+    random = Random(seed)  # noqa: S311 - repeatable, not secret
+    times = sorted(random.uniform(0, size.seconds) for _ in range(size.inputs))
+    counts, inputs = [0] * size.sessions, list[Input]()
+    # Each chat has at least one input, where there are as many.
+    chats = [*range(size.sessions), *(random.randrange(size.sessions) for _ in range(size.inputs))][: size.inputs]
+    random.shuffle(chats)
+    for at, chat in zip(times, chats, strict=True):
+        inputs.append(Input(at, chat, counts[chat], _text(random, f"answer-{chat}-{counts[chat]};")))
+        counts[chat] += 1
+    faults = [
+        _fault(random, kind, random.uniform(0.5, size.seconds), size.workers)
+        for kind in FaultKind
+        for _ in range(size.faults(kind))
+    ]
+    queued = frozenset(chat for chat in range(size.sessions) if chat % 3)
+    return Plan(tuple(inputs), tuple(sorted(faults, key=lambda one: one.at)), queued)
+
+
+def _text(random: Random, name: str) -> str:
+    """Return an input: calls of tools, of which the first makes the answer bear a name."""
+    lines = [bang("step", say=name, label=random.choice(_LABELS))]
+    if random.random() < 0.3:
+        lines.append(bang("write_file", path=f"workspace/{name[:-1]}.md", text=f"text of {name}"))
+    if random.random() < 0.3:
+        # Long enough that most faults come in the middle of some turn.
+        lines.append(bang("step", say="more", seconds=round(random.uniform(0.1, 1.5), 2)))
+    return "\n".join(lines)
+
+
+def _fault(random: Random, kind: FaultKind, at: float, workers: int) -> Fault:
+    match kind:
+        case FaultKind.KILL:
+            return Fault(at, kind, random.randrange(workers), random.uniform(0.1, 1.5))
+        case FaultKind.STOP:
+            return Fault(at, kind, random.randrange(workers), LEASE_SECONDS * random.uniform(1.5, 2.5))
+        case FaultKind.KILL_STORE:
+            return Fault(at, kind, seconds=random.uniform(0.1, 1.5))
+        case FaultKind.CUT:
+            return Fault(at, kind, random.randrange(workers + 1), cut=random.choice(tuple(Cut)))
+        case FaultKind.LOSE_ANSWER:
+            return Fault(at, kind)
+        case FaultKind.STEP_CLOCK:
+            return Fault(at, kind, seconds=random.choice((-3.0, -1.0, 1.0, 5.0, 30.0, 600.0)))
