@@ -16,7 +16,6 @@ from bot.tools.asking import MOST_BUTTONS
 from bot.tools.base import Inquiry
 from channels.messages import Address, Button
 from policy.document.model import Document
-from policy.labels import Label
 
 MARK: Final = "> "
 """What each line of a model's stands behind."""
@@ -82,11 +81,6 @@ def stands(question: Approval, address: Address, *, private: bool) -> bool:
     """Say whether a question was asked where something was typed: at that address, or in all of a private chat."""
     asked = map(Address.parse, question.places)
     return any(one == address or (private and not one.thread and one == address.place) for one in asked)
-
-
-def readable(question: Approval, known: Label, reader: Label) -> bool:
-    """Say whether a reader may know of a question of a session whose visibility is `known` (law `no_read_up`)."""
-    return question.label.join(known).flows_to(reader)
 
 
 def _choices(question: Approval) -> tuple[str, ...]:

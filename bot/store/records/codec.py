@@ -500,7 +500,7 @@ def approval(sid: str, name: bytes, stored: bytes, now: int) -> Approval:
         default=cast("AnswerValue", json.loads(got["fallback"])) if got["fallback"] else None,
         places=tuple(cast("list[str]", _listed(got["places"]))),
         answer=_question_answer(got["given"]),
-        resolved_at=got["completed_at"],
+        resolved_at=got["resolved_at"],
     )
 
 

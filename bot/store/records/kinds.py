@@ -139,6 +139,7 @@ NAMES: Final = MappingProxyType(
         "replaces": "rs",
         "report": "ro",
         "requests": "rq",
+        "resolved_at": "ra",
         "resolved_by": "rb",
         "result_seq": "rr",
         "returns": "rt",
@@ -275,7 +276,7 @@ APPROVAL: Final = _record(
     Field("fallback", "", "what counts if nobody answers a question, as JSON"),
     Field("places", "", "the addresses where a question was asked, a list as JSON"),
     Field("given", "", "what a question was answered with, and where, as JSON"),
-    Field("completed_at", 0, "when it was answered, ms"),
+    Field("resolved_at", 0, "when it was answered, ms"),
 )
 
 DELIVERY: Final = _record(

@@ -28,7 +28,7 @@ if open then
     if one.approval.state == Approval.pending then
       one.approval.state, one.approval.resolved_by = A.state, A.actor
       if one.approval.kind == Question.question then
-        one.approval.given, one.approval.completed_at = A.given, now
+        one.approval.given, one.approval.resolved_at = A.given, now
       end
       one.packed = put_approval(A.ids[i], one.approval)
     end

@@ -300,6 +300,16 @@ async def test_an_answer_that_may_not_enter_does_not(tmp_path: Path) -> None:
         assert "4111" not in model.read()
 
 
+async def test_declining_three_questions_ends_no_turn(tmp_path: Path) -> None:
+    """A model wears nobody down by asking what a call may do; what it merely wants to know is counted apart."""
+    async with asked(tmp_path, *[COLOUR] * 3) as (person, _):
+        for question in await open_questions(person):
+            await person.say(f"/deny {question.id}", wait=False)
+        await person.settled()
+        assert await heard(person) == [{"status": DECLINED}] * 3
+        assert "done" in person.shown
+
+
 async def test_turns_that_wait_hold_no_slot(tmp_path: Path) -> None:
     """More turns wait for people than a process works at once, and another conversation is answered."""
     text = bang("ask_user", **COLOUR)
