@@ -28,7 +28,7 @@ from bot.core.ids import Ids
 from bot.sessions.audit import AuditRow
 from bot.sessions.budgets import Budgets, Lack, Shortage, Spender, Spent, Whose
 from bot.sessions.limits import TokenAllowance
-from bot.sessions.ports import BudgetStore
+from bot.sessions.ports.accounts import BudgetStore
 from bot.sessions.usage import Usage
 from policy.labels import Label
 

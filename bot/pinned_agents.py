@@ -22,7 +22,7 @@ from bot.config.agents import DEFAULT, AgentSettings, agent_places, chosen_tools
 from bot.config.model import Config
 from bot.core.errors import SchemaError
 from bot.sessions.limits import SessionLimits
-from bot.sessions.ports import AgentStore
+from bot.sessions.ports.accounts import AgentStore
 from policy.document.model import Document
 from policy.document.overrides import ChatPlace
 

@@ -29,7 +29,7 @@ from bot.gate.gate import Gate
 from bot.gate.judge import ReadyPolicy
 from bot.sessions.approvals import Answered
 from bot.sessions.audit import AuditRow, PolicyHead
-from bot.sessions.store import Store
+from bot.sessions.ports.store import Store
 from policy.document.model import Document
 from policy.document.overrides import AccessChange, Overrides, in_force
 

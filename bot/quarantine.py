@@ -18,7 +18,7 @@ from bot.core.errors import SchemaError
 from bot.core.logs import bound
 from bot.sessions.audit import AuditRow
 from bot.sessions.models import SCHEMA, Doing, Quarantined
-from bot.sessions.ports import LifecycleStore, QuarantineStore
+from bot.sessions.ports.sessions import LifecycleStore, QuarantineStore
 
 QUARANTINED: Final = "a session is in quarantine"
 RELEASED: Final = "a session is out of quarantine"

@@ -24,12 +24,12 @@ from bot.history.origins import Reading, referring, said
 from bot.sessions.audit import AuditRow
 from bot.sessions.delegation import SESSION, Lineage
 from bot.sessions.deliveries import Delivery, DeliveryState, NewDelivery
-from bot.sessions.event_types import AgentMessage, ToolResult, TurnCompleted
-from bot.sessions.events import NewEvent
 from bot.sessions.inbox import InboxItem
 from bot.sessions.limits import SessionLimits
+from bot.sessions.log.event_types import AgentMessage, ToolResult, TurnCompleted
+from bot.sessions.log.events import NewEvent
 from bot.sessions.models import Change, Claim, LastTurn, Turn, Write, Written
-from bot.sessions.ports import SessionStore
+from bot.sessions.ports.sessions import SessionStore
 from bot.sessions.transcript import Tail
 from bot.sessions.usage import Usage
 from channels.messages import Address, OutboundKind

@@ -5,9 +5,9 @@ from typing import TypeVar
 
 from pydantic import JsonValue
 
-from bot.sessions.event_types import EventBody
-from bot.sessions.events import Event, NewEvent
-from bot.sessions.serialization import event_json
+from bot.sessions.log.event_types import EventBody
+from bot.sessions.log.events import Event, NewEvent
+from bot.sessions.log.serialization import event_json
 
 _Body = TypeVar("_Body", bound=EventBody)
 

@@ -14,7 +14,7 @@ from bot.app.app import App, open_app
 from bot.app.extensions import Extensions
 from bot.config.load import STORE_VARIABLE, load_config
 from bot.ingress.router import RouterReceipt
-from bot.sessions.events import Event
+from bot.sessions.log.events import Event
 from bot.sessions.models import SessionState, Status
 from bot.tools import catalogue
 from channels.console import Console

@@ -15,7 +15,7 @@ from bot.access.authorize import at_least
 from bot.access.decision_context import Call, DecisionContext
 from bot.sessions.approvals import Approval, ApprovalState
 from bot.sessions.delegation import SESSION
-from bot.sessions.events import DeferredResult
+from bot.sessions.log.events import DeferredResult
 from policy.decision import Decision, Verdict
 from policy.document.model import Document
 from policy.fixed import OUTCOME

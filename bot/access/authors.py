@@ -7,8 +7,8 @@ is decided in each turn (law `others_cannot_command`); no label is touched.
 
 from collections.abc import Iterable
 
-from bot.sessions.event_types import ChatObserved, SessionSummary, UnknownEvent, UserMessage
-from bot.sessions.events import Event, NewEvent
+from bot.sessions.log.event_types import ChatObserved, SessionSummary, UnknownEvent, UserMessage
+from bot.sessions.log.events import Event, NewEvent
 
 
 def authors(events: Iterable[Event | NewEvent]) -> frozenset[str]:

@@ -9,8 +9,8 @@ from pydantic import JsonValue
 
 from bot.access.agents import AgentSnapshot
 from bot.access.authorize import Caller
-from bot.sessions.events import DeferredResult
 from bot.sessions.limits import TokenAllowance
+from bot.sessions.log.events import DeferredResult
 from bot.sessions.messages import Endorsed
 from channels.messages import Address
 from policy.labels import PUBLIC, Label

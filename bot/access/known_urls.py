@@ -14,8 +14,8 @@ from collections.abc import Iterable, Iterator
 from itertools import islice
 from typing import Final
 
-from bot.sessions.event_types import ToolOutcome, ToolResult, UserMessage
-from bot.sessions.events import Event, NewEvent
+from bot.sessions.log.event_types import ToolOutcome, ToolResult, UserMessage
+from bot.sessions.log.events import Event, NewEvent
 
 PAGES: Final = "web_fetch"
 """The tool whose results are written by others."""

@@ -11,7 +11,7 @@ from typing import Final
 
 from bot.access.authorize import Ingress, Refusal
 from bot.core.ids import Ids, code_digest
-from bot.sessions.store import Store
+from bot.sessions.ports.store import Store
 from channels.messages import How, Inbound
 from policy.document.model import Document
 

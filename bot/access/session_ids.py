@@ -17,7 +17,7 @@ from typing import Final
 
 from bot.core.clock import Clock
 from bot.core.ids import session_id
-from bot.sessions.ports import LifecycleStore
+from bot.sessions.ports.sessions import LifecycleStore
 from channels.messages import Address
 
 _REMEMBERED: Final = 4096

@@ -24,9 +24,9 @@ from bot.gate.results import MAY_GO_ON, decision_row
 from bot.history import event_log
 from bot.sessions.audit import AuditRow
 from bot.sessions.deliveries import OURS, NewDelivery
-from bot.sessions.event_types import YieldReason
-from bot.sessions.events import NewEvent
 from bot.sessions.inbox import InboxItem
+from bot.sessions.log.event_types import YieldReason
+from bot.sessions.log.events import NewEvent
 from bot.sessions.models import Change, Status
 from bot.sessions.refs import InputRef
 from bot.turn import OpenTurn

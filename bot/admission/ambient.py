@@ -20,9 +20,9 @@ from bot.gate.gate import Gate
 from bot.gate.results import MAY_GO_ON, decision_row
 from bot.history import event_log
 from bot.sessions.audit import AuditRow
-from bot.sessions.events import NewEvent
 from bot.sessions.inbox import InboxItem, NewObserved, Observed
-from bot.sessions.ports import ObservedStore
+from bot.sessions.log.events import NewEvent
+from bot.sessions.ports.sessions import ObservedStore
 from bot.turn import OpenTurn
 from channels.messages import Address, How, Inbound
 from policy.labels import Label, join_all

@@ -6,7 +6,7 @@ from typing import Final
 
 from bot.admission.kinds import OTHER, FileType
 from bot.admission.names import safe_name
-from bot.sessions.event_types import MessageFile
+from bot.sessions.log.event_types import MessageFile
 from policy.document.reading import WORKSPACE
 
 FOLDER: Final = "incoming"

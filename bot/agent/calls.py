@@ -30,8 +30,8 @@ from bot.history import event_log
 from bot.sessions.alternatives import Alternative
 from bot.sessions.approvals import ApprovalState
 from bot.sessions.audit import AuditRow
-from bot.sessions.event_types import ToolOutcome, ToolResult
-from bot.sessions.events import NewEvent
+from bot.sessions.log.event_types import ToolOutcome, ToolResult
+from bot.sessions.log.events import NewEvent
 from bot.sessions.models import Change
 from bot.sessions.refs import CallRef, HeldRef
 from bot.tools.base import Inquiry, Result

@@ -23,7 +23,7 @@ from pydantic_ai.messages import (
 from bot.access.decision_context import Call
 from bot.agent.pictures import NONE, Shown, has_picture, pictured
 from bot.agent.window import Messages
-from bot.sessions.event_types import (
+from bot.sessions.log.event_types import (
     AgentMessage,
     AgentThinking,
     ChatObserved,
@@ -33,7 +33,7 @@ from bot.sessions.event_types import (
     ToolResult,
     UserMessage,
 )
-from bot.sessions.events import Event, NewEvent
+from bot.sessions.log.events import Event, NewEvent
 from bot.sessions.messages import OriginKind
 from bot.sessions.models import Summary
 from bot.sessions.transcript import Tail

@@ -9,7 +9,7 @@ from typing import Final
 
 from bot.access.decision_context import Call, DecisionContext, key
 from bot.core.ids import held_id
-from bot.sessions.events import DeferredResult
+from bot.sessions.log.events import DeferredResult
 from bot.tools.references import ADMIT
 from policy.labels import Label
 

@@ -26,7 +26,7 @@ from bot.history import event_log
 from bot.sessions.approvals import ApprovalState
 from bot.sessions.audit import AuditRow
 from bot.sessions.deliveries import answer_key
-from bot.sessions.event_types import ToolResult, UserMessage, YieldReason
+from bot.sessions.log.event_types import ToolResult, UserMessage, YieldReason
 from bot.sessions.models import Change, Summary
 from bot.sessions.transcript import Tail
 from bot.turn import OpenTurn

@@ -15,7 +15,7 @@ from typing import Final, TypeGuard
 from pydantic_ai.messages import BinaryContent, ModelMessage, ModelRequest, ModelRequestPart, UserPromptPart
 
 from bot.access.decision_context import DecisionContext
-from bot.sessions.event_types import UserMessage
+from bot.sessions.log.event_types import UserMessage
 from bot.sessions.messages import FileKind
 from bot.tools.labelled_files import AbsentError, FileRoot, UnusableError
 

@@ -22,10 +22,10 @@ from bot.agent.window import CHARACTERS
 from bot.gate.gate import Gate
 from bot.gate.results import decision_row, explained
 from bot.sessions.audit import AuditRow
-from bot.sessions.event_types import AgentMessage, AgentThinking, ChatObserved, ToolResult, UserMessage
-from bot.sessions.events import Event
+from bot.sessions.log.event_types import AgentMessage, AgentThinking, ChatObserved, ToolResult, UserMessage
+from bot.sessions.log.events import Event
 from bot.sessions.models import Recapped, Summary
-from bot.sessions.ports import AuditStore
+from bot.sessions.ports.people import AuditStore
 from bot.sessions.transcript import Tail
 from bot.sessions.usage import Usage
 from policy.decision import Verdict

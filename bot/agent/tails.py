@@ -17,9 +17,9 @@ from bot.agent.context import Context, assemble, base, go_on
 from bot.agent.window import CHARACTERS
 from bot.history.folds import Folds
 from bot.history.recall import recalled
-from bot.sessions.events import Event
+from bot.sessions.log.events import Event
 from bot.sessions.models import Claim, ReadPosition
-from bot.sessions.ports import SessionStore
+from bot.sessions.ports.sessions import SessionStore
 
 SESSIONS: Final = 1000
 EACH: Final = 16_000_000

@@ -11,7 +11,7 @@ from bot.agent.recap import Recap
 from bot.budgets import Budget
 from bot.config.model import ModelSettings
 from bot.gate.gate import Gate
-from bot.sessions.ports import AuditStore
+from bot.sessions.ports.people import AuditStore
 
 
 @dataclass(frozen=True, slots=True)

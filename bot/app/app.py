@@ -7,10 +7,10 @@ pydantic-ai is imported when serving begins, off the event loop, so that a promp
 import asyncio
 import os
 from collections.abc import AsyncGenerator, Callable, Iterable, Mapping, Sequence
-from contextlib import AbstractAsyncContextManager, asynccontextmanager, suppress
+from contextlib import asynccontextmanager, suppress
 from functools import partial
 from importlib import import_module
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING
 
 from bot.access.pairing import Pairing
 from bot.access.session_ids import SessionIds
@@ -22,7 +22,8 @@ from bot.app.keys import Secrets
 from bot.audit.anchors import AnchoredChains
 from bot.audit.visibility import AuditTrail
 from bot.budgets import budget
-from bot.commands.table import CommandServices, CommandTable
+from bot.commands.handlers import CommandServices
+from bot.commands.table import CommandTable
 from bot.config.model import Config
 from bot.config.telemetry import given_headers
 from bot.core.clock import Clock, SystemClock
@@ -34,13 +35,12 @@ from bot.delegation.handoff import Handoff
 from bot.delegation.spawn import Spawner
 from bot.delivery.alerts import Alerts
 from bot.delivery.alternatives import Alternatives
-from bot.delivery.asker_questions import AskerQuestions
 from bot.delivery.holding import Holding
 from bot.delivery.outbox import Outbox
 from bot.delivery.question_updates import QuestionUpdates
 from bot.delivery.rate_limits import RATES, RateLimits
 from bot.delivery.relay import Relay
-from bot.delivery.sweep import Sweep
+from bot.delivery.sweep import SWEEP_SECONDS, Sweep
 from bot.failures import Failures
 from bot.gate.gate import Gate
 from bot.ingress.admin_notices import AdminNotices
@@ -84,18 +84,11 @@ from channels.port import Answer, Audience, Channel, ChannelVault, Platform
 from policy.labels import PUBLIC
 
 if TYPE_CHECKING:
-    from bot.admission.admission import Admission
     from bot.admission.transcription import Transcriber
-    from bot.agent.call_runs import CallRuns
-    from bot.agent.loop import Agent
     from bot.agent.thinking import Thinking
+    from bot.app.workers import WorkerParts
     from bot.store.redis_store import RedisStore
-    from bot.worker.finish import TurnFinisher
     from bot.worker.worker import Worker
-
-_SWEEP_SECONDS: Final = 2.0
-PARALLEL: Final = 32
-"""Sessions that a process works at once."""
 
 
 async def _nobody(_line: str) -> None:
@@ -121,24 +114,21 @@ class App:
         environment: Mapping[str, str],
         parts: Extensions,
     ) -> None:
-        self.config = config
-        self.store = store
-        self.clock = clock
+        self.config, self.store, self.clock = config, store, clock
         self.ids = Ids()
         self.session_ids = SessionIds(store.lifecycle, secrets.session, self.clock)
         self.chains = AnchoredChains(store.audit, config.data_dir / "anchors", secrets.audit)
         self.files = FileRoot(config.data_dir / FILES, config.data_dir / WORKSPACES, config.policy.top)
         self._secrets = secrets
         self.failures = Failures(self.vault, clock, store.process)
-        self._environment = environment
-        self._parts = parts
+        self._environment, self._parts = environment, parts
         self.listened = tuple(listened)
-        self._channels = {channel.name: channel for channel in (*channels, *listened)}
+        self.channels = {channel.name: channel for channel in (*channels, *listened)}
         self.telemetry = self._telemetry()
         self._simulations = RateLimiter(clock, config.limits.simulations_per_minute)
         self._serving: Worker | None = None
         self.servers = Servers(config.mcp_servers, environment, clock, secrets.keyring.scrub)
-        self._budget = budget(store.budgets, self.ids, config)
+        self.budget = budget(store.budgets, self.ids, config)
         self.model_loader = ModelLoader(self._made_thinking)
         self.agents = self._agents()
         tools = self._known_tools = self._tools()
@@ -157,7 +147,7 @@ class App:
         self._notices = AdminNotices(self.gate, self.outbox, clock)
         self.new_chats = NewChats(store.counts, self.gate, self._notices)
         self._memberships = Memberships(self.gate, self.reloader, store.audit, self.new_chats)
-        self._observer = Observer(store.observed, self.gate, self.session_id, clock)
+        self.observer = Observer(store.observed, self.gate, self.session_id, clock)
         self.lifecycle = self._lifecycle()
         self.diagnostics, self.readiness = self._diagnostics(), self._readiness()
         self.commands = self._commands()
@@ -264,7 +254,7 @@ class App:
             recap=self.model_loader.recap,
             pairing=self.pairing,
             audit=self.audit,
-            budget=self._budget,
+            budget=self.budget,
             diagnostics=self.diagnostics,
             config=self.config,
             simulator=self.simulator,
@@ -308,20 +298,22 @@ class App:
         """
         await self._start(tell)
         await asyncio.to_thread(self.gate.policy.load)
-        await asyncio.to_thread(import_module, "bot.worker.worker")
+        await asyncio.to_thread(import_module, "bot.app.workers")
+        from bot.agent.call_runs import call_runs
+        from bot.app import workers
+
         thinking = await self.model_loader.thinking()
         transcriber = await asyncio.to_thread(self._made_transcriber)
         keeper = LeaseKeeper(self._open_own_store, self.config.store.lease_seconds)
-        call_runs = await asyncio.to_thread(_call_runs, self.config.limits.cancel_grace_seconds)
         try:
-            async with call_runs as runs, asyncio.TaskGroup() as tasks:
+            async with call_runs(self.config.limits.cancel_grace_seconds) as runs, asyncio.TaskGroup() as tasks:
                 tasks.create_task(self.chains.anchoring())
                 tasks.create_task(self.chains.walking())
                 tasks.create_task(self._alerts().serve())
                 tasks.create_task(self.servers.serve())
                 tasks.create_task(self.telemetry.serve())
                 tasks.create_task(self._cleared())
-                self._serving = self._worker(keeper, thinking, runs, transcriber)
+                self._serving = workers.worker(self.worker_parts(), keeper, thinking, runs, transcriber=transcriber)
                 tasks.create_task(self._serving.serve())
         finally:
             self._serving = None
@@ -374,7 +366,7 @@ class App:
     def _outbox(self) -> Outbox:
         return Outbox(
             store=self.store,
-            channels=self._channels,
+            channels=self.channels,
             gate=self.gate,
             sender=self.store.process,
             handoff=Handoff(self.store, self.config.limits.endorsed_bits),
@@ -389,9 +381,10 @@ class App:
         )
 
     def _relay(self) -> Relay:
-        return Relay(self.outbox, self._sweep(), self.reloader, self.quarantine, interval=_SWEEP_SECONDS)
+        return Relay(self.outbox, self.sweep(), self.reloader, self.quarantine, interval=SWEEP_SECONDS)
 
-    def _sweep(self) -> Sweep:
+    def sweep(self) -> Sweep:
+        """Return what finds work of which no mark tells."""
         return Sweep(self.store.wake, self.outbox, self.question_updates, self.quarantine)
 
     def _router(self) -> Router:
@@ -403,7 +396,7 @@ class App:
             quarantine=self.quarantine,
             session_ids=self.session_ids,
             limits=FloodLimits(self.gate, audit, bots, clock=self.clock, most=limits.person_messages_per_minute),
-            observer=self._observer,
+            observer=self.observer,
             refusals=Refusals(self.gate, audit, self.pairing),
             commands=CommandRunner(self.commands, self.session_ids, audit),
             inbox=InboxWriter(
@@ -435,7 +428,7 @@ class App:
                 await self.reloader.start(tell)
                 break
             except StoreGoneError:
-                await asyncio.sleep(_SWEEP_SECONDS)
+                await asyncio.sleep(SWEEP_SECONDS)
 
     async def _cleared(self) -> None:
         # A store that is away is there again at another start.
@@ -454,7 +447,7 @@ class App:
             self._environment,
             gate=self.gate,
             audit=self.store.audit,
-            budget=self._budget,
+            budget=self.budget,
             agents=self.agents.configured,
             credential=self._secrets.keyring.credential,
             maker=self._parts.model,
@@ -465,110 +458,28 @@ class App:
 
         return self._parts.transcriber or transcriber(self.config.transcriber, self._environment)
 
-    def _worker(
-        self, keeper: LeaseKeeper, thinking: "Thinking", runs: "CallRuns", transcriber: "Transcriber | None" = None
-    ) -> "Worker":
-        from bot.agent.tails import Tails
-        from bot.worker.claimer import Claimer
-        from bot.worker.turn_opener import TurnOpener
-        from bot.worker.turn_runner import TurnRunner
-        from bot.worker.turn_signals import TurnSignals
-        from bot.worker.turn_slots import TurnSlots
-        from bot.worker.work_finder import WorkFinder
-        from bot.worker.worker import Worker
+    def worker_parts(self) -> "WorkerParts":
+        """Return what workers of this application are made from."""
+        from bot.app.workers import WorkerParts
 
-        sessions, tails, signals = self.store.sessions, Tails(self.store.sessions), TurnSignals(self.outbox)
-        admission = self._admission(transcriber)
-        return Worker(
-            finder=WorkFinder(self.store.wake, self._sweep(), self.reloader, self.quarantine),
-            claimer=Claimer(
-                store=sessions,
-                ids=self.ids,
-                outbox=self.outbox,
-                question_updates=self.question_updates,
-                policy=self.reloader,
-                quarantine=self.quarantine,
-                tails=tails,
-            ),
-            runner=TurnRunner(
-                opener=TurnOpener(
-                    sessions,
-                    self.ids,
-                    self.gate,
-                    outbox=self.outbox,
-                    tails=tails,
-                    agents=self.agents,
-                    limits=self.config.limits.session,
-                ),
-                gate=self.gate,
-                admission=admission,
-                agent=self._agent(thinking, admission, runs),
-                finisher=self._finisher(),
-                outbox=self.outbox,
-                keeper=keeper,
-                signals=signals,
-                telemetry=self.telemetry,
-            ),
-            slots=TurnSlots(PARALLEL),
-            signals=signals,
-            quarantine=self.quarantine,
-            spawner=self.spawner,
-            interval=_SWEEP_SECONDS,
-        )
-
-    def _admission(self, transcriber: "Transcriber | None") -> "Admission":
-        from bot.admission.admission import Admission
-        from bot.admission.attachments import Attachments
-
-        files = Attachments(
-            channels=self._channels,
+        return WorkerParts(
+            config=self.config,
+            store=self.store,
+            ids=self.ids,
             gate=self.gate,
-            root=self.files,
-            settings=self.config.files,
-            transcriber=transcriber,
-            budget=self._budget,
-        )
-        return Admission(self.gate, files, self._observer, self.outbox)
-
-    def _agent(self, thinking: "Thinking", admission: "Admission", runs: "CallRuns") -> "Agent":
-        from bot.agent.calls import ToolRunner
-        from bot.agent.loop import Agent
-        from bot.agent.pictures import Pictures
-        from bot.agent.room import Room
-
-        room = Room(thinking.chain, self.gate)
-        return Agent(
-            chain=thinking.chain,
-            room=room,
-            recap=thinking.recap,
-            pictures=Pictures(self.files),
-            gate=self.gate,
-            join=admission.join,
-            calls=ToolRunner(
-                self.gate,
-                room,
-                self.outbox,
-                self.alternatives,
-                runs=runs,
-                questions=AskerQuestions(self.gate, self.ids, self.config.limits.question_minutes * 60_000),
-            ),
+            agents=self.agents,
+            alternatives=self.alternatives,
+            budget=self.budget,
+            channels=self.channels,
+            files=self.files,
+            observer=self.observer,
             outbox=self.outbox,
-            steps=self.config.limits.model_steps,
-            depth=self.config.limits.background_depth,
-        )
-
-    def _finisher(self) -> "TurnFinisher":
-        from bot.delivery.undelivered import Undelivered
-        from bot.worker.finish import TurnFinisher
-
-        limits = self.config.limits
-        undelivered = Undelivered(self.store.outbox, self.gate, limits.delivery_hours)
-        return TurnFinisher(
-            self.gate,
-            self.ids,
-            self.alternatives,
-            undelivered=undelivered,
-            approval_life=limits.approval_minutes * 60_000,
+            quarantine=self.quarantine,
+            question_updates=self.question_updates,
+            reloader=self.reloader,
+            spawner=self.spawner,
+            sweep=self.sweep(),
+            telemetry=self.telemetry,
         )
 
     async def _audience(self, address: Address) -> Audience:
@@ -576,9 +487,9 @@ class App:
 
         Raises ElsewhereError: another process is to have it. KeyError: there is no such channel.
         """
-        if address.channel not in self._channels and address.channel in self.config.channels.listened:
+        if address.channel not in self.channels and address.channel in self.config.channels.listened:
             raise ElsewhereError
-        return await self._channels[address.channel].audience(address)
+        return await self.channels[address.channel].audience(address)
 
     @asynccontextmanager
     async def _open_own_store(self) -> AsyncGenerator["RedisStore"]:
@@ -637,12 +548,6 @@ async def open_app(
                 await app.chains.anchor()
     finally:
         await store.close()
-
-
-def _call_runs(grace: float) -> "AbstractAsyncContextManager[CallRuns]":
-    from bot.agent.call_runs import call_runs
-
-    return call_runs(grace)
 
 
 async def _store(config: Config, secrets: Secrets, clock: Clock) -> "RedisStore":

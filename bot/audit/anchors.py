@@ -14,7 +14,7 @@ from typing import Final
 from bot.audit.chain import EMPTY, AnchorFile, Broken, Head, Intact, verify
 from bot.core.errors import DiskError, SchemaError, StoreError
 from bot.sessions.audit import AuditRecord
-from bot.sessions.ports import AuditStore
+from bot.sessions.ports.people import AuditStore
 
 OUTSIDE: Final = "audit"
 """The chain for decisions outside any session."""

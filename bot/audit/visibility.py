@@ -19,7 +19,7 @@ from bot.core.json_values import JsonObject
 from bot.sessions.audit import AuditRecord
 from bot.sessions.delegation import SESSION
 from bot.sessions.models import SessionState
-from bot.sessions.store import Store
+from bot.sessions.ports.store import Store
 from bot.sessions.visibility import LONGEST_ID
 from channels.messages import Address
 from policy.errors import LabelTextError

@@ -16,10 +16,10 @@ from types import MappingProxyType
 from typing import BinaryIO, Final
 
 from bot.history.event_log import decision_in
-from bot.sessions.event_types import AgentMessage, PolicyDecision, TaintRaised, ToolOutcome, ToolResult, UserMessage
-from bot.sessions.events import Event, Visibility
+from bot.sessions.log.event_types import AgentMessage, PolicyDecision, TaintRaised, ToolOutcome, ToolResult, UserMessage
+from bot.sessions.log.events import Event, Visibility
 from bot.sessions.models import SessionState
-from bot.sessions.ports import SessionStore
+from bot.sessions.ports.sessions import SessionStore
 from channels.console import visible
 from policy.decision import Verdict
 from policy.labels import PUBLIC, Label

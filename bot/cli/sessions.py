@@ -17,7 +17,7 @@ from bot.core.errors import BusyError, NotFoundError, OperatorError, RequestErro
 from bot.operations.lifecycle import told_of
 from bot.operations.sessions import ListedSession, SessionInspector
 from bot.sessions.approvals import ApprovalQuestion
-from bot.sessions.event_types import (
+from bot.sessions.log.event_types import (
     AgentMessage,
     ApprovalRequested,
     ChatObserved,
@@ -31,9 +31,9 @@ from bot.sessions.event_types import (
     UnknownEvent,
     UserMessage,
 )
-from bot.sessions.events import Event
+from bot.sessions.log.events import Event
+from bot.sessions.log.serialization import event_json
 from bot.sessions.models import Quarantined, SessionState
-from bot.sessions.serialization import event_json
 from bot.tools.history import UNKNOWN
 from bot.tools.sessions import describe
 from policy.labels import Label

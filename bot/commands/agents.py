@@ -17,10 +17,13 @@ from bot.delegation.spawn import Spawner
 from bot.gate.gate import Gate
 from bot.gate.results import MAY_GO_ON, ResultDecision, decision_row
 from bot.sessions.delegation import Slot
-from bot.sessions.event_types import AgentMessage, ToolResult, UnknownEvent, UserMessage
-from bot.sessions.events import Event
+from bot.sessions.log.event_types import AgentMessage, ToolResult, UnknownEvent, UserMessage
+from bot.sessions.log.events import Event
 from bot.sessions.models import SessionState, Status
-from bot.sessions.ports import AuditStore, DelegationStore, OutboxStore, SessionStore
+from bot.sessions.ports.accounts import DelegationStore
+from bot.sessions.ports.delivery import OutboxStore
+from bot.sessions.ports.people import AuditStore
+from bot.sessions.ports.sessions import SessionStore
 from bot.sessions.transcript import place
 from bot.tools.history import UNKNOWN, said, source
 from bot.tools.sessions import title_for

@@ -18,11 +18,13 @@ from bot.delivery.alternatives import BoundText
 from bot.gate.gate import Gate
 from bot.sessions.alternatives import Alternative, Wanted, Way
 from bot.sessions.deliveries import NewDelivery
-from bot.sessions.event_types import TurnStarted
-from bot.sessions.events import Event
 from bot.sessions.inbox import NewItem
+from bot.sessions.log.event_types import TurnStarted
+from bot.sessions.log.events import Event
 from bot.sessions.messages import SessionMessage
-from bot.sessions.ports import AlternativeStore, AuditStore, OutboxStore, SessionStore
+from bot.sessions.ports.delivery import AlternativeStore, OutboxStore
+from bot.sessions.ports.people import AuditStore
+from bot.sessions.ports.sessions import SessionStore
 from bot.sessions.transcript import backwards
 from channels.messages import Address, OutboundKind
 

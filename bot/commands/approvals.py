@@ -18,8 +18,8 @@ from bot.delivery import approval_prompts
 from bot.gate.gate import Gate
 from bot.sessions.approvals import Approval, ApprovalState
 from bot.sessions.audit import AuditRow
-from bot.sessions.ports import ApprovalStore
-from bot.sessions.serialization import question_json
+from bot.sessions.log.serialization import question_json
+from bot.sessions.ports.people import ApprovalStore
 from policy.labels import Label, join_all
 
 QUESTION: Final = "This is a question of the agent: use `/answer {id} TEXT`, or `/deny {id}` to decline."

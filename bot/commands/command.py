@@ -14,9 +14,7 @@ from bot.gate.gate import Gate
 from bot.gate.results import explained
 from bot.pinned_agents import PinnedAgents
 from bot.sessions.models import Claim, SessionState, Status
-from bot.sessions.ports import (
-    SessionStore,
-)
+from bot.sessions.ports.sessions import SessionStore
 from channels.messages import Address, Button
 from policy import explain
 from policy.decision import Decision, Remedy

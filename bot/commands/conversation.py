@@ -9,7 +9,7 @@ from typing import Final
 from bot.access import labelling, principals
 from bot.access.authorize import at_least
 from bot.access.session_ids import SessionIds
-from bot.commands.classify import NOT_CLASSIFIED
+from bot.commands.admin.classify import NOT_CLASSIFIED
 from bot.commands.command import CommandError, CommandRequest, Reply, UsageError, label_named
 from bot.commands.models import described
 from bot.core.clock import moment
@@ -22,10 +22,12 @@ from bot.gate.results import MAY_GO_ON, decision_row
 from bot.history import event_log
 from bot.pinned_agents import told
 from bot.sessions.deliveries import OURS, NewDelivery
-from bot.sessions.event_types import SessionSummary, TaintRaised
+from bot.sessions.log.event_types import SessionSummary, TaintRaised
 from bot.sessions.models import Claim, SessionState, Write
-from bot.sessions.ports import AuditStore, OutboxStore, SessionStore
-from bot.sessions.store import Store
+from bot.sessions.ports.delivery import OutboxStore
+from bot.sessions.ports.people import AuditStore
+from bot.sessions.ports.sessions import SessionStore
+from bot.sessions.ports.store import Store
 from bot.sessions.transcript import backwards
 from bot.tools.labelled_files import FileRoot
 from bot.tools.sessions import describe

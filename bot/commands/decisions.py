@@ -11,9 +11,9 @@ from bot.history import event_log
 from bot.history.recall import recall
 from bot.operations import simulation
 from bot.operations.simulation import CallArgumentsError, Simulator
-from bot.sessions.event_types import PolicyDecision
+from bot.sessions.log.event_types import PolicyDecision
 from bot.sessions.models import SessionQuery, SessionState
-from bot.sessions.ports import SessionIndex, SessionStore
+from bot.sessions.ports.sessions import SessionIndex, SessionStore
 from bot.sessions.transcript import backwards
 from channels.messages import Address
 from policy.decision import Verdict

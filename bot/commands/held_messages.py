@@ -15,7 +15,8 @@ from bot.sessions.audit import AuditRow
 from bot.sessions.delegation import PendingMessage
 from bot.sessions.messages import OriginKind
 from bot.sessions.models import SessionState, Status
-from bot.sessions.ports import DelegationStore, SessionStore
+from bot.sessions.ports.accounts import DelegationStore
+from bot.sessions.ports.sessions import SessionStore
 from channels.messages import Button
 from policy.labels import Label, join_all
 from policy.request import Role

@@ -13,7 +13,7 @@ from bot.commands.command import CommandError, CommandRequest, Reply, UsageError
 from bot.core.errors import RequestError
 from bot.operations.lifecycle import SessionLifecycle, told_of
 from bot.sessions.models import SessionState
-from bot.sessions.ports import SessionStore
+from bot.sessions.ports.sessions import SessionStore
 from bot.sessions.visibility import LONGEST_ID
 from channels.messages import Button
 from policy.request import Role

@@ -12,7 +12,7 @@ from bot.core.errors import NotFoundError
 from bot.gate.gate import Gate
 from bot.sessions.audit import AuditRow
 from bot.sessions.inbox import InboxItem, QueueMode
-from bot.sessions.ports import QueueStore, SessionStore
+from bot.sessions.ports.sessions import QueueStore, SessionStore
 from bot.tools.history import author
 from policy.request import Role
 

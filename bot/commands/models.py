@@ -23,7 +23,7 @@ from bot.gate.results import decision_row
 from bot.pinned_agents import ANEW, subject
 from bot.sessions.budgets import Spent, Whose
 from bot.sessions.models import Claim, SessionState, Write
-from bot.sessions.ports import LifecycleStore, SessionStore
+from bot.sessions.ports.sessions import LifecycleStore, SessionStore
 from bot.sessions.usage import Usage
 from policy.decision import Verdict
 from policy.errors import nearest

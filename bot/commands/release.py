@@ -21,13 +21,14 @@ from bot.history import event_log
 from bot.sessions import releases
 from bot.sessions.audit import AuditRow
 from bot.sessions.deliveries import NewDelivery
-from bot.sessions.event_types import AgentMessage, ReleaseConfirmed, ReleaseRequested, UserMessage
-from bot.sessions.events import Visibility
+from bot.sessions.log.event_types import AgentMessage, ReleaseConfirmed, ReleaseRequested, UserMessage
+from bot.sessions.log.events import Visibility
+from bot.sessions.log.serialization import release_json
 from bot.sessions.models import Claim, SessionState, Write
-from bot.sessions.ports import OutboxStore, SessionStore
+from bot.sessions.ports.delivery import OutboxStore
+from bot.sessions.ports.sessions import SessionStore
 from bot.sessions.refs import EventsRef, Ref
 from bot.sessions.releases import Release
-from bot.sessions.serialization import release_json
 from bot.sessions.transcript import backwards, place
 from channels.messages import Address, OutboundKind
 from policy import explain

@@ -13,9 +13,9 @@ from bot.core.errors import CursorError, NotFoundError
 from bot.gate.gate import Gate
 from bot.gate.results import MAY_GO_ON
 from bot.operations.export import EXPORTED, Exporter
-from bot.sessions.events import Event
+from bot.sessions.log.events import Event
 from bot.sessions.models import SessionKind, SessionQuery, SessionState, Title
-from bot.sessions.ports import SessionIndex, SessionStore
+from bot.sessions.ports.sessions import SessionIndex, SessionStore
 from bot.sessions.transcript import place, transcript
 from bot.sessions.visibility import visible
 from bot.tools.history import MESSAGE, said, shortened, source

@@ -12,7 +12,7 @@ from bot.gate.results import MAY_GO_ON, decision_row
 from bot.history import event_log
 from bot.history.recall import recalled
 from bot.sessions.models import Claim, Recapped, SessionState, Write
-from bot.sessions.ports import SessionStore
+from bot.sessions.ports.sessions import SessionStore
 from bot.tools.summarize import Recap, generation, topic
 from policy.labels import join_all
 from policy.request import Hook

@@ -4,52 +4,17 @@ Every channel renders the same table. The router asks `needed` what role a line 
 calls `CommandTable.answer`; handlers print nothing.
 """
 
-from collections.abc import Awaitable, Callable
+from collections.abc import Callable
 from dataclasses import dataclass
 from difflib import get_close_matches
 from typing import Final
 
 from bot.access.authorize import Caller, at_least
-from bot.access.pairing import Pairing
-from bot.access.session_ids import SessionIds
-from bot.budgets import Budget
-from bot.commands.access import AccessCommands
-from bot.commands.agents import BackgroundCommands, PersonalCalls
-from bot.commands.alternatives import AlternativeCommands
-from bot.commands.approvals import ApprovalCommands
-from bot.commands.audit import AuditCommands
-from bot.commands.classify import ChatCommands
 from bot.commands.command import CommandRequest, Reply, Run, UsageError
-from bot.commands.configuration import ConfigurationCommands
-from bot.commands.conversation import ConversationCommands, at_console
-from bot.commands.dead_letters import DeadLetterCommands
-from bot.commands.decisions import DecisionCommands
-from bot.commands.held_messages import HeldMessageCommands
-from bot.commands.lifecycle import LifecycleCommands
-from bot.commands.message_queue import QueueCommands
-from bot.commands.models import ModelCommands
-from bot.commands.questions import QuestionCommands
-from bot.commands.release import ReleaseCommands, may_release
-from bot.commands.sessions import SessionCommands
-from bot.commands.summarize import SummaryCommands
-from bot.config.model import Config
-from bot.core.clock import Clock
+from bot.commands.conversation import at_console
+from bot.commands.handlers import CommandHandlers, CommandServices
+from bot.commands.release import may_release
 from bot.core.errors import BusyError, RequestError
-from bot.core.ids import Ids
-from bot.core.rate_limiter import RateLimiter
-from bot.delegation.spawn import Spawner
-from bot.gate.gate import Gate
-from bot.operations.audit import AuditReader
-from bot.operations.diagnostics import Diagnostics
-from bot.operations.export import Exporter
-from bot.operations.lifecycle import SessionLifecycle
-from bot.operations.question_answers import QuestionAnswers
-from bot.operations.simulation import Simulator
-from bot.pinned_agents import PinnedAgents
-from bot.policy_state import PolicyReloader
-from bot.sessions.store import Store
-from bot.tools.labelled_files import FileRoot
-from bot.tools.summarize import Recap
 from channels.messages import Address
 from policy.labels import PUBLIC, Level
 from policy.request import Role
@@ -59,141 +24,6 @@ OPENED: Final = "/sessions"
 
 _POLICY: Final = "policy"
 """The name of the command that puts a policy in force."""
-
-
-@dataclass(frozen=True, slots=True)
-class CommandServices:
-    """What commands work with; the composition root gives it, and each command is made with what it declares.
-
-    `interrupt` stops a session's turn at once if it runs in this process, `deliver` says what waits in an outbox,
-    `close` edits the copies of questions that a session does not ask any more. `simulations` counts `/simulate` for all
-    addresses, `config` is what this process was started with.
-    """
-
-    clock: Clock
-    store: Store
-    gate: Gate
-    ids: Ids
-    files: FileRoot
-    spawner: Spawner
-    reloader: PolicyReloader
-    exporter: Exporter
-    lifecycle: SessionLifecycle
-    interrupt: Callable[[str], None]
-    close: Callable[[str], Awaitable[None]]
-    deliver: Callable[[str], Awaitable[None]]
-    recap: Recap
-    pairing: Pairing
-    audit: AuditReader
-    budget: Budget
-    diagnostics: Diagnostics
-    config: Config
-    simulator: Simulator
-    simulations: RateLimiter
-    session_ids: SessionIds
-    question_answers: QuestionAnswers
-    agents: PinnedAgents
-
-
-class CommandHandlers:
-    """The commands of a running application, each made with the services it needs."""
-
-    def __init__(self, of: CommandServices) -> None:
-        calls = PersonalCalls(of.gate, of.store.audit)
-        self.chats = ChatCommands(gate=of.gate, reloader=of.reloader)
-        self.alternatives = _alternatives(of, calls)
-        self.access = AccessCommands(
-            access=of.store.access, gate=of.gate, reloader=of.reloader, pairing=of.pairing, chats=self.chats
-        )
-        self.background = _background(of, calls)
-        self.approvals = ApprovalCommands(
-            asked=of.store.approvals, gate=of.gate, close=of.close, alternatives=self.alternatives
-        )
-        self.audit = AuditCommands(gate=of.gate, reader=of.audit)
-        self.configuration = ConfigurationCommands(
-            gate=of.gate, reloader=of.reloader, diagnostics=of.diagnostics, config=of.config
-        )
-        self.conversation = _conversation(of)
-        self.dead_letters = DeadLetterCommands(outbox=of.store.outbox)
-        self.decisions = DecisionCommands(
-            sessions=of.store.sessions,
-            index=of.store.index,
-            simulator=of.simulator,
-            simulations=of.simulations,
-        )
-        self.held_messages = HeldMessageCommands(
-            sessions=of.store.sessions, delegation=of.store.delegation, gate=of.gate, ids=of.ids, close=of.close
-        )
-        self.lifecycle = LifecycleCommands(sessions=of.store.sessions, lifecycle=of.lifecycle)
-        self.queue = QueueCommands(sessions=of.store.sessions, queue=of.store.queue, gate=of.gate)
-        self.models = ModelCommands(
-            sessions=of.store.sessions,
-            lifecycle=of.store.lifecycle,
-            gate=of.gate,
-            ids=of.ids,
-            budget=of.budget,
-            config=of.config,
-        )
-        self.questions = QuestionCommands(answers=of.question_answers, gate=of.gate)
-        self.release = _release(of)
-        self.sessions = SessionCommands(
-            sessions=of.store.sessions, index=of.store.index, gate=of.gate, exporter=of.exporter
-        )
-        self.summary = SummaryCommands(sessions=of.store.sessions, gate=of.gate, ids=of.ids, recap=of.recap)
-
-
-def _alternatives(services: CommandServices, calls: PersonalCalls) -> AlternativeCommands:
-    return AlternativeCommands(
-        sessions=services.store.sessions,
-        audit=services.store.audit,
-        outbox=services.store.outbox,
-        alternatives=services.store.alternatives,
-        gate=services.gate,
-        deliver=services.deliver,
-        session_ids=services.session_ids,
-        calls=calls,
-    )
-
-
-def _background(services: CommandServices, calls: PersonalCalls) -> BackgroundCommands:
-    return BackgroundCommands(
-        sessions=services.store.sessions,
-        audit=services.store.audit,
-        outbox=services.store.outbox,
-        delegation=services.store.delegation,
-        gate=services.gate,
-        ids=services.ids,
-        spawner=services.spawner,
-        interrupt=services.interrupt,
-        close=services.close,
-        deliver=services.deliver,
-        calls=calls,
-    )
-
-
-def _conversation(services: CommandServices) -> ConversationCommands:
-    return ConversationCommands(
-        store=services.store,
-        sessions=services.store.sessions,
-        audit=services.store.audit,
-        outbox=services.store.outbox,
-        gate=services.gate,
-        ids=services.ids,
-        files=services.files,
-        spawner=services.spawner,
-        interrupt=services.interrupt,
-        session_ids=services.session_ids,
-    )
-
-
-def _release(services: CommandServices) -> ReleaseCommands:
-    return ReleaseCommands(
-        sessions=services.store.sessions,
-        outbox=services.store.outbox,
-        gate=services.gate,
-        ids=services.ids,
-        deliver=services.deliver,
-    )
 
 
 def _to_everybody(_request: CommandRequest) -> bool:

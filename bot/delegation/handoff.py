@@ -18,8 +18,8 @@ from bot.sessions.delegation import LATE, Arrival, Charge, Parcel
 from bot.sessions.deliveries import Delivery, risen_key, told_key
 from bot.sessions.messages import Endorsed, Origin, OriginKind, SessionMessage, named
 from bot.sessions.models import SessionState
+from bot.sessions.ports.store import Store
 from bot.sessions.refs import elsewhere
-from bot.sessions.store import Store
 from channels.messages import Address, OutboundKind
 from policy.labels import Integrity
 

@@ -17,7 +17,7 @@ from bot.sessions.delegation import SESSION, Arrival
 from bot.sessions.deliveries import Delivery, DeliveryState
 from bot.sessions.inbox import ItemOutcome, ItemStatus
 from bot.sessions.models import SessionState, Status
-from bot.sessions.store import Store
+from bot.sessions.ports.store import Store
 from bot.sessions.visibility import look
 from channels.messages import Address, OutboundKind
 from policy.labels import PUBLIC, Label

@@ -33,7 +33,7 @@ from bot.sessions.delegation import (
 from bot.sessions.inbox import NewItem
 from bot.sessions.messages import Origin, OriginKind, SessionMessage, named
 from bot.sessions.models import SessionState, Status
-from bot.sessions.store import Store
+from bot.sessions.ports.store import Store
 from channels.messages import Address
 from policy.labels import Integrity, Label
 

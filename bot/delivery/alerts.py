@@ -17,7 +17,7 @@ from bot.core.errors import StoreError
 from bot.delivery.outbox import Outbox
 from bot.failures import HOUR, Failure, Failures
 from bot.gate.gate import Gate
-from bot.sessions.ports import CountStore
+from bot.sessions.ports.accounts import CountStore
 from policy.labels import Label
 from policy.request import Role
 

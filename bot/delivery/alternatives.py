@@ -24,9 +24,9 @@ from bot.sessions.alternatives import Alternative, Wanted, Way
 from bot.sessions.audit import AuditRow
 from bot.sessions.delegation import SESSION
 from bot.sessions.deliveries import OURS, Delivery, NewDelivery, question_key
-from bot.sessions.event_types import AgentMessage, UserMessage
-from bot.sessions.events import Event
-from bot.sessions.ports import AlternativeStore
+from bot.sessions.log.event_types import AgentMessage, UserMessage
+from bot.sessions.log.events import Event
+from bot.sessions.ports.delivery import AlternativeStore
 from channels.messages import Address, Button, OutboundKind
 from policy.decision import Decision, Verdict
 from policy.document.model import Document

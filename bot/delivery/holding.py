@@ -17,7 +17,7 @@ from bot.gate.gate import Gate
 from bot.gate.results import MAY_GO_ON, decision_row
 from bot.sessions.deliveries import OURS, Delivery, NewDelivery, held_key
 from bot.sessions.models import SessionState
-from bot.sessions.store import Store
+from bot.sessions.ports.store import Store
 from channels.messages import Address, Button, OutboundKind
 from policy.labels import Label
 from policy.request import Hook

@@ -10,7 +10,7 @@ from bot.delivery.rate_limits import Patience, RateLimits
 from bot.gate.gate import Gate
 from bot.gate.results import decision_row
 from bot.sessions.deliveries import SendSlot
-from bot.sessions.ports import AuditStore
+from bot.sessions.ports.people import AuditStore
 from channels.messages import Outbound
 from channels.port import BusyChannelError, Channel, ChannelError
 from policy.decision import Verdict

@@ -18,7 +18,7 @@ from bot.gate.gate import Gate
 from bot.sessions.approvals import Approval, ApprovalState, QuestionCopy
 from bot.sessions.audit import AuditRow
 from bot.sessions.deliveries import OURS, Delivery, DeliveryState, NewDelivery
-from bot.sessions.store import Store
+from bot.sessions.ports.store import Store
 from channels.messages import Address, OutboundKind
 
 if TYPE_CHECKING:

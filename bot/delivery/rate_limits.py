@@ -14,7 +14,7 @@ from typing import Final
 import anyio
 
 from bot.sessions.deliveries import EVERYWHERE, DeliveryPause, Rate, SendSlot
-from bot.sessions.ports import RateLimitStore
+from bot.sessions.ports.delivery import RateLimitStore
 from channels.messages import Address
 from channels.port import BusyChannelError
 

@@ -1,9 +1,14 @@
 """The sweep: finds which sessions have work or something to say of which no hint tells."""
 
+from typing import Final
+
 from bot.delivery.outbox import Outbox
 from bot.delivery.question_updates import QuestionUpdates
 from bot.quarantine import Quarantine
-from bot.sessions.ports import Wake
+from bot.sessions.ports.sessions import Wake
+
+SWEEP_SECONDS: Final = 2.0
+"""Seconds between two sweeps of a process."""
 
 
 class Sweep:

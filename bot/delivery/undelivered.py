@@ -16,7 +16,7 @@ from bot.gate.gate import Gate
 from bot.gate.results import MAY_GO_ON, decision_row
 from bot.sessions.audit import AuditRow
 from bot.sessions.deliveries import DEAD, OURS, Delivery, DeliveryState, NewDelivery
-from bot.sessions.ports import OutboxStore
+from bot.sessions.ports.delivery import OutboxStore
 from bot.turn import OpenTurn
 from channels.messages import Address, OutboundKind
 from policy.labels import PUBLIC, Label, join_all

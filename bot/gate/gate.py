@@ -26,7 +26,7 @@ from bot.gate.services import GateServices, Minter, Record, revealed
 from bot.secrets import Keyring
 from bot.sessions.audit import AuditRow
 from bot.sessions.deliveries import NewDelivery
-from bot.sessions.events import DeferredResult
+from bot.sessions.log.events import DeferredResult
 from bot.tools.base import CallFacts, Result, Tool
 from bot.tools.references import notice
 from channels.messages import Address

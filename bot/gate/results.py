@@ -11,7 +11,7 @@ from bot.sessions.alternatives import Alternative
 from bot.sessions.approvals import Approval
 from bot.sessions.audit import AuditRow
 from bot.sessions.deliveries import NewDelivery
-from bot.sessions.events import DeferredResult
+from bot.sessions.log.events import DeferredResult
 from bot.sessions.models import Summary
 from bot.sessions.refs import Ref
 from bot.tools.base import Arguments, Inquires, Inquiry, Tool

@@ -10,7 +10,7 @@ from dataclasses import replace
 from bot.access.decision_context import Call, DecisionContext
 from bot.core.json_values import JsonObject
 from bot.sessions.approvals import Approval
-from bot.sessions.event_types import (
+from bot.sessions.log.event_types import (
     AgentMessage,
     AgentThinking,
     ApprovalRequested,
@@ -32,12 +32,12 @@ from bot.sessions.event_types import (
     TurnStarted,
     UserMessage,
 )
-from bot.sessions.events import DeferredResult, Event, NewEvent, Visibility
+from bot.sessions.log.events import DeferredResult, Event, NewEvent, Visibility
+from bot.sessions.log.serialization import event_json
 from bot.sessions.messages import Endorsed, Origin, named
 from bot.sessions.models import Summary
 from bot.sessions.refs import CallRef, HeldRef, ObservedRef, Ref
 from bot.sessions.releases import Release
-from bot.sessions.serialization import event_json
 from policy import explain
 from policy.decision import Decision, Verdict
 from policy.labels import PUBLIC, Label

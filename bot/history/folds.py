@@ -16,10 +16,10 @@ from bot.access.decision_context import DecisionContext
 from bot.access.known_urls import given, newest, repeated, typed
 from bot.core.json_values import JsonObject, objects
 from bot.history import event_log
-from bot.sessions.event_types import AgentThinking, ApprovalResolved, ChatObserved, ItemHeld, UserMessage
-from bot.sessions.events import DeferredResult, Event, NewEvent
+from bot.sessions.log.event_types import AgentThinking, ApprovalResolved, ChatObserved, ItemHeld, UserMessage
+from bot.sessions.log.events import DeferredResult, Event, NewEvent
+from bot.sessions.log.serialization import endorsed_from, endorsed_json
 from bot.sessions.messages import Endorsed
-from bot.sessions.serialization import endorsed_from, endorsed_json
 
 if TYPE_CHECKING:
     from pydantic import JsonValue

@@ -9,7 +9,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass, replace
 
 from bot.sessions.deliveries import NewDelivery
-from bot.sessions.event_types import (
+from bot.sessions.log.event_types import (
     AgentMessage,
     AgentThinking,
     ApprovalRequested,
@@ -19,7 +19,7 @@ from bot.sessions.event_types import (
     ToolCall,
     ToolResult,
 )
-from bot.sessions.events import NewEvent
+from bot.sessions.log.events import NewEvent
 from bot.sessions.refs import ApprovalRef, CallRef, EventsRef, Ref
 
 

@@ -9,10 +9,10 @@ from dataclasses import dataclass
 from bot.core.errors import SchemaError
 from bot.history import folds
 from bot.history.folds import Folds
-from bot.sessions.event_types import SessionSummary
-from bot.sessions.events import Event
+from bot.sessions.log.event_types import SessionSummary
+from bot.sessions.log.events import Event
 from bot.sessions.models import SessionState
-from bot.sessions.ports import SessionStore
+from bot.sessions.ports.sessions import SessionStore
 from bot.sessions.transcript import Tail
 
 _PAGE = 1000

@@ -10,7 +10,7 @@ from collections.abc import Collection, Mapping
 from typing import Final
 
 from bot.ingress.admin_notices import HOUR_MS, AdminNotices, chat_name
-from bot.sessions.ports import CountStore
+from bot.sessions.ports.accounts import CountStore
 from channels.messages import Address, Inbound
 
 MOST: Final = 4

@@ -13,7 +13,7 @@ from bot.commands.command import Reply
 from bot.commands.table import CommandTable
 from bot.core.errors import BusyError, LeaseLostError, StoreError, StoreGoneError
 from bot.core.logs import bound
-from bot.sessions.ports import AuditStore
+from bot.sessions.ports.people import AuditStore
 from channels.messages import Address
 
 UNREAD: Final = (

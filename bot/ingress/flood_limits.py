@@ -14,7 +14,7 @@ from bot.core.rate_limiter import RateLimiter
 from bot.gate.gate import Gate
 from bot.ingress.bot_loop_guard import BotLoopGuard
 from bot.sessions.audit import AuditRow
-from bot.sessions.ports import AuditStore
+from bot.sessions.ports.people import AuditStore
 from channels.messages import Inbound
 from policy.request import Role
 

@@ -7,13 +7,13 @@ from typing import Final
 from bot.access import labelling
 from bot.access.authorize import Caller
 from bot.access.session_ids import SessionIds
-from bot.commands.classify import NOT_CLASSIFIED
+from bot.commands.admin.classify import NOT_CLASSIFIED
 from bot.core.errors import ArchivedError, BusyError, DeletedError, ForeignError, RequestError
 from bot.gate.gate import Gate
 from bot.pinned_agents import PinnedAgents
 from bot.sessions.inbox import NewItem
 from bot.sessions.messages import SessionMessage
-from bot.sessions.ports import SessionStore
+from bot.sessions.ports.sessions import SessionStore
 from channels.messages import Inbound
 
 _TRIES: Final = 4

@@ -7,7 +7,7 @@ from bot.gate.gate import Gate
 from bot.ingress.new_chats import NewChats
 from bot.policy_state import ChangeBase, Changing, PolicyReloader
 from bot.sessions.audit import AuditRow
-from bot.sessions.ports import AuditStore
+from bot.sessions.ports.people import AuditStore
 from channels.messages import Membership, Moved
 from channels.port import Reader
 from policy.document.overrides import AccessChange, ChatPlace, Placing

@@ -13,7 +13,7 @@ from bot.access import labelling
 from bot.access.authorize import Caller
 from bot.gate.gate import Gate
 from bot.ingress.admin_notices import HOUR_MS, AdminNotices, chat_name
-from bot.sessions.ports import CountStore
+from bot.sessions.ports.accounts import CountStore
 from channels.messages import Address, Button, Membership
 from policy.document.model import Document
 from policy.labels import Level

@@ -13,7 +13,7 @@ from bot.core.errors import NotFoundError
 from bot.delivery import question_prompts
 from bot.operations.question_answers import AskedQuestion, QuestionAnswers, Replier
 from bot.sessions.approvals import AnswerValue
-from bot.sessions.ports import CountStore
+from bot.sessions.ports.accounts import CountStore
 from channels.messages import How, Inbound
 from policy.labels import join_all
 

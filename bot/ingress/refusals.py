@@ -11,7 +11,7 @@ from bot.access.authorize import Refusal
 from bot.access.pairing import SAID_OFTEN, Pairing
 from bot.gate.gate import Gate
 from bot.sessions.audit import AuditRow
-from bot.sessions.ports import AuditStore
+from bot.sessions.ports.people import AuditStore
 from channels.messages import Inbound
 
 if TYPE_CHECKING:

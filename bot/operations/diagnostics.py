@@ -26,7 +26,7 @@ from channels.port import Platform
 from policy.labels import PUBLIC, Label
 
 if TYPE_CHECKING:
-    from bot.sessions.store import Store
+    from bot.sessions.ports.store import Store
 
 
 @dataclass(frozen=True, slots=True)

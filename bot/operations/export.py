@@ -17,11 +17,11 @@ from bot.gate.results import MAY_GO_ON, decision_row
 from bot.history import event_log
 from bot.operations.signing import ExportKey, signed_by
 from bot.sessions import exports, refs
-from bot.sessions.events import Event, Visibility
 from bot.sessions.exports import BrokenExport, ExportEntry, Header, VerifiedExport
+from bot.sessions.log.events import Event, Visibility
 from bot.sessions.models import LastTurn, SessionState, Title
+from bot.sessions.ports.store import Store
 from bot.sessions.refs import EventsRef, Ref
-from bot.sessions.store import Store
 from bot.sessions.transcript import backwards, place
 from bot.tools.arguments import strings
 from policy import explain

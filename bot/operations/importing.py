@@ -17,10 +17,10 @@ from bot.gate.gate import Gate
 from bot.operations.signing import ExportKey, signed_by
 from bot.sessions import exports, refs
 from bot.sessions.audit import AuditRow
-from bot.sessions.event_types import EventBody, ItemHeld, SessionImported, UserMessage
-from bot.sessions.events import NewEvent, Visibility
 from bot.sessions.exports import BrokenExport, ImportedEvent, ImportedSession, ReadExport, VerifiedExport
-from bot.sessions.store import Store
+from bot.sessions.log.event_types import EventBody, ItemHeld, SessionImported, UserMessage
+from bot.sessions.log.events import NewEvent, Visibility
+from bot.sessions.ports.store import Store
 from policy.labels import Label
 
 ABOVE = "this export is above what it may be imported for"

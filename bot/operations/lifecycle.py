@@ -18,7 +18,7 @@ from bot.sessions.audit import AuditRow
 from bot.sessions.delegation import SESSION
 from bot.sessions.deliveries import Delivery, DeliveryState
 from bot.sessions.models import Doing, SessionKind, SessionQuery, SessionState, Status
-from bot.sessions.store import Store
+from bot.sessions.ports.store import Store
 from bot.tools.labelled_files import FileRoot
 from channels.messages import Address
 from policy.labels import Label, join_all

@@ -17,7 +17,7 @@ from bot.gate.gate import Gate
 from bot.sessions.approvals import AnswerValue, Approval, ApprovalState, QuestionAnswer
 from bot.sessions.audit import AuditRow
 from bot.sessions.models import SessionState
-from bot.sessions.ports import ApprovalStore
+from bot.sessions.ports.people import ApprovalStore
 from channels.messages import Address
 from policy.labels import Label
 from policy.request import Role

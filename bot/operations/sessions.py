@@ -12,9 +12,9 @@ from pydantic import JsonValue
 from bot.core.errors import NotFoundError
 from bot.pinned_agents import PinnedAgents, as_json
 from bot.quarantine import Quarantine
-from bot.sessions.events import Event
+from bot.sessions.log.events import Event
 from bot.sessions.models import Quarantined, SessionState
-from bot.sessions.store import Store
+from bot.sessions.ports.store import Store
 from bot.sessions.visibility import visibility_of
 from policy.labels import Label
 

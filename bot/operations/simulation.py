@@ -10,7 +10,7 @@ from bot.access.decision_context import DecisionContext
 from bot.core.errors import RequestError
 from bot.gate.gate import Gate
 from bot.sessions.audit import AuditRow
-from bot.sessions.ports import AuditStore
+from bot.sessions.ports.people import AuditStore
 from policy import explain
 from policy.decision import Remedy, Verdict
 from policy.request import Role

@@ -20,10 +20,10 @@ from pydantic import JsonValue
 
 from bot.core.json_values import JsonObject, child, flag, text, whole, whole_object
 from bot.sessions import refs
-from bot.sessions.event_types import EventBody, YieldReason
-from bot.sessions.events import NewEvent, Visibility
+from bot.sessions.log.event_types import EventBody, YieldReason
+from bot.sessions.log.events import NewEvent, Visibility
+from bot.sessions.log.serialization import event_from, event_json
 from bot.sessions.models import LastTurn, Title
-from bot.sessions.serialization import event_from, event_json
 from policy.errors import LabelTextError
 from policy.labels import Label, join_all, parse
 

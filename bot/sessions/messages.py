@@ -1,7 +1,7 @@
 """What a message to a session carries: its words, what came with them, and which session sent it, if one did.
 
 It waits in an inbox, or is held there until a person lets it in. What became of it once it entered the context is an
-event (`bot.sessions.event_types`).
+event (`bot.sessions.log.event_types`).
 """
 
 from collections.abc import Iterable

@@ -12,9 +12,9 @@ from bot.sessions.approvals import Approval
 from bot.sessions.audit import AuditRow
 from bot.sessions.delegation import Lineage
 from bot.sessions.deliveries import NewDelivery
-from bot.sessions.event_types import TurnCompleted, TurnState, YieldReason
-from bot.sessions.events import Event, NewEvent
 from bot.sessions.inbox import InboxItem, ItemStatus, QueueMode
+from bot.sessions.log.event_types import TurnCompleted, TurnState, YieldReason
+from bot.sessions.log.events import Event, NewEvent
 from bot.sessions.usage import UNUSED, Usage
 from policy.labels import PUBLIC, Label
 

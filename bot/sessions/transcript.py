@@ -4,10 +4,10 @@ from collections.abc import AsyncIterator
 from dataclasses import dataclass
 from typing import Final
 
-from bot.sessions.event_types import AgentMessage, ChatObserved, ToolCall, ToolResult, UnknownEvent, UserMessage
-from bot.sessions.events import Event, Visibility
+from bot.sessions.log.event_types import AgentMessage, ChatObserved, ToolCall, ToolResult, UnknownEvent, UserMessage
+from bot.sessions.log.events import Event, Visibility
 from bot.sessions.models import SessionState
-from bot.sessions.ports import SessionStore
+from bot.sessions.ports.sessions import SessionStore
 from policy.labels import Label
 
 _WINDOW: Final = 200

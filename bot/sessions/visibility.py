@@ -13,7 +13,7 @@ from typing import Final
 from bot.core.errors import SchemaError
 from bot.sessions.delegation import LATE
 from bot.sessions.models import SessionState, Status
-from bot.sessions.ports import SessionStore
+from bot.sessions.ports.sessions import SessionStore
 from policy.labels import PUBLIC, Label
 
 LONGEST_ID: Final = 128

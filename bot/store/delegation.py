@@ -7,7 +7,7 @@ from bot.core.ids import waiting_id
 from bot.sessions import refs
 from bot.sessions.audit import AuditRow
 from bot.sessions.delegation import Arrival, Caps, Charge, NewSlot, Parcel, PendingMessage, Reservation, Slot
-from bot.sessions.serialization import message_json
+from bot.sessions.log.serialization import message_json
 from bot.store.calls import call, nested, session_call
 from bot.store.records import codec
 from bot.store.records.codec import Bodies, digest, dump, raw, text

@@ -14,7 +14,7 @@ import anyio
 
 from bot.core.errors import StoreError, StoreRefusedError
 from bot.sessions.audit import AuditRow
-from bot.sessions.event_types import TurnCompleted
+from bot.sessions.log.event_types import TurnCompleted
 from bot.sessions.models import Holder, Status, TurnPage, TurnRecord
 from bot.store.calls import Arguments, ScriptAnswer, session_call
 from bot.store.connection import WALKED, Reply

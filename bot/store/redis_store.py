@@ -35,7 +35,7 @@ from bot.store.scripts.loader import Script
 
 
 class RedisStore:
-    """Implements `Store` of `bot.sessions.store`, each of its parts on one connection. Made by `open_store`."""
+    """Implements `Store` of `bot.sessions.ports.store`, each of its parts on one connection. Made by `open_store`."""
 
     def __init__(
         self,

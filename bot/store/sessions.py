@@ -26,7 +26,6 @@ from bot.core.errors import (
 )
 from bot.sessions import refs
 from bot.sessions.audit import AuditRow
-from bot.sessions.events import Event
 from bot.sessions.exports import ImportedSession
 from bot.sessions.inbox import (
     Accepted,
@@ -39,8 +38,9 @@ from bot.sessions.inbox import (
     QueueMode,
     Stopped,
 )
+from bot.sessions.log.events import Event
+from bot.sessions.log.serialization import message_json
 from bot.sessions.models import Claim, ReadPosition, SessionState, Status, Title, Write, Written
-from bot.sessions.serialization import message_json
 from bot.store.approvals import approvals_of, asked_member
 from bot.store.calls import Arguments, ScriptAnswer, nested, session_call
 from bot.store.records import codec

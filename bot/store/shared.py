@@ -12,7 +12,7 @@ from bot.core.clock import Clock
 from bot.core.errors import StoreError
 from bot.core.ids import Ids
 from bot.sessions.audit import AuditRow, PolicyHead
-from bot.sessions.events import Event
+from bot.sessions.log.events import Event
 from bot.store.calls import Arguments, ScriptAnswer, ScriptCall, answer, call, nested, session_call
 from bot.store.connection import WALKED, Command, Connection, Reply
 from bot.store.options import StoreOptions

@@ -22,7 +22,7 @@ from bot.core.errors import StoreError
 from bot.core.tracing import Fact, Recorder, Stopwatch, TraceSpan, recording
 from bot.sessions.deliveries import Delivery, DeliveryState
 from bot.sessions.models import SessionState
-from bot.sessions.ports import SessionStore
+from bot.sessions.ports.sessions import SessionStore
 from policy.labels import Label
 
 _MOST_WAITING: Final = 2_000

@@ -15,7 +15,7 @@ from bot.access.agents import AgentSnapshot
 from bot.sessions.approvals import AnswerValue, Approval
 from bot.sessions.delegation import Child, Errand, ResultField
 from bot.sessions.deliveries import NewDelivery
-from bot.sessions.events import DeferredResult
+from bot.sessions.log.events import DeferredResult
 from bot.sessions.models import Summary
 from bot.sessions.refs import Ref
 from bot.sessions.usage import Usage

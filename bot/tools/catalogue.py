@@ -5,7 +5,7 @@ from typing import Final
 
 from bot.core.rate_limiter import RateLimiter
 from bot.pinned_agents import PinnedAgents
-from bot.sessions.store import Store
+from bot.sessions.ports.store import Store
 from bot.tools.arguments import types
 from bot.tools.asking import AskUser
 from bot.tools.base import Tool

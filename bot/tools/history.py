@@ -8,7 +8,7 @@ from pydantic import Field, JsonValue
 
 from bot.access import labelling
 from bot.history.recall import recall
-from bot.sessions.event_types import (
+from bot.sessions.log.event_types import (
     AgentMessage,
     ChatObserved,
     ToolCall,
@@ -16,10 +16,10 @@ from bot.sessions.event_types import (
     UnknownEvent,
     UserMessage,
 )
-from bot.sessions.events import Event
+from bot.sessions.log.events import Event
 from bot.sessions.messages import Origin
 from bot.sessions.models import SessionState
-from bot.sessions.ports import SessionStore
+from bot.sessions.ports.sessions import SessionStore
 from bot.sessions.refs import EventsRef
 from bot.sessions.transcript import place, transcript
 from bot.tools.base import Arguments, CallFacts, Result, ToolContext, ToolServices

@@ -18,7 +18,7 @@ from typing import Any, Final
 from pydantic import Field, JsonValue
 
 from bot.access.agents import short_digest
-from bot.sessions.events import DeferredResult
+from bot.sessions.log.events import DeferredResult
 from bot.sessions.refs import HeldRef
 from bot.tools.arguments import Path, is_content
 from bot.tools.base import Arguments, CallFacts, RefusedCallError, Result, Tool, ToolContext, ToolServices

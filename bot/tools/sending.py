@@ -12,7 +12,7 @@ from bot.delegation.spawn import next_hop
 from bot.sessions.delegation import SESSION
 from bot.sessions.deliveries import NewDelivery
 from bot.sessions.models import SessionState, Status
-from bot.sessions.ports import SessionStore
+from bot.sessions.ports.sessions import SessionStore
 from bot.sessions.visibility import look
 from bot.tools.base import Arguments, CallFacts, Content, RefusedCallError, Result, ToolContext, ToolServices
 from bot.tools.sessions import NONE

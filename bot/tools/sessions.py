@@ -15,8 +15,8 @@ from bot.core.errors import CursorError
 from bot.delegation import receipts
 from bot.pinned_agents import PinnedAgents, as_json
 from bot.sessions.models import LastTurn, SessionKind, SessionPage, SessionQuery, SessionState, Title
-from bot.sessions.ports import SessionIndex, SessionStore
-from bot.sessions.store import Store
+from bot.sessions.ports.sessions import SessionIndex, SessionStore
+from bot.sessions.ports.store import Store
 from bot.sessions.visibility import counts_still, label_of, look, sees
 from bot.tools.base import Arguments, CallFacts, RefusedCallError, Result, ToolContext, ToolServices
 from channels.messages import Address

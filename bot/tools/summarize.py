@@ -6,9 +6,9 @@ from typing import Literal, Self
 from pydantic import Field, model_validator
 
 from bot.access.decision_context import DecisionContext
-from bot.sessions.events import Event
+from bot.sessions.log.events import Event
 from bot.sessions.models import MOMENT, Recapped
-from bot.sessions.ports import SessionStore
+from bot.sessions.ports.sessions import SessionStore
 from bot.tools.base import Arguments, CallFacts, Result, ToolContext, ToolServices
 from policy.labels import PUBLIC, Label, join_all
 from policy.request import Destination, Effect

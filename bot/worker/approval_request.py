@@ -20,7 +20,7 @@ from bot.history import event_log
 from bot.sessions.approvals import Approval, ApprovalQuestion
 from bot.sessions.audit import AuditRow
 from bot.sessions.deliveries import OURS, Delivery, NewDelivery, question_key
-from bot.sessions.events import NewEvent
+from bot.sessions.log.events import NewEvent
 from bot.sessions.messages import named
 from bot.sessions.models import Change, Status
 from bot.turn import OpenTurn

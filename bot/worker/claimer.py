@@ -12,7 +12,7 @@ from bot.delivery.question_updates import QuestionUpdates
 from bot.policy_state import PolicyReloader
 from bot.quarantine import Quarantine
 from bot.sessions.models import Claim, Doing
-from bot.sessions.ports import SessionStore
+from bot.sessions.ports.sessions import SessionStore
 from bot.worker.turn_runner import ATTEMPTS
 
 

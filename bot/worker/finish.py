@@ -29,9 +29,9 @@ from bot.sessions.approvals import Approval
 from bot.sessions.audit import AuditRow
 from bot.sessions.delegation import Lineage, ResultField
 from bot.sessions.deliveries import OURS, Delivery, NewDelivery, answer_key, copy_key, question_key, told_key
-from bot.sessions.event_types import ToolOutcome, ToolResult, TurnCompleted, YieldReason
-from bot.sessions.events import NewEvent
 from bot.sessions.inbox import ItemStatus
+from bot.sessions.log.event_types import ToolOutcome, ToolResult, TurnCompleted, YieldReason
+from bot.sessions.log.events import NewEvent
 from bot.sessions.models import Change, LastTurn, Status
 from bot.tools.asking import ASKED
 from bot.tools.references import referred

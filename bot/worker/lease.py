@@ -14,8 +14,8 @@ from contextlib import AbstractAsyncContextManager, contextmanager
 from typing import Final
 
 from bot.core.errors import LeaseLostError, StoreError
-from bot.sessions.ports import SessionStore
-from bot.sessions.store import Store
+from bot.sessions.ports.sessions import SessionStore
+from bot.sessions.ports.store import Store
 from bot.turn import OpenTurn, StopRequestedError
 
 OpenStore = Callable[[], AbstractAsyncContextManager[Store]]

@@ -5,7 +5,7 @@ from importlib import import_module
 from typing import TYPE_CHECKING
 
 from bot.access.decision_context import DecisionContext
-from bot.sessions.events import Event
+from bot.sessions.log.events import Event
 from bot.sessions.models import Recapped
 
 if TYPE_CHECKING:

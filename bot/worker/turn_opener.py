@@ -13,7 +13,7 @@ from bot.pinned_agents import PinnedAgents
 from bot.sessions.inbox import InboxItem
 from bot.sessions.limits import SessionLimits, TokenAllowance
 from bot.sessions.models import Claim, Turn
-from bot.sessions.ports import SessionStore
+from bot.sessions.ports.sessions import SessionStore
 from bot.turn import OpenTurn
 from channels.messages import Address
 from policy.labels import PUBLIC

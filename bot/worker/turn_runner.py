@@ -22,8 +22,8 @@ from bot.history import event_log
 from bot.pinned_agents import ANEW, subject
 from bot.sessions.audit import AuditRow
 from bot.sessions.deliveries import Delivery
-from bot.sessions.event_types import YieldReason
 from bot.sessions.inbox import InboxItem
+from bot.sessions.log.event_types import YieldReason
 from bot.sessions.models import Change, Claim, Status
 from bot.telemetry.telemetry import Telemetry, TracedTurn
 from bot.turn import DeadlinePassedError, OpenTurn, StopRequestedError

@@ -10,7 +10,7 @@ from bot.core.errors import StoreError
 from bot.delivery.sweep import Sweep
 from bot.policy_state import PolicyReloader
 from bot.quarantine import Quarantine
-from bot.sessions.ports import Wake
+from bot.sessions.ports.sessions import Wake
 
 _WAIT: Final = 1.0
 """Seconds a worker waits for a hint before it looks again."""

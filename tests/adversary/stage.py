@@ -23,6 +23,7 @@ from typing import TYPE_CHECKING, Any, Final
 import anyio
 
 from bot.agent.call_runs import CallRuns
+from bot.app import workers
 from bot.app.app import App
 from bot.app.extensions import Extensions
 from bot.app.first_run import FILES, WORKSPACES, seed
@@ -163,7 +164,7 @@ class Stage:
         thinking = await self.app.model_loader.thinking()
         keeper = LeaseKeeper(self.app._open_own_store, self.app.config.store.lease_seconds)
         await self.app._start(_nobody)
-        self.worker = self.app._worker(keeper, thinking, CallRuns(tasks, 0))
+        self.worker = workers.worker(self.app.worker_parts(), keeper, thinking, CallRuns(tasks, 0))
         # In a world without time each turn takes long enough to be shown.
         self.worker._signals._soon = 0
         self.app._serving = self.worker

@@ -15,7 +15,7 @@ from pydantic import JsonValue
 
 from bot.access.authorize import Caller, Ingress
 from bot.history.event_log import told_to
-from bot.sessions.events import Event
+from bot.sessions.log.events import Event
 from bot.sessions.models import SessionState
 from bot.sessions.transcript import place
 from channels.messages import Address

@@ -7,9 +7,9 @@ from pathlib import Path
 from bot.audit.chain import Intact
 from bot.history.event_log import decision_in
 from bot.sessions.deliveries import DeliveryState
-from bot.sessions.event_types import AgentMessage, AgentThinking, PolicyDecision, ToolResult, UserMessage
-from bot.sessions.events import Event, Visibility
 from bot.sessions.inbox import ItemStatus
+from bot.sessions.log.event_types import AgentMessage, AgentThinking, PolicyDecision, ToolResult, UserMessage
+from bot.sessions.log.events import Event, Visibility
 from bot.tools import catalogue
 from channels.messages import Address
 from policy.labels import PUBLIC, join_all

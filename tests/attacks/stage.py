@@ -23,9 +23,9 @@ from bot.core.errors import ConfigError
 from bot.sessions.approvals import Approval, ApprovalState
 from bot.sessions.audit import AuditRow
 from bot.sessions.deliveries import Delivery, DeliveryState, NewDelivery
-from bot.sessions.event_types import AgentMessage, ApprovalRequested, ItemHeld
-from bot.sessions.events import Event, EventType, NewEvent
 from bot.sessions.inbox import ItemStatus
+from bot.sessions.log.event_types import AgentMessage, ApprovalRequested, ItemHeld
+from bot.sessions.log.events import Event, EventType, NewEvent
 from bot.sessions.models import SessionState, Status, Write
 from bot.store.records.kinds import APPROVAL
 from bot.store.schema import session_keys

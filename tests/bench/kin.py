@@ -17,7 +17,7 @@ from typing import Final
 from bot.app.app import App
 from bot.sessions.delegation import SESSION, Errand
 from bot.sessions.deliveries import Delivery, DeliveryState
-from bot.sessions.events import EventType
+from bot.sessions.log.events import EventType
 from channels.messages import Address, Inbound, OutboundKind
 from policy.labels import PUBLIC
 from tests.bench.measure import Row, by_turns_async, ratio_at_most, warm

@@ -11,8 +11,8 @@ from tempfile import TemporaryDirectory
 from typing import Final
 
 from bot.core.ids import Ids
-from bot.sessions.event_types import AgentMessage, EventBody, TurnCompleted, TurnStarted, UserMessage, YieldReason
-from bot.sessions.events import NewEvent, Visibility
+from bot.sessions.log.event_types import AgentMessage, EventBody, TurnCompleted, TurnStarted, UserMessage, YieldReason
+from bot.sessions.log.events import NewEvent, Visibility
 from bot.sessions.models import Write
 from bot.store.redis_store import RedisStore
 from channels.messages import Address

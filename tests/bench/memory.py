@@ -19,7 +19,7 @@ from typing import Any, Final, Protocol, cast
 
 from redis import Redis
 
-from bot.sessions.serialization import event_json
+from bot.sessions.log.serialization import event_json
 from bot.store.records import codec
 from bot.store.schema import SessionKeys, session_keys
 from channels.messages import Address

@@ -18,9 +18,9 @@ from redis.asyncio import Redis
 from bot.core.ids import Ids
 from bot.sessions.audit import AuditRow
 from bot.sessions.deliveries import Delivery, DeliveryState, NewDelivery
-from bot.sessions.event_types import AgentMessage, TurnCompleted, TurnStarted, UserMessage, YieldReason
-from bot.sessions.events import NewEvent, Visibility
 from bot.sessions.inbox import ItemStatus, NewItem
+from bot.sessions.log.event_types import AgentMessage, TurnCompleted, TurnStarted, UserMessage, YieldReason
+from bot.sessions.log.events import NewEvent, Visibility
 from bot.sessions.messages import SessionMessage
 from bot.sessions.models import Claim, LastTurn, Status, Turn, Write
 from bot.sessions.usage import Usage

@@ -36,11 +36,11 @@ from bot.history.folds import Folds
 from bot.secrets import Keyring
 from bot.sessions.budgets import Budgets, Shortage, Spent
 from bot.sessions.delegation import Child, Errand
-from bot.sessions.event_types import AgentThinking, ToolCall, ToolResult
-from bot.sessions.events import Event
 from bot.sessions.limits import SessionLimits
+from bot.sessions.log.event_types import AgentThinking, ToolCall, ToolResult
+from bot.sessions.log.events import Event
 from bot.sessions.models import Change, Status, Turn
-from bot.sessions.ports import SessionStore
+from bot.sessions.ports.sessions import SessionStore
 from bot.tools import catalogue
 from bot.tools.base import (
     CONTENT,

@@ -20,7 +20,7 @@ from bot.config.model import ModelSettings, ProviderSettings
 from bot.core.errors import BusyError
 from bot.core.ids import Ids
 from bot.sessions.budgets import Budgets, Spender, Spent, Whose
-from bot.sessions.event_types import YieldReason
+from bot.sessions.log.event_types import YieldReason
 from bot.sessions.usage import Usage
 from bot.store.redis_store import RedisStore
 from bot.worker.finish import DENIED_HERE

@@ -13,7 +13,7 @@ from bot.access.authorize import Caller, Ingress
 from bot.access.labelling import CONFIGURED
 from bot.agent.models import ModelError
 from bot.app.app import App
-from bot.commands.configuration import NOTHING
+from bot.commands.admin.configuration import NOTHING
 from bot.core.logs import bound
 from bot.failures import HOUR, Failures
 from policy.labels import PUBLIC, Label

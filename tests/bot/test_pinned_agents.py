@@ -13,7 +13,7 @@ from bot.agent.models import UNUSABLE
 from bot.app.extensions import Extensions
 from bot.cli.sessions import list_sessions, show_session
 from bot.config.load import DATA_VARIABLE, load_config
-from bot.sessions.event_types import ToolResult
+from bot.sessions.log.event_types import ToolResult
 from bot.store.schema import agent_key
 from bot.tools import catalogue
 from bot.worker.turn_runner import LOST

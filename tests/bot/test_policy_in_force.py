@@ -13,12 +13,13 @@ import anyio
 import pytest
 
 from bot.agent.call_runs import CallRuns
+from bot.app import workers
 from bot.app.app import open_app
 from bot.app.extensions import Extensions
 from bot.config.load import load_config
 from bot.ingress.router import NOT_SERVING
 from bot.sessions.deliveries import DeliveryState, NewDelivery
-from bot.sessions.events import EventType
+from bot.sessions.log.events import EventType
 from bot.sessions.models import Change
 from bot.store.redis_store import RedisStore
 from bot.store.schema import POLICY
@@ -295,7 +296,7 @@ async def test_a_session_claimed_meanwhile_is_given_back(tmp_path: Path) -> None
         keeper = LeaseKeeper(owner.app._open_own_store, 30)  # pyright: ignore[reportPrivateUsage]
         # As a worker that looks at one session, with nothing that could have told it before.
         runs = CallRuns(tasks, 0)
-        worker = owner.app._worker(keeper, await owner.app.model_loader.thinking(), runs)  # pyright: ignore[reportPrivateUsage]
+        worker = workers.worker(owner.app.worker_parts(), keeper, await owner.app.model_loader.thinking(), runs)
         await owner.app.reloader.start(unheard)
         async with open_app(owner.app.config, [], {}) as other:
             await other.store.policy.put_policy("0" * 64, "another", ())

@@ -8,7 +8,7 @@ import pytest
 
 from bot.core.json_values import JsonObject
 from bot.gate.results import NOT_KNOWN
-from bot.sessions.event_types import PolicyDecision, ToolResult
+from bot.sessions.log.event_types import PolicyDecision, ToolResult
 from channels.messages import Address
 from policy.labels import PUBLIC, parse
 from tests.bot.kit import Scripted, eventually, parts, proposed

@@ -20,7 +20,7 @@ from bot.config.secrets import SecretSettings
 from bot.core.errors import ConfigError, OperatorError
 from bot.gate.results import explained
 from bot.secrets import SHORTEST, GrantedSecret, Keyring
-from bot.sessions.event_types import ToolCall
+from bot.sessions.log.event_types import ToolCall
 from bot.tools.base import CallFacts, Result, ToolContext, ToolServices
 from bot.tools.catalogue import NAMES
 from policy.decision import Decision, Verdict

@@ -15,9 +15,9 @@ from bot.core.errors import LeaseLostError, ResetError
 from bot.core.ids import Ids
 from bot.history import event_log
 from bot.sessions.deliveries import NewDelivery
-from bot.sessions.event_types import ToolOutcome, ToolResult, UserMessage
+from bot.sessions.log.event_types import ToolOutcome, ToolResult, UserMessage
 from bot.sessions.models import Change
-from bot.sessions.store import Store
+from bot.sessions.ports.store import Store
 from bot.turn import OpenTurn, StopRequestedError
 from bot.worker.lease import LeaseKeeper
 from policy.labels import PUBLIC, Label

@@ -21,9 +21,9 @@ from bot.core.errors import BusyError
 from bot.sessions.approvals import ApprovalState
 from bot.sessions.delegation import SESSION
 from bot.sessions.deliveries import RISEN, DeliveryState
-from bot.sessions.event_types import AgentMessage, SessionSummary, ToolOutcome, ToolResult, UserMessage
-from bot.sessions.events import Event, EventType
 from bot.sessions.inbox import ItemStatus, QueueMode
+from bot.sessions.log.event_types import AgentMessage, SessionSummary, ToolOutcome, ToolResult, UserMessage
+from bot.sessions.log.events import Event, EventType
 from bot.sessions.models import SessionState, Status
 from bot.store.schema import STATES, sid_of
 from bot.store.scripts.loader import Script, load_scripts

@@ -13,9 +13,9 @@ from bot.app.app import App, open_app
 from bot.audit.chain import Intact
 from bot.core.errors import StoreError
 from bot.sessions.deliveries import DeliveryState
-from bot.sessions.event_types import AgentMessage, ToolCall, ToolOutcome, ToolResult, UserMessage
-from bot.sessions.events import Event, EventType
 from bot.sessions.inbox import ItemStatus, QueueMode
+from bot.sessions.log.event_types import AgentMessage, ToolCall, ToolOutcome, ToolResult, UserMessage
+from bot.sessions.log.events import Event, EventType
 from bot.sessions.models import SessionState, Status
 from channels.console import REPEATED, Console
 from channels.messages import Inbound

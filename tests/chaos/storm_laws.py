@@ -11,9 +11,9 @@ from bot.app.app import App
 from bot.audit.chain import Intact
 from bot.core.errors import LeaseLostError
 from bot.sessions.deliveries import DeliveryState
-from bot.sessions.event_types import AgentMessage, ToolCall, ToolResult, UserMessage
-from bot.sessions.events import Event, EventType
 from bot.sessions.inbox import ItemStatus
+from bot.sessions.log.event_types import AgentMessage, ToolCall, ToolResult, UserMessage
+from bot.sessions.log.events import Event, EventType
 from bot.sessions.models import Claim, Write
 from policy.labels import PUBLIC, join_all
 from tests.chaos.platform_server import Shown

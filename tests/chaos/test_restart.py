@@ -20,8 +20,8 @@ from bot.app.app import App, open_app
 from bot.audit.chain import Intact
 from bot.config.load import load_config
 from bot.sessions.deliveries import DeliveryState
-from bot.sessions.event_types import UserMessage
-from bot.sessions.events import EventType
+from bot.sessions.log.event_types import UserMessage
+from bot.sessions.log.events import EventType
 from bot.sessions.models import Status
 from bot.tools import catalogue
 from channels.telegram.render import REPEATED

@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from bot.sessions.events import EventType
+from bot.sessions.log.events import EventType
 from tests.chaos.fault_proxy import Cut, fault_proxy
 from tests.chaos.installation import CHATS, Installation, installed
 from tests.chaos.stepped_clock import SteppedClock

@@ -29,7 +29,7 @@ RESERVED: Final = (
             *("policy", "bot.access.labelling", "bot.config", "bot.store", "bot.cli", "bot.commands"),
             # these read labels they wrote themselves: beside files, in what events tell, in the audit, of what failed
             # in another process
-            *("bot.tools.labelled_files", "bot.sessions.serialization", "bot.audit.visibility", "bot.failures"),
+            *("bot.tools.labelled_files", "bot.sessions.log.serialization", "bot.audit.visibility", "bot.failures"),
             # what is read from an export counts under a known key alone, see `bot.operations.importing`
             "bot.sessions.exports",
         ),
@@ -40,7 +40,7 @@ RESERVED: Final = (
 
 BODY_READERS: Final = (
     # the one place that knows how events, messages and questions are written as JSON
-    "bot.sessions.serialization",
+    "bot.sessions.log.serialization",
     # a row of the audit is facts for people, of whatever kind: its body has no class
     "bot.audit",
 )

@@ -14,8 +14,8 @@ import pytest
 from bot.agent.calls import OUTCOME_UNKNOWN
 from bot.cli.ready import found
 from bot.core.clock import SystemClock
-from bot.sessions.event_types import AgentMessage, TurnCompleted
 from bot.sessions.inbox import ItemStatus, NewItem
+from bot.sessions.log.event_types import AgentMessage, TurnCompleted
 from bot.sessions.messages import SessionMessage
 from channels.messages import Address
 from policy.labels import PUBLIC

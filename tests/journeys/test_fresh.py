@@ -26,6 +26,7 @@ SAID: Final = {
     "simulate": (("current_time",), 0, "ALLOW"),
     "explain": (("audit:1",), 0, "policy by start"),
     "export": (("SESSION",), 0, "hello"),
+    "import": (("nothing",), 2, "nothing"),
     "sessions list": ((), 0, "SESSION"),
     "sessions show": (("SESSION",), 0, "taint: PUBLIC"),
     "sessions release": (("SESSION",), 2, "quarantine"),

@@ -43,9 +43,10 @@ from pydantic_ai.usage import RequestUsage
 from bot.access.authorize import Caller, Ingress
 from bot.agent.call_runs import call_runs
 from bot.agent.offline import OfflineModel
+from bot.app import workers
 from bot.app.app import App
 from bot.app.first_run import FILES
-from bot.sessions.events import Event, EventType
+from bot.sessions.log.events import Event, EventType
 from bot.sessions.models import SessionState
 from bot.store.schema import READY
 from bot.worker.lease import LeaseKeeper
@@ -490,7 +491,7 @@ async def staged(folder: Path) -> AsyncGenerator[Stage]:
         keeper = LeaseKeeper(app._open_own_store, app.config.store.lease_seconds)
         await app._start(_nobody)
         async with call_runs(0) as runs:
-            app._serving = app._worker(keeper, await app.model_loader.thinking(), runs)
+            app._serving = workers.worker(app.worker_parts(), keeper, await app.model_loader.thinking(), runs)
             try:
                 people = {at: Person(app, owner.output, Address("console", at)) for at in ("owner", "desk")}
                 yield Stage(owner, model, app._serving, people)

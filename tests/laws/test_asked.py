@@ -25,7 +25,7 @@ from pydantic_ai.settings import ModelSettings
 from pydantic_ai.usage import RequestUsage
 
 from bot.sessions.approvals import Approval
-from bot.sessions.events import EventType
+from bot.sessions.log.events import EventType
 from bot.sessions.models import SessionState
 from bot.tools.base import CallFacts, Result
 from policy.labels import PUBLIC, parse

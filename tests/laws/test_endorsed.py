@@ -15,7 +15,7 @@ from pydantic import JsonValue
 
 from bot.delegation.structured_result import millibits
 from bot.sessions.delegation import FieldKind, ResultField
-from bot.sessions.event_types import UserMessage
+from bot.sessions.log.event_types import UserMessage
 from channels.messages import Address
 from tests.bot.kit import bang, eventually, note, policy
 from tests.events import bodies

@@ -16,7 +16,7 @@ from pydantic_ai.models import ModelRequestParameters
 from pydantic_ai.settings import ModelSettings
 
 from bot.core.ids import receipt_id
-from bot.sessions.event_types import ItemHeld, ToolResult
+from bot.sessions.log.event_types import ItemHeld, ToolResult
 from bot.tools.base import CallFacts, Result, ToolContext, ToolServices
 from channels.messages import Address
 from policy.labels import PUBLIC, Label, parse

@@ -19,8 +19,8 @@ from pydantic import JsonValue
 from bot.audit.chain import Intact
 from bot.gate.calls import REFERRED
 from bot.sessions.deliveries import DeliveryState
-from bot.sessions.event_types import ItemHeld, ToolResult, UserMessage
 from bot.sessions.inbox import ItemStatus
+from bot.sessions.log.event_types import ItemHeld, ToolResult, UserMessage
 from policy.decision import Verdict
 from policy.labels import PUBLIC, join_all, parse
 from tests.attacks.attack import Given, GivenFile, GivenTool, Step

@@ -24,8 +24,8 @@ from bot.core.errors import RequestError
 from bot.core.ids import Ids
 from bot.sessions.budgets import Budgets
 from bot.sessions.delegation import Child, Errand
-from bot.sessions.event_types import ToolOutcome, ToolResult
 from bot.sessions.inbox import NewItem
+from bot.sessions.log.event_types import ToolOutcome, ToolResult
 from bot.sessions.messages import SessionMessage
 from bot.sessions.models import Write
 from bot.sessions.usage import Usage

@@ -26,9 +26,9 @@ from bot.core.ids import receipt_id
 from bot.delegation.handoff import dedupe
 from bot.sessions.delegation import SESSION, Arrival, Errand, Lineage, Parcel
 from bot.sessions.deliveries import Delivery, DeliveryState, NewDelivery
-from bot.sessions.event_types import ToolOutcome, ToolResult
-from bot.sessions.events import NewEvent
 from bot.sessions.inbox import NewItem
+from bot.sessions.log.event_types import ToolOutcome, ToolResult
+from bot.sessions.log.events import NewEvent
 from bot.sessions.messages import SessionMessage
 from bot.sessions.models import Title, Write
 from channels.messages import Address

@@ -7,8 +7,8 @@ from dataclasses import replace
 import pytest
 
 from bot.core.errors import ArchivedError, BusyError, DedupeConflictError, ForeignError, SchemaError
-from bot.sessions.events import EventType
 from bot.sessions.inbox import Accepted, ItemStatus, NewItem
+from bot.sessions.log.events import EventType
 from bot.sessions.messages import SessionMessage
 from bot.sessions.models import Status, Write
 from bot.store.opening import open_store

@@ -8,7 +8,7 @@ from hypothesis import strategies as st
 
 from bot.core.errors import SchemaError
 from bot.sessions.delegation import FieldKind, Lineage, ResultField
-from bot.sessions.event_types import YieldReason
+from bot.sessions.log.event_types import YieldReason
 from bot.sessions.models import SCHEMA, LastTurn, Title, Turn
 from bot.sessions.usage import Usage
 from bot.store.records import codec

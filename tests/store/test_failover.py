@@ -13,8 +13,8 @@ import pytest
 
 from bot.core.errors import StoreError
 from bot.sessions.audit import AuditRow
-from bot.sessions.events import EventType
 from bot.sessions.inbox import ItemStatus
+from bot.sessions.log.events import EventType
 from bot.store.opening import open_store
 from bot.store.options import StoreOptions
 from bot.store.redis_store import RedisStore

@@ -10,10 +10,10 @@ import pytest
 from bot.core.errors import ArchivedError, BusyError, DeletedError, IllegalMoveError, NotFoundError, RequestError
 from bot.sessions.approvals import ApprovalState
 from bot.sessions.deliveries import DeliveryState
-from bot.sessions.event_types import TurnCompleted, TurnState, YieldReason
-from bot.sessions.events import EventType, NewEvent
 from bot.sessions.inbox import ItemStatus, QueueMode
 from bot.sessions.lifecycle import FENCED, MOVES, OPERATIONS, IllegalMove
+from bot.sessions.log.event_types import TurnCompleted, TurnState, YieldReason
+from bot.sessions.log.events import EventType, NewEvent
 from bot.sessions.models import SessionQuery, Status, Write
 from bot.store.redis_store import RedisStore
 from bot.store.schema import session_keys

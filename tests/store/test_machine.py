@@ -21,9 +21,9 @@ from hypothesis.stateful import (
 from bot.core.errors import LeaseLostError, NotFoundError, ResetError
 from bot.sessions.approvals import ApprovalState
 from bot.sessions.deliveries import DEAD, Delivery, DeliveryState
-from bot.sessions.event_types import YieldReason
-from bot.sessions.events import EventType
 from bot.sessions.inbox import ItemStatus, QueueMode, Stopped
+from bot.sessions.log.event_types import YieldReason
+from bot.sessions.log.events import EventType
 from bot.sessions.models import Claim, LastTurn, Status, Turn, Write, Written
 from bot.sessions.usage import Usage
 from bot.store.opening import open_store

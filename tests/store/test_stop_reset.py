@@ -5,8 +5,8 @@ import pytest
 from bot.core.errors import ArchivedError, NotFoundError, ResetError, SchemaError
 from bot.sessions.approvals import ApprovalState
 from bot.sessions.deliveries import DeliveryState
-from bot.sessions.events import EventType
 from bot.sessions.inbox import ItemStatus, Stopped
+from bot.sessions.log.events import EventType
 from bot.sessions.models import Status, Write
 from bot.sessions.usage import Usage
 from bot.store.redis_store import RedisStore

@@ -8,9 +8,9 @@ from pydantic import JsonValue
 from bot.core.errors import IllegalMoveError, LeaseLostError, NotFoundError, SchemaError, StoreRefusedError
 from bot.sessions.approvals import ApprovalState
 from bot.sessions.deliveries import DeliveryState
-from bot.sessions.event_types import ToolResult, UnknownEvent, YieldReason
-from bot.sessions.events import NewEvent, Visibility
 from bot.sessions.inbox import ItemStatus, Stopped
+from bot.sessions.log.event_types import ToolResult, UnknownEvent, YieldReason
+from bot.sessions.log.events import NewEvent, Visibility
 from bot.sessions.models import Claim, Status, Turn, Write, Written
 from bot.sessions.usage import Usage
 from bot.store.records.kinds import APPROVAL

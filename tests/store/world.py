@@ -16,9 +16,9 @@ from bot.sessions.approvals import Approval, ApprovalQuestion, QuestionAnswer, Q
 from bot.sessions.audit import AuditRow
 from bot.sessions.delegation import FieldKind, Lineage, NewSlot, Parcel, ResultField
 from bot.sessions.deliveries import DeliveryState, NewDelivery
-from bot.sessions.event_types import AgentMessage, ToolOutcome, ToolResult, UserMessage, YieldReason
-from bot.sessions.events import NewEvent
 from bot.sessions.inbox import ItemStatus, NewItem
+from bot.sessions.log.event_types import AgentMessage, ToolOutcome, ToolResult, UserMessage, YieldReason
+from bot.sessions.log.events import NewEvent
 from bot.sessions.messages import SessionMessage
 from bot.sessions.models import Claim, LastTurn, Status, Turn, Write, Written
 from bot.sessions.usage import Usage

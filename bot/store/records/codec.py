@@ -21,12 +21,12 @@ from bot.sessions.approvals import AnswerValue, Approval, ApprovalState, Questio
 from bot.sessions.audit import AuditRecord
 from bot.sessions.delegation import Arrival, FieldKind, Lineage, ResultField
 from bot.sessions.deliveries import Delivery, DeliveryState, NewDelivery
-from bot.sessions.event_types import YieldReason
-from bot.sessions.events import Event, NewEvent, Visibility
 from bot.sessions.inbox import InboxItem, ItemOutcome, ItemStatus, QueueMode
+from bot.sessions.log.event_types import YieldReason
+from bot.sessions.log.events import Event, NewEvent, Visibility
+from bot.sessions.log.serialization import event_from, event_json, message_from, question_from, question_json
 from bot.sessions.messages import Endorsed, SessionMessage
 from bot.sessions.models import LastTurn, SessionState, Status, Title, Turn
-from bot.sessions.serialization import event_from, event_json, message_from, question_from, question_json
 from bot.sessions.usage import Usage
 from bot.store.records import form, kinds
 from bot.store.records.form import Values
@@ -305,7 +305,7 @@ def last_turn(value: LastTurn) -> Values:
     """Write how the last turn ended."""
     return {
         "id": value.id,
-        "reason": value.reason.value,
+        "reason": "" if value.reason is YieldReason.COMPLETED else value.reason.value,
         "seq": value.seq,
         "result_seq": value.result_seq,
         "error": value.error,
@@ -315,7 +315,7 @@ def last_turn(value: LastTurn) -> Values:
 def _last_turn(got: Fields) -> LastTurn:
     return LastTurn(
         id=got["id"],
-        reason=YieldReason(got["reason"]),
+        reason=YieldReason(got["reason"]) if got["reason"] else YieldReason.COMPLETED,
         seq=got["seq"],
         result_seq=got["result_seq"],
         error=got["error"],

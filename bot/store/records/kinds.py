@@ -438,7 +438,7 @@ TURN: Final = _part(
 LAST_TURN: Final = _part(
     "last turn",
     Field("id", str, "its id"),
-    Field("reason", "completed", "why it ended, see `YieldReason`"),
+    Field("reason", "", "why it ended, see `YieldReason`; none for one that completed"),
     Field("seq", 0, "the event that tells of its end in full"),
     Field("result_seq", 0, "the event that holds its answer"),
     Field("error", "", "the reference of what went wrong"),

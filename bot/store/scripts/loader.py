@@ -20,10 +20,10 @@ from typing import Final
 from bot.sessions.approvals import ApprovalState, QuestionKind
 from bot.sessions.delegation import MOST_HOPS, SESSION
 from bot.sessions.deliveries import DEAD, OURS, RISEN, RISEN_KEY, DeliveryState
-from bot.sessions.event_types import YieldReason
-from bot.sessions.events import EventType
 from bot.sessions.inbox import ItemStatus, QueueMode
 from bot.sessions.lifecycle import MOVES, OPERATIONS, IllegalMove
+from bot.sessions.log.event_types import YieldReason
+from bot.sessions.log.events import EventType
 from bot.sessions.models import SCHEMA, Status
 from bot.store.records.form import MOST
 from bot.store.records.kinds import NAMES

@@ -12,8 +12,8 @@ from bot.agent.calls import MOST_ASKED, NOT_ASKED
 from bot.agent.loop import TOO_MANY_REFUSALS
 from bot.core.ids import Ids
 from bot.sessions.approvals import Approval, ApprovalQuestion, ApprovalState
-from bot.sessions.event_types import PolicyDecision, ToolResult, YieldReason
-from bot.sessions.events import EventType
+from bot.sessions.log.event_types import PolicyDecision, ToolResult, YieldReason
+from bot.sessions.log.events import EventType
 from bot.sessions.models import Status
 from bot.tools.message import Message
 from channels.messages import Address, Inbound

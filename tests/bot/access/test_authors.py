@@ -12,8 +12,8 @@ from bot.delivery import approval_prompts
 from bot.history import event_log
 from bot.history.folds import Folds
 from bot.sessions.approvals import Approval, ApprovalQuestion
-from bot.sessions.event_types import SessionSummary, ToolOutcome, ToolResult, UnknownEvent, UserMessage
-from bot.sessions.events import Event, EventType, NewEvent
+from bot.sessions.log.event_types import SessionSummary, ToolOutcome, ToolResult, UnknownEvent, UserMessage
+from bot.sessions.log.events import Event, EventType, NewEvent
 from bot.sessions.messages import Origin, OriginKind
 from bot.sessions.models import Summary
 from channels.messages import Address

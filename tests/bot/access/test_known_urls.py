@@ -7,8 +7,8 @@ import pytest
 from bot.access.known_urls import LONGEST, MOST, newest
 from bot.history import event_log
 from bot.history.folds import Folds
-from bot.sessions.event_types import ToolOutcome, ToolResult
-from bot.sessions.events import NewEvent
+from bot.sessions.log.event_types import ToolOutcome, ToolResult
+from bot.sessions.log.events import NewEvent
 from bot.sessions.messages import Origin, OriginKind
 from policy.labels import PUBLIC, Label
 from tests.bot.kit import CONFIDENTIAL, DIRTY, standing

@@ -6,7 +6,7 @@ from pathlib import Path
 import pytest
 
 from bot.access.pairing import UNKNOWN_HERE
-from bot.commands import access
+from bot.commands.admin import access
 from bot.ingress.router import Routed
 from bot.sessions.approvals import MOST_REQUESTS, MOST_WRONG_CODES
 from bot.sessions.models import Status

@@ -10,8 +10,8 @@ from types import MappingProxyType
 
 from bot.app.app import App
 from bot.app.extensions import Extensions
-from bot.sessions.event_types import MessageFile, UserMessage
-from bot.sessions.events import Event
+from bot.sessions.log.event_types import MessageFile, UserMessage
+from bot.sessions.log.events import Event
 from bot.tools.labelled_files import AbsentError, FileLocation
 from channels.messages import Address, Attachment, Inbound, Outbound, Signal
 from channels.port import Audience, ChannelError, LargeFileError

@@ -9,8 +9,8 @@ import pytest
 
 from bot.admission.attachments import NOT_HAD
 from bot.sessions.approvals import ApprovalState
-from bot.sessions.event_types import MessageFile, UserMessage
-from bot.sessions.events import EventType
+from bot.sessions.log.event_types import MessageFile, UserMessage
+from bot.sessions.log.events import EventType
 from bot.sessions.messages import FileKind
 from bot.sessions.models import Claim
 from bot.tools.labelled_files import AbsentError

@@ -8,8 +8,8 @@ import pytest
 
 from bot.admission.ambient import Observer
 from bot.ingress.router import Routed
-from bot.sessions.event_types import ChatObserved, UserMessage
-from bot.sessions.events import Event, EventType
+from bot.sessions.log.event_types import ChatObserved, UserMessage
+from bot.sessions.log.events import Event, EventType
 from bot.store.schema import session_keys
 from bot.store.sessions import LIFE_MS
 from channels.messages import Address, Inbound

@@ -14,9 +14,9 @@ from bot.core.errors import StoreGoneError
 from bot.core.ids import Ids
 from bot.delivery.asker_questions import AskerQuestions
 from bot.sessions.approvals import ApprovalState
-from bot.sessions.event_types import PolicyDecision, ToolCall, ToolResult, YieldReason
+from bot.sessions.log.event_types import PolicyDecision, ToolCall, ToolResult, YieldReason
 from bot.sessions.models import Claim, Status, Write, Written
-from bot.sessions.ports import SessionStore
+from bot.sessions.ports.sessions import SessionStore
 from bot.tools.base import CallFacts, Result, ToolContext, ToolServices
 from bot.turn import OpenTurn
 from policy.labels import PUBLIC, Label, join_all, parse

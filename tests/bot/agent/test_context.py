@@ -11,7 +11,7 @@ from pydantic_ai.messages import (
 )
 
 from bot.agent.context import assemble, call_of, cuts, response_from, text_of, thought
-from bot.sessions.event_types import (
+from bot.sessions.log.event_types import (
     AgentMessage,
     AgentThinking,
     EventBody,
@@ -23,7 +23,7 @@ from bot.sessions.event_types import (
     UnknownEvent,
     UserMessage,
 )
-from bot.sessions.events import Event, Visibility
+from bot.sessions.log.events import Event, Visibility
 from bot.sessions.transcript import Tail
 from policy.labels import PUBLIC
 

@@ -16,8 +16,8 @@ from pydantic_ai.usage import RequestUsage
 
 from bot.agent.fitting import fitted
 from bot.agent.offline import RECAP
-from bot.sessions.event_types import ItemHeld
-from bot.sessions.events import Event, EventType
+from bot.sessions.log.event_types import ItemHeld
+from bot.sessions.log.events import Event, EventType
 from bot.tools.base import Result
 from bot.tools.references import ADMIT, NOTHING_MORE
 from policy.labels import PUBLIC, parse

@@ -8,8 +8,8 @@ from pydantic_ai.exceptions import ModelHTTPError, UnexpectedModelBehavior
 from pydantic_ai.messages import NativeToolCallPart, NativeToolReturnPart, TextPart, ThinkingPart
 
 from bot.agent.loop import TOO_MANY_REFUSALS, TOO_MANY_STEPS
-from bot.sessions.event_types import ToolResult, YieldReason
-from bot.sessions.events import EventType
+from bot.sessions.log.event_types import ToolResult, YieldReason
+from bot.sessions.log.events import EventType
 from bot.sessions.models import Status
 from bot.tools.base import CallFacts
 from bot.worker.finish import NO_ANSWER

@@ -10,9 +10,9 @@ from bot.core.errors import SchemaError
 from bot.core.ids import Ids
 from bot.history import event_log
 from bot.history.folds import Folds
-from bot.sessions.events import DeferredResult, NewEvent
+from bot.sessions.log.events import DeferredResult, NewEvent
 from bot.sessions.models import Claim, Summary, Write
-from bot.sessions.ports import SessionStore
+from bot.sessions.ports.sessions import SessionStore
 from bot.store.schema import session_keys
 from policy.labels import PUBLIC
 from tests.bot.agent.test_fitting import window

@@ -9,8 +9,8 @@ from bot.gate.results import NOT_KNOWN
 from bot.ingress.router import Routed
 from bot.policy_state import ChangeBase, Changing
 from bot.sessions.audit import AuditRow
-from bot.sessions.event_types import ToolResult
-from bot.sessions.events import Event
+from bot.sessions.log.event_types import ToolResult
+from bot.sessions.log.events import Event
 from bot.store.schema import OVERRIDES, POLICY
 from channels.messages import Address
 from policy.document.overrides import AccessChange, ChatPlace, Overrides, Placing

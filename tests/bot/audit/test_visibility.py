@@ -9,14 +9,14 @@ from bot.app.app import App
 from bot.audit.chain import Broken
 from bot.audit.visibility import CHECKED, SCANNED
 from bot.commands import table
-from bot.commands.audit import NEWEST, NOTHING
+from bot.commands.admin.audit import NEWEST, NOTHING
 from bot.commands.command import Reply
 from bot.core.errors import NotFoundError
 from bot.ingress.command_runner import FAILED, UNREAD
 from bot.sessions.audit import AuditRow
 from bot.sessions.budgets import Spender
-from bot.sessions.event_types import AgentThinking
 from bot.sessions.inbox import NewItem
+from bot.sessions.log.event_types import AgentThinking
 from bot.sessions.messages import SessionMessage
 from bot.sessions.models import NewEvent, Write
 from bot.store.schema import AUDIT, AUDIT_CHAIN, AUDIT_HEAD, session_keys

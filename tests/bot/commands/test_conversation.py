@@ -5,7 +5,7 @@ from pathlib import Path
 
 import pytest
 
-from bot.sessions.events import EventType
+from bot.sessions.log.events import EventType
 from channels.messages import Address
 from policy.labels import PUBLIC, parse
 from tests.bot.commands.kit import COUPLE, READ, WRITE, context

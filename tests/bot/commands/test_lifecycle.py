@@ -8,7 +8,7 @@ import pytest
 from anyio import CancelScope
 
 from bot.commands.lifecycle import BLIND
-from bot.sessions.event_types import YieldReason
+from bot.sessions.log.event_types import YieldReason
 from bot.sessions.models import Doing, SessionState, Status
 from bot.store.records.kinds import SLOT
 from bot.store.schema import session_keys, slots_key

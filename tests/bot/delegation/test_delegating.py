@@ -8,8 +8,8 @@ import pytest
 
 from bot.gate.calls import NOBODY_ALONE
 from bot.sessions.approvals import ApprovalState
-from bot.sessions.event_types import ToolResult, YieldReason
-from bot.sessions.events import EventType
+from bot.sessions.log.event_types import ToolResult, YieldReason
+from bot.sessions.log.events import EventType
 from bot.sessions.models import SessionState, Status
 from bot.store.records.kinds import APPROVAL
 from bot.tools.base import CallFacts

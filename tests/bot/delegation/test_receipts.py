@@ -16,7 +16,7 @@ from bot.delegation.receipts import UNKNOWN, WITHHELD, DeliveryReceipt, look_up
 from bot.delivery.outbox import WITHHELD_REPLY
 from bot.sessions.delegation import SESSION, Arrival
 from bot.sessions.deliveries import Delivery, DeliveryState, NewDelivery, answer_key
-from bot.sessions.event_types import ItemHeld, ToolResult, UserMessage
+from bot.sessions.log.event_types import ItemHeld, ToolResult, UserMessage
 from bot.sessions.messages import Origin, OriginKind
 from bot.sessions.models import Write
 from bot.sessions.transcript import place

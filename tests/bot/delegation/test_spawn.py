@@ -13,9 +13,9 @@ from bot.delegation.spawn import DepthError, HopsError
 from bot.delegation.structured_result import FAILED
 from bot.sessions.delegation import Arrival, Caps, Errand, NewSlot, Parcel, Slot
 from bot.sessions.deliveries import RISEN, NewDelivery
-from bot.sessions.event_types import AgentMessage, YieldReason
-from bot.sessions.events import EventType
 from bot.sessions.inbox import NewItem
+from bot.sessions.log.event_types import AgentMessage, YieldReason
+from bot.sessions.log.events import EventType
 from bot.sessions.messages import SessionMessage
 from bot.sessions.models import SessionState, Status, Turn, Write
 from bot.tools.base import CallFacts, Result, ToolContext, ToolServices

@@ -8,8 +8,8 @@ import pytest
 
 from bot.access.labelling import least_above
 from bot.commands.conversation import STOPPED
-from bot.sessions.events import EventType
 from bot.sessions.inbox import QueueMode
+from bot.sessions.log.events import EventType
 from bot.tools.base import ToolContext, ToolServices
 from bot.worker.finish import DENIED_HERE
 from channels.messages import Address, Signal

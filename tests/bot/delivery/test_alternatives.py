@@ -14,8 +14,8 @@ from bot.commands.alternatives import NO_SUCH_WAY, NOT_BEGUN, TAKEN
 from bot.delivery.alternatives import WITHHELD, BoundText, question
 from bot.ingress.router import Routed
 from bot.sessions.deliveries import DeliveryState
-from bot.sessions.event_types import UserMessage
-from bot.sessions.events import EventType, NewEvent
+from bot.sessions.log.event_types import UserMessage
+from bot.sessions.log.events import EventType, NewEvent
 from bot.sessions.messages import Origin, OriginKind
 from bot.sessions.models import Status, Turn, Write
 from bot.worker.finish import DENIED_HERE

@@ -13,7 +13,7 @@ from bot.delivery.asker_questions import NOWHERE
 from bot.ingress.router import Routed
 from bot.sessions.approvals import Approval, ApprovalState
 from bot.sessions.delegation import SESSION
-from bot.sessions.event_types import ToolResult
+from bot.sessions.log.event_types import ToolResult
 from bot.sessions.models import Status
 from bot.tools.base import Result
 from channels.messages import Address, OutboundKind

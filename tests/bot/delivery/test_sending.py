@@ -15,8 +15,8 @@ from bot.core.errors import NotFoundError
 from bot.delegation.handoff import Handoff
 from bot.sessions.delegation import MOST_HOPS, Arrival
 from bot.sessions.deliveries import RISEN, Delivery, DeliveryState, NewDelivery
-from bot.sessions.event_types import UserMessage
-from bot.sessions.events import Event
+from bot.sessions.log.event_types import UserMessage
+from bot.sessions.log.events import Event
 from bot.sessions.models import Write
 from bot.tools.sending import ITSELF, OVER
 from bot.tools.sessions import NONE

@@ -12,7 +12,7 @@ from bot.access.decision_context import Call, DecisionContext, key
 from bot.core.ids import held_id
 from bot.gate.calls import ELSEWHERE, REFERS, UNSEEN
 from bot.sessions.approvals import Approval, ApprovalQuestion, ApprovalState
-from bot.sessions.events import DeferredResult
+from bot.sessions.log.events import DeferredResult
 from bot.tools.base import CallFacts, RefusedCallError, Result, ToolContext
 from bot.tools.clock import CurrentTime
 from bot.tools.files import ReadFile, WriteFile

@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 
 from bot.access import labelling
 from bot.access.principals import of_chat
-from bot.sessions.events import EventType
+from bot.sessions.log.events import EventType
 from bot.tools.base import CallFacts
 from bot.tools.sending import ABOVE_TARGET, UNLESS_PARENT_ROSE
 from channels.messages import Address

@@ -17,7 +17,7 @@ from bot.history import folds
 from bot.history.event_log import endorsed_in, held_in
 from bot.history.folds import Folds, Newest
 from bot.sessions.approvals import ApprovalState
-from bot.sessions.event_types import (
+from bot.sessions.log.event_types import (
     AgentThinking,
     ApprovalResolved,
     ChatObserved,
@@ -31,7 +31,7 @@ from bot.sessions.event_types import (
     UnknownEvent,
     UserMessage,
 )
-from bot.sessions.events import Event, EventType, Visibility
+from bot.sessions.log.events import Event, EventType, Visibility
 from bot.sessions.messages import Endorsed, Origin, OriginKind
 from policy.labels import PUBLIC, Label, parse
 from tests.events import bodies

@@ -7,7 +7,7 @@ from typing import TypeVar
 
 import pytest
 
-from bot.sessions.event_types import (
+from bot.sessions.log.event_types import (
     AgentMessage,
     AgentThinking,
     ItemHeld,
@@ -16,7 +16,7 @@ from bot.sessions.event_types import (
     TurnStarted,
     UserMessage,
 )
-from bot.sessions.events import Event
+from bot.sessions.log.events import Event
 from bot.sessions.refs import CallRef, EventsRef, FileRef, HeldRef, InputRef, Ref
 from bot.tools.labelled_files import Found
 from policy.labels import PUBLIC

@@ -15,8 +15,8 @@ from bot.core.errors import ConfigError
 from bot.ingress.admin_notices import HOUR_MS
 from bot.ingress.bot_loop_guard import MOST
 from bot.ingress.router import Routed
-from bot.sessions.event_types import UserMessage
-from bot.sessions.events import EventType
+from bot.sessions.log.event_types import UserMessage
+from bot.sessions.log.events import EventType
 from channels.messages import Address, Inbound
 from channels.port import Reader, ReaderKind
 from policy.labels import PUBLIC, Label, parse

@@ -5,7 +5,7 @@ from pathlib import Path
 
 import pytest
 
-from bot.sessions.events import EventType
+from bot.sessions.log.events import EventType
 from channels.messages import Inbound
 from tests.bot.kit import policy
 from tests.channels.telegram.kit import at, staged

@@ -4,7 +4,7 @@ from pathlib import Path
 
 import pytest
 
-from bot.commands import classify
+from bot.commands.admin import classify
 from bot.delivery.outbox import WITHHELD_REPLY
 from channels.messages import Address, How, Inbound
 from policy.document.overrides import ChatPlace

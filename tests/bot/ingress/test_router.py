@@ -8,7 +8,7 @@ from bot.access.pairing import NOT_YOURS, UNKNOWN_HERE
 from bot.app.app import open_app
 from bot.ingress.flood_limits import FLOODED
 from bot.ingress.router import NOT_SERVING, Routed
-from bot.sessions.events import EventType
+from bot.sessions.log.events import EventType
 from bot.sessions.models import Title
 from channels.messages import Address, How, Inbound
 from policy.labels import PUBLIC, parse

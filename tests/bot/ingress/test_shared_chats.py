@@ -6,11 +6,11 @@ import pytest
 
 from bot.access.pairing import ASK_ALONE, NOT_YOURS
 from bot.access.principals import of_chat
-from bot.commands.classify import NOT_CLASSIFIED
+from bot.commands.admin.classify import NOT_CLASSIFIED
 from bot.ingress.router import Routed
 from bot.sessions.deliveries import DeliveryState
-from bot.sessions.event_types import UserMessage
-from bot.sessions.events import EventType
+from bot.sessions.log.event_types import UserMessage
+from bot.sessions.log.events import EventType
 from bot.worker.finish import DENIED_HERE
 from channels.messages import Address, How
 from policy.labels import parse

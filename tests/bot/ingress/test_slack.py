@@ -11,7 +11,7 @@ import pytest
 
 from bot.app.app import App
 from bot.sessions.audit import AuditRecord
-from bot.sessions.event_types import ChatObserved
+from bot.sessions.log.event_types import ChatObserved
 from channels.messages import Button, Outbound
 from channels.port import ReaderKind
 from policy.labels import PUBLIC, Label

@@ -12,8 +12,8 @@ import pytest
 from bot.access.authorize import Caller, Ingress
 from bot.access.labelling import CONFIGURED
 from bot.app.app import App, open_app
+from bot.commands.admin.configuration import NOTHING
 from bot.commands.command import Reply
-from bot.commands.configuration import NOTHING
 from bot.config.load import load_config
 from bot.operations.diagnostics import agents, configured, model, tools
 from bot.tools.catalogue import NAMES

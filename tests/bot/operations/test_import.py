@@ -14,14 +14,14 @@ from bot.access.decision_context import DecisionContext
 from bot.core.errors import ArchivedError
 from bot.operations.importing import ABOVE, Imported, ImportRefusedError
 from bot.operations.signing import ExportKey
-from bot.sessions.event_types import ItemHeld, SessionImported, SessionSummary, UserMessage
-from bot.sessions.events import Event, NewEvent, Visibility
 from bot.sessions.exports import MOST_DEPTH, BrokenExport, ExportEntry, Header, read, sealed
 from bot.sessions.inbox import NewItem
+from bot.sessions.log.event_types import ItemHeld, SessionImported, SessionSummary, UserMessage
+from bot.sessions.log.events import Event, NewEvent, Visibility
+from bot.sessions.log.serialization import event_json
 from bot.sessions.messages import Endorsed, Origin, OriginKind, SessionMessage
 from bot.sessions.models import SessionQuery, Status, Title, Write
 from bot.sessions.refs import EventsRef, InputRef
-from bot.sessions.serialization import event_json
 from policy.labels import PUBLIC, Label, join_all, parse
 from policy.request import Role
 from tests.bot.kit import TOP, bang, policy

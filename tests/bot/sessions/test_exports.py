@@ -14,18 +14,8 @@ from hypothesis import strategies as st
 from pydantic import JsonValue
 
 from bot.operations.signing import ExportKey, signed_by
-from bot.sessions import event_types, refs
+from bot.sessions import refs
 from bot.sessions.approvals import ApprovalState
-from bot.sessions.event_types import (
-    EventBody,
-    MessageFile,
-    PolicyDecision,
-    RuleVerdict,
-    ToolOutcome,
-    UnknownEvent,
-    YieldReason,
-)
-from bot.sessions.events import NewEvent, Visibility
 from bot.sessions.exports import (
     MOST_BYTES,
     MOST_ENTRIES,
@@ -40,10 +30,21 @@ from bot.sessions.exports import (
     sealed,
     verified,
 )
+from bot.sessions.log import event_types
+from bot.sessions.log.event_types import (
+    EventBody,
+    MessageFile,
+    PolicyDecision,
+    RuleVerdict,
+    ToolOutcome,
+    UnknownEvent,
+    YieldReason,
+)
+from bot.sessions.log.events import NewEvent, Visibility
+from bot.sessions.log.serialization import event_json
 from bot.sessions.messages import Endorsed, Origin, OriginKind
 from bot.sessions.models import LastTurn, Status, Title
 from bot.sessions.refs import CallRef, EventsRef, FileRef, InputRef
-from bot.sessions.serialization import event_json
 from policy.decision import Verdict
 from policy.labels import PUBLIC, Label, join_all, parse
 from policy.request import Hook

@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 from pydantic import JsonValue
 
 from bot.sessions.approvals import ApprovalQuestion, ApprovalState
-from bot.sessions.event_types import (
+from bot.sessions.log.event_types import (
     AgentMessage,
     AgentThinking,
     ApprovalRequested,
@@ -42,10 +42,8 @@ from bot.sessions.event_types import (
     UserMessage,
     YieldReason,
 )
-from bot.sessions.events import TYPES, EventType, NewEvent
-from bot.sessions.messages import Endorsed, FileKind, Origin, OriginKind, SessionMessage
-from bot.sessions.releases import Release
-from bot.sessions.serialization import (
+from bot.sessions.log.events import TYPES, EventType, NewEvent
+from bot.sessions.log.serialization import (
     event_from,
     event_json,
     message_from,
@@ -53,6 +51,8 @@ from bot.sessions.serialization import (
     question_from,
     question_json,
 )
+from bot.sessions.messages import Endorsed, FileKind, Origin, OriginKind, SessionMessage
+from bot.sessions.releases import Release
 from bot.sessions.usage import Usage
 from channels.messages import Attachment
 from policy.decision import Verdict

@@ -12,8 +12,8 @@ import pytest
 
 from bot.cli.sessions import show_session
 from bot.config.load import load_config
-from bot.sessions.event_types import AgentMessage, UnknownEvent
-from bot.sessions.events import NewEvent, Visibility
+from bot.sessions.log.event_types import AgentMessage, UnknownEvent
+from bot.sessions.log.events import NewEvent, Visibility
 from bot.sessions.models import Write
 from bot.tools import catalogue
 from policy.labels import PUBLIC, Label, parse

@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from bot.sessions.event_types import ToolResult
+from bot.sessions.log.event_types import ToolResult
 from bot.tools.history import HistoryArguments, SessionsHistory
 from bot.tools.sessions import NONE
 from channels.messages import Address

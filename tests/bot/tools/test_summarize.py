@@ -14,8 +14,8 @@ from bot.agent.offline import RECAP
 from bot.agent.room import TOO_LARGE
 from bot.agent.window import estimated
 from bot.core.clock import moment
-from bot.sessions.event_types import SessionSummary
-from bot.sessions.events import Event, EventType
+from bot.sessions.log.event_types import SessionSummary
+from bot.sessions.log.events import Event, EventType
 from bot.sessions.models import MOMENT
 from bot.sessions.usage import Usage
 from bot.tools.summarize import Summarize, SummarizeArguments

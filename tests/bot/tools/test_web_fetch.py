@@ -14,7 +14,7 @@ from pathlib import Path
 import pytest
 
 from bot.app.extensions import Extensions
-from bot.sessions.event_types import ToolResult
+from bot.sessions.log.event_types import ToolResult
 from bot.tools.web_body import BodyError, read
 from bot.tools.web_fetch import CHARACTERS, CUT, REDIRECTS
 from tests.bot.kit import Scripted, bang, proposed

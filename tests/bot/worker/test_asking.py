@@ -14,13 +14,13 @@ from pydantic import JsonValue
 from pydantic_ai.messages import ModelResponsePart
 
 from bot.agent.calls import ENDS_ALONE, TOO_MANY_QUESTIONS
-from bot.app.app import PARALLEL
+from bot.app.workers import PARALLEL
 from bot.ingress.question_replies import HOW, HOW_OF_SEVERAL
 from bot.ingress.router import Routed
 from bot.sessions.approvals import Approval, ApprovalState
-from bot.sessions.event_types import ToolOutcome, ToolResult, UserMessage, YieldReason
-from bot.sessions.events import EventType
 from bot.sessions.inbox import QueueMode
+from bot.sessions.log.event_types import ToolOutcome, ToolResult, UserMessage, YieldReason
+from bot.sessions.log.events import EventType
 from bot.sessions.models import Status
 from bot.store.records.kinds import APPROVAL
 from bot.tools.asking import ASKED, DECLINED, LATE

@@ -11,7 +11,7 @@ from bot.agent.calls import OUTCOME_UNKNOWN
 from bot.core.ids import Ids
 from bot.history import event_log
 from bot.sessions.approvals import ApprovalState
-from bot.sessions.event_types import ToolResult, YieldReason
+from bot.sessions.log.event_types import ToolResult, YieldReason
 from bot.sessions.models import Status, Turn, Write
 from bot.tools.base import CallFacts, Result, ToolContext, ToolServices
 from bot.worker.turn_runner import STOPPED

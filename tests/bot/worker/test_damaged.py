@@ -14,7 +14,7 @@ import pytest
 
 from bot.app.app import App
 from bot.operations.diagnostics import channel
-from bot.sessions.event_types import UserMessage
+from bot.sessions.log.event_types import UserMessage
 from bot.sessions.models import SCHEMA
 from channels.messages import Address
 from tests.bot.kit import eventually, policy

@@ -8,7 +8,7 @@ from pathlib import Path
 import anyio
 import pytest
 
-from bot.sessions.event_types import YieldReason
+from bot.sessions.log.event_types import YieldReason
 from bot.sessions.models import Status
 from bot.tools.base import Result, ToolContext, ToolServices
 from tests.bot.kit import Probe, TextArguments, bang, eventually, parts, policy, results

@@ -10,12 +10,13 @@ from bot.access import approvals
 from bot.access.decision_context import Call
 from bot.agent.call_runs import call_runs
 from bot.agent.loop import Answer
+from bot.app import workers
 from bot.sessions.approvals import Approval, ApprovalQuestion, ApprovalState
 from bot.sessions.deliveries import DeliveryState
-from bot.sessions.event_types import YieldReason
-from bot.sessions.events import EventType, Visibility
+from bot.sessions.log.event_types import YieldReason
+from bot.sessions.log.events import EventType, Visibility
+from bot.sessions.log.serialization import event_json
 from bot.sessions.models import Status
-from bot.sessions.serialization import event_json
 from bot.worker.lease import LeaseKeeper
 from channels.messages import OutboundKind
 from policy.labels import PUBLIC
@@ -139,7 +140,8 @@ async def test_an_approval_that_ran_out_before_it_was_spent_is_an_error_not_a_de
         keeper = LeaseKeeper(owner.app._open_own_store, 30)  # pyright: ignore[reportPrivateUsage] - as the app does
         answer = Answer(text, ModelResponse(parts=[TextPart(text)]), logged=False)
         async with call_runs(0) as runs:
-            worker = owner.app._worker(keeper, await owner.app.model_loader.thinking(), runs)  # pyright: ignore[reportPrivateUsage] - as the app does
+            thinking = await owner.app.model_loader.thinking()
+            worker = workers.worker(owner.app.worker_parts(), keeper, thinking, runs)
             deliveries = await worker._runner._end(turn, answer)  # pyright: ignore[reportPrivateUsage] - what is tested
         assert [said.kind for said in deliveries] == [OutboundKind.NOTICE]
         assert "something went wrong here" in deliveries[0].text

@@ -17,8 +17,8 @@ from bot.core.ids import Ids
 from bot.delivery.approval_prompts import MAY_BE_DONE
 from bot.gate.calls import NOBODY
 from bot.sessions.approvals import Approval, ApprovalState
-from bot.sessions.event_types import ItemHeld, ToolResult
-from bot.sessions.events import EventType
+from bot.sessions.log.event_types import ItemHeld, ToolResult
+from bot.sessions.log.events import EventType
 from bot.sessions.models import Status
 from bot.tools.base import CallFacts, Result, ToolContext, ToolServices
 from bot.worker.finish import NOT_MADE

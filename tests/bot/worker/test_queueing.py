@@ -14,9 +14,9 @@ from bot.commands.message_queue import NOT_YOURS
 from bot.core.ids import Ids
 from bot.history import event_log
 from bot.sessions.approvals import ApprovalState
-from bot.sessions.event_types import AgentMessage, UserMessage, YieldReason
-from bot.sessions.events import Event, EventType
 from bot.sessions.inbox import ItemStatus, QueueMode
+from bot.sessions.log.event_types import AgentMessage, UserMessage, YieldReason
+from bot.sessions.log.events import Event, EventType
 from bot.sessions.models import Status, Turn, Write
 from bot.tools.base import CallFacts, Result, ToolContext, ToolServices
 from bot.worker.turn_runner import STOPPED

@@ -14,9 +14,9 @@ from bot.core.ids import Ids
 from bot.core.json_values import JsonObject
 from bot.gate.results import NOT_KNOWN
 from bot.history import event_log
-from bot.sessions.event_types import AgentThinking, EventBody, TurnError, UnknownEvent, UserMessage, YieldReason
-from bot.sessions.events import Event, EventType, NewEvent
 from bot.sessions.inbox import NewItem
+from bot.sessions.log.event_types import AgentThinking, EventBody, TurnError, UnknownEvent, UserMessage, YieldReason
+from bot.sessions.log.events import Event, EventType, NewEvent
 from bot.sessions.messages import SessionMessage
 from bot.sessions.models import Status, Turn, Write
 from bot.tools.base import CallFacts, Result, ToolContext, ToolServices

@@ -8,8 +8,8 @@ from types import MappingProxyType
 from typing import Final
 
 from bot.core.json_values import JsonObject
-from bot.sessions import event_types
-from bot.sessions.event_types import EventBody, UnknownEvent
+from bot.sessions.log import event_types
+from bot.sessions.log.event_types import EventBody, UnknownEvent
 from bot.sessions.refs import Ref
 from policy.labels import Label
 

@@ -14,13 +14,13 @@ from pydantic import JsonValue
 from bot.access import principals
 from bot.access.authorize import at_least
 from bot.access.pairing import Pairing
-from bot.commands.classify import ChatCommands
+from bot.commands.admin.classify import ChatCommands
 from bot.commands.command import CommandError, CommandRequest, Reply, UsageError, label_named
 from bot.gate.gate import Gate
 from bot.policy_state import ChangeBase, Changing, PolicyReloader
 from bot.sessions.approvals import DENIED_MS, Answered
 from bot.sessions.audit import AuditRow
-from bot.sessions.ports import AccessStore
+from bot.sessions.ports.people import AccessStore
 from policy.document import reading
 from policy.document.entries import Principal
 from policy.document.model import Document

@@ -1,7 +1,7 @@
 """The types of events, a frozen class each: what an event of the log tells beside its place, label and actor.
 
-`bot.sessions.serialization` knows how each is written as JSON. An event of a type that this version does not know is an
-`UnknownEvent`: it keeps its label and is shown as unknown, and nobody reads its fields.
+`bot.sessions.log.serialization` knows how each is written as JSON. An event of a type that this version does not know
+is an `UnknownEvent`: it keeps its label and is shown as unknown, and nobody reads its fields.
 """
 
 from dataclasses import dataclass

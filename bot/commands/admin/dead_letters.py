@@ -13,7 +13,7 @@ from bot.core.ids import letter_id
 from bot.sessions.audit import AuditRow
 from bot.sessions.delegation import SESSION
 from bot.sessions.deliveries import Delivery
-from bot.sessions.ports import OutboxStore
+from bot.sessions.ports.delivery import OutboxStore
 from channels.messages import Address
 from policy.labels import Label, join_all
 

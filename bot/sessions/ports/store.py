@@ -2,23 +2,14 @@
 
 from typing import Protocol
 
-from bot.sessions.ports import (
-    AccessStore,
-    AgentStore,
-    AlternativeStore,
-    ApprovalStore,
-    AuditStore,
-    BudgetStore,
-    CountStore,
-    DelegationStore,
+from bot.sessions.ports.accounts import AgentStore, BudgetStore, CountStore, DelegationStore
+from bot.sessions.ports.delivery import AlternativeStore, OutboxStore, QuestionCopyStore, RateLimitStore
+from bot.sessions.ports.people import AccessStore, ApprovalStore, AuditStore, PolicyStore
+from bot.sessions.ports.sessions import (
     LifecycleStore,
     ObservedStore,
-    OutboxStore,
-    PolicyStore,
     QuarantineStore,
-    QuestionCopyStore,
     QueueStore,
-    RateLimitStore,
     SessionIndex,
     SessionStore,
     Wake,

@@ -14,9 +14,9 @@ from typing import Final, assert_never
 from pydantic import JsonValue
 
 from bot.core.json_values import JsonObject, child, flag, numbers, objects, text, texts, whole, whole_object
-from bot.sessions import event_types
 from bot.sessions.approvals import ApprovalQuestion, ApprovalState, QuestionKind
-from bot.sessions.event_types import (
+from bot.sessions.log import event_types
+from bot.sessions.log.event_types import (
     EventBody,
     MessageFile,
     PolicyDecision,
@@ -25,7 +25,7 @@ from bot.sessions.event_types import (
     UnknownEvent,
     YieldReason,
 )
-from bot.sessions.events import EventType
+from bot.sessions.log.events import EventType
 from bot.sessions.messages import Endorsed, FileKind, Origin, OriginKind, SessionMessage
 from bot.sessions.releases import Release
 from bot.sessions.usage import Usage
