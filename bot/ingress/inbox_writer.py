@@ -16,6 +16,8 @@ from bot.sessions.messages import SessionMessage
 from bot.sessions.ports.sessions import SessionStore
 from channels.messages import Inbound
 
+RESTS: Final = "This conversation rests. Your message waits until an admin types `/resume`."
+
 _TRIES: Final = 4
 """How often the session of a chat is looked for, where people end it again and again meanwhile."""
 
@@ -47,7 +49,7 @@ class InboxWriter:
     async def put(self, inbound: Inbound, caller: Caller, owner: str) -> tuple[str, str]:
         """Put a message into the inbox of the session of `owner` at its address.
 
-        Returns the session's id and the sentence that its sender is told instead, empty once it is in the inbox.
+        Returns the session's id and the sentence that its sender is told, empty where it is in the inbox and goes on.
         Raises StoreError.
         """
         sid = self._session_ids.likely(inbound.address, owner)
@@ -81,7 +83,7 @@ class InboxWriter:
         if accepted.stopping:
             # A turn in another process learns of it when it next writes or renews its lease.
             self._interrupt(sid, accepted.stopping)
-        return ""
+        return RESTS if accepted.rests and not accepted.duplicate else ""
 
     def _item(self, inbound: Inbound, caller: Caller, sid: str, owner: str) -> NewItem:
         message = SessionMessage(

@@ -81,12 +81,14 @@ class Accepted:
     """The receipt of an accepted input.
 
     `duplicate` tells that it had been accepted before, `stopping` is the id of the open turn if that is to stop.
+    `rests` tells that the session is paused, so that it waits.
     """
 
     position: int
     status: ItemStatus
     duplicate: bool
     stopping: str = ""
+    rests: bool = False
 
 
 @dataclass(frozen=True, slots=True)

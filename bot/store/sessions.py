@@ -111,7 +111,9 @@ class RedisSessions:
                 # It was not known here before: once a process and session, the hint takes an exchange of its own.
                 await self._shared.connection.commands(*self._filing.file(item.sid, place))
         status = codec.reading(lambda: ItemStatus(got.text("status")))
-        return Accepted(got.number("position"), status, got.flag("duplicate"), got.text("stopping"))
+        return Accepted(
+            got.number("position"), status, got.flag("duplicate"), got.text("stopping"), rests=got.flag("rests")
+        )
 
     async def claim(
         self,

@@ -14,7 +14,7 @@ local exists = read_state(K.state)
 local function accepted(position, status, duplicate)
   return reply('ok', {position = position, status = status, duplicate = duplicate,
     stopping = S.turn and S.stop and open_turn().id, principal = S.principal, taint = S.taint or 'PUBLIC',
-    creation = S.creation or 'PUBLIC', inbox_label = S.inbox_label or 'PUBLIC'})
+    creation = S.creation or 'PUBLIC', inbox_label = S.inbox_label or 'PUBLIC', rests = S.paused ~= nil})
 end
 
 local packed = redis.call('HGET', K.inputs, dedupe)

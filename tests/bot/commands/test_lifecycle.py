@@ -130,7 +130,9 @@ async def test_what_rests_is_told_so_and_goes_on(tmp_path: Path) -> None:
     async with running(tmp_path) as owner:
         await owner.say("hello")
         assert "rests" in await owner.say("/pause", wait=False)
-        assert "You said" not in await spoken(owner, "later")
+        told = await spoken(owner, "later")
+        assert "Your message waits until an admin types `/resume`." in told
+        assert "You said" not in told
         assert "status paused" in await owner.say("/status", wait=False)
         for line in ("/reset", "/reset confirm"):
             assert "`/resume` lets it go on" in await owner.say(line, wait=False)
