@@ -40,7 +40,12 @@ _CODE: Final = re.compile(
     r"(?<=/approve )[2-9a-z]{8}|(?<=/deny )[2-9a-z]{8}|(?<=\"approval\": \")[2-9a-z]{8}"
     r"|(?<=/release confirm )[2-9a-z]{8}|(?<=\"code\": \")[2-9a-z]{8}|(?<=\"code\":\")[2-9a-z]{8}"
 )
-_SEAL: Final = re.compile(r'(?<="mac":")[\w-]{43}|(?<="signature":")[\w-]{43}|(?<=audit:)[\w-]{12}|(?<=>:)[\w-]{12}')
+_SEAL: Final = re.compile(
+    r'(?<="sum":")[\w-]{43}|(?<="signature":")[\w-]{86}|(?<="key":")[\w-]{43}|(?<=audit:)[\w-]{12}|(?<=>:)[\w-]{12}'
+)
+
+_TOOK: Final = re.compile(r"""["']?\b(?:took|idle)["']?[:=] ?\d+,? ?""")
+"""For how long a turn went on: timing is outside the laws."""
 
 
 class Names:
@@ -51,7 +56,7 @@ class Names:
 
     def plain(self, text: str) -> str:
         """Return a text without ids and moments."""
-        text = _CODE.sub(self._name, text)
+        text = _TOOK.sub("", _CODE.sub(self._name, text))
         return _SEAL.sub("<seal>", _MOMENT.sub("<moment>", _ID.sub(self._name, text)))
 
     def _name(self, found: re.Match[str]) -> str:

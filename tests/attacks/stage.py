@@ -272,7 +272,7 @@ class Stage:
             return False
         if state.status is Status.AWAITING_INPUT:
             return any(one.state is ApprovalState.PENDING for one in await self.app.store.approvals.of(sid))
-        return state.status is Status.IDLE and not state.waiting_items
+        return state.status in {Status.IDLE, Status.FAILED} and not state.waiting_items
 
     async def state(self) -> SessionState | None:
         return await self.app.store.sessions.state(self.sid)

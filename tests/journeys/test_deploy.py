@@ -7,6 +7,7 @@ from asyncio.subprocess import Process
 from collections import Counter
 from collections.abc import AsyncGenerator
 from contextlib import asynccontextmanager
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -55,7 +56,8 @@ async def begin(owner: Person, name: str, line: str) -> str:
     """Send a message in a conversation of its own; return the session's id."""
     home = Address("console", name)
     sid = owner.app.session_id(home)
-    await owner.app.store.sessions.accept(NewItem(sid, "d1", "owner", PUBLIC, SessionMessage(line), str(home), "owner"))
+    item = NewItem(sid, "d1", "owner", PUBLIC, SessionMessage(line), str(home), "owner")
+    await owner.app.store.sessions.accept(replace(item, agent=await owner.app.agents.pin("owner")))
     return sid
 
 

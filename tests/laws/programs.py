@@ -60,6 +60,7 @@ from tests.people import principal
 from tests.store.world import command, end_by
 
 if TYPE_CHECKING:
+    from bot.agent.thinking import Thinking
     from bot.worker.worker import Worker
 
 HIDDEN: Final = "drawer/secret.md"
@@ -293,9 +294,11 @@ class Stage:
 
     owner: Person
     model: Follower
-    worker: "Worker"
+    keeper: LeaseKeeper
+    thinking: "Thinking"
     people: dict[str, Person]
     names: dict[str, str] = field(default_factory=dict[str, str])
+    worker: "Worker" = field(init=False)
 
     @property
     def app(self) -> App:
@@ -303,6 +306,15 @@ class Stage:
 
     async def play(self, program: Program, secret: int) -> str:
         """Play a program with a value of the secret; return all that is seen of it below."""
+        async with call_runs(0) as runs:
+            self.worker = workers.worker(self.app.worker_parts(), self.keeper, self.thinking, runs)
+            self.app._serving = self.worker
+            try:
+                return await self._played(program, secret)
+            finally:
+                self.app._serving = None
+
+    async def _played(self, program: Program, secret: int) -> str:
         await self._empty(secret)
         self.model.nodes.clear()
         for at in ("desk", "owner"):
@@ -490,11 +502,8 @@ async def staged(folder: Path) -> AsyncGenerator[Stage]:
         app.store._shared.options = replace(app.store._shared.options, debounce_ms=0)
         keeper = LeaseKeeper(app._open_own_store, app.config.store.lease_seconds)
         await app._start(_nobody)
-        async with call_runs(0) as runs:
-            app._serving = workers.worker(app.worker_parts(), keeper, await app.model_loader.thinking(), runs)
-            try:
-                people = {at: Person(app, owner.output, Address("console", at)) for at in ("owner", "desk")}
-                yield Stage(owner, model, app._serving, people)
-            finally:
-                app._serving = None
-                await keeper.close()
+        people = {at: Person(app, owner.output, Address("console", at)) for at in ("owner", "desk")}
+        try:
+            yield Stage(owner, model, keeper, await app.model_loader.thinking(), people)
+        finally:
+            await keeper.close()

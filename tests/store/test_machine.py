@@ -357,6 +357,8 @@ class Machine(RuleBasedStateMachine):
         name = data.draw(st.sampled_from(sorted(self.workers)))
         held = name == self.holder
         self.run(self.store.sessions.release(self.workers[name].claim))
+        if held and self.model.turn is not None and not self.model.turn.suspended:
+            self.model.turn = replace(self.model.turn, handed=self.model.turn.handed + 1)
         if held:
             self.model.holder = ""
 

@@ -22,6 +22,7 @@ from tests.bot.admission.file_channel import HOUSE, PNG, FileChannel, Sender, co
 from tests.bot.kit import Scripted, bang, eventually, note, parts, proposed, with_secret
 from tests.events import bodies
 from tests.harness import running
+from tests.store.world import end_lease
 
 pytestmark = pytest.mark.anyio
 
@@ -107,7 +108,7 @@ async def test_a_file_that_takes_its_worker_down_every_time_ends_and_the_convers
             (claim,) = claims
             assert claim.state.turn is not None
             assert (claim.state.turn.attempt, len(claim.items)) == (attempt, 1)
-            await ann.app.store.sessions.release(claim)
+            await end_lease(ann.app.store, sid)
     channel.delay = 0.0
     async with sending(tmp_path, config, channel=channel) as ann:
         assert await ann.says("and now?") == [channel.said[0].text, "You said: and now?"]

@@ -111,7 +111,7 @@ async def test_it_asks_its_person_alone_and_goes_on_when_they_approve(tmp_path: 
         assert "May `message` run with exactly these arguments?" in owner.shown
         assert f"Background session {child.lineage.run if child.lineage else ''} asks you alone" in owner.shown
         assert f"Approve: `/approve {asked}`" in owner.shown
-        assert "waits for an approval" in await owner.say("/agents")
+        assert "waits for a person" in await owner.say("/agents")
         assert f"asked in session {child.sid}" in await owner.say("/approvals")
         # It is no question of the conversation's own: nothing but its id answers it.
         await owner.say("yes")
