@@ -238,7 +238,8 @@ class Machine(RuleBasedStateMachine):
         model.holder, model.lapsed = owner, False
         if model.turn is not None and not model.turn.suspended:
             model.turn = replace(model.turn, attempt=model.turn.attempt + 1)
-        assert (claim.fence, claim.state.seq, claim.state.turn) == (model.fence, model.seq, model.turn)
+        turn = claim.state.turn and replace(claim.state.turn, active=0)
+        assert (claim.fence, claim.state.seq, turn) == (model.fence, model.seq, model.turn)
         assert [one.position + model.before for one in claim.items] == model.waiting
         assert [one.seq for one in claim.events] == list(range(claim.state.generation_seq, model.seq + 1))
         assert {one.id: one.state for one in claim.approvals} == model.approvals
@@ -490,7 +491,11 @@ class Machine(RuleBasedStateMachine):
         model = self.model
         assert (state is not None) == model.exists
         if state is not None:
-            assert (state.waiting_items, state.turn, state.seq) == (len(model.waiting), model.turn, model.seq)
+            assert (state.waiting_items, state.turn and replace(state.turn, active=0), state.seq) == (
+                len(model.waiting),
+                model.turn,
+                model.seq,
+            )
             assert (state.usage.requests, state.mode) == (model.requests, model.mode)
         assert {one.key: one.state for one in self.run(self.store.outbox.deliveries(self.sid))} == model.deliveries
         assert {one.id: one.state for one in self.run(self.store.approvals.of(self.sid))} == model.approvals
