@@ -88,8 +88,8 @@ class PinnedAgents:
         """Return the agent that a new session has.
 
         Args:
-            owner: the principal whose session it is: a person's name, or a shared chat. In a shared chat the one of
-                whoever asks counts for nothing.
+            owner: the principal whose session it is: a person's name, or a shared chat. In a shared chat the agent of
+                the asker counts for nothing.
         """
         return self._configured(self._name_for(owner))
 

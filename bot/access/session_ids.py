@@ -45,7 +45,7 @@ class SessionIds:
         self._roots: OrderedDict[tuple[Address, str], _InUse] = OrderedDict()
 
     def first(self, address: Address) -> str:
-        """Return the id of the first session of an address, whoever began it."""
+        """Return the id of the first session of an address, of any principal."""
         return session_id(self._key, str(address))
 
     def likely(self, address: Address, principal: str) -> str:

@@ -89,7 +89,7 @@ class _Run:
         try:
             with self.scope:
                 self.result = await self._work()
-        except Exception as error:  # noqa: BLE001 - whoever waits for it raises it
+        except Exception as error:  # noqa: BLE001 - the turn that waits for it raises it
             self._error = error
         finally:
             self.over.set()

@@ -35,8 +35,8 @@ class Command:
     """One row of the table; `usage` begins with the name, `help` is one sentence.
 
     `needs` is the role it takes, but for what begins with a word of `for_members` or of `for_admins`. To a caller to
-    whom it is not `offered` it is as if it did not exist. What is `urgent` is counted apart from what else somebody
-    says in a minute, so that too much of that does not hold it up.
+    whom it is not `offered` it is as if it did not exist. What is `urgent` has a rate limit of its own, so that other
+    messages of its sender do not hold it up.
     """
 
     name: str

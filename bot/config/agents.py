@@ -1,4 +1,4 @@
-"""`agents:`: who thinks for whom, with which models, instructions, tools and limits.
+"""`agents:`: agents for people and chats, each with its models, instructions, tools and limits.
 
 A session pins its agent when it is created, so all of this counts for sessions that begin afterwards. What a session
 may know and do is never said here: that is the policy's.
@@ -18,7 +18,7 @@ from policy.document.overrides import ChatPlace
 from policy.errors import Problem, nearest
 
 DEFAULT: Final = "default"
-"""The name of the agent of those for whom the configuration names no other one."""
+"""The agent of people and chats for which the configuration names no other."""
 
 _GLOB: Final = frozenset("*?[")
 
@@ -177,5 +177,5 @@ def _place(chat: str, policy: Document) -> str:
 
 
 def with_default(agents: AgentsSettings) -> dict[str, AgentSettings]:
-    """Return all agents: the one of those for whom no other is named is there, whether or not it is configured."""
+    """Return all agents; the default one is among them, configured or not."""
     return {DEFAULT: AgentSettings(), **agents}

@@ -149,7 +149,7 @@ class CursorError(RequestError):
 
 
 class DeletedError(RequestError):
-    """A session was deleted; a chat goes on in another. Whoever else asks is told that there is none."""
+    """A session was deleted. Its chat goes on in another; any other caller is told that there is none."""
 
     code = "not_found"
 

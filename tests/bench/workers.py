@@ -19,6 +19,7 @@ from tempfile import TemporaryDirectory
 from typing import Final
 
 from bot.app.app import App, open_app
+from bot.delivery.sweep import SWEEP_SECONDS
 from channels.messages import Address, Inbound
 from tests.bench.measure import Row, at_most, by_turns_async, ratio_at_least
 from tests.bench.rig import Mouth, crowd_config
@@ -35,7 +36,6 @@ _EDGE: Final = 60
 _ROUNDS: Final = 3
 _LONGEST: Final = 45.0
 _KILLS: Final = 5
-_SWEEP_SECONDS: Final = 2
 _PATIENCE: Final = 60.0
 
 
@@ -46,7 +46,7 @@ def rows() -> Iterator[Row]:
     yield Row("turns_with_4_workers", 1 / four, "turns/s", 1 / one, ratio_at_least(1.2))
     with TemporaryDirectory(prefix="lgb") as folder:
         taken = asyncio.run(_recoveries(Path(folder)))
-    yield Row("recovery_after_kill", max(taken), "s", None, at_most(LEASE_SECONDS + _SWEEP_SECONDS))
+    yield Row("recovery_after_kill", max(taken), "s", None, at_most(LEASE_SECONDS + SWEEP_SECONDS))
 
 
 @dataclass
