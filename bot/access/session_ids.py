@@ -17,6 +17,7 @@ from typing import Final
 
 from bot.core.clock import Clock
 from bot.core.ids import session_id
+from bot.sessions.models import Holder
 from bot.sessions.ports.sessions import LifecycleStore
 from channels.messages import Address
 
@@ -51,7 +52,7 @@ class SessionIds:
     def likely(self, address: Address, principal: str) -> str:
         """Return the id of the session in which a principal speaks at an address, as far as this process knows."""
         known = self._roots.get((address, principal))
-        return self.first(address) if known is None else session_id(self._key, str(address), principal, known.root)
+        return self._under(-1 if known is None else known.root, address, principal)
 
     def ended(self, address: Address, principal: str) -> tuple[str, ...]:
         """Return the ids of a principal's sessions at an address that ended lately, as far as this process knows."""
@@ -67,14 +68,13 @@ class SessionIds:
         known = self._roots.get((address, principal))
         root, ended = (-1, list[tuple[str, int]]()) if known is None else (known.root, list(known.ended))
         while True:
-            sid = self.first(address) if root < 0 else session_id(self._key, str(address), principal, root)
+            sid = self._under(root, address, principal)
             holder = await self._store.holder(sid)
             if holder is None or (holder.principal == principal and holder.open):
                 break
             if holder.principal == principal:
                 ended.append((sid, holder.updated_at))
-            # The first is anybody's; where it is another's, a principal's own begin at 0.
-            root = 1 if root < 0 and holder.principal == principal else root + 1
+            root = _after(root, holder, principal)
         known = _InUse(root, tuple((one, at) for one, at in ended if self._clock.wall_ms() - at < LATELY_MS))
         # One that is not begun is not remembered: the one before may be restored.
         if root >= 0 and holder is not None:
@@ -93,18 +93,18 @@ class SessionIds:
 
         Raises StoreError.
         """
-        return await self._store.holder(sid) is not None and await self._next(sid, address, principal) is None
-
-    async def _next(self, sid: str, address: Address, principal: str) -> str | None:
-        """Return the id of the session that came after one, None if there is none."""
         root = -1
-        while True:
-            this = self.first(address) if root < 0 else session_id(self._key, str(address), principal, root)
-            holder = await self._store.holder(this)
-            if holder is None:
-                return None
-            following = 1 if root < 0 and holder.principal == principal else root + 1
-            if this == sid:
-                after = session_id(self._key, str(address), principal, following)
-                return None if await self._store.holder(after) is None else after
-            root = following
+        while (holder := await self._store.holder(one := self._under(root, address, principal))) is not None:
+            root = _after(root, holder, principal)
+            if one == sid:
+                return await self._store.holder(self._under(root, address, principal)) is None
+        return False
+
+    def _under(self, root: int, address: Address, principal: str) -> str:
+        """Return the id of the session under a root; -1 stands for the first of an address, of any principal."""
+        return self.first(address) if root < 0 else session_id(self._key, str(address), principal, root)
+
+
+def _after(root: int, holder: Holder, principal: str) -> int:
+    """Return the root that follows on one; where the first session is another's, a principal's own begin at 0."""
+    return 1 if root < 0 and holder.principal == principal else root + 1
