@@ -381,11 +381,11 @@ class App:
         )
 
     def _relay(self) -> Relay:
-        return Relay(self.outbox, self.sweep(), self.reloader, self.quarantine, interval=SWEEP_SECONDS)
+        return Relay(self.outbox, self.sweep("relay"), self.reloader, self.quarantine)
 
-    def sweep(self) -> Sweep:
-        """Return what finds work of which no mark tells."""
-        return Sweep(self.store.wake, self.outbox, self.question_updates, self.quarantine)
+    def sweep(self, role: str) -> Sweep:
+        """Return what finds work of which no mark tells, for processes of one role."""
+        return Sweep(self.store.wake, self.outbox, self.question_updates, self.quarantine, role=role)
 
     def _router(self) -> Router:
         limits, channels, audit = self.config.limits, self.config.channels, self.store.audit
@@ -478,7 +478,7 @@ class App:
             question_updates=self.question_updates,
             reloader=self.reloader,
             spawner=self.spawner,
-            sweep=self.sweep(),
+            sweep=self.sweep("worker"),
             telemetry=self.telemetry,
         )
 

@@ -21,7 +21,7 @@ from bot.delivery.alternatives import Alternatives
 from bot.delivery.asker_questions import AskerQuestions
 from bot.delivery.outbox import Outbox
 from bot.delivery.question_updates import QuestionUpdates
-from bot.delivery.sweep import SWEEP_SECONDS, Sweep
+from bot.delivery.sweep import Sweep
 from bot.delivery.undelivered import Undelivered
 from bot.gate.gate import Gate
 from bot.pinned_agents import PinnedAgents
@@ -117,7 +117,6 @@ def worker(
         signals=signals,
         quarantine=of.quarantine,
         spawner=of.spawner,
-        interval=SWEEP_SECONDS,
     )
 
 

@@ -1,7 +1,7 @@
 """The relay: says what waits to be said, in a process that runs no turns.
 
 It takes no marks of readiness, which are for workers; the sweep tells what waits, so while no worker says it, it is
-said within one `interval`.
+said with the next sweep.
 """
 
 from contextlib import suppress
@@ -10,7 +10,7 @@ import anyio
 
 from bot.core.errors import StoreError, StoreGoneError
 from bot.delivery.outbox import Outbox
-from bot.delivery.sweep import Sweep
+from bot.delivery.sweep import Sweep, Swept
 from bot.policy_state import PolicyReloader
 from bot.quarantine import Quarantine
 from bot.sessions.models import Doing
@@ -19,16 +19,13 @@ _PARALLEL = 16
 
 
 class Relay:
-    """Delivers for the channels of its outbox; `interval` is seconds between two sweeps."""
+    """Delivers for the channels of its outbox."""
 
-    def __init__(
-        self, outbox: Outbox, sweep: Sweep, policy: PolicyReloader, quarantine: Quarantine, *, interval: float
-    ) -> None:
+    def __init__(self, outbox: Outbox, sweep: Sweep, policy: PolicyReloader, quarantine: Quarantine) -> None:
         self._outbox = outbox
         self._sweep = sweep
         self._policy = policy
         self._quarantine = quarantine
-        self._interval = interval
         self._slots = anyio.Semaphore(_PARALLEL)
         self._busy = set[str]()
 
@@ -36,15 +33,17 @@ class Relay:
         """Run until cancelled. What is being said then is said to its end."""
         async with anyio.create_task_group() as tasks:
             while True:
+                swept = Swept()
                 with suppress(StoreError):
                     if await self._policy.current():
-                        for sid in await self._sweep.find():
+                        swept = await self._sweep.find()
+                        for sid in dict.fromkeys((*swept.own, *swept.found)):
                             if sid not in self._busy and not self._quarantine.rests(sid):
                                 self._busy.add(sid)
                                 tasks.start_soon(self._collect, sid)
                     else:
                         await self._policy.current_now()
-                await anyio.sleep(self._interval)
+                await anyio.sleep(swept.wait)
 
     async def _collect(self, sid: str) -> None:
         try:

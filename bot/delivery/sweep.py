@@ -1,5 +1,9 @@
-"""The sweep: finds which sessions have work or something to say of which no hint tells."""
+"""The sweep: finds which sessions have work or something to say of which no hint tells.
 
+Processes of one role that serve the same channels take turns: one of them sweeps at a time, for all.
+"""
+
+from dataclasses import dataclass
 from typing import Final
 
 from bot.delivery.outbox import Outbox
@@ -8,22 +12,43 @@ from bot.quarantine import Quarantine
 from bot.sessions.ports.sessions import Wake
 
 SWEEP_SECONDS: Final = 2.0
-"""Seconds between two sweeps of a process."""
+"""Seconds between two sweeps of the processes that take turns."""
+
+
+@dataclass(frozen=True, slots=True)
+class Swept:
+    """The ids of sessions with work or something to say, each once, and in how many seconds to sweep again.
+
+    Of what is `own` no other process knows. All that was `found` is marked ready.
+    """
+
+    own: tuple[str, ...] = ()
+    found: tuple[str, ...] = ()
+    wait: float = SWEEP_SECONDS
 
 
 class Sweep:
-    """Looks through the store for what hints did not tell, and edits the questions that are out of date."""
+    """Looks through the store for what hints did not tell, and edits the questions that are out of date.
 
-    def __init__(self, wake: Wake, outbox: Outbox, question_updates: QuestionUpdates, quarantine: Quarantine) -> None:
+    Those with the same `role` and channels take turns.
+    """
+
+    def __init__(
+        self, wake: Wake, outbox: Outbox, question_updates: QuestionUpdates, quarantine: Quarantine, *, role: str
+    ) -> None:
         self._wake = wake
         self._outbox = outbox
         self._question_updates = question_updates
         self._quarantine = quarantine
+        self._name = f"{role}/{','.join(sorted(outbox.channels))}"
 
-    async def find(self) -> tuple[str, ...]:
-        """Return the ids of sessions with work or something to say, each once. Raises StoreError."""
+    async def find(self) -> Swept:
+        """Sweep, if it is this process's turn. Raises StoreError."""
         await self._quarantine.refresh()
         # Before what a question held goes on, as it would stand until that is done.
         await self._question_updates.sweep()
-        lost = await self._outbox.catch_up()
-        return tuple(dict.fromkeys((*lost, *await self._wake.sweep(self._outbox.channels))))
+        own = await self._outbox.catch_up()
+        wait = await self._wake.sweep_turn(self._name, SWEEP_SECONDS)
+        if wait:
+            return Swept(own, wait=wait)
+        return Swept(own, await self._wake.sweep(self._outbox.channels, name=self._name))

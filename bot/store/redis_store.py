@@ -12,7 +12,7 @@ from bot.store.audit import RedisAudit
 from bot.store.budgets import RedisBudgets
 from bot.store.calls import call
 from bot.store.connection import Connection
-from bot.store.coordination import RedisCounts, RedisQuarantine, RedisRights, RedisWake
+from bot.store.coordination import RedisCounts, RedisQuarantine, RedisRights
 from bot.store.delegation import RedisDelegation
 from bot.store.lifecycle import Eraser, RedisLifecycle
 from bot.store.options import StoreOptions
@@ -23,6 +23,7 @@ from bot.store.servers.embedded_server import Supervisor
 from bot.store.session_index import Filing, RedisSessionIndex
 from bot.store.sessions import RedisObserved, RedisQueue, RedisSessions
 from bot.store.shared import Shared
+from bot.store.wake import RedisWake
 from channels.port import VaultError
 
 if TYPE_CHECKING:

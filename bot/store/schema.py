@@ -45,6 +45,7 @@ encoding is injective. What stands under a key is a record or several: `bot.stor
 | `lg:copies`             | set    | hint                  | copies, to be edited, of what people decide   | the client        |
 | `lg:ready`              | zset   | hint                  | sessions that may be claimed, by time         | the client        |
 | `lg:open`               | set    | hint                  | sessions that may have unfinished work        | the client        |
+| `lg:sweep:<name>`       | hash   | hint                  | how far the sweeps of some processes came: `walk`, where they go on, and `missing`, who had no connection | the client |
 | `lg:recent`             | zset   | hint                  | all sessions, by the time of their last change | the client       |
 | `lg:spenders`           | set    | hint, 2 days          | accounts that may have used something today   | the client        |
 | `lg:held:{<who>}`       | set    | hint                  | their sessions that may hold something        | the client        |
@@ -179,6 +180,11 @@ def session_keys(sid: str) -> SessionKeys:
 def right_key(name: str) -> str:
     """Return the key of a right that one process has at a time."""
     return f"lg:right:{encode(name)}"
+
+
+def sweep_key(name: str) -> str:
+    """Return the key of how far the sweeps of some processes came."""
+    return f"lg:sweep:{encode(name)}"
 
 
 def agent_key(digest: str) -> str:

@@ -225,8 +225,8 @@ class Shared:
                 await asyncio.sleep(_REST * (loop.time() - begin))
 
     def ready_hint(self, sid: str) -> Command:
-        """Return the command that marks a session ready."""
-        return ("ZADD", READY, self.clock.wall_ms(), raw(sid))
+        """Return the command that marks a session ready; one that is marked keeps its place."""
+        return ("ZADD", READY, "NX", self.clock.wall_ms(), raw(sid))
 
     async def mark_ready(self, sid: str, *, ready: bool) -> None:
         """Mark a session ready if a script said that it is."""

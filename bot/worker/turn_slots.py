@@ -32,17 +32,22 @@ class TurnSlots:
 
     def __init__(self, parallel: int) -> None:
         self.parallel = parallel
-        self._free = asyncio.Semaphore(parallel)
+        self._slots = anyio.Semaphore(parallel, fast_acquire=True)
         self._pools = dict[str, tuple[str, Label]]()
         self._crowded = deque[asyncio.Event]()
 
+    @property
+    def free(self) -> int:
+        """How many slots are free."""
+        return self._slots.value
+
     async def acquire(self) -> None:
         """Wait for a slot and take it."""
-        await self._free.acquire()
+        await self._slots.acquire()
 
     def release(self) -> None:
         """Give a slot back."""
-        self._free.release()
+        self._slots.release()
 
     @contextmanager
     def counted(self, claim: Claim) -> Generator[None]:

@@ -2,12 +2,13 @@
 
 import asyncio
 from contextlib import suppress
+from dataclasses import replace
 from typing import Final
 
 import anyio
 
 from bot.core.errors import StoreError
-from bot.delivery.sweep import Sweep
+from bot.delivery.sweep import Sweep, Swept
 from bot.policy_state import PolicyReloader
 from bot.quarantine import Quarantine
 from bot.sessions.ports.sessions import Wake
@@ -46,12 +47,15 @@ class WorkFinder:
         await asyncio.sleep(_WAIT)
         await self._policy.current_now()
 
-    async def swept(self) -> tuple[str, ...]:
-        """Return the sessions with work of which no mark tells, first those whose pause is over. Raises StoreError."""
+    async def swept(self) -> Swept:
+        """Return the sessions with work of which no mark tells; its `own` are also those whose pause is over.
+
+        Raises StoreError.
+        """
         if not await self._policy.current():
-            return ()
-        found = await self._sweep.find()
-        return tuple(dict.fromkeys((*self._quarantine.due(), *found)))
+            return Swept()
+        swept = await self._sweep.find()
+        return replace(swept, own=tuple(dict.fromkeys((*self._quarantine.due(), *swept.own))))
 
     async def later(self, sid: str, seconds: float) -> None:
         """Mark a session ready in a moment, for this worker or another; if it never does, the sweep finds it."""

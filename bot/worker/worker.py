@@ -13,6 +13,7 @@ import anyio
 from bot.core.errors import ElsewhereError, LeaseLostError, StoreError, StoreGoneError, UnsettledError
 from bot.core.logs import bound
 from bot.delegation.spawn import Spawner
+from bot.delivery.sweep import Swept
 from bot.quarantine import Quarantine
 from bot.sessions.models import Claim, Doing
 from bot.worker.claimer import Claimer
@@ -37,7 +38,7 @@ HANDED_ON: Final = "this process ends, another one goes on with this"
 
 
 class Worker:
-    """Works sessions, as many at once as there are `slots`; `interval` is seconds between two sweeps."""
+    """Works sessions, as many at once as there are `slots`."""
 
     def __init__(  # noqa: PLR0913 - made in the composition root from its collaborators
         self,
@@ -49,7 +50,6 @@ class Worker:
         signals: TurnSignals,
         quarantine: Quarantine,
         spawner: Spawner,
-        interval: float,
     ) -> None:
         self._finder = finder
         self._claimer = claimer
@@ -58,7 +58,6 @@ class Worker:
         self._signals = signals
         self._quarantine = quarantine
         self._spawner = spawner
-        self._interval = interval
         self._busy = set[str]()
         self._again = set[str]()
         self._draining = False
@@ -109,12 +108,13 @@ class Worker:
 
     async def _sweep(self, tasks: "TaskGroup") -> None:
         while not self._draining:
+            swept = Swept()
             with suppress(StoreError):
-                found = await self._finder.swept()
-                # The sweep marked all of them ready. Of a backlog others have worked most when a slot here is free.
-                await self._start(tasks, found[: self._slots.parallel])
+                swept = await self._finder.swept()
+                # All that was found is marked ready. Of a backlog others have worked most when a slot here is free.
+                await self._start(tasks, tuple(dict.fromkeys((*swept.own, *swept.found[: self._slots.free]))))
             self._signals.again(tasks)
-            await asyncio.sleep(self._interval)
+            await asyncio.sleep(swept.wait)
 
     async def _start(self, tasks: "TaskGroup", ready: tuple[str, ...]) -> None:
         for sid in ready:

@@ -1,10 +1,11 @@
-"""A worker process of a benchmark: it works while it is told to, and writes a byte for each answer.
+"""A worker process of a benchmark: it works while it is told to, and writes down when it answered.
 
 Started with a configuration file and the address of the store. Each line on standard input begins or ends the work.
+Each line that it writes has moments of answers, on the clock of all processes; one without any says that the work was
+begun or has ended. It writes some times a second, as who reads shares the machine.
 """
 
 import asyncio
-import os
 import sys
 from contextlib import suppress
 from pathlib import Path
@@ -17,38 +18,58 @@ from bot.tools import catalogue
 from channels.messages import Outbound
 from tests.bench.rig import InstantModel, Mouth
 
-ANSWERED: Final = b"."
-READY: Final = b"r"
-"""What it writes: for an answer, and when work was begun or has ended."""
+_PAUSE: Final = 0.1
+"""Seconds between two lines."""
 
 
-class _Telling(Mouth):
+class _Noting(Mouth):
+    """A channel that notes when something would be shown."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.moments = list[float]()
+
     async def send(self, outbound: Outbound) -> str:
-        _tell(ANSWERED)
-        return await super().send(outbound)
+        told = await super().send(outbound)
+        self.moments.append(self.moment)
+        return told
+
+    async def tell(self) -> None:
+        """Write down what was noted, until it is cancelled."""
+        while True:
+            await asyncio.sleep(_PAUSE)
+            self.tell_now()
+
+    def tell_now(self) -> None:
+        moments, self.moments = self.moments, []
+        if moments:
+            _tell(*moments)
 
 
 async def _main(config: Path, url: str) -> None:
     place = {"LOCKGATE_DATA_DIR": str(config.parent / "data"), "LOCKGATE_STORE_URL": url}
     settings = await asyncio.to_thread(load_config, config, place, catalogue.ARGUMENTS)
-    async with open_app(settings, [_Telling()], {}, Extensions(model=lambda _: InstantModel())) as app:
-        _tell(READY)
+    mouth = _Noting()
+    async with open_app(settings, [mouth], {}, Extensions(model=lambda _: InstantModel())) as app:
+        _tell()
         while await _line():
-            serving = asyncio.create_task(app.serve())
-            _tell(READY)
+            working = [asyncio.create_task(app.serve()), asyncio.create_task(mouth.tell())]
+            _tell()
             await _line()
-            serving.cancel()
-            with suppress(asyncio.CancelledError):
-                await serving
-            _tell(READY)
+            for task in working:
+                task.cancel()
+                with suppress(asyncio.CancelledError):
+                    await task
+            mouth.tell_now()
+            _tell()
 
 
 async def _line() -> str:
     return await asyncio.to_thread(sys.stdin.readline)
 
 
-def _tell(byte: bytes) -> None:
-    os.write(1, byte)
+def _tell(*moments: float) -> None:
+    print(*moments, flush=True)
 
 
 if __name__ == "__main__":

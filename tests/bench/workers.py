@@ -9,7 +9,6 @@ that may take four.
 
 import asyncio
 import sys
-import time
 from collections.abc import AsyncGenerator, Iterator
 from contextlib import AsyncExitStack, asynccontextmanager
 from dataclasses import dataclass, field
@@ -23,7 +22,6 @@ from bot.delivery.sweep import SWEEP_SECONDS
 from channels.messages import Address, Inbound
 from tests.bench.measure import Row, at_most, by_turns_async, ratio_at_least
 from tests.bench.rig import Mouth, crowd_config
-from tests.bench.worker import ANSWERED, READY
 from tests.bot.kit import bang
 from tests.chaos.storm import Storm, Worker, opened
 from tests.chaos.storm_plan import LEASE_SECONDS, FaultKind, Input, Plan, Size
@@ -60,9 +58,10 @@ class _Worker:
     async def listen(self) -> None:
         """Note what it tells, until it ends."""
         assert self.process.stdout is not None
-        while told := await self.process.stdout.read(4096):
-            self.answered += [time.perf_counter()] * told.count(ANSWERED)
-            for _ in range(told.count(READY)):
+        async for line in self.process.stdout:
+            moments = [float(moment) for moment in line.split()]
+            self.answered += moments
+            if not moments:
                 self._ready.release()
 
     async def ready(self) -> None:

@@ -225,8 +225,8 @@ async def test_a_relay_goes_on_beside_a_session_that_cannot_be_worked(tmp_path: 
         bad = owner.app.session_id(SIDE)
         await owner.app.store._shared.connection.commands(("HSET", session_keys(bad).outbox, "broken", "x"))
         app = owner.app
-        sweep = Sweep(app.store.wake, app.outbox, app.question_updates, app.quarantine)
-        relay = Relay(app.outbox, sweep, app.reloader, app.quarantine, interval=0.05)
+        sweep = Sweep(app.store.wake, app.outbox, app.question_updates, app.quarantine, role="relay")
+        relay = Relay(app.outbox, sweep, app.reloader, app.quarantine)
         await app.reloader.start(_nobody)
         serving = asyncio.create_task(relay.serve())
         await app.store._shared.connection.commands(("ZADD", "lg:ready", 1, bad))

@@ -252,8 +252,18 @@ class Wake(Protocol):
         """Mark sessions ready that `ready` returned and that this process leaves to another."""
         ...
 
-    async def sweep(self, channels: tuple[str, ...] = ()) -> tuple[str, ...]:
-        """Find sessions with work on these channels, none standing for all, and no live lease; mark and return them."""
+    async def sweep_turn(self, name: str, seconds: float) -> float:
+        """Take the turn to sweep, for `seconds`, of the processes of this name; a process that begins waits for none.
+
+        Returns 0, or in how many seconds to ask again. Raises StoreError.
+        """
+        ...
+
+    async def sweep(self, channels: tuple[str, ...] = (), *, name: str = "") -> tuple[str, ...]:
+        """Find sessions with work on these channels, none standing for all, and no live lease; mark and return them.
+
+        It goes on where the last sweep of this name stopped. Raises StoreError.
+        """
         ...
 
 
