@@ -113,6 +113,8 @@ class RedisApprovals:
 
 def approvals_of(sid: str, flat: Sequence[bytes], now: int, generation: int | None = None) -> tuple[Approval, ...]:
     """Read the approvals of one generation, or of all that are kept; `now` is on the store's clock."""
+    if not flat:
+        return ()
 
     def read() -> tuple[Approval, ...]:
         every = (codec.approval(sid, name, record, now) for name, record in codec.pairs(flat).items())

@@ -198,9 +198,10 @@ class StoreServers(Protocol):
         """Whether the commands of one exchange are done in their order: all are for the same server."""
         ...
 
-    def exchange(self, commands: Sequence[Command]) -> Awaitable[list[Reply]]:
+    def exchange(self, commands: Sequence[Command], *, held: bool = False) -> Awaitable[list[Reply]]:
         """Send commands, and return the replies in the order of the commands, errors among them.
 
+        `held` says that the server may hold one, so that nothing else may wait behind them.
         Raises what the library raises where a server does not answer, and `ResponseError` for an answer that will be
         another one soon.
         """
@@ -371,7 +372,7 @@ class Connection:
             self._log_failed("hints were lost", str(error))
 
     def _exchange(self, commands: Sequence[Command], block: float = 0) -> Awaitable[list[Reply]]:
-        return self._trying(lambda: self._servers.exchange(commands), block)
+        return self._trying(lambda: self._servers.exchange(commands, held=block > 0), block)
 
     async def _trying(self, attempt: Callable[[], Awaitable[T]], block: float = 0) -> T:
         """Try something as often as the servers' limit lets it.

@@ -81,7 +81,7 @@ def _servers(
     # Where a try fails another server may take over soon, so that none may take all the time.
     limit = RetryLimit(options.timeout / 4, options.timeout)
     within = options.timeout if address.kind is Kind.SERVER else limit.each
-    connected = connecting(address, connections=options.connections, timeout=within, name=name)
+    connected = connecting(address, timeout=within, name=name)
     if address.kind is Kind.SENTINEL:
         from bot.store.servers.sentinel import SentinelServers
 

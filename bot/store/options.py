@@ -13,7 +13,7 @@ class StoreOptions:
     hands over at most `claim_items` of them. What came while a turn ran is left for `debounce_ms` after the newest of
     it, as more may come. A session holds at most `held_limit` items for people to decide on. `timeout` seconds bound
     every exchange, which is tried once more; where another server may take over, a quarter of that bounds a try, and
-    tries go on for all of it after the first failed. `connections` bound the pool of each server. One sweep looks at
+    tries go on for all of it after the first failed. One sweep looks at
     about `sweep_keys` keys of the store at most, and stops on the way once that took `walk_seconds`, as messages wait.
     """
 
@@ -28,6 +28,5 @@ class StoreOptions:
     held_limit: int = 50
     claim_events: int = 1000
     timeout: float = 10.0
-    connections: int = 16
     sweep_keys: int = 20_000
     walk_seconds: float = 0.1

@@ -161,20 +161,20 @@ class SessionKeys:
 def session_keys(sid: str) -> SessionKeys:
     """Return the keys of a session."""
     prefix = f"lg:{{{encode(sid)}}}:"
-    names = (
-        "state",
-        "log",
-        "inbox",
-        "inputs",
-        "outbox",
-        "approvals",
-        "audit",
-        "held",
-        "held-ids",
-        "observed",
-        "observed-ids",
+    return SessionKeys(
+        state=f"{prefix}state",
+        log=f"{prefix}log",
+        inbox=f"{prefix}inbox",
+        inputs=f"{prefix}inputs",
+        outbox=f"{prefix}outbox",
+        approvals=f"{prefix}approvals",
+        audit=f"{prefix}audit",
+        held=f"{prefix}held",
+        held_ids=f"{prefix}held-ids",
+        observed=f"{prefix}observed",
+        observed_ids=f"{prefix}observed-ids",
+        prefix=prefix,
     )
-    return SessionKeys(*(prefix + name for name in names), prefix=prefix)
 
 
 def right_key(name: str) -> str:

@@ -71,14 +71,14 @@ class RedisWake:
         self._eraser = eraser
         self._begun = set[str]()
 
-    async def ready(self, *, wait: float) -> tuple[str, ...]:
-        """Return sessions marked ready, waiting up to `wait` seconds for the first."""
+    async def ready(self, *, wait: float, most: int = _MOST) -> tuple[str, ...]:
+        """Return up to `most` sessions marked ready, waiting up to `wait` seconds for the first."""
         loop = asyncio.get_running_loop()
         deadline = loop.time() + wait
         while True:
             # In slices, so that a server that vanished is noticed; 0 would mean for ever.
             slice_ = min(max(deadline - loop.time(), 0.001), _BLOCK_SECONDS)
-            command = ("BZMPOP", f"{slice_:.3f}", 1, READY, "MIN", "COUNT", _MOST)
+            command = ("BZMPOP", f"{slice_:.3f}", 1, READY, "MIN", "COUNT", most)
             reply, policy = await self._shared.connection.in_order((command,), (POLICY_ASKED,), block=slice_)
             self._shared.saw_policy(policy)
             if reply is not None:

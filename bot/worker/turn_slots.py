@@ -19,6 +19,10 @@ _MOMENT: Final = 0.2
 """Seconds that a session of a crowded pool waits at most for a turn to end."""
 
 
+_AHEAD: Final = 4
+"""A share of all slots: as many sessions are taken at a time, though some wait for a slot that others have free."""
+
+
 class CrowdedError(Exception):
     """A session's pool runs enough turns here; no slot is held while it waits."""
 
@@ -33,6 +37,7 @@ class TurnSlots:
     def __init__(self, parallel: int) -> None:
         self.parallel = parallel
         self._slots = anyio.Semaphore(parallel, fast_acquire=True)
+        self._freed = asyncio.Event()
         self._pools = dict[str, tuple[str, Label]]()
         self._crowded = deque[asyncio.Event]()
 
@@ -41,6 +46,17 @@ class TurnSlots:
         """How many slots are free."""
         return self._slots.value
 
+    async def room(self, seconds: float) -> int:
+        """Return how many sessions to take, waiting up to some seconds for the first free slot; 0 if none became free.
+
+        As turns often end together, it is some more than there are slots free then.
+        """
+        if not self.free:
+            self._freed.clear()
+            with anyio.move_on_after(seconds):
+                await self._freed.wait()
+        return max(self.free, self.parallel // _AHEAD) if self.free else 0
+
     async def acquire(self) -> None:
         """Wait for a slot and take it."""
         await self._slots.acquire()
@@ -48,6 +64,7 @@ class TurnSlots:
     def release(self) -> None:
         """Give a slot back."""
         self._slots.release()
+        self._freed.set()
 
     @contextmanager
     def counted(self, claim: Claim) -> Generator[None]:

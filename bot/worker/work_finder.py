@@ -12,6 +12,7 @@ from bot.delivery.sweep import Sweep, Swept
 from bot.policy_state import PolicyReloader
 from bot.quarantine import Quarantine
 from bot.sessions.ports.sessions import Wake
+from bot.worker.turn_slots import TurnSlots
 
 _WAIT: Final = 1.0
 """Seconds a worker waits for a hint before it looks again."""
@@ -30,13 +31,16 @@ class WorkFinder:
         self._quarantine = quarantine
         self._left: dict[str, float] = {}
 
-    async def ready(self) -> tuple[str, ...] | None:
-        """Wait for sessions marked ready, a second at most.
+    async def ready(self, slots: TurnSlots) -> tuple[str, ...] | None:
+        """Wait for sessions marked ready, a second or two at most, and take few more than there are slots free.
 
         Returns None while another policy is in force: they are left to other processes. Raises StoreError.
         """
         if await self._policy.current():
-            ready = await self._wake.ready(wait=_WAIT)
+            most = await slots.room(_WAIT)
+            if not most:
+                return () if await self._policy.current_now() else None
+            ready = await self._wake.ready(wait=_WAIT, most=most)
             if await self._policy.current():
                 return ready
             await self._wake.again(ready)

@@ -73,7 +73,7 @@ class Worker:
             tasks.start_soon(self._sweep, tasks)
             while not self._draining:
                 try:
-                    ready = await self._finder.ready()
+                    ready = await self._finder.ready(self._slots)
                     if ready is None:
                         self._runner.give_up("another policy is in force, another process goes on with this")
                         await self._finder.wait_for_policy()

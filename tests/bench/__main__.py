@@ -29,7 +29,13 @@ BENCHMARKS: Final = MappingProxyType(
         "flows": ("flow_telegram", "flow_slack"),
         "lengths": ("turn_1k_events", "turn_10k_events"),
         "many": ("message_100k_sessions", "first_answer_100k_sessions"),
-        "workers": ("turns_with_2_workers", "turns_with_4_workers", "recovery_after_kill"),
+        "workers": (
+            "turns_with_2_workers",
+            "turns_with_4_workers",
+            "short_turns_with_2_workers",
+            "short_turns_with_4_workers",
+            "recovery_after_kill",
+        ),
         "crowd": ("thousand_chats_longest_wait", "thousand_chats_memory"),
     }
 )

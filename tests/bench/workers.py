@@ -2,9 +2,10 @@
 
 The store's server shares the machine with the workers. Each round leaves as many first messages of as many people in
 the store, and lets the workers begin: what counts are the turns after the first few, up to the last few. The reference
-of several workers is one. A worker that is killed runs a tool at that moment; what is measured is the time until
-another one has claimed the session, at worst of some kills. With a lease of two seconds and a sweep every two seconds
-that may take four.
+of several workers is one. A turn makes two calls, as an agent does that works with its tools; of a turn that only
+answers, the store's part is larger. A worker that is killed runs a tool at that moment; what is measured is the time
+until another one has claimed the session, at worst of some kills. With a lease of two seconds and a sweep every two
+seconds that may take four.
 """
 
 import asyncio
@@ -21,16 +22,18 @@ from bot.app.app import App, open_app
 from bot.delivery.sweep import SWEEP_SECONDS
 from channels.messages import Address, Inbound
 from tests.bench.measure import Row, at_most, by_turns_async, ratio_at_least
-from tests.bench.rig import Mouth, crowd_config
+from tests.bench.rig import READ, Mouth, crowd_config
 from tests.bot.kit import bang
 from tests.chaos.storm import Storm, Worker, opened
 from tests.chaos.storm_plan import LEASE_SECONDS, FaultKind, Input, Plan, Size
 
 _ROOT: Final = Path(__file__).parents[2]
 _PEOPLE: Final = 40
-_TURNS: Final = 800
-_EDGE: Final = 60
-"""How many turns are left out at the beginning and at the end of a round."""
+_TURNS: Final = 400
+_SHORT_TURNS: Final = 800
+"""How many turns a round has: of those that make calls, and of those that make none."""
+_EDGE: Final = 0.08
+"""The share of turns that is left out at the beginning and at the end of a round."""
 _ROUNDS: Final = 3
 _LONGEST: Final = 45.0
 _KILLS: Final = 5
@@ -39,9 +42,13 @@ _PATIENCE: Final = 60.0
 
 def rows() -> Iterator[Row]:
     with TemporaryDirectory(prefix="lgb") as folder:
-        two, one, four = asyncio.run(_throughput(Path(folder)))
+        two, one, four = asyncio.run(_throughput(Path(folder), _TURNS, READ))
     yield Row("turns_with_2_workers", 1 / two, "turns/s", 1 / one, ratio_at_least(1.4))
     yield Row("turns_with_4_workers", 1 / four, "turns/s", 1 / one, ratio_at_least(1.2))
+    with TemporaryDirectory(prefix="lgb") as folder:
+        two, one, four = asyncio.run(_throughput(Path(folder), _SHORT_TURNS, "When is it?"))
+    yield Row("short_turns_with_2_workers", 1 / two, "turns/s", 1 / one, ratio_at_least(1.1))
+    yield Row("short_turns_with_4_workers", 1 / four, "turns/s", 1 / one, ratio_at_least(1.0))
     with TemporaryDirectory(prefix="lgb") as folder:
         taken = asyncio.run(_recoveries(Path(folder)))
     yield Row("recovery_after_kill", max(taken), "s", None, at_most(LEASE_SECONDS + SWEEP_SECONDS))
@@ -83,24 +90,25 @@ class _Fleet:
     workers: list[_Worker]
     _count: "count[int]" = field(default_factory=count)
 
-    async def turn(self, workers: int) -> float:
-        """Return the seconds of one turn, with so many workers at work."""
+    async def turn(self, workers: int, turns: int, text: str) -> float:
+        """Return the seconds of one of so many turns about a text, with so many workers at work."""
         round_, told = next(self._count), self.workers[:workers]
-        for number in range(_TURNS):
+        for number in range(turns):
             person = f"p{number % _PEOPLE}"
             address = Address("console", person, thread=f"{round_}-{number}")
-            await self.app.router.receive(Inbound(address, f"console:{person}", "When is it?", f"{round_}-{number}"))
+            await self.app.router.receive(Inbound(address, f"console:{person}", text, f"{round_}-{number}"))
         for worker in told:
             worker.answered.clear()
         async with asyncio.timeout(_PATIENCE):
             for worker in told:
                 await worker.turn_over()
-            while sum(len(worker.answered) for worker in told) < _TURNS:  # noqa: ASYNC110 - several tell of it
+            while sum(len(worker.answered) for worker in told) < turns:  # noqa: ASYNC110 - several tell of it
                 await asyncio.sleep(0.02)
             for worker in told:
                 await worker.turn_over()
         moments = sorted(moment for worker in told for moment in worker.answered)
-        return (moments[-_EDGE] - moments[_EDGE]) / (_TURNS - 2 * _EDGE)
+        edge = round(turns * _EDGE)
+        return (moments[-edge] - moments[edge]) / (turns - 2 * edge)
 
 
 @asynccontextmanager
@@ -133,12 +141,12 @@ async def _fleet(folder: Path, size: int) -> AsyncGenerator[_Fleet]:
                 await worker.process.wait()
 
 
-async def _throughput(folder: Path) -> list[float]:
-    """Return the seconds of a turn with two workers, with one, and with four."""
+async def _throughput(folder: Path, turns: int, text: str) -> list[float]:
+    """Return the seconds of a turn about a text with two workers, with one, and with four."""
     async with _fleet(folder, 4) as fleet:
         # Each imports what it needs at its first turn.
-        await fleet.turn(4)
-        one, two, four = (lambda workers=workers: fleet.turn(workers) for workers in (1, 2, 4))
+        await fleet.turn(4, turns, text)
+        one, two, four = (lambda workers=workers: fleet.turn(workers, turns, text) for workers in (1, 2, 4))
         return await by_turns_async(two, one, four, rounds=_ROUNDS, longest=_LONGEST)
 
 

@@ -350,7 +350,10 @@ async def reclaiming(store: RedisStore) -> Callable[[RedisStore], Awaitable[obje
     assert await store.sessions.claim(sid, "p-gone.once") is not None
 
     async def swept_twice(store: RedisStore) -> tuple[bool, bool]:
-        return sid in await store.wake.sweep(), sid in await store.wake.sweep()
+        # What others found missing at their sweeps is not for these.
+        # What was missing at the sweeps of others is not for these.
+        name = fresh()
+        return sid in await store.wake.sweep(name=name), sid in await store.wake.sweep(name=name)
 
     return swept_twice
 

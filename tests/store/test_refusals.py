@@ -94,7 +94,7 @@ async def test_who_waits_for_a_store_to_start_shares_the_outcome(tmp_path: Path)
             raise StoreGoneError("it hangs")
 
     address = read_address(f"unix://{tmp_path}/s")
-    server = Server(single_pool(connecting(address, connections=1, timeout=1, name="n")))
+    server = Server(single_pool(connecting(address, timeout=1, name="n")))
     one = SingleServer(server, timeout=1, revive=revive)
     told = await asyncio.gather(*(one.restore() for _ in range(4)), return_exceptions=True)
     assert ([str(error) for error in told], tries) == (["it hangs"] * 4, 1)

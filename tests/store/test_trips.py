@@ -39,9 +39,9 @@ class Counting:
     def ordered(self) -> bool:
         return self.servers.ordered
 
-    async def exchange(self, commands: Sequence[Command]) -> list[Reply]:
+    async def exchange(self, commands: Sequence[Command], *, held: bool = False) -> list[Reply]:
         self.trips += 1
-        return await self.servers.exchange(commands)
+        return await self.servers.exchange(commands, held=held)
 
     async def parts(self) -> Sequence[Part]:
         return await self.servers.parts()

@@ -184,6 +184,9 @@ def message_json(message: SessionMessage) -> dict[str, JsonValue]:
 
 def message_from(found: JsonObject) -> SessionMessage:
     """Return what a message carries from a JSON object. Raises TypeError, ValueError: it is none."""
+    if len(found) == 1:
+        # Most people type, and nothing else.
+        return SessionMessage(text(found, "text"))
     return SessionMessage(
         text(found, "text"),
         account=text(found, "account", ""),

@@ -244,8 +244,8 @@ class QueueStore(Protocol):
 class Wake(Protocol):
     """Hints that a session has work; the sweep is the truth."""
 
-    async def ready(self, *, wait: float) -> tuple[str, ...]:
-        """Return sessions marked ready, waiting up to `wait` seconds for the first."""
+    async def ready(self, *, wait: float, most: int = 64) -> tuple[str, ...]:
+        """Return up to `most` sessions marked ready, waiting up to `wait` seconds for the first. Raises StoreError."""
         ...
 
     async def again(self, sids: tuple[str, ...]) -> None:

@@ -32,7 +32,7 @@ from bot.store.records import form, kinds
 from bot.store.records.form import Values
 from bot.store.records.kinds import NAMES
 from policy.errors import LabelTextError
-from policy.labels import Label, parse
+from policy.labels import PUBLIC, Label, parse
 
 INLINE: Final = 32 * 1024
 """Longest body, in bytes, that stays in its record."""
@@ -55,6 +55,9 @@ def text(stored: bytes) -> str:
 
 
 _PLAIN: Final = json.JSONEncoder(ensure_ascii=False, separators=(",", ":"))
+
+_read_json: Final = cast("Callable[[str], JsonObject]", json.JSONDecoder().decode)
+
 
 _SORTED: Final = json.JSONEncoder(ensure_ascii=False, separators=(",", ":"), sort_keys=True)
 
@@ -162,14 +165,18 @@ def state_of(sid: str, got: Mapping[bytes, bytes]) -> SessionState:
     """Read a session's record from the fields of its hash."""
     form.check_version(got[_STORED["version"]])
 
+    # Every claim reads one, of which most fields are absent.
     def number(name: str) -> int:
-        return int(got.get(_STORED[name], b"0"))
+        found = got.get(_STORED[name])
+        return 0 if found is None else int(found)
 
     def word(name: str) -> str:
-        return text(got.get(_STORED[name], b""))
+        found = got.get(_STORED[name])
+        return "" if found is None else text(found)
 
     def labelled(name: str) -> Label:
-        return label(word(name) or "PUBLIC")
+        found = got.get(_STORED[name])
+        return PUBLIC if found is None else label(text(found))
 
     def part(kind: kinds.RecordType, name: str) -> Fields | None:
         found = got.get(_STORED[name])
@@ -417,7 +424,7 @@ def message(stored: str, fetched: Fetched) -> SessionMessage:
 
 
 def _object(stored: str, fetched: Fetched) -> JsonObject:
-    return cast("JsonObject", json.loads(whole(stored, fetched)))
+    return _read_json(whole(stored, fetched))
 
 
 # Audit chain ----------------------------------------------------------------------------------------------

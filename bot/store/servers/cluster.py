@@ -68,7 +68,7 @@ class Cluster:
         self._failed: Exception | None = None
         self._turn = 0
 
-    async def exchange(self, commands: Sequence[Command]) -> list[Reply]:
+    async def exchange(self, commands: Sequence[Command], *, held: bool = False) -> list[Reply]:
         """Send commands, those of each server in one round trip, to all at the same time.
 
         Commands for one slot are done in their order, those for others in any.
@@ -78,7 +78,7 @@ class Cluster:
         replies: list[Reply] = [None] * len(commands)
         errands = [_Errand(place, slot, self._topology.owners[slot]) for place, slot in enumerate(_slots(commands))]
         for _ in range(_HOPS):
-            await self._run(errands, commands, replies)
+            await self._run(errands, commands, replies, held=held)
             errands = await self._redirected(errands, replies)
             if not errands:
                 break
@@ -112,7 +112,9 @@ class Cluster:
             server = self._servers[endpoint] = Server(single_pool(options))
         return server
 
-    async def _run(self, errands: Sequence[_Errand], commands: Sequence[Command], replies: list[Reply]) -> None:
+    async def _run(
+        self, errands: Sequence[_Errand], commands: Sequence[Command], replies: list[Reply], *, held: bool
+    ) -> None:
         """Send commands where they go, and put the replies in their places.
 
         Raises what the library raises where a server does not answer, once all the others have answered.
@@ -125,7 +127,7 @@ class Cluster:
         async def visit(endpoint: Endpoint, ours: Sequence[_Errand]) -> None:
             packed = [part for one in ours for part in _sent(one, commands[one.place])]
             try:
-                answers = iter(await self._server(endpoint).exchange(packed))
+                answers = iter(await self._server(endpoint).exchange(packed, held=held))
             except UNREACHED as error:
                 failed.append(error)
                 return

@@ -62,9 +62,9 @@ class SentinelServers:
         there, pool = cast("Any", connection), cast("Any", self._pool)
         return bool((there.host, there.port) != pool.master_address)
 
-    async def exchange(self, commands: Sequence[Command]) -> list[Reply]:
+    async def exchange(self, commands: Sequence[Command], *, held: bool = False) -> list[Reply]:
         """Send commands to the primary."""
-        return settled(await self._server.exchange(commands))
+        return settled(await self._server.exchange(commands, held=held))
 
     async def parts(self) -> Sequence[Part]:
         """Return the primary."""
@@ -72,7 +72,7 @@ class SentinelServers:
 
     async def restore(self) -> None:
         """Ask anew where the primary is."""
-        await self._server.disconnect_idle()
+        await self._server.renew()
 
     async def close(self) -> None:
         """Close all connections."""

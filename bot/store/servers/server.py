@@ -1,4 +1,4 @@
-"""One server of the store: a pool of connections, on each of which many commands are one exchange.
+"""One server of the store: a connection that all exchanges share, in each of which many commands are one round trip.
 
 Also the simplest store, which is one server. The library's own retry is off. Replies stay bytes.
 """
@@ -6,6 +6,7 @@ Also the simplest store, which is one server. The library's own retry is off. Re
 import asyncio
 from collections.abc import Awaitable, Callable, Mapping, Sequence
 from typing import TYPE_CHECKING, Any, Final, cast
+from weakref import WeakSet
 
 import hiredis
 from redis.asyncio import ConnectionPool
@@ -16,14 +17,12 @@ from redis.backoff import NoBackoff
 from redis.exceptions import (
     ConnectionError as RedisConnectionError,
 )
-from redis.exceptions import (
-    RedisError,
-    ResponseError,
-)
+from redis.exceptions import RedisError
 
 from bot.core.errors import OperatorError, StoreError
 from bot.store.connection import Arg, Command, Part, Reply, RetryLimit
 from bot.store.servers.address import StoreAddress
+from bot.store.servers.shared_connection import SharedConnection
 
 if TYPE_CHECKING:
     from redis.asyncio.connection import AbstractConnection
@@ -38,55 +37,46 @@ _FOR_POOLS: Final = frozenset({"connection_class", "max_connections"})
 
 
 class Server:
-    """A pool of connections to one server."""
+    """The connections to one server: one that all exchanges share, and others for those that the server holds."""
 
     def __init__(self, pool: ConnectionPool, stale: "Callable[[AbstractConnection], bool] | None" = None) -> None:
-        """Take a pool; `stale` says of a connection that it leads to where the server was before."""
+        """Take a pool, which makes connections; `stale` says of one that it leads to where the server was before."""
         self._pool = pool
         self._stale = stale
-        self._room = asyncio.Semaphore(pool.max_connections)
-        self._idle = list["AbstractConnection"]()
+        self._connecting = asyncio.Lock()
+        self._shared: SharedConnection | None = None
+        self._lone = list[SharedConnection]()
+        # Made anew from what there was: one that encrypts has read its authorities.
+        self._closed = list["AbstractConnection"]()
+        self._all = WeakSet[SharedConnection]()
         self._retired = False
 
-    async def exchange(self, commands: Sequence[Command]) -> list[Reply]:
+    async def exchange(self, commands: Sequence[Command], *, held: bool = False) -> list[Reply]:
         """Send commands in one round trip, and return their replies, errors among them.
 
+        What the server may hold, as `held` says, has a connection of its own, behind which nothing else waits.
         Raises what the library raises where the server does not answer.
         """
-        # The library leaves its signatures untyped. Its pool takes longer to hand a connection out than a server
-        # takes to answer on it, so what was once had is kept here.
-        pool = cast("Any", self._pool)
-        async with self._room:
-            if self._retired:
-                raise RedisConnectionError("the server is not one of the store's any more")
-            connection: AbstractConnection = self._idle.pop() if self._idle else await pool.get_connection()
-            try:
-                if self._stale is not None and self._stale(connection):
-                    await connection.disconnect(nowait=True)
-                # The library would look into its rules for retries each time; most often all is well.
-                if not connection.is_connected or await connection.can_read():
-                    await pool.ensure_connection(connection)
-                packed = b"".join([_packed(tuple(command)) for command in commands])
-                await connection.send_packed_command(packed, check_health=False)
-                replies: list[Reply] = []
-                for _ in commands:
-                    try:
-                        replies.append(await connection.read_response())
-                    except ResponseError as error:
-                        replies.append(error)
-            except BaseException:
-                # Cancelled or broken between question and answer: what still arrives belongs to nobody.
-                await connection.disconnect(nowait=True)
-                raise
-            else:
-                return replies
-            finally:
-                self._idle.append(connection)
+        packed = b"".join([_packed(tuple(command)) for command in commands])
+        connection = self._shared
+        if held:
+            connection = await self._one_of_its_own()
+        elif connection is None or not self._leads_there(connection):
+            connection = await self._one_for_all()
+        try:
+            return await connection.ask(packed, len(commands))
+        except asyncio.CancelledError:
+            # Its server may hang. What still arrives belongs to nobody; the others have their answers first.
+            connection.retire()
+            raise
+        finally:
+            if held:
+                self._lone.append(connection)
 
-    async def disconnect_idle(self) -> None:
-        """Have connections that nobody uses made anew when they are wanted."""
-        for connection in list(self._idle):
-            await connection.disconnect(nowait=True)
+    async def renew(self) -> None:
+        """Have connections made anew when they are wanted; who waits for an answer has it first."""
+        for connection in list(self._all):
+            connection.retire()
 
     async def retire(self) -> None:
         """Close all connections and make no others: who waits for an answer here is to ask elsewhere."""
@@ -95,7 +85,44 @@ class Server:
 
     async def close(self) -> None:
         """Close all connections."""
-        await self._pool.disconnect()
+        for connection in list(self._all):
+            connection.close()
+
+    def _leads_there(self, connection: SharedConnection) -> bool:
+        """Say whether a connection is open, and leads to where the server is now; one that does not is not used."""
+        if connection.open and self._stale is not None and self._stale(connection.made):
+            connection.retire()
+        return connection.open
+
+    async def _one_for_all(self) -> SharedConnection:
+        async with self._connecting:
+            if self._shared is None or not self._leads_there(self._shared):
+                self._shared = await self._made()
+            return self._shared
+
+    async def _one_of_its_own(self) -> SharedConnection:
+        while self._lone:
+            connection = self._lone.pop()
+            if self._leads_there(connection):
+                return connection
+        return await self._made()
+
+    async def _made(self) -> SharedConnection:
+        """Connect. Raises what the library raises where it cannot."""
+        if self._retired:
+            raise RedisConnectionError("the server is not one of the store's any more")
+        # The library leaves its signatures untyped.
+        made: AbstractConnection = self._closed.pop() if self._closed else cast("Any", self._pool).make_connection()
+        try:
+            await made.connect()
+        except BaseException:
+            # It may be open, and its greeting half said.
+            await made.disconnect(nowait=True)
+            self._closed.append(made)
+            raise
+        connection = SharedConnection(made, self._closed.append)
+        self._all.add(connection)
+        return connection
 
 
 class SingleServer:
@@ -111,9 +138,9 @@ class SingleServer:
         self._revivals = 0
         self._failure: Exception | None = None
 
-    def exchange(self, commands: Sequence[Command]) -> Awaitable[list[Reply]]:
+    def exchange(self, commands: Sequence[Command], *, held: bool = False) -> Awaitable[list[Reply]]:
         """Send commands."""
-        return self._server.exchange(commands)
+        return self._server.exchange(commands, held=held)
 
     async def parts(self) -> Sequence[Part]:
         """Return the one server."""
@@ -151,8 +178,8 @@ class SingleServer:
         await self._server.close()
 
 
-def connecting(address: StoreAddress, *, connections: int, timeout: float, name: str) -> dict[str, Any]:
-    """Return what a pool needs for connections to any server of an address.
+def connecting(address: StoreAddress, *, timeout: float, name: str) -> dict[str, Any]:
+    """Return what connections to any server of an address need.
 
     `timeout` in seconds is how long connecting may take, `name` what the server calls each connection.
     Raises StoreError: the address has an option that is not one.
@@ -179,9 +206,9 @@ def connecting(address: StoreAddress, *, connections: int, timeout: float, name:
         raise StoreError(
             "`store.url` has an option that is not known", next_step="mend what stands behind `?` in it"
         ) from error
-    return {"max_connections": connections, **options}
+    return options
 
 
 def single_pool(options: Mapping[str, Any]) -> ConnectionPool:
-    """Return a pool of connections to one server; nothing is connected yet."""
+    """Return what makes connections to one server; nothing is connected yet."""
     return ConnectionPool(**options)

@@ -1,0 +1,115 @@
+"""A connection that many exchanges share: replies come in the order of the questions.
+
+The library connects, encrypts, authenticates and names the connection. From then on it is read here: all that has come
+at once is read at once, whichever exchange it is for, where the library reads reply by reply.
+"""
+
+import asyncio
+from collections import deque
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Any, Final, cast
+
+import hiredis
+from redis.exceptions import ConnectionError as RedisConnectionError
+from redis.exceptions import RedisError, ResponseError
+
+from bot.store.connection import Reply
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    from redis.asyncio.connection import AbstractConnection
+
+_CLOSED: Final = "the connection to the server is closed"
+
+
+@dataclass(slots=True)
+class _Question:
+    """What waits for `count` replies."""
+
+    count: int
+    answer: "asyncio.Future[list[Reply]]"
+    replies: list[Reply] = field(default_factory=list[Reply])
+
+
+class SharedConnection(asyncio.Protocol):
+    """A connection to a server, taken over from the library when that has made it."""
+
+    def __init__(self, made: "AbstractConnection", closed: "Callable[[AbstractConnection], None]") -> None:
+        """Take over a connection that the library has just made, in a running loop, and give it back when closed."""
+        # The library keeps these to itself. It is kept, as its streams would close the transport when they go.
+        self.made: Final = made
+        there = cast("Any", made)
+        self._closed = closed
+        self._loop = asyncio.get_running_loop()
+        self._transport: asyncio.Transport = there._writer.transport  # noqa: SLF001 - see above
+        self._before: asyncio.BaseProtocol = self._transport.get_protocol()
+        self._reader = hiredis.Reader(replyError=there._parser.parse_error)  # noqa: SLF001 - see above
+        self._asked = deque[_Question]()
+        self._retired = False
+        self._transport.set_protocol(self)
+
+    @property
+    def open(self) -> bool:
+        """Whether more may be asked here."""
+        return not self._retired and not self._transport.is_closing()
+
+    def ask(self, packed: bytes, count: int) -> "asyncio.Future[list[Reply]]":
+        """Send packed commands, and return what becomes of their `count` replies, errors of the server among them.
+
+        What comes of it raises what the library raises where a server does not answer.
+        """
+        question = _Question(count, self._loop.create_future())
+        self._asked.append(question)
+        self._transport.write(packed)
+        return question.answer
+
+    def retire(self) -> None:
+        """Take no more questions, and close when nobody waits for an answer any more."""
+        self._retired = True
+        if all(one.answer.done() for one in self._asked):
+            self._transport.abort()
+
+    def close(self) -> None:
+        """Close at once; who waits for an answer is told."""
+        self._transport.abort()
+
+    def data_received(self, data: bytes) -> None:
+        """Give each question its replies."""
+        reader, asked = self._reader, self._asked
+        reader.feed(data)
+        try:
+            # `False` stands for a reply of which more is to come; no reply of this protocol is one.
+            while (reply := reader.gets()) is not False:
+                question = asked[0]
+                question.replies.append(reply)
+                if len(question.replies) == question.count:
+                    asked.popleft()
+                    _settle(question)
+        except (hiredis.ProtocolError, IndexError):
+            # It says what nobody asked for.
+            self._transport.abort()
+        if self._retired:
+            self.retire()
+
+    def connection_lost(self, exc: Exception | None) -> None:
+        """Tell all who wait."""
+        asked, self._asked = self._asked, deque[_Question]()
+        for question in asked:
+            if not question.answer.done():
+                question.answer.set_exception(RedisConnectionError(_CLOSED))
+        self._before.connection_lost(exc)
+        there = cast("Any", self.made)
+        there._reader = there._writer = None  # noqa: SLF001 - see above
+        self._closed(self.made)
+
+
+def _settle(question: _Question) -> None:
+    """Answer a question, or raise where a reply says that the server takes none now."""
+    if question.answer.done():
+        return
+    for reply in question.replies:
+        if isinstance(reply, RedisError) and not isinstance(reply, ResponseError):
+            question.answer.set_exception(reply)
+            return
+    question.answer.set_result(question.replies)
