@@ -36,6 +36,9 @@ _FOR_POOLS: Final = frozenset({"connection_class", "max_connections"})
 """Options of a pool, which its connections do not take."""
 
 
+_LEFT: Final = "the server is not one of the store's any more"
+
+
 class Server:
     """The connections to one server: one that all exchanges share, and others for those that the server holds."""
 
@@ -57,6 +60,8 @@ class Server:
         What the server may hold, as `held` says, has a connection of its own, behind which nothing else waits.
         Raises what the library raises where the server does not answer.
         """
+        if not commands:
+            return []
         packed = b"".join([_packed(tuple(command)) for command in commands])
         connection = self._shared
         if held:
@@ -110,7 +115,7 @@ class Server:
     async def _made(self) -> SharedConnection:
         """Connect. Raises what the library raises where it cannot."""
         if self._retired:
-            raise RedisConnectionError("the server is not one of the store's any more")
+            raise RedisConnectionError(_LEFT)
         # The library leaves its signatures untyped.
         made: AbstractConnection = self._closed.pop() if self._closed else cast("Any", self._pool).make_connection()
         try:
@@ -120,6 +125,10 @@ class Server:
             await made.disconnect(nowait=True)
             self._closed.append(made)
             raise
+        if self._retired:
+            # It left the store meanwhile, so nobody would close this one.
+            await made.disconnect(nowait=True)
+            raise RedisConnectionError(_LEFT)
         connection = SharedConnection(made, self._closed.append)
         self._all.add(connection)
         return connection

@@ -86,8 +86,8 @@ class SharedConnection(asyncio.Protocol):
                 if len(question.replies) == question.count:
                     asked.popleft()
                     _settle(question)
-        except (hiredis.ProtocolError, IndexError):
-            # It says what nobody asked for.
+        except (hiredis.ProtocolError, IndexError, ValueError):
+            # It says what nobody asked for, or what the library cannot read.
             self._transport.abort()
         if self._retired:
             self.retire()
