@@ -1,6 +1,6 @@
 """The sweep: finds which sessions have work or something to say of which no hint tells.
 
-Processes of one role that serve the same channels take turns: one of them sweeps at a time, for all.
+Processes of one role and schema that serve the same channels take turns: one of them sweeps at a time, for all.
 """
 
 from dataclasses import dataclass
@@ -9,6 +9,7 @@ from typing import Final
 from bot.delivery.outbox import Outbox
 from bot.delivery.question_updates import QuestionUpdates
 from bot.quarantine import Quarantine
+from bot.sessions.models import SCHEMA
 from bot.sessions.ports.sessions import Wake
 
 SWEEP_SECONDS: Final = 2.0
@@ -30,7 +31,7 @@ class Swept:
 class Sweep:
     """Looks through the store for what hints did not tell, and edits the questions that are out of date.
 
-    Those with the same `role` and channels take turns.
+    Those of one schema with the same `role` and channels take turns.
     """
 
     def __init__(
@@ -40,7 +41,8 @@ class Sweep:
         self._outbox = outbox
         self._question_updates = question_updates
         self._quarantine = quarantine
-        self._name = f"{role}/{','.join(sorted(outbox.channels))}"
+        # A program of an older schema passes over the sessions of a newer one.
+        self._name = f"{SCHEMA}/{role}/{','.join(sorted(outbox.channels))}"
 
     async def find(self) -> Swept:
         """Sweep, if it is this process's turn. Raises StoreError."""

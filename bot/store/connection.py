@@ -79,6 +79,12 @@ WALKED: Final = b"0"
 """Where a walk begins, and where it is when it is done."""
 
 
+_CURSOR: Final = re.compile(rb"([0-9]{1,5}) ([!-~]*) ([0-9]{1,20})")
+
+_LAST_CURSOR: Final = (1 << 64) - 1
+"""The largest that a server takes."""
+
+
 _LOADS: Final = 3
 """How often scripts are loaded for one call: another server that takes over meanwhile lacks them again."""
 
@@ -460,11 +466,14 @@ def _cursor(first: int, name: str, at: bytes) -> bytes:
 
 
 def _read_cursor(cursor: bytes) -> tuple[int, str, bytes]:
-    """Return the first slot of the server that a walk has come to, its name, and where it is there."""
-    if cursor == WALKED:
+    """Return the first slot of the server that a walk has come to, its name, and where it is there.
+
+    A cursor that no walk returned stands for the begin.
+    """
+    found = _CURSOR.fullmatch(cursor)
+    if found is None or int(found[3]) > _LAST_CURSOR:
         return 0, "", WALKED
-    first, name, at = cursor.split(b" ")
-    return int(first), name.decode(), at
+    return int(found[1]), found[2].decode(), found[3]
 
 
 def settled(replies: list[Reply]) -> list[Reply]:

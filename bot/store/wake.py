@@ -52,6 +52,10 @@ _ERASE: Final = "erase"
 """What it says of one that was deleted, and of which something is left."""
 
 
+_ENDLESS: Final = -1
+"""What the server says of a key that never ends."""
+
+
 _NAME: Final = re.compile(r" name=(\S+)")
 
 
@@ -69,7 +73,9 @@ class RedisWake:
         self._shared = shared
         self._filing = filing
         self._eraser = eraser
+        # The names of sweeps whose turn this process took, and those that it began.
         self._begun = set[str]()
+        self._swept = set[str]()
 
     async def ready(self, *, wait: float, most: int = _MOST) -> tuple[str, ...]:
         """Return up to `most` sessions marked ready, waiting up to `wait` seconds for the first."""
@@ -103,10 +109,14 @@ class RedisWake:
 
         Returns 0, or in how many seconds to ask again.
         """
-        key, only = right_key(f"sweep/{name}"), ("NX",) if name in self._begun else ()
-        take: Command = ("SET", key, self._shared.process, *only, "PX", round(seconds * 1000))
-        taken, left = await self._shared.connection.commands(take, ("PTTL", key))
+        key, life = right_key(f"sweep/{name}"), round(seconds * 1000)
+        take: Command = ("SET", key, self._shared.process, "PX", life)
+        only = ("NX",) if name in self._begun else ()
+        taken, left = await self._shared.connection.commands((*take, *only), ("PTTL", key))
         self._begun.add(name)
+        if taken is None and (left == _ENDLESS or left > life):
+            # The store's clock was set back, and nobody would sweep until it is where it was.
+            (taken,) = await self._shared.connection.commands(take)
         return 0 if taken is not None else max(left, 1) / 1000
 
     async def sweep(self, channels: tuple[str, ...] = (), *, name: str = "") -> tuple[str, ...]:
@@ -120,7 +130,8 @@ class RedisWake:
         looked = set[str]()
         progress = sweep_key(name)
         ((walk, missing),) = await self._shared.connection.commands(("HMGET", progress, "walk", "missing"))
-        gone, missing = await self._gone(text(missing or b"").split())
+        gone, missing = await self._gone((missing or b"").split() if name in self._swept else [])
+        self._swept.add(name)
         cursor = b"0"
         while True:
             ((cursor, members),) = await self._shared.connection.commands(("SSCAN", OPEN, cursor, "COUNT", _PAGE))
@@ -142,11 +153,12 @@ class RedisWake:
         await self._shared.connection.commands(("HSET", progress, "walk", walk, "missing", " ".join(sorted(missing))))
         return tuple(found)
 
-    async def _gone(self, before: Sequence[str]) -> tuple[Callable[[str], bool], set[str]]:
+    async def _gone(self, before: Sequence[bytes]) -> tuple[Callable[[str], bool], set[str]]:
         """Return a test for processes that had no connection at this sweep and at the one `before`, and who has none.
 
         Their leases need not be waited for. Twice, so that a server's restart, after which everybody connects
-        anew, takes nobody's work away; and only if we see ourselves, as behind a proxy nobody would be seen.
+        anew, takes nobody's work away, and for that reason not at the first sweep of a process, which may follow the
+        one before in no time; and only if we see ourselves, as behind a proxy nobody would be seen.
         """
         alive = await self._alive()
         seen, missing = self._shared.process in alive, set[str]()
@@ -156,7 +168,7 @@ class RedisWake:
             if not seen or not process.startswith(PROCESS) or process in alive:
                 return False
             missing.add(process)
-            return process in before
+            return process.encode() in before
 
         return gone, missing
 

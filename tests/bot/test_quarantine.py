@@ -18,7 +18,7 @@ from bot.config.load import load_config
 from bot.config.model import Config
 from bot.core.errors import UNREADABLE, OperatorError, SchemaError
 from bot.delivery.relay import Relay
-from bot.delivery.sweep import Sweep
+from bot.delivery.sweep import SWEEP_SECONDS, Sweep
 from bot.quarantine import QUARANTINED
 from bot.sessions.audit import AuditRecord
 from bot.sessions.deliveries import NewDelivery
@@ -213,6 +213,17 @@ async def test_intake_that_fails_keeps_no_worker_away(tmp_path: Path) -> None:
         await put(owner, "version", str(SCHEMA), owner.address)
         await owner.send("again")
         assert await apart(owner) == ()
+
+
+async def test_programs_of_another_schema_sweep_for_themselves(tmp_path: Path) -> None:
+    """An older one that has the turn passes over the sessions of a newer one, which would wait."""
+    async with running(tmp_path, serve=False) as owner:
+        app = owner.app
+        sweep = Sweep(app.store.wake, app.outbox, app.question_updates, app.quarantine, role="relay")
+        await sweep.find()
+        channels = ",".join(sorted(app.outbox.channels))
+        assert 0 < await app.store.wake.sweep_turn(f"{SCHEMA}/relay/{channels}", SWEEP_SECONDS) <= SWEEP_SECONDS
+        assert await app.store.wake.sweep_turn(f"{SCHEMA - 1}/relay/{channels}", SWEEP_SECONDS) == 0
 
 
 async def test_a_relay_goes_on_beside_a_session_that_cannot_be_worked(tmp_path: Path) -> None:

@@ -1,5 +1,6 @@
 """Wake-ups: hints that may be lost, and the sweep that finds what they lost."""
 
+import asyncio
 import re
 
 import pytest
@@ -9,7 +10,7 @@ from bot.sessions.deliveries import DeliveryState, NewDelivery
 from bot.store.opening import open_store
 from bot.store.options import StoreOptions
 from bot.store.redis_store import RedisStore
-from bot.store.schema import OPEN, READY
+from bot.store.schema import OPEN, READY, right_key, sweep_key
 from policy.labels import PUBLIC
 from tests.fleets import Served
 from tests.store.world import (
@@ -112,6 +113,56 @@ async def test_what_a_process_that_is_gone_held_is_freed_at_the_second_sweep(ser
     with pytest.raises(LeaseLostError):
         await own.sessions.renew(first)
     await own.close()
+
+
+async def test_two_processes_that_begin_at_once_take_nobodys_work(server: Served) -> None:
+    """What one of them misses a moment after a restart of the store, the other misses in the same moment."""
+    sid = fresh()
+    away = await open_store(audit_key=KEY, url=server.url)
+    await away.sessions.accept(item(sid))
+    claim = await claimed(away, sid, owner=f"{away.process}.a")
+    first = await open_store(audit_key=KEY, url=server.url)
+    await depart(away, first)
+    second = await open_store(audit_key=KEY, url=server.url)
+    for beginner in (first, second):
+        assert sid not in await beginner.wake.sweep(name="begins")
+    assert not await away.sessions.renew(claim)
+    await depart(away, first)
+    assert sid in await first.wake.sweep(name="begins")
+    for one in (away, first, second):
+        await one.close()
+
+
+async def test_processes_take_turns_to_sweep(store: RedisStore, other: RedisStore) -> None:
+    name = fresh()
+    assert await store.wake.sweep_turn(name, 60) == 0
+    assert 59 < await store.wake.sweep_turn(name, 60) <= 60
+    # One that begins does not wait, as there may be nobody else.
+    assert await other.wake.sweep_turn(name, 60) == 0
+    assert 59 < await other.wake.sweep_turn(name, 60) <= 60
+    await command(store, "PEXPIRE", right_key(f"sweep/{name}"), 1)
+    await asyncio.sleep(0.01)
+    assert await store.wake.sweep_turn(name, 60) == 0
+
+
+@pytest.mark.parametrize("left", [3_600_000, None], ids=["set back by an hour", "without an end"])
+async def test_a_turn_to_sweep_that_no_clock_ends_is_taken(store: RedisStore, left: int | None) -> None:
+    name = fresh()
+    key = right_key(f"sweep/{name}")
+    assert await store.wake.sweep_turn(name, 2) == 0
+    await command(store, *(("PERSIST", key) if left is None else ("PEXPIRE", key, left)))
+    assert await store.wake.sweep_turn(name, 2) == 0
+    assert 0 < await store.wake.sweep_turn(name, 2) <= 2
+
+
+@pytest.mark.parametrize("walk", [b"", b"\xff \xff", b"what", b"x  5", b"0  y", b"0  %d" % (1 << 64), b"0 gone 7"])
+async def test_a_sweep_begins_anew_where_what_it_left_cannot_be_read(own: RedisStore, walk: bytes) -> None:
+    sid = fresh()
+    await own.sessions.accept(item(sid))
+    await forget(own)
+    await command(own, "HSET", sweep_key("name"), "walk", walk, "missing", b"\xff\xfe p-x")
+    assert await own.wake.sweep(name="name") == (sid,)
+    assert await own.wake.sweep(name="name") == (sid,)
 
 
 async def test_what_a_process_that_is_gone_was_saying_comes_back_ambiguous(server: Served) -> None:
