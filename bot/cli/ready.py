@@ -93,7 +93,8 @@ def found(data_dir: Path, clock: Clock) -> list[Readiness]:
     told = list[Readiness]()
     for path in sorted((data_dir / FOLDER).glob("*.json")):
         with suppress(OSError):
-            age = clock.wall_ms() - path.stat().st_mtime_ns // 1_000_000
+            # One of later on is of before a clock was set back: who is there writes anew.
+            age = abs(clock.wall_ms() - path.stat().st_mtime_ns // 1_000_000)
             if age > _GONE_MS:
                 path.unlink(missing_ok=True)
                 continue

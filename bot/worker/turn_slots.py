@@ -57,9 +57,13 @@ class TurnSlots:
                 await self._freed.wait()
         return max(self.free, self.parallel // _AHEAD) if self.free else 0
 
-    async def acquire(self) -> None:
-        """Wait for a slot and take it."""
-        await self._slots.acquire()
+    async def acquire(self, seconds: float) -> bool:
+        """Take a slot, waiting up to some seconds for one; return whether it was taken."""
+        taken = False
+        with anyio.move_on_after(seconds):
+            await self._slots.acquire()
+            taken = True
+        return taken
 
     def release(self) -> None:
         """Give a slot back."""

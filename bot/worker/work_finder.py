@@ -46,6 +46,12 @@ class WorkFinder:
             await self._wake.again(ready)
         return None
 
+    async def overruled(self) -> bool:
+        """Say whether another policy is in force; a store that is away does not tell."""
+        with suppress(StoreError):
+            return not await self._policy.current_now()
+        return False
+
     async def wait_for_policy(self) -> None:
         """Wait a second, then look which policy is in force. Raises StoreError."""
         await asyncio.sleep(_WAIT)

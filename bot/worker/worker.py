@@ -34,6 +34,10 @@ _HANDING_ON: Final = 5.0
 _LOOK: Final = 0.1
 """Seconds until a turn that had only begun to open is handed on, too."""
 
+_LONG: Final = 1.0
+"""Seconds to wait for a slot before it is looked which policy is in force."""
+
+OVERRULED: Final = "another policy is in force, another process goes on with this"
 HANDED_ON: Final = "this process ends, another one goes on with this"
 
 
@@ -75,7 +79,7 @@ class Worker:
                 try:
                     ready = await self._finder.ready(self._slots)
                     if ready is None:
-                        self._runner.give_up("another policy is in force, another process goes on with this")
+                        self._runner.give_up(OVERRULED)
                         await self._finder.wait_for_policy()
                     else:
                         await self._start(tasks, ready)
@@ -124,7 +128,10 @@ class Worker:
             if self._quarantine.rests(sid):
                 # The sweep finds it when its pause is over.
                 continue
-            await self._slots.acquire()
+            while not await self._slots.acquire(_LONG):
+                # Who holds them all goes on by a policy that may be none any more.
+                if await self._finder.overruled():
+                    self._runner.give_up(OVERRULED)
             if self._draining:
                 self._slots.release()
                 self._again.add(sid)

@@ -27,6 +27,7 @@ from bot.tools import catalogue
 from bot.turn import OpenTurn
 from bot.worker.lease import LeaseKeeper
 from channels.console import Console
+from channels.messages import Address
 from policy.labels import PUBLIC, parse
 from tests.bot.kit import Scripted, bang, by_hand, eventually, parts
 from tests.harness import Person, running
@@ -236,6 +237,40 @@ async def test_an_open_turn_is_left_to_a_process_that_has_the_policy_in_force(tm
             state = await new.state()
             (turn,) = (await new.app.store.lifecycle.turns(state.sid)).turns
             assert turn.told.attempt == 2
+
+
+async def test_a_worker_whose_slots_are_all_taken_leaves_its_turns_too(tmp_path: Path) -> None:
+    """It was told of more than it has slots for, and waits for one with the next session in its hand."""
+    model = Scripted("the old answer", wait=asyncio.Event())
+    async with process(tmp_path, "a.yaml", PLAIN, parts(model=model)) as old:
+        here = [old, *(Person(old.app, old.output, Address("console", name), old.account) for name in "ab")]
+
+        async def working() -> bool:
+            return old.app._serving is not None  # pyright: ignore[reportPrivateUsage]
+
+        await eventually(working)
+        worker = old.app._serving  # pyright: ignore[reportPrivateUsage]
+        assert worker is not None
+        slots = worker._slots  # pyright: ignore[reportPrivateUsage]
+        while slots.free:
+            await slots.acquire(1)
+        # Until it waits for a slot, and for no mark.
+        await asyncio.sleep(1.5)
+        for one in here:
+            await one.send("hello")
+        slots.release()
+
+        async def asked() -> bool:
+            return bool(model.asked)
+
+        await eventually(asked)
+        async with process(tmp_path, "b.yaml", NO_TIME, parts(model=Scripted("the new answer"))) as new:
+
+            async def answered() -> bool:
+                return new.shown.count("the new answer") == len(here)
+
+            await eventually(answered)
+            assert "answer" not in old.shown
 
 
 @asynccontextmanager

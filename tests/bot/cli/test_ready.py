@@ -46,7 +46,7 @@ def test_what_is_missing_is_told_in_sentences(tmp_path: Path, capsys: pytest.Cap
     assert found(tmp_path, CLOCK) == []
 
 
-@pytest.mark.parametrize("seconds, there", [(5, 1), (20, 1), (100, 0)])
+@pytest.mark.parametrize("seconds, there", [(5, 1), (20, 1), (100, 0), (-20, 1), (-3600, 0)])
 def test_a_process_that_tells_nothing_more_is_not_ready_and_then_gone(tmp_path: Path, seconds: int, there: int) -> None:
     ReadinessFile(tmp_path, {}).write(READY)
     (path,) = (tmp_path / FOLDER).glob("*.json")
