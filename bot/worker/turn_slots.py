@@ -59,11 +59,10 @@ class TurnSlots:
 
     async def acquire(self, seconds: float) -> bool:
         """Take a slot, waiting up to some seconds for one; return whether it was taken."""
-        taken = False
         with anyio.move_on_after(seconds):
             await self._slots.acquire()
-            taken = True
-        return taken
+            return True
+        return False
 
     def release(self) -> None:
         """Give a slot back."""
