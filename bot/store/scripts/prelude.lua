@@ -153,6 +153,8 @@ local function read_state(key)
   if #flat == 0 then return false end
   check(S.version)
   if S.status and not may_move(S.status, S.status) then error({err = 'LGRECORD'}) end
+  -- `rests` reads it behind writes.
+  if S.paused and S.lineage then decode_part(S.lineage) end
   return true
 end
 
@@ -556,12 +558,18 @@ local function count_active(till)
   set(F.turn, encode_part(turn))
 end
 
+-- Whether a session that is paused waits for people. A background session whose time is over does not: its parent waits
+-- for its end.
+local function rests(now)
+  return S.paused and not (S.lineage and (decode_part(S.lineage).deadline or 0) <= now)
+end
+
 -- Whether a worker has something to do: an input and no open turn, a turn whose worker vanished, or a
--- suspended one that no question holds any more. A session that is paused waits for people: no turn begins in it, and a
--- suspended one goes on only to be stopped.
+-- suspended one that no question holds any more. In a session that rests no turn begins, and a suspended one goes on
+-- only to be stopped.
 local function ripe(now)
-  if not S.turn then return not S.paused and count(F.waiting) > 0 end
-  if S.paused and suspended() and not S.stop then return false end
+  if not S.turn then return not rests(now) and count(F.waiting) > 0 end
+  if suspended() and not S.stop and rests(now) then return false end
   return not suspended() or not asking(now)
 end
 

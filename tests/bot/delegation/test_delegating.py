@@ -1,5 +1,6 @@
 """Delegating after something UNTRUSTED was read: who is asked by a background session, where, and what comes of it."""
 
+import asyncio
 import io
 import json
 from pathlib import Path
@@ -13,6 +14,7 @@ from bot.sessions.log.events import EventType
 from bot.sessions.models import SessionState, Status
 from bot.store.records.kinds import APPROVAL
 from bot.tools.base import CallFacts
+from bot.worker.turn_runner import TOO_LATE
 from channels.messages import Address
 from tests.bot.kit import Probe, bang, eventually, note, parts, policy, results
 from tests.bot.rooms import TEAM, Rooms, talking, team
@@ -206,6 +208,36 @@ async def test_its_question_expires_at_its_deadline_and_it_ends(tmp_path: Path) 
         assert over.last_turn is not None
         assert over.last_turn.reason is YieldReason.DEADLINE_EXCEEDED
         assert "→ guest" not in owner.shown
+
+
+async def test_one_that_rests_ends_at_its_deadline_all_the_same(tmp_path: Path) -> None:
+    """Its parent waits for it, and nobody may ever let it go on."""
+    async with running(tmp_path) as owner:
+        await owner.say(spawn(f"{READS}\n{note('guest', 'hi')}", limits={"minutes": 1}))
+        child = await asking(owner)
+        await owner.say(f"/pause {child.sid}", wait=False)
+        (asked,) = await owner.app.store.approvals.of(child.sid)
+        await owner.say(f"/approve {asked.id}", wait=False)
+        await asyncio.sleep(0.5)
+        assert (await owner.app.store.sessions.state(child.sid) or child).turn is not None
+        assert TOO_LATE not in owner.shown
+        await end_by(owner.app.store, child.sid, 1)
+
+        async def over() -> bool:
+            state = await owner.app.store.sessions.state(child.sid)
+            return state is not None and state.turn is None
+
+        await eventually(over, 10)
+        state = await owner.app.store.sessions.state(child.sid)
+        assert state is not None
+        assert state.last_turn is not None
+        assert (state.last_turn.reason, state.rests) == (YieldReason.DEADLINE_EXCEEDED, True)
+        assert "→ guest" not in owner.shown
+        await eventually(lambda: _told(owner), 10)
+
+
+async def _told(owner: Person) -> bool:
+    return TOO_LATE in owner.shown
 
 
 @pytest.mark.parametrize("line", ["/stop", "/agents cancel {run}", "/reset confirm"])
