@@ -121,7 +121,13 @@ class CommandHandlers:
         self.sessions = SessionCommands(
             sessions=of.store.sessions, index=of.store.index, gate=of.gate, exporter=of.exporter
         )
-        self.summary = SummaryCommands(sessions=of.store.sessions, gate=of.gate, ids=of.ids, recap=of.recap)
+        self.summary = SummaryCommands(
+            sessions=of.store.sessions,
+            gate=of.gate,
+            ids=of.ids,
+            recap=of.recap,
+            limits=of.config.limits.session,
+        )
 
 
 def _alternatives(services: CommandServices, calls: PersonalCalls) -> AlternativeCommands:

@@ -4,13 +4,15 @@ import asyncio
 from dataclasses import dataclass, replace
 from typing import Final
 
+from bot.access.decision_context import DecisionContext
 from bot.commands.command import CommandRequest, Reply
-from bot.core.errors import BusyError
+from bot.core.errors import BusyError, LeaseLostError
 from bot.core.ids import Ids
 from bot.gate.gate import Gate
 from bot.gate.results import MAY_GO_ON, decision_row
 from bot.history import event_log
 from bot.history.recall import recalled
+from bot.sessions.limits import SessionLimits, TokenAllowance
 from bot.sessions.models import Claim, Recapped, SessionState, Write
 from bot.sessions.ports.sessions import SessionStore
 from bot.tools.summarize import Recap, generation, topic
@@ -29,9 +31,10 @@ class SummaryCommands:
     gate: Gate
     ids: Ids
     recap: Recap
+    limits: SessionLimits
 
     async def summarize(self, request: CommandRequest, argument: str) -> Reply:
-        """Recap the conversation, or what was said in it about a topic."""
+        """Recap the conversation, or what was said in it about a topic. Raises BusyError: a turn runs in it."""
         state = await request.state()
         if state is None:
             return Reply("this conversation has not begun, there is nothing to summarize")
@@ -44,8 +47,22 @@ class SummaryCommands:
         log = await generation(self.sessions, request.sid, state.generation)
         # More may have been read since, by a turn that began meanwhile.
         read = join_all((event.label for event in log if event.admitted), standing.taint)
-        recapped = await self.recap(replace(standing, taint=read), log, topic(argument))
+        bounded = await self._bounded(request, replace(standing, taint=read))
+        try:
+            recapped = await self.recap(bounded, log, topic(argument))
+        except LeaseLostError as error:
+            raise BusyError from error
         return await self._kept(request, state, recapped)
+
+    async def _bounded(self, request: CommandRequest, standing: DecisionContext) -> DecisionContext:
+        """Return the standing with the tokens of the conversation's own budget, which a turn that begins takes away."""
+        own = None if standing.agent is None else standing.agent.limits
+        tokens = (own or self.limits).tokens
+        if tokens is None:
+            return standing
+        claim = await self._claimed(request)
+        await self.sessions.release(claim)
+        return replace(standing, allowance=TokenAllowance(claim.sid, claim.state.generation, claim.fence, tokens))
 
     async def _kept(self, request: CommandRequest, before: SessionState, recapped: Recapped) -> Reply:
         """Write a recap and what it cost under the fence; one of a conversation that was reset meanwhile is dropped.

@@ -128,8 +128,20 @@ async def test_a_conversation_ends_where_its_tokens_do_and_begins_anew_with_a_re
         assert OWN in said[-1]
         assert 1 <= asked <= 4
         assert await reason(owner) is YieldReason.BUDGET_EXCEEDED
+        assert OWN in await owner.say("/summarize")
+        assert len(model.asked) == asked
         await owner.say("/reset confirm")
         assert "fine" in await owner.say("hello")
+
+
+async def test_a_recap_counts_for_the_tokens_of_its_conversation(tmp_path: Path) -> None:
+    model = Scripted("fine", silent=True)
+    async with running(tmp_path, limited(session_tokens=20_000), parts=parts(model=model)) as owner:
+        await owner.say("hello")
+        said = [await owner.say(f"/summarize topic {n}") for n in range(4)]
+        assert OWN in said[-1]
+        assert 2 <= len(model.asked) <= 3
+        assert OWN in await owner.say("hello")
 
 
 async def test_a_step_is_paid_for_before_it_is_made(tmp_path: Path) -> None:
