@@ -10,10 +10,10 @@ import asyncio
 import logging
 import threading
 from collections.abc import Callable, Generator, Mapping
-from contextlib import AbstractAsyncContextManager, contextmanager
+from contextlib import AbstractAsyncContextManager, contextmanager, suppress
 from typing import Final
 
-from bot.core.errors import LeaseLostError, StoreError
+from bot.core.errors import LeaseLostError, SchemaError, StoreError
 from bot.sessions.ports.sessions import SessionStore
 from bot.sessions.ports.store import Store
 from bot.turn import OpenTurn, StopRequestedError
@@ -103,7 +103,9 @@ class LeaseKeeper:
     async def _renew_all(self, store: SessionStore) -> None:
         while not self._ended.is_set():
             for turn, held in self._turns.items():
-                await self._renew(store, turn, held)
+                # One whose record cannot be read runs out; the others are renewed.
+                with suppress(SchemaError):
+                    await self._renew(store, turn, held)
             await self._pause(3)
 
     async def _renew(self, store: SessionStore, turn: OpenTurn, held: _Held) -> None:

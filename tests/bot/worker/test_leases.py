@@ -121,6 +121,37 @@ async def test_the_stores_clock_ends_a_turn_whatever_this_processs_says(tmp_path
         assert slept.active >= 500_000
 
 
+async def test_a_session_that_cannot_be_read_takes_no_other_its_lease(tmp_path: Path) -> None:
+    """A newer program wrote to it, or it was damaged, while its turn ran."""
+    let_go = asyncio.Event()
+
+    async def wait(_arguments: TextArguments, _context: ToolContext, _services: ToolServices) -> Result:
+        await let_go.wait()
+        return Result("done")
+
+    probe = Probe(does=wait, repeatable=False)
+    async with running(tmp_path, FAST, parts=parts(probe)) as owner:
+        other = replace(owner, address=Address("console", "other"))
+
+        async def begun(number: int) -> None:
+            async with asyncio.timeout(20):
+                while len(probe.ran) < number:  # noqa: ASYNC110 - nothing tells of it
+                    await asyncio.sleep(0.01)
+
+        for number, person in enumerate((owner, other), 1):
+            await person.send(bang("probe"))
+            await begun(number)
+        await put_state(owner.app.store, owner.sid, version=SCHEMA + 1)
+        await asyncio.sleep(4)
+        before = await other.state()
+        let_go.set()
+        await other.settled()
+        assert before.turn is not None
+        assert before.turn.attempt == 1
+        assert len(probe.ran) == 2
+        assert "done" in owner.shown
+
+
 async def test_an_idle_session_holds_no_task_no_connection_and_no_turn(tmp_path: Path) -> None:
     async with running(tmp_path) as owner:
         # Connections are of a pool: it grows with what runs at once, and not with how many sessions there are.
