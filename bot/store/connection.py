@@ -289,6 +289,13 @@ class Connection:
         """
         return [self._checked(reply) for reply in await self._exchange(commands, block)] if commands else []
 
+    async def reads(self, *commands: Command) -> list[Reply]:
+        """Send reads of several sessions as `commands` does; None for one whose record cannot be read.
+
+        It must not hide the others. Raises StoreError: see `commands`.
+        """
+        return [self._read(reply) for reply in await self._exchange(commands)] if commands else []
+
     async def in_order(self, *steps: Sequence[Command], block: float = 0) -> list[Reply]:
         """Send commands as `commands` does, those of one step after those of the step before.
 

@@ -66,11 +66,12 @@ class Filing:
         named = ("version", "principal", "status", "updated", "taint", "creation", "inbox_label", "turned")
         fields = codec.stored_fields(*named)
         names = list(dict.fromkeys(sids))
-        found = await self._shared.connection.commands(*(("HMGET", session_keys(sid).state, *fields) for sid in names))
+        found = await self._shared.connection.reads(*(("HMGET", session_keys(sid).state, *fields) for sid in names))
         rightly: dict[str, dict[_Shelf, list[tuple[bytes, str]]]] = {}
         gone: dict[str, set[str]] = {}
         commands, recent = list[Command](), list[bytes | str]()
-        for sid, (version, who, status, moved, *labels, turned) in zip(names, found, strict=True):
+        read = [(sid, *got) for sid, got in zip(names, found, strict=True) if got is not None]
+        for sid, version, who, status, moved, *labels, turned in read:
             # A broken record must not hide the others: the server refuses all that has one time which is no number.
             if version is None or who is None or moved is None or not moved.isdigit():
                 continue

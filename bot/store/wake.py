@@ -195,8 +195,10 @@ class RedisWake:
         """Return the sessions that may need something, and the others: they are the most, and a probe takes longer."""
         asked = [("HMGET", session_keys(sid).state, *_VERSION, *_NEEDS) for sid in sids]
         needy, idle = list[str](), list[str]()
-        for sid, (version, *needs) in zip(sids, await self._shared.connection.commands(*asked), strict=True):
-            quiet = version in {None, b"%d" % SCHEMA} and needs == [None] * len(needs)
+        for sid, found in zip(sids, await self._shared.connection.reads(*asked), strict=True):
+            # What cannot be read is for the script to say.
+            version, *needs = found or [b""]
+            quiet = version in {None, b"%d" % SCHEMA} and needs == [None] * len(_NEEDS)
             (idle if quiet else needy).append(sid)
         return needy, idle
 

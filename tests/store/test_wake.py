@@ -216,6 +216,16 @@ async def test_a_newer_session_does_not_hide_the_others(own: RedisStore) -> None
     assert await own.wake.sweep() == (sid,)
 
 
+async def test_a_record_that_is_none_does_not_hide_the_others(own: RedisStore) -> None:
+    """Also one that both the hints and the walk lead to."""
+    broken, sid = fresh(), fresh()
+    await command(own, "SET", keys(broken).state, "junk")
+    await command(own, "SADD", OPEN, broken)
+    await own.sessions.accept(item(sid))
+    for _ in range(2):
+        assert await own.wake.sweep() == (sid,)
+
+
 async def test_an_archived_session_needs_nobody(own: RedisStore) -> None:
     sid = fresh()
     await own.sessions.accept(item(sid))
