@@ -55,6 +55,15 @@ async def test_who_lost_it_knows(server: Served) -> None:
     await store.close()
 
 
+async def test_it_comes_back_also_where_the_stores_clock_was_set_back(server: Served) -> None:
+    store, name = await open_store(audit_key=KEY, url=server.url, options=SHORT), fresh()
+    await command(store, "SET", right_key(name), "a process that was killed", "PX", 3_600_000)
+    with anyio.fail_after(5):
+        async with store.rights.hold(name) as held:
+            assert held()
+    await store.close()
+
+
 async def test_it_comes_back_when_its_holder_is_gone(store: RedisStore, server: Served) -> None:
     name = fresh()
     await command(store, "SET", right_key(name), "a process that was killed", "PX", 300)

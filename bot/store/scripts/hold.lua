@@ -3,7 +3,11 @@
 -- Answers: ok · none, somebody else has it
 
 local holder = redis.call('GET', K.right)
-if holder and holder ~= A.owner then return reply('none') end
+if holder and holder ~= A.owner then
+  -- The store's clock was set back: who is there renews it in time, and nobody else ends it.
+  if A.life > 0 and redis.call('PTTL', K.right) > 10 * A.life then redis.call('PEXPIRE', K.right, A.life) end
+  return reply('none')
+end
 if A.life > 0 then
   redis.call('SET', K.right, A.owner, 'PX', A.life)
 elseif holder then
