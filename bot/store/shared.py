@@ -13,7 +13,6 @@ from bot.core.errors import StoreError
 from bot.core.ids import Ids
 from bot.sessions.audit import AuditRow, PolicyHead
 from bot.sessions.log.events import Event
-from bot.store.calls import Arguments, ScriptAnswer, ScriptCall, answer, call, nested, session_call
 from bot.store.connection import WALKED, Command, Connection, Reply
 from bot.store.options import StoreOptions
 from bot.store.records import codec
@@ -31,6 +30,7 @@ from bot.store.schema import (
     audit_op,
     session_keys,
 )
+from bot.store.scripts.calls import Arguments, ScriptAnswer, ScriptCall, answer, call, nested, session_call
 from bot.store.scripts.loader import Script
 from policy.labels import Label
 

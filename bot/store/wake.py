@@ -14,7 +14,6 @@ from collections.abc import Callable, Sequence
 from typing import Final
 
 from bot.sessions.models import SCHEMA
-from bot.store.calls import session_call
 from bot.store.connection import WALKED, Command
 from bot.store.lifecycle import Eraser
 from bot.store.records import codec
@@ -31,6 +30,7 @@ from bot.store.schema import (
     sid_of,
     sweep_key,
 )
+from bot.store.scripts.calls import session_call
 from bot.store.scripts.loader import Script
 from bot.store.session_index import Filing
 from bot.store.shared import POLICY_ASKED, Shared
