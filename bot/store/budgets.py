@@ -20,13 +20,13 @@ from typing import Final
 from bot.core.errors import LeaseLostError, ResetError, StoreError
 from bot.sessions.budgets import DAY_MS, Budgets, Lack, Shortage, Spender, Spent, Whose
 from bot.sessions.limits import TokenAllowance
+from bot.store.calls import Arguments, ScriptAnswer, ScriptCall, call, nested, session_call
 from bot.store.records import codec
 from bot.store.records.codec import Fields, raw, text
 from bot.store.records.form import unpack
 from bot.store.records.kinds import PORTION, RESERVATION
 from bot.store.records.kinds import SPENT as SPENT_TODAY
 from bot.store.schema import GRANTS, SPENDERS, budget_keys, chat_account, decode, person_account, session_keys
-from bot.store.scripts.calls import Arguments, ScriptAnswer, ScriptCall, call, nested, session_call
 from bot.store.scripts.loader import Script
 from bot.store.shared import Shared
 

@@ -9,12 +9,12 @@ import anyio
 from bot.core.errors import SchemaError, StoreError
 from bot.sessions.audit import AuditRow
 from bot.sessions.models import Doing, Quarantined
+from bot.store.calls import call
 from bot.store.records import codec
 from bot.store.records.codec import text
 from bot.store.records.form import unpack
 from bot.store.records.kinds import QUARANTINED
 from bot.store.schema import QUARANTINE, count_key, count_op, decode, encode, right_key
-from bot.store.scripts.calls import call
 from bot.store.scripts.loader import Script
 from bot.store.shared import Shared
 

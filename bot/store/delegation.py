@@ -8,12 +8,12 @@ from bot.sessions import refs
 from bot.sessions.audit import AuditRow
 from bot.sessions.delegation import Arrival, Caps, Charge, NewSlot, Parcel, PendingMessage, Reservation, Slot
 from bot.sessions.log.serialization import message_json
+from bot.store.calls import call, nested, session_call
 from bot.store.records import codec
 from bot.store.records.codec import Bodies, digest, dump, raw, text
 from bot.store.records.form import stored, unpack
 from bot.store.records.kinds import HELD, SLOT
 from bot.store.schema import OPEN, held_key, session_keys, slots_key
-from bot.store.scripts.calls import call, nested, session_call
 from bot.store.scripts.loader import Script
 from bot.store.session_index import Filing
 from bot.store.shared import SessionChange, Shared

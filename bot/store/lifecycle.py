@@ -16,12 +16,12 @@ from bot.core.errors import StoreError, StoreRefusedError
 from bot.sessions.audit import AuditRow
 from bot.sessions.log.event_types import TurnCompleted
 from bot.sessions.models import Holder, Status, TurnPage, TurnRecord
-from bot.store.connection import WALKED, Reply
+from bot.store.calls import Arguments, ScriptAnswer, session_call
 from bot.store.records import codec
 from bot.store.records.codec import raw, text
 from bot.store.schema import LETTERS, OPEN, READY, session_keys
-from bot.store.scripts.calls import Arguments, ScriptAnswer, session_call
 from bot.store.scripts.loader import Script
+from bot.store.servers.connection import WALKED, Reply
 from bot.store.session_index import Filing
 from bot.store.sessions import refuse_change
 from bot.store.shared import SessionChange, Shared

@@ -12,12 +12,12 @@ from typing import Final, cast
 from bot.core.errors import BusyError, NotFoundError
 from bot.sessions.approvals import CODE_LIFE_MS, MOST_REQUESTS, MOST_WRONG_CODES, Answered, PairingRequest
 from bot.sessions.audit import AuditRow, PolicyHead
+from bot.store.calls import Arguments, ScriptAnswer, call, nested
 from bot.store.records import codec
 from bot.store.records.codec import dump, pairs, text
 from bot.store.records.form import Values, check_version, complete, unpack
 from bot.store.records.kinds import BLOCKED, CHAT, PAIRING, PERSON
 from bot.store.schema import OVERRIDES, PAIRINGS, POLICY, audit_op, decode, encode
-from bot.store.scripts.calls import Arguments, ScriptAnswer, call, nested
 from bot.store.scripts.loader import Script
 from bot.store.shared import POLICY_ASKED, Shared
 from policy.document.overrides import AccessChange, ChatPlace, Overrides, Person, Placing

@@ -10,7 +10,7 @@ from bot.store.agents import RedisAgents
 from bot.store.approvals import RedisAlternatives, RedisApprovals, RedisQuestionCopies
 from bot.store.audit import RedisAudit
 from bot.store.budgets import RedisBudgets
-from bot.store.connection import Connection
+from bot.store.calls import call
 from bot.store.coordination import RedisCounts, RedisQuarantine, RedisRights
 from bot.store.delegation import RedisDelegation
 from bot.store.lifecycle import Eraser, RedisLifecycle
@@ -18,7 +18,7 @@ from bot.store.options import StoreOptions
 from bot.store.outbox import RedisOutbox, RedisRateLimits
 from bot.store.policy import RedisAccess, RedisPolicy
 from bot.store.records import codec
-from bot.store.scripts.calls import call
+from bot.store.servers.connection import Connection
 from bot.store.servers.embedded_server import Supervisor
 from bot.store.session_index import Filing, RedisSessionIndex
 from bot.store.sessions import RedisObserved, RedisQueue, RedisSessions

@@ -14,7 +14,7 @@ from collections.abc import Callable, Sequence
 from typing import Final
 
 from bot.sessions.models import SCHEMA
-from bot.store.connection import WALKED, Command
+from bot.store.calls import session_call
 from bot.store.lifecycle import Eraser
 from bot.store.records import codec
 from bot.store.records.codec import raw, text
@@ -30,8 +30,8 @@ from bot.store.schema import (
     sid_of,
     sweep_key,
 )
-from bot.store.scripts.calls import session_call
 from bot.store.scripts.loader import Script
+from bot.store.servers.connection import WALKED, Command
 from bot.store.session_index import Filing
 from bot.store.shared import POLICY_ASKED, Shared
 

@@ -15,12 +15,12 @@ from bot.audit.chain import EMPTY, AnchorFile, Broken, Head, Intact, verify
 from bot.core.errors import DiskError, SchemaError, StoreError
 from bot.sessions.approvals import ApprovalState
 from bot.sessions.models import Write
+from bot.store.calls import Arguments, ScriptAnswer
 from bot.store.opening import open_store
 from bot.store.records.form import pack, unpack
 from bot.store.records.kinds import AUDIT_ROW, NAMES
 from bot.store.redis_store import RedisStore
 from bot.store.schema import AUDIT, AUDIT_CHAIN, AUDIT_HEAD
-from bot.store.scripts.calls import Arguments, ScriptAnswer
 from tests.bot.kit import eventually
 from tests.fleets import Served
 from tests.store.world import KEY, command, dump, end_lease, event, fresh, keys, put_state, row, started, suspended

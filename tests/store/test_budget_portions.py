@@ -9,8 +9,8 @@ import pytest
 
 from bot.sessions.budgets import DAY_MS, Budgets, Lack, Shortage, Spender, Whose
 from bot.store.budgets import RedisBudgets
+from bot.store.calls import Arguments, call, nested
 from bot.store.schema import GRANTS, SPENDERS, budget_keys, person_account
-from bot.store.scripts.calls import Arguments, call, nested
 from bot.store.scripts.loader import KEYS, Script
 from bot.store.servers.embedded_server import Supervisor
 from policy.labels import PUBLIC

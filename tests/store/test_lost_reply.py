@@ -29,12 +29,12 @@ from bot.sessions.exports import ImportedEvent, ImportedSession
 from bot.sessions.inbox import NewObserved, QueueMode
 from bot.sessions.limits import TokenAllowance
 from bot.sessions.models import Claim, Doing, Title, Turn, Write
+from bot.store.calls import Arguments, call, nested
 from bot.store.opening import open_store
 from bot.store.records.form import stored_map, unpack
 from bot.store.records.kinds import NAMES, PORTION
 from bot.store.redis_store import RedisStore
 from bot.store.schema import AUDIT, GRANTS, budget_keys, person_account
-from bot.store.scripts.calls import Arguments, call, nested
 from bot.store.scripts.loader import Script, load_scripts
 from bot.store.servers.embedded_server import Supervisor
 from policy.document.overrides import AccessChange, Person

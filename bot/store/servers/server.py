@@ -20,8 +20,8 @@ from redis.exceptions import (
 from redis.exceptions import RedisError
 
 from bot.core.errors import OperatorError, StoreError
-from bot.store.connection import Arg, Command, Part, Reply, RetryLimit
 from bot.store.servers.address import StoreAddress
+from bot.store.servers.connection import Arg, Command, Part, Reply, RetryLimit
 from bot.store.servers.shared_connection import SharedConnection
 
 if TYPE_CHECKING:

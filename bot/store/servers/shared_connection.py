@@ -13,7 +13,7 @@ import hiredis
 from redis.exceptions import ConnectionError as RedisConnectionError
 from redis.exceptions import RedisError, ResponseError
 
-from bot.store.connection import Reply
+from bot.store.servers.connection import Reply
 
 if TYPE_CHECKING:
     from collections.abc import Callable
