@@ -10,6 +10,7 @@ from anyio import CancelScope
 from bot.commands.lifecycle import BLIND
 from bot.sessions.log.event_types import YieldReason
 from bot.sessions.models import Doing, SessionState, Status
+from bot.store.lifecycle import NOT_WRITTEN
 from bot.store.records.kinds import SLOT
 from bot.store.schema import session_keys, slots_key
 from channels.messages import Address, Inbound
@@ -403,3 +404,14 @@ async def test_deleting_leaves_no_byte_in_the_stores_file(tmp_path: Path) -> Non
             return not any(WORD.encode() in path.read_bytes() for path in files)
 
         await eventually(clean)
+
+
+async def test_a_server_that_could_not_rewrite_its_file_is_named(tmp_path: Path) -> None:
+    async with running(tmp_path, embedded=True) as owner:
+        await owner.say(f"remember {WORD}")
+        (manifest,) = (tmp_path / "data").rglob("appendonly.aof.manifest")
+        for number in range(2, 9):
+            # In the way of the file that the server writes next.
+            (manifest.parent / f"appendonly.aof.{number}.base.rdb").mkdir(exist_ok=False)
+        shown = await owner.say("/delete confirm", wait=False)
+        assert f"- the store's file, until it is rewritten: {NOT_WRITTEN}" in shown
