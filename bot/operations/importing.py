@@ -2,8 +2,8 @@
 
 The labels of such a file count as they stand. Any other file is refused, unless the operator says that all of it is to
 be as high as anything (law `labels_are_never_parsed_from_content`). No label is lowered. A session that is brought in
-is archived: it can be read and exported again, and no turn goes on with it until it is restored. The same file makes
-the same session of the same person, however often it is brought in.
+is archived and stays so: it can be read and exported again, and no turn goes on with it. The same file makes the same
+session of the same person, however often it is brought in.
 """
 
 import hashlib

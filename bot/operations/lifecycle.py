@@ -28,6 +28,9 @@ GRACE: Final = 5.0
 
 GOES_ON: Final = "its chat goes on in another conversation by now"
 
+NOWHERE: Final = "no chat leads to it; it is there to be read"
+"""Of one that was imported."""
+
 _GIVEN: Final = frozenset({DeliveryState.SENT, DeliveryState.SENDING, DeliveryState.AMBIGUOUS})
 
 ELSEWHERE: Final = "other chats"
@@ -97,15 +100,20 @@ class SessionLifecycle:
         await self._stop(state, actor, self._top())
         await self._ended(state.sid)
         await self._store.lifecycle.archive(state.sid, actor=actor, audit=_row("archived", actor))
+        if state.status is not Status.ARCHIVED:
+            await self._unheard(state)
 
     async def restore(self, state: SessionState, actor: str) -> None:
-        """Let an archived session be spoken in again, unless its chat went on.
+        """Let an archived session be spoken in again, unless its chat went on, or none ever led to it.
 
         Raises IllegalMoveError, RequestError, StoreError.
         """
         home = Address.parse(state.home)
-        if home.channel != SESSION and not await self._session_ids.reopens(state.sid, home, state.principal):
-            raise IllegalMoveError(state.status.value, "idle", because=GOES_ON)
+        if home.channel != SESSION:
+            follower = await self._session_ids.follower(state.sid, home, state.principal)
+            if follower is None or await self._store.lifecycle.holder(follower) is not None:
+                because = NOWHERE if follower is None else GOES_ON
+                raise IllegalMoveError(state.status.value, Status.IDLE.value, because=because)
         await self._store.lifecycle.restore(state.sid, actor=actor, audit=_row("restored", actor))
 
     async def delete(self, state: SessionState, actor: str, *, reader: Label, typed: Label) -> Deleted:
@@ -161,10 +169,14 @@ class SessionLifecycle:
             await self._store.quarantine.unquarantine(state.sid, doing, (row,))
         # A turn that runs here could write nothing any more.
         self._interrupt(state.sid)
+        await self._unheard(state)
+        await asyncio.to_thread(self._files.forget, state.sid, state.generation + 1)
+
+    async def _unheard(self, state: SessionState) -> None:
+        """Forget what was observed in the chat of a session: the one that follows on it begins with nothing."""
         home = Address.parse(state.home)
         if home.channel != SESSION:
             await self._store.observed.forget(self._session_ids.first(home))
-        await asyncio.to_thread(self._files.forget, state.sid, state.generation + 1)
 
     async def clear(self) -> None:
         """Erase the workspaces on this machine of sessions that were deleted, by another machine or before a crash.
