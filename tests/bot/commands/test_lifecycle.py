@@ -188,6 +188,9 @@ async def test_delete_asks_first_and_leaves_nothing(tmp_path: Path) -> None:
     async with running(tmp_path) as owner:
         await owner.say(f"remember {WORD}")
         await owner.say(bang("write_file", path="workspace/note.md", text=WORD))
+        # The audit is not erased, so a name that was made up is not in it.
+        await owner.say(bang(f"{WORD}_tool", text=WORD))
+        await owner.say(f"/simulate {WORD}_tool {{}}")
         sid, store = owner.sid, owner.app.store
         asked = await owner.say("/delete", wait=False)
         assert f"/delete {sid} confirm" in asked
