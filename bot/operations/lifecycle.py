@@ -31,6 +31,8 @@ GOES_ON: Final = "its chat goes on in another conversation by now"
 NOWHERE: Final = "no chat leads to it; it is there to be read"
 """Of one that was imported."""
 
+WORKSPACE_LEFT: Final = "- files of its workspace that could not be erased; the next start tries again"
+
 _GIVEN: Final = frozenset({DeliveryState.SENT, DeliveryState.SENDING, DeliveryState.AMBIGUOUS})
 
 ELSEWHERE: Final = "other chats"
@@ -47,8 +49,8 @@ class Deleted:
     """What was deleted, and what could not be: `children` are the background sessions that went along.
 
     `sent` tells in words for each address how many messages were sent there lately, `handed` for each other session how
-    many it was given. `kept` are the sentences of servers that keep their files as they are. `label` is that of all
-    this.
+    many it was given. `kept` are the sentences of servers that keep their files as they are, and `files` says whether
+    something of a workspace is left. `label` is that of all this.
     """
 
     label: Label
@@ -56,6 +58,7 @@ class Deleted:
     sent: tuple[tuple[str, int], ...]
     handed: tuple[tuple[str, int], ...]
     kept: tuple[str, ...]
+    files: bool
 
 
 class SessionLifecycle:
@@ -123,15 +126,15 @@ class SessionLifecycle:
         go first: after a crash the session is still there, to be deleted again. Raises StoreError.
         """
         await self._stop(state, actor, typed)
-        family, told = [*reversed(await self._below(state)), state], list[Delivery]()
+        family, told, left = [*reversed(await self._below(state)), state], list[Delivery](), set[str]()
         for one in family:
             told += await self._handed_out(one, reader)
             await self._close(one.sid)
-            await self._delete(one, actor)
+            left |= await self._delete(one, actor)
         # A turn in another process may have spawned one until just now.
         while late := await self._below(state):
             for one in reversed(late):
-                await self._delete(one, actor)
+                left |= await self._delete(one, actor)
             family += late
         kept = await self._store.lifecycle.rewrite()
         theirs, known = {one.sid for one in family}, [one for one in family if one.visibility.flows_to(reader)]
@@ -150,6 +153,7 @@ class SessionLifecycle:
             sent=tuple(sorted(sent.items())),
             handed=tuple(sorted(handed.items())),
             kept=kept,
+            files=any(one.sid in left for one in known),
         )
 
     async def _handed_out(self, state: SessionState, reader: Label) -> list[Delivery]:
@@ -159,7 +163,8 @@ class SessionLifecycle:
         deliveries = await self._store.outbox.deliveries(state.sid)
         return [one for one in deliveries if one.state in _GIVEN and one.label.flows_to(reader)]
 
-    async def _delete(self, state: SessionState, actor: str) -> None:
+    async def _delete(self, state: SessionState, actor: str) -> set[str]:
+        """Delete a session; return its id if something of its workspace is left here."""
         # Before as well, for a crash between the two: what is deleted is not looked for any more.
         await asyncio.to_thread(self._files.forget, state.sid, state.generation + 1)
         await self._store.lifecycle.delete(state.sid, _row("deleted", actor))
@@ -170,7 +175,8 @@ class SessionLifecycle:
         # A turn that runs here could write nothing any more.
         self._interrupt(state.sid)
         await self._unheard(state)
-        await asyncio.to_thread(self._files.forget, state.sid, state.generation + 1)
+        gone = await asyncio.to_thread(self._files.forget, state.sid, state.generation + 1)
+        return set() if gone else {state.sid}
 
     async def _unheard(self, state: SessionState) -> None:
         """Forget what was observed in the chat of a session: the one that follows on it begins with nothing."""
@@ -232,10 +238,11 @@ def told_of(done: Deleted) -> str:
     """Return what was deleted, and what could not be reached, in words."""
     many = "session" if done.children == 1 else "sessions"
     lines = [f"The conversation is deleted, with {done.children} background {many}."]
-    if done.sent or done.handed or done.kept:
+    if done.sent or done.handed or done.kept or done.files:
         lines.append("Not reached:")
     lines += [f"- messages sent to {place}: {count}" for place, count in done.sent]
     lines += [f"- messages handed to session {sid}: {count}" for sid, count in done.handed]
+    lines += [WORKSPACE_LEFT] if done.files else []
     lines += [f"- the store's file, until it is rewritten: {why}" for why in done.kept]
     lines.append("Messages sent before yesterday, shared files, exports, logs and backups stay as they are.")
     return "\n".join(lines)

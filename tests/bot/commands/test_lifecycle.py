@@ -8,6 +8,7 @@ import pytest
 from anyio import CancelScope
 
 from bot.commands.lifecycle import BLIND
+from bot.operations.lifecycle import WORKSPACE_LEFT
 from bot.sessions.log.event_types import YieldReason
 from bot.sessions.models import Doing, SessionState, Status
 from bot.store.lifecycle import NOT_WRITTEN
@@ -407,6 +408,15 @@ async def test_deleting_leaves_no_byte_in_the_stores_file(tmp_path: Path) -> Non
             return not any(WORD.encode() in path.read_bytes() for path in files)
 
         await eventually(clean)
+
+
+async def test_a_workspace_that_could_not_be_erased_is_named(tmp_path: Path) -> None:
+    async with running(tmp_path) as owner:
+        await owner.say(bang("write_file", path="workspace/note.md", text=WORD))
+        ((folder,),) = [[path.parents[1]] for path in (tmp_path / "data").rglob("note.md") if path.parent.name == "1"]
+        # As if a folder of it belonged to somebody else: it cannot be erased as one.
+        (folder / "0").write_text(WORD)
+        assert WORKSPACE_LEFT in await owner.say("/delete confirm", wait=False)
 
 
 async def test_a_server_that_could_not_rewrite_its_file_is_named(tmp_path: Path) -> None:
