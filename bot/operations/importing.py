@@ -104,7 +104,8 @@ class Importer:
         """Check and read a file. Raises ImportRefusedError."""
         found = exports.verified(signed_by, file)
         if isinstance(found, BrokenExport):
-            raise ImportRefusedError(f"the file is not as it was exported, {found.reason}")
+            step = "copy the file again, or export its session anew"
+            raise ImportRefusedError(f"the file is not as it was exported, {found.reason}", next_step=step)
         if self.signer(found.key) is None and not at_top:
             step = "name its key under `imports.keys`, or import it `--as-top`"
             raise ImportRefusedError("the file was signed by an installation that is not known here", next_step=step)
