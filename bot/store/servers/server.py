@@ -86,7 +86,7 @@ class Server:
     async def close(self) -> None:
         """Close all connections."""
         for connection in list(self._all):
-            connection.close()
+            await connection.close()
 
     def _leads_there(self, connection: SharedConnection) -> bool:
         """Say whether a connection is open, and leads to where the server is now; one that does not is not used."""
