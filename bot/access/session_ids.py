@@ -88,8 +88,8 @@ class SessionIds:
         now = self._clock.wall_ms()
         return () if known is None else tuple(sid for sid, at in known.ended if now - at < LATELY_MS)
 
-    async def reopens(self, sid: str, address: Address, principal: str) -> bool:
-        """Say whether a session that is archived could be spoken in again: its chat went on in no other since.
+    async def follower(self, sid: str, address: Address, principal: str) -> str | None:
+        """Return the id under which its chat goes on after a session, None for a session that no chat led to.
 
         Raises StoreError.
         """
@@ -97,8 +97,8 @@ class SessionIds:
         while (holder := await self._store.holder(one := self._under(root, address, principal))) is not None:
             root = _after(root, holder, principal)
             if one == sid:
-                return await self._store.holder(self._under(root, address, principal)) is None
-        return False
+                return self._under(root, address, principal)
+        return None
 
     def _under(self, root: int, address: Address, principal: str) -> str:
         """Return the id of the session under a root; -1 stands for the first of an address, of any principal."""

@@ -24,6 +24,7 @@ from bot.core.tracing import OpenSpan, span
 from bot.delivery.alternatives import Alternatives, question
 from bot.delivery.asker_questions import NOWHERE, AskerQuestions
 from bot.delivery.outbox import Outbox
+from bot.gate.calls import UNKNOWN_TOOL
 from bot.gate.gate import Gate
 from bot.gate.results import MAY_GO_ON, CallDecision, ResultDecision, decision_row, explained
 from bot.history import event_log
@@ -277,7 +278,7 @@ class ToolRunner:
             text = explained(decision, standing.taint, call.tool)
             told = event_log.policy_decision(standing, prepared.hook, decision, about=call.tool, text=text)
             written.append(event_log.decided(standing, told))
-        row = decision_row(standing, prepared.hook, decision, **_named(call))
+        row = decision_row(standing, prepared.hook, decision, **self._named(call))
         await turn.write(Change(events=tuple(written), audit=(*before, row), use=prepared.use))
         context.decided.add(call.id)
 
@@ -315,7 +316,7 @@ class ToolRunner:
         written = [told, event_log.tool_result(standing, result, standing.taint)]
         if call.id not in context.decided:
             written.insert(0, event_log.tool_call(standing, call, referred(call.arguments)))
-        row = decision_row(standing, hook, decision, **_named(call))
+        row = decision_row(standing, hook, decision, **self._named(call))
         # Whether an approval was spent must not tell of it either.
         use = prepared.use if prepared.concealed else None
         await turn.write(Change(events=tuple(written), audit=(row,), use=use))
@@ -361,6 +362,9 @@ class ToolRunner:
             return Fitted(response.text)
         return fitted(after, call, response.text, label=response.label, room=room, reads_on=self._room.reads_on(after))
 
+    def _named(self, call: Call) -> dict[str, JsonValue]:
+        return {"tool": self._gate.calls.known(call.tool), "call": call.id, "arguments": call.digest}
+
     def _invocation(self, standing: DecisionContext) -> AuditRow:
         return decision_row(standing, Hook.AGENT_INVOCATION, self._gate.requests.invoke(standing))
 
@@ -370,7 +374,7 @@ def _trace(told: OpenSpan, prepared: CallDecision) -> None:
 
     A name that the model made up is a text of its own.
     """
-    told.tell(tool="unknown" if prepared.accepted is None else prepared.accepted[0].name)
+    told.tell(tool=UNKNOWN_TOOL if prepared.accepted is None else prepared.accepted[0].name)
     if prepared.open is not None or prepared.hold or prepared.concealed:
         told.conceal()
     else:
@@ -424,7 +428,3 @@ def answered(turn: OpenTurn, call: str) -> str | None:
             if approval.state in {ApprovalState.EXPIRED, ApprovalState.CANCELLED, ApprovalState.SUPERSEDED}:
                 return UNANSWERED
     return None
-
-
-def _named(call: Call) -> dict[str, JsonValue]:
-    return {"tool": call.tool, "call": call.id, "arguments": call.digest}

@@ -14,18 +14,21 @@ import os
 from base64 import urlsafe_b64encode
 from collections.abc import Generator, Iterable, Mapping, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Final, cast
 
 from bot.core import ids
 from bot.core.errors import DiskError, OperatorError
+from bot.core.json_values import JsonObject
 from bot.sessions.audit import AuditRecord, AuditRow
 
 Head = tuple[int, str]
 """Number and hash of a chain's last record; (0, "") for an empty chain."""
 
 EMPTY: Final[Head] = (0, "")
+_GUESSED: Final = ("arguments", "file")
+_DIGEST: Final = b"lockgate audit digest\0"
 _PRIVATE: Final = 0o600
 _COMPACT_ABOVE: Final = 4
 _CANONICAL: Final = json.JSONEncoder(ensure_ascii=False, separators=(",", ":"), sort_keys=True)
@@ -53,17 +56,27 @@ def _short(digest: bytes) -> str:
 
 
 def chained(key: bytes, chain: str, head: Head, rows: Sequence[AuditRow], *, ts: int) -> list[AuditRecord]:
-    """Return the records that continue a chain from its head."""
+    """Return the records that continue a chain from its head.
+
+    Digests of what may be guessed are kept as keyed hashes, as records outlive what they are about.
+    """
     n, previous = head
     previous = previous or genesis(chain)
     records: list[AuditRecord] = []
     for row in rows:
         n += 1
-        bare = AuditRecord(n, ts, row.kind, row.actor, row.body, previous, "")
+        bare = AuditRecord(n, ts, row.kind, row.actor, _unguessable(key, row.body), previous, "")
         digest = hash_of(key, previous, bare)
-        records.append(AuditRecord(n, ts, row.kind, row.actor, row.body, previous, digest))
+        records.append(replace(bare, hash=digest))
         previous = digest
     return records
+
+
+def _unguessable(key: bytes, body: JsonObject) -> JsonObject:
+    """Return a row's facts with the digests of a call's arguments and of a file's bytes hashed under the key."""
+    digests = {name: digest for name in _GUESSED if isinstance(digest := body.get(name), str)}
+    hashed = {name: hmac.digest(key, _DIGEST + _raw(digest), hashlib.sha256).hex() for name, digest in digests.items()}
+    return {**body, **hashed}
 
 
 @dataclass(frozen=True, slots=True)

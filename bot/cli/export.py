@@ -16,7 +16,7 @@ from bot.core.errors import OperatorError
 from bot.gate.results import explained
 from bot.operations.export import EXPORTED
 from bot.operations.importing import ImportRefusedError
-from bot.sessions.exports import BrokenExport, VerifiedExport
+from bot.sessions.exports import MOST_BYTES, BrokenExport, VerifiedExport
 from channels.console import OWNER
 from policy.errors import nearest
 
@@ -81,7 +81,7 @@ async def bring(config: Config, path: Path, principal: str | None, *, at_top: bo
 
     Raises OperatorError: the file cannot be read, is damaged or of a stranger, or is above one of these people.
     """
-    file = await asyncio.to_thread(_read, path)
+    file = await asyncio.to_thread(_read, path, MOST_BYTES + 1)
     async with as_owner(config) as (app, caller):
         known = app.gate.document.principals
         if principal is not None and principal not in known:
@@ -119,11 +119,13 @@ def _write(path: Path, text: str) -> None:
         raise _unusable("write", path, error) from error
 
 
-def _read(path: Path) -> bytes:
+def _read(path: Path, most: int = -1) -> bytes:
+    """Return a file, or as much of it as the first `most` bytes."""
     try:
         if not stat.S_ISREG(path.stat().st_mode):
             raise OperatorError(f"`{path}` is not a file", next_step="name one that `lockgate export` made")
-        return path.read_bytes()
+        with path.open("rb") as file:
+            return file.read(most)
     except OSError as error:
         raise _unusable("read", path, error) from error
 

@@ -30,7 +30,7 @@ app: Final = typer.Typer(
     pretty_exceptions_enable=False,
     rich_markup_mode=None,
 )
-sessions_app: Final = typer.Typer(help="Look at sessions.", no_args_is_help=True)
+sessions_app: Final = typer.Typer(help="Look at sessions; let one rest, end it, or erase it.", no_args_is_help=True)
 audit_app: Final = typer.Typer(help="Look at the audit chains.", no_args_is_help=True)
 policy_app: Final = typer.Typer(help="Check and try out the policy.", no_args_is_help=True)
 slack_app: Final = typer.Typer(help="Set up the Slack app.", no_args_is_help=True)

@@ -13,7 +13,7 @@ from bot.cli.identity import as_owner
 from bot.cli.output import print_json, print_lines, table
 from bot.config.model import Config
 from bot.core.clock import moment
-from bot.core.errors import BusyError, NotFoundError, OperatorError, RequestError, SchemaError
+from bot.core.errors import ArchivedError, BusyError, NotFoundError, OperatorError, RequestError, SchemaError
 from bot.operations.lifecycle import told_of
 from bot.operations.sessions import ListedSession, SessionInspector
 from bot.sessions.approvals import ApprovalQuestion
@@ -121,6 +121,8 @@ async def change_session(config: Config, sid: str, act: Act) -> None:
                 "its turn has to end first and was asked to stop, which needs a process that runs turns",
                 next_step=f"start `lockgate run` if none runs, then `lockgate sessions {act.value} {sid}` again",
             ) from None
+        except ArchivedError as error:
+            raise OperatorError(str(error), next_step=f"`lockgate sessions restore {sid}` undoes that") from None
         except RequestError as error:
             raise OperatorError(str(error), next_step=f"`lockgate sessions show {sid}` tells its status") from None
     print_lines([_DONE[act].format(sid)])

@@ -59,9 +59,10 @@ class LifecycleCommands:
         words = argument.split()
         confirmed = words[-1:] == [_CONFIRM]
         named = " ".join(words[:-1] if confirmed else words)
+        # Another conversation may go on here since the question was put, so what is erased has to be named.
+        confirmed = confirmed and bool(named)
         state, shown = await self._found(request, named)
         if not confirmed:
-            # With its id, as a button may be pressed when another conversation goes on here.
             name = named or request.sid
             text = (
                 "This erases the conversation, its files and what it spawned for good. "

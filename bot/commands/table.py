@@ -220,7 +220,7 @@ COMMANDS: Final = (
     ),
     Command(
         "delete",
-        "/delete [SESSION] [confirm]",
+        "/delete [SESSION [confirm]]",
         "erase this conversation and what it spawned for good",
         lambda made: made.lifecycle.delete,
     ),

@@ -7,7 +7,10 @@ decides them.
 
 import time
 from datetime import UTC, datetime
-from typing import Protocol
+from typing import Final, Protocol
+
+LAST_MS: Final = 253_402_300_799_999
+"""The last moment that can be written for people: the end of the year 9999."""
 
 
 class Clock(Protocol):
@@ -35,5 +38,5 @@ class SystemClock:
 
 
 def moment(milliseconds: int) -> str:
-    """Return a time since the epoch as people write it, in UTC."""
+    """Return a time since the epoch as people write it, in UTC; it is at most `LAST_MS`."""
     return datetime.fromtimestamp(milliseconds / 1000, UTC).strftime("%Y-%m-%d %H:%M:%S")

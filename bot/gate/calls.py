@@ -61,6 +61,10 @@ _DEPENDS: Final = MappingProxyType(
 """What only the result or the send can tell, for `simulate`."""
 
 
+UNKNOWN_TOOL: Final = "unknown"
+"""What stands in the audit for the name of a tool that there is not."""
+
+
 class CallGate:
     """Decides on tool calls."""
 
@@ -101,6 +105,10 @@ class CallGate:
         # What cannot be written as texts is no call.
         with suppress(ValueError, RecursionError):
             await self._judge.read_ahead(tuple(strings(dict(call.arguments or {}))), Hook.PRE_TOOL_CALL)
+
+    def known(self, name: str) -> str:
+        """Return the name of a tool as the audit keeps it: one that there is not was made up, and may be any text."""
+        return name if name in self._judge.tools else UNKNOWN_TOOL
 
     def reaches_others(self, call: Call) -> bool:
         """Say whether a call must wait for the reads before it: it writes or sends, or names no tool there is."""

@@ -2,8 +2,8 @@
 
 The labels of such a file count as they stand. Any other file is refused, unless the operator says that all of it is to
 be as high as anything (law `labels_are_never_parsed_from_content`). No label is lowered. A session that is brought in
-is archived: it can be read and exported again, and no turn goes on with it until it is restored. The same file makes
-the same session of the same person, however often it is brought in.
+is archived and stays so: it can be read and exported again, and no turn goes on with it. The same file makes the same
+session of the same person, however often it is brought in.
 """
 
 import hashlib
@@ -104,7 +104,8 @@ class Importer:
         """Check and read a file. Raises ImportRefusedError."""
         found = exports.verified(signed_by, file)
         if isinstance(found, BrokenExport):
-            raise ImportRefusedError(f"the file is not as it was exported, {found.reason}")
+            step = "copy the file again, or export its session anew"
+            raise ImportRefusedError(f"the file is not as it was exported, {found.reason}", next_step=step)
         if self.signer(found.key) is None and not at_top:
             step = "name its key under `imports.keys`, or import it `--as-top`"
             raise ImportRefusedError("the file was signed by an installation that is not known here", next_step=step)

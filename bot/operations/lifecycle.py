@@ -28,6 +28,11 @@ GRACE: Final = 5.0
 
 GOES_ON: Final = "its chat goes on in another conversation by now"
 
+NOWHERE: Final = "no chat leads to it; it is there to be read"
+"""Of one that was imported."""
+
+WORKSPACE_LEFT: Final = "- files of its workspace that could not be erased; the next start tries again"
+
 _GIVEN: Final = frozenset({DeliveryState.SENT, DeliveryState.SENDING, DeliveryState.AMBIGUOUS})
 
 ELSEWHERE: Final = "other chats"
@@ -44,8 +49,8 @@ class Deleted:
     """What was deleted, and what could not be: `children` are the background sessions that went along.
 
     `sent` tells in words for each address how many messages were sent there lately, `handed` for each other session how
-    many it was given. `kept` are the sentences of servers that keep their files as they are. `label` is that of all
-    this.
+    many it was given. `kept` are the sentences of servers that keep their files as they are, and `files` says whether
+    something of a workspace is left. `label` is that of all this.
     """
 
     label: Label
@@ -53,6 +58,7 @@ class Deleted:
     sent: tuple[tuple[str, int], ...]
     handed: tuple[tuple[str, int], ...]
     kept: tuple[str, ...]
+    files: bool
 
 
 class SessionLifecycle:
@@ -97,15 +103,20 @@ class SessionLifecycle:
         await self._stop(state, actor, self._top())
         await self._ended(state.sid)
         await self._store.lifecycle.archive(state.sid, actor=actor, audit=_row("archived", actor))
+        if state.status is not Status.ARCHIVED:
+            await self._unheard(state)
 
     async def restore(self, state: SessionState, actor: str) -> None:
-        """Let an archived session be spoken in again, unless its chat went on.
+        """Let an archived session be spoken in again, unless its chat went on, or none ever led to it.
 
         Raises IllegalMoveError, RequestError, StoreError.
         """
         home = Address.parse(state.home)
-        if home.channel != SESSION and not await self._session_ids.reopens(state.sid, home, state.principal):
-            raise IllegalMoveError(state.status.value, "idle", because=GOES_ON)
+        if home.channel != SESSION:
+            follower = await self._session_ids.follower(state.sid, home, state.principal)
+            if follower is None or await self._store.lifecycle.holder(follower) is not None:
+                because = NOWHERE if follower is None else GOES_ON
+                raise IllegalMoveError(state.status.value, Status.IDLE.value, because=because)
         await self._store.lifecycle.restore(state.sid, actor=actor, audit=_row("restored", actor))
 
     async def delete(self, state: SessionState, actor: str, *, reader: Label, typed: Label) -> Deleted:
@@ -115,15 +126,15 @@ class SessionLifecycle:
         go first: after a crash the session is still there, to be deleted again. Raises StoreError.
         """
         await self._stop(state, actor, typed)
-        family, told = [*reversed(await self._below(state)), state], list[Delivery]()
+        family, told, left = [*reversed(await self._below(state)), state], list[Delivery](), set[str]()
         for one in family:
             told += await self._handed_out(one, reader)
             await self._close(one.sid)
-            await self._delete(one, actor)
+            left |= await self._delete(one, actor)
         # A turn in another process may have spawned one until just now.
         while late := await self._below(state):
             for one in reversed(late):
-                await self._delete(one, actor)
+                left |= await self._delete(one, actor)
             family += late
         kept = await self._store.lifecycle.rewrite()
         theirs, known = {one.sid for one in family}, [one for one in family if one.visibility.flows_to(reader)]
@@ -142,6 +153,7 @@ class SessionLifecycle:
             sent=tuple(sorted(sent.items())),
             handed=tuple(sorted(handed.items())),
             kept=kept,
+            files=any(one.sid in left for one in known),
         )
 
     async def _handed_out(self, state: SessionState, reader: Label) -> list[Delivery]:
@@ -151,7 +163,8 @@ class SessionLifecycle:
         deliveries = await self._store.outbox.deliveries(state.sid)
         return [one for one in deliveries if one.state in _GIVEN and one.label.flows_to(reader)]
 
-    async def _delete(self, state: SessionState, actor: str) -> None:
+    async def _delete(self, state: SessionState, actor: str) -> set[str]:
+        """Delete a session; return its id if something of its workspace is left here."""
         # Before as well, for a crash between the two: what is deleted is not looked for any more.
         await asyncio.to_thread(self._files.forget, state.sid, state.generation + 1)
         await self._store.lifecycle.delete(state.sid, _row("deleted", actor))
@@ -161,10 +174,15 @@ class SessionLifecycle:
             await self._store.quarantine.unquarantine(state.sid, doing, (row,))
         # A turn that runs here could write nothing any more.
         self._interrupt(state.sid)
+        await self._unheard(state)
+        gone = await asyncio.to_thread(self._files.forget, state.sid, state.generation + 1)
+        return set() if gone else {state.sid}
+
+    async def _unheard(self, state: SessionState) -> None:
+        """Forget what was observed in the chat of a session: the one that follows on it begins with nothing."""
         home = Address.parse(state.home)
         if home.channel != SESSION:
             await self._store.observed.forget(self._session_ids.first(home))
-        await asyncio.to_thread(self._files.forget, state.sid, state.generation + 1)
 
     async def clear(self) -> None:
         """Erase the workspaces on this machine of sessions that were deleted, by another machine or before a crash.
@@ -220,10 +238,11 @@ def told_of(done: Deleted) -> str:
     """Return what was deleted, and what could not be reached, in words."""
     many = "session" if done.children == 1 else "sessions"
     lines = [f"The conversation is deleted, with {done.children} background {many}."]
-    if done.sent or done.handed or done.kept:
+    if done.sent or done.handed or done.kept or done.files:
         lines.append("Not reached:")
     lines += [f"- messages sent to {place}: {count}" for place, count in done.sent]
     lines += [f"- messages handed to session {sid}: {count}" for sid, count in done.handed]
+    lines += [WORKSPACE_LEFT] if done.files else []
     lines += [f"- the store's file, until it is rewritten: {why}" for why in done.kept]
     lines.append("Messages sent before yesterday, shared files, exports, logs and backups stay as they are.")
     return "\n".join(lines)

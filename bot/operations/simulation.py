@@ -2,7 +2,7 @@
 
 import json
 from collections.abc import Mapping
-from typing import Final, cast
+from typing import cast
 
 from pydantic import JsonValue
 
@@ -14,8 +14,6 @@ from bot.sessions.ports.people import AuditStore
 from policy import explain
 from policy.decision import Remedy, Verdict
 from policy.request import Role
-
-_LONGEST_NAME: Final = 128
 
 
 class CallArgumentsError(RequestError):
@@ -37,7 +35,7 @@ class Simulator:
         """Return the gate's report about a call, as its caller may know it. Raises StoreError."""
         report = await self._gate.calls.simulate(standing, tool, arguments, standing.reader)
         body: dict[str, JsonValue] = {"session": standing.sid} if standing.sid else {}
-        body |= {"tool": tool[:_LONGEST_NAME], "taint": str(standing.taint), "verdict": report["verdict"]}
+        body |= {"tool": self._gate.calls.known(tool), "taint": str(standing.taint), "verdict": report["verdict"]}
         await self._audit.append((AuditRow("simulate", standing.asker, body),))
         return report
 

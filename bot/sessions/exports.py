@@ -18,6 +18,7 @@ from typing import Final, Protocol, cast
 
 from pydantic import JsonValue
 
+from bot.core.clock import LAST_MS
 from bot.core.json_values import JsonObject, child, flag, text, whole, whole_object
 from bot.sessions import refs
 from bot.sessions.log.event_types import EventBody, YieldReason
@@ -282,7 +283,7 @@ def _header(found: JsonObject, lines: int) -> Header:
         text(found, "session"),
         _number(found, "generation"),
         parse(text(found, "label")),
-        _number(found, "made"),
+        _number(found, "made", most=LAST_MS),
         None if title is None else Title(_some(title, "text"), parse(text(title, "label"))),
         None if turn is None else _turn(turn),
     )
@@ -312,7 +313,7 @@ def _entry(found: JsonObject, seq: int) -> ReadEntry:
         raise UnfitError(f"is entry {found['seq']} where {seq} is due, import an export that leaves nothing out")
     entry = ExportEntry(
         seq,
-        _number(found, "ts", least=1),
+        _number(found, "ts", least=1, most=LAST_MS),
         text(found, "actor"),
         text(found, "type"),
         parse(text(found, "label")),
@@ -361,8 +362,8 @@ def _some(found: JsonObject, name: str) -> str:
     return text(found, name)
 
 
-def _number(found: JsonObject, name: str, least: int = 0) -> int:
+def _number(found: JsonObject, name: str, least: int = 0, most: int = _MOST_NUMBER) -> int:
     number = whole(found, name)
-    if not least <= number <= _MOST_NUMBER:
+    if not least <= number <= most:
         raise ValueError(name)
     return number

@@ -12,13 +12,13 @@ from bot.sessions.audit import AuditRow
 from bot.sessions.deliveries import Delivery
 from bot.sessions.models import SessionState
 from bot.store.calls import call
-from bot.store.connection import Command
 from bot.store.records import codec
 from bot.store.records.codec import clock_ms, dump, raw, reading, text
 from bot.store.records.form import Values, stored, unpack
 from bot.store.records.kinds import ALTERNATIVE, DELIVERY
 from bot.store.schema import COPIES, OPEN, asked_key, decode, encode, offer_key, session_keys
 from bot.store.scripts.loader import Script
+from bot.store.servers.connection import Command
 from bot.store.shared import SessionChange, Shared
 from policy.labels import parse
 

@@ -5,12 +5,12 @@ from dataclasses import dataclass
 from types import MappingProxyType
 from typing import Any, Final, TypeAlias
 
-from bot.store.connection import Arg, Reply
 from bot.store.records.codec import Bodies, text
 from bot.store.records.form import pack_arguments
 from bot.store.records.kinds import NAMES
 from bot.store.schema import SessionKeys
 from bot.store.scripts.loader import KEYS, Script
+from bot.store.servers.connection import Arg, Reply
 
 Arguments: TypeAlias = Mapping[str, Any]
 """A script's arguments: texts, numbers, flags, lists and maps of them. What is None is absent."""

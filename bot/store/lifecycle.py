@@ -17,16 +17,17 @@ from bot.sessions.audit import AuditRow
 from bot.sessions.log.event_types import TurnCompleted
 from bot.sessions.models import Holder, Status, TurnPage, TurnRecord
 from bot.store.calls import Arguments, ScriptAnswer, session_call
-from bot.store.connection import WALKED, Reply
 from bot.store.records import codec
 from bot.store.records.codec import raw, text
 from bot.store.schema import LETTERS, OPEN, READY, session_keys
 from bot.store.scripts.loader import Script
+from bot.store.servers.connection import WALKED, Reply
 from bot.store.session_index import Filing
 from bot.store.sessions import refuse_change
 from bot.store.shared import SessionChange, Shared
 
 STILL_WRITING: Final = "a server is still rewriting its file"
+NOT_WRITTEN: Final = "a server could not rewrite its file, its log tells why"
 
 _REWRITE_SECONDS: Final = 30.0
 _MOMENT: Final = 0.02
@@ -118,23 +119,24 @@ class RedisLifecycle:
         """Have every server rewrite its file, and wait for it; return the sentences of those that do not."""
         try:
             # One that began before holds what was deleted meanwhile.
-            if await self._rewritten():
+            if await self._rewritten() is not None:
                 await self._shared.connection.everywhere(("BGREWRITEAOF",))
-                if await self._rewritten():
-                    return ()
+                done = await self._rewritten()
+                if done is not None:
+                    return () if done else (NOT_WRITTEN,)
         except StoreRefusedError as error:
             return (str(error),)
         return (STILL_WRITING,)
 
-    async def _rewritten(self) -> bool:
-        """Wait until no server rewrites its file; return whether that came in time."""
+    async def _rewritten(self) -> bool | None:
+        """Wait until no server rewrites its file; return whether all could do so last, None if it takes too long."""
         with anyio.move_on_after(_REWRITE_SECONDS):
-            while any(  # noqa: ASYNC110 - a server tells nobody
-                map(_rewrites, await self._shared.connection.everywhere(("INFO", "persistence")))
-            ):
+            while True:
+                told = await self._shared.connection.everywhere(("INFO", "persistence"))
+                if not any(map(_rewrites, told)):
+                    return not any(map(_failed, told))
                 await asyncio.sleep(_MOMENT)
-            return True
-        return False
+        return None
 
     async def turns(self, sid: str, *, before: int | None = None, limit: int = 50) -> TurnPage:
         """Return the turns that ended before an event, newest first."""
@@ -161,6 +163,12 @@ def _rewrites(found: tuple[str, Reply]) -> bool:
     """Say whether a server rewrites its file or is about to, by what it tells of that."""
     _, told = found
     return any(f"{name}:1" in told.decode("utf-8", "replace") for name in _REWRITING)
+
+
+def _failed(found: tuple[str, Reply]) -> bool:
+    """Say whether the last time that a server rewrote its file went wrong, by what it tells of that."""
+    _, told = found
+    return b"aof_last_bgrewrite_status:err" in told
 
 
 _REWRITING: Final = ("aof_rewrite_in_progress", "aof_rewrite_scheduled")

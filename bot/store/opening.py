@@ -20,8 +20,8 @@ from bot.store.servers.address import Kind, StoreAddress, read_address
 from bot.store.servers.embedded_server import Supervisor
 
 if TYPE_CHECKING:
-    from bot.store.connection import StoreServers
     from bot.store.redis_store import RedisStore
+    from bot.store.servers.connection import StoreServers
 
 
 async def open_store(
@@ -54,8 +54,8 @@ async def open_store(
     except BaseExceptionGroup as group:
         raise group.exceptions[0] from group
     scripts = loaded.result()
-    from bot.store.connection import Connection
     from bot.store.redis_store import RedisStore
+    from bot.store.servers.connection import Connection
 
     ids = ids or Ids()
     process = f"{PROCESS}{ids.owner()}"
@@ -75,7 +75,7 @@ def _servers(
 
     Sentinels and Clusters are loaded only where they are. Raises StoreError: the address has options that are none.
     """
-    from bot.store.connection import RetryLimit
+    from bot.store.servers.connection import RetryLimit
     from bot.store.servers.server import Server, SingleServer, connecting, single_pool
 
     # Where a try fails another server may take over soon, so that none may take all the time.

@@ -13,13 +13,13 @@ from bot.sessions.deliveries import DEAD, Delivery, DeliveryPause, DeliveryState
 from bot.sessions.models import SessionState
 from bot.store.approvals import copy_member
 from bot.store.calls import call, session_call
-from bot.store.connection import Command
 from bot.store.records import codec
 from bot.store.records.codec import Bodies, raw, text
 from bot.store.records.form import stored, unpack
 from bot.store.records.kinds import DELIVERY
 from bot.store.schema import COPIES, LETTERS, OPEN, encode, pace_keys, session_keys, turn_field
 from bot.store.scripts.loader import Script
+from bot.store.servers.connection import Command
 from bot.store.sessions import channel_of
 from bot.store.shared import SessionChange, Shared
 from channels.messages import OutboundKind

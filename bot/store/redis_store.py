@@ -11,7 +11,6 @@ from bot.store.approvals import RedisAlternatives, RedisApprovals, RedisQuestion
 from bot.store.audit import RedisAudit
 from bot.store.budgets import RedisBudgets
 from bot.store.calls import call
-from bot.store.connection import Connection
 from bot.store.coordination import RedisCounts, RedisQuarantine, RedisRights
 from bot.store.delegation import RedisDelegation
 from bot.store.lifecycle import Eraser, RedisLifecycle
@@ -19,6 +18,7 @@ from bot.store.options import StoreOptions
 from bot.store.outbox import RedisOutbox, RedisRateLimits
 from bot.store.policy import RedisAccess, RedisPolicy
 from bot.store.records import codec
+from bot.store.servers.connection import Connection
 from bot.store.servers.embedded_server import Supervisor
 from bot.store.session_index import Filing, RedisSessionIndex
 from bot.store.sessions import RedisObserved, RedisQueue, RedisSessions

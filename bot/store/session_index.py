@@ -18,11 +18,11 @@ from typing import Final
 from bot.core.errors import CursorError, NotFoundError, SchemaError
 from bot.sessions.models import SessionPage, SessionQuery, SessionState, Status
 from bot.sessions.visibility import counts_still, sees
-from bot.store.connection import Command
 from bot.store.records import codec
 from bot.store.records.codec import raw, text
 from bot.store.records.form import check_version
 from bot.store.schema import RECENT, labels_key, list_key, past_key, session_keys, turned_key
+from bot.store.servers.connection import Command
 from bot.store.shared import Place, Shared
 from policy.labels import PUBLIC, Label, join_all
 

@@ -14,7 +14,6 @@ from bot.core.ids import Ids
 from bot.sessions.audit import AuditRow, PolicyHead
 from bot.sessions.log.events import Event
 from bot.store.calls import Arguments, ScriptAnswer, ScriptCall, answer, call, nested, session_call
-from bot.store.connection import WALKED, Command, Connection, Reply
 from bot.store.options import StoreOptions
 from bot.store.records import codec
 from bot.store.records.codec import Bodies, Fetched, StreamEntry, dump, raw, referred, text
@@ -32,6 +31,7 @@ from bot.store.schema import (
     session_keys,
 )
 from bot.store.scripts.loader import Script
+from bot.store.servers.connection import WALKED, Command, Connection, Reply
 from policy.labels import Label
 
 Place = tuple[str, Label]

@@ -14,12 +14,12 @@ from cryptography.fernet import Fernet, InvalidToken, MultiFernet
 from bot.core.errors import StoreError
 from bot.core.ids import Ids
 from bot.store.calls import answer, call
-from bot.store.connection import Connection
 from bot.store.records import codec
 from bot.store.records.form import unpack
 from bot.store.records.kinds import KEPT
 from bot.store.schema import VAULT, decode, encode, vault_op
 from bot.store.scripts.loader import Script
+from bot.store.servers.connection import Connection
 from channels.port import VaultError
 
 _PAGE: Final = 1000

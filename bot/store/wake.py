@@ -15,7 +15,6 @@ from typing import Final
 
 from bot.sessions.models import SCHEMA
 from bot.store.calls import session_call
-from bot.store.connection import WALKED, Command
 from bot.store.lifecycle import Eraser
 from bot.store.records import codec
 from bot.store.records.codec import raw, text
@@ -32,6 +31,7 @@ from bot.store.schema import (
     sweep_key,
 )
 from bot.store.scripts.loader import Script
+from bot.store.servers.connection import WALKED, Command
 from bot.store.session_index import Filing
 from bot.store.shared import POLICY_ASKED, Shared
 

@@ -20,6 +20,7 @@ import anyio
 from bot.core.clock import Clock
 from bot.core.errors import StoreError
 from bot.core.tracing import Fact, Recorder, Stopwatch, TraceSpan, recording
+from bot.sessions.delegation import SESSION
 from bot.sessions.deliveries import Delivery, DeliveryState
 from bot.sessions.models import SessionState
 from bot.sessions.ports.sessions import SessionStore
@@ -149,9 +150,10 @@ class Telemetry:
             "turn.id": delivery.turn,
             "generation": delivery.generation,
             "channel": delivery.address.partition(":")[0],
-            "attempt": delivery.attempt,
-            "state": state.value,
         }
+        # How another session takes it is that one's to tell, and it may be above the sink (law `no_read_up`).
+        if facts["channel"] != SESSION:
+            facts |= {"attempt": delivery.attempt, "state": state.value}
         trace = self._trace(delivery.sid, delivery.turn)
         root = self._span_id(trace, "turn")
         told = TraceSpan("deliver", start, end, facts)
@@ -191,20 +193,21 @@ class Telemetry:
     async def _send(self, parts: list[_Part]) -> None:
         """Send parts that the sink is cleared for; they are dropped if it does not take them."""
         try:
-            spans = [sent for part in await self._allowed(parts) for sent in part.spans]
-            if spans:
-                await self._tried(spans)
+            await self._tried(parts)
         except (StoreError, TelemetryError) as error:
             self._failed(str(error))
         except Exception as error:  # noqa: BLE001 - telemetry must not end what it tells of
             self._failed(type(error).__name__)
 
-    async def _tried(self, spans: Sequence[SentSpan]) -> None:
-        """Send spans. Raises TelemetryError: they were not taken, however often."""
-        if self._sink is None and self._make_sink is not None:
-            # What it is made of is large, and nobody waits for it.
-            self._sink = await asyncio.to_thread(self._make_sink)
+    async def _tried(self, parts: list[_Part]) -> None:
+        """Send what may be sent of parts, before each try. Raises TelemetryError: it was not taken, however often."""
         for left in reversed(range(_TRIES)):
+            spans = [sent for part in await self._allowed(parts) for sent in part.spans]
+            if not spans:
+                return
+            if self._sink is None and self._make_sink is not None:
+                # What it is made of is large, and nobody waits for it.
+                self._sink = await asyncio.to_thread(self._make_sink)
             try:
                 if self._sink is not None:
                     await self._sink.export(spans)

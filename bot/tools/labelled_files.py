@@ -238,12 +238,14 @@ class FileRoot:
         """Return the ids of the sessions that have a workspace on this machine."""
         return tuple(entry.name for entry in (self._workspaces.iterdir() if self._workspaces.is_dir() else ()))
 
-    def forget(self, sid: str, before: int) -> None:
-        """Delete a session's workspaces of generations before this one."""
-        home = self._workspaces / sid
+    def forget(self, sid: str, before: int) -> bool:
+        """Delete a session's workspaces of generations before this one; return whether nothing of them is left."""
+        home, gone = self._workspaces / sid, True
         for old in home.iterdir() if home.is_dir() else ():
             if old.name.isdecimal() and int(old.name) < before:
                 shutil.rmtree(old, ignore_errors=True)
+                gone = gone and not os.path.lexists(old)
+        return gone
 
     def _readable(self, place: FileLocation, reader: Label, *, foreign: bool) -> tuple[Found, ...]:
         """Return where a path may lead in the trees that a reader may know of, the highest first, the floor's last."""

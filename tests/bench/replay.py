@@ -8,10 +8,10 @@ from collections.abc import Awaitable, Callable, Coroutine, Sequence
 from dataclasses import dataclass, field
 from typing import Any, cast
 
-from bot.store.connection import Arg, Command, Connection, Reply
 from bot.store.redis_store import RedisStore
 from bot.store.schema import session_keys
 from bot.store.scripts.loader import Script, load_scripts
+from bot.store.servers.connection import Arg, Command, Connection, Reply
 
 Work = Callable[[str], Coroutine[Any, Any, None]]
 """Something done for the session of an id."""

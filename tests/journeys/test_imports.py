@@ -65,6 +65,7 @@ def test_what_cannot_be_imported_is_told_in_one_sentence(machine: Machine, tmp_p
     ended = machine.run("import", str(changed))
     assert (ended.code, ended.out) == (2, "")
     assert "the file is not as it was exported, line " in ended.err
+    assert "copy the file again, or export its session anew" in ended.err
     ended = machine.run("import", str(file), "--principal", "ownr")
     assert (ended.code, "there is no principal `ownr`, did you mean `owner`" in ended.err) == (2, True)
     ended = machine.run("import", str(tmp_path / "nowhere"))

@@ -28,6 +28,7 @@ def test_a_session_archived_and_its_chat_begun_anew(machine: Machine) -> None:
     assert "its chat goes on in another conversation by now" in again.out
     assert [one["id"] for one in sessions(machine)] == [new["id"], old["id"]]
     assert machine.run("sessions", "archive", new["id"]).out == f"{new['id']} is archived\n"
+    assert f"`lockgate sessions restore {new['id']}`" in machine.run("sessions", "pause", new["id"]).err
     assert machine.run("sessions", "restore", new["id"]).out == f"{new['id']} is restored\n"
     assert "· going on" in machine.chat("there again").out
 

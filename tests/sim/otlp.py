@@ -27,12 +27,18 @@ class SeenSpan:
 
 @dataclass
 class Receiver:
-    """What it answers: a status, or that after a delay; `bodies` and `headers` are those of each request."""
+    """What it answers: a status, or that after a delay; `bodies` and `headers` are those of each request.
+
+    With `every` it answers without end, a part of that many bytes each `pause` seconds.
+    """
 
     port: int = 0
     status: int = 200
     leads: str = ""
     delay: float = 0.0
+    every: int = 0
+    pause: float = 0.0
+    sent: int = 0
     bodies: list[bytes] = field(default_factory=list[bytes])
     headers: list[dict[str, str]] = field(default_factory=list[dict[str, str]])
     _came: asyncio.Event = field(default_factory=asyncio.Event)
@@ -66,6 +72,13 @@ class Receiver:
         await asyncio.sleep(self.delay)
         if self.leads:
             raise web.HTTPTemporaryRedirect(self.leads)
+        if self.every:
+            endless = web.StreamResponse(status=self.status)
+            await endless.prepare(request)
+            while True:
+                await endless.write(b"x" * self.every)
+                self.sent += self.every
+                await asyncio.sleep(self.pause)
         return web.Response(status=self.status, content_type="application/x-protobuf")
 
 

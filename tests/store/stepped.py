@@ -18,7 +18,6 @@ from bot.core.clock import SystemClock
 from bot.core.ids import Ids
 from bot.sessions.budgets import DAY_MS, Spender
 from bot.store.budgets import RedisBudgets
-from bot.store.connection import Arg, Command, Connection, Reply
 from bot.store.opening import open_store
 from bot.store.options import StoreOptions
 from bot.store.records.codec import pairs, text
@@ -26,6 +25,7 @@ from bot.store.records.form import unpack
 from bot.store.records.kinds import PORTION, RESERVATION, SPENT
 from bot.store.schema import GRANTS, budget_keys, chat_account, person_account
 from bot.store.scripts.loader import KEYS, Script, load_scripts
+from bot.store.servers.connection import Arg, Command, Connection, Reply
 from bot.store.servers.embedded_server import Supervisor
 from bot.store.shared import Shared
 from tests.store.world import KEY

@@ -40,6 +40,15 @@ def test_different_rows_have_different_bytes(rows: list[AuditRow]) -> None:
     assert len({canonical(record) for record in records}) == len(records)
 
 
+@pytest.mark.parametrize("name", ["arguments", "file"])
+def test_a_digest_of_what_may_be_guessed_is_kept_under_the_key(name: str) -> None:
+    row = AuditRow("decision", "ann", {name: "0" * 64, "tool": "read_file"})
+    kept, again, other = (chained(key, "c", EMPTY, [row], ts=7)[0].body for key in (KEY, KEY, bytes(32)))
+    assert kept == again != other
+    assert kept["tool"] == "read_file"
+    assert "0" * 64 not in str(kept)
+
+
 def test_an_anchor_of_another_record_shows() -> None:
     records = chained(KEY, "c", EMPTY, [AuditRow("k", "a", {})] * 2, ts=7)
     head = (2, records[1].hash)

@@ -16,8 +16,8 @@ from hypothesis import strategies as st
 
 from bot.sessions.budgets import DAY_MS, Budgets, Lack, Shortage, Spender, Spent, Whose
 from bot.store.budgets import RedisBudgets
-from bot.store.connection import Reply
 from bot.store.schema import budget_keys, chat_account, person_account
+from bot.store.servers.connection import Reply
 from bot.store.servers.embedded_server import Supervisor
 from policy.labels import PUBLIC
 from tests.store.stepped import CHAT, LIFE, PEOPLE, Exchange, Seen, Server, accounts_of, emptied, look, process

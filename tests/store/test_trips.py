@@ -11,10 +11,10 @@ import pytest
 from bot.core.clock import SystemClock
 from bot.core.ids import Ids
 from bot.sessions.deliveries import DeliveryState
-from bot.store.connection import Command, Connection, Part, Reply, RetryLimit, StoreServers
 from bot.store.options import StoreOptions
 from bot.store.redis_store import RedisStore
 from bot.store.scripts.loader import load_scripts
+from bot.store.servers.connection import Command, Connection, Part, Reply, RetryLimit, StoreServers
 from tests.fleets import Kind
 from tests.store.world import KEY, answer, claimed, ending, fresh, item, opening
 

@@ -168,22 +168,18 @@ def state_of(sid: str, got: Mapping[bytes, bytes]) -> SessionState:
     # Every claim reads one, of which most fields are absent.
     def number(name: str) -> int:
         found = got.get(_STORED[name])
-        return 0 if found is None else int(found)
+        return int(found) if found else 0
 
     def word(name: str) -> str:
         found = got.get(_STORED[name])
-        return "" if found is None else text(found)
+        return text(found) if found else ""
 
     def labelled(name: str) -> Label:
-        found = got.get(_STORED[name])
-        return PUBLIC if found is None else label(text(found))
+        return label(word(name)) if _STORED[name] in got else PUBLIC
 
-    def part(kind: kinds.RecordType, name: str) -> Fields | None:
-        found = got.get(_STORED[name])
-        return None if found is None else form.unpack(kind, found)
-
-    turn, last, used = part(kinds.TURN, "turn"), part(kinds.LAST_TURN, "last_turn"), part(kinds.USAGE, "usage")
-    lineage, title = part(kinds.LINEAGE, "lineage"), part(kinds.TITLE, "title")
+    turn, last = _part(got, kinds.TURN, "turn"), _part(got, kinds.LAST_TURN, "last_turn")
+    lineage, title = _part(got, kinds.LINEAGE, "lineage"), _part(got, kinds.TITLE, "title")
+    used = _part(got, kinds.USAGE, "usage")
     return SessionState(
         sid=sid,
         generation=number("generation"),
@@ -214,6 +210,11 @@ def state_of(sid: str, got: Mapping[bytes, bytes]) -> SessionState:
         turns_alone=number("turns_alone"),
         agent=word("agent"),
     )
+
+
+def _part(got: Mapping[bytes, bytes], kind: kinds.RecordType, name: str) -> Fields | None:
+    found = got.get(_STORED[name])
+    return None if found is None else form.unpack(kind, found)
 
 
 def mode(stored: str) -> QueueMode:

@@ -1,4 +1,6 @@
-"""The servers of a store: `address` tells which; `server` is one, `sentinel` finds one, `cluster` has several.
+"""The servers of a store, and the connection to them.
 
-`embedded_server` starts one of our own, and `janitor` ends it when nobody uses it.
+`connection` says how often a command is tried; `address` tells where it goes: `server` is one server, `sentinel` finds
+one, `cluster` has several. `shared_connection` is what all exchanges with one share. `embedded_server` starts one of
+our own, and `janitor` ends it when nobody uses it.
 """

@@ -15,8 +15,8 @@ from typing import Any, Final, cast
 from redis.crc import REDIS_CLUSTER_HASH_SLOTS, key_slot
 from redis.exceptions import AskError, ClusterDownError, MovedError, ResponseError
 
-from bot.store.connection import UNREACHED, Command, Part, Reply, RetryLimit, settled
 from bot.store.servers.address import Endpoint
+from bot.store.servers.connection import UNREACHED, Command, Part, Reply, RetryLimit, settled
 from bot.store.servers.server import Server, single_pool
 
 _HOPS: Final = 4

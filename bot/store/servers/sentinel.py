@@ -12,8 +12,8 @@ from redis.asyncio.retry import Retry
 from redis.asyncio.sentinel import Sentinel, SentinelConnectionPool
 from redis.backoff import NoBackoff
 
-from bot.store.connection import Command, Part, Reply, RetryLimit, settled
 from bot.store.servers.address import Endpoint, StoreAddress
+from bot.store.servers.connection import Command, Part, Reply, RetryLimit, settled
 from bot.store.servers.server import Server
 
 if TYPE_CHECKING:

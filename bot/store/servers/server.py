@@ -20,8 +20,8 @@ from redis.exceptions import (
 from redis.exceptions import RedisError
 
 from bot.core.errors import OperatorError, StoreError
-from bot.store.connection import Arg, Command, Part, Reply, RetryLimit
 from bot.store.servers.address import StoreAddress
+from bot.store.servers.connection import Arg, Command, Part, Reply, RetryLimit
 from bot.store.servers.shared_connection import SharedConnection
 
 if TYPE_CHECKING:
@@ -91,7 +91,7 @@ class Server:
     async def close(self) -> None:
         """Close all connections."""
         for connection in list(self._all):
-            connection.close()
+            await connection.close()
 
     def _leads_there(self, connection: SharedConnection) -> bool:
         """Say whether a connection is open, and leads to where the server is now; one that does not is not used."""

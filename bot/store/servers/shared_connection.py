@@ -13,7 +13,7 @@ import hiredis
 from redis.exceptions import ConnectionError as RedisConnectionError
 from redis.exceptions import RedisError, ResponseError
 
-from bot.store.connection import Reply
+from bot.store.servers.connection import Reply
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -46,6 +46,7 @@ class SharedConnection(asyncio.Protocol):
         self._before: asyncio.BaseProtocol = self._transport.get_protocol()
         self._reader = hiredis.Reader(replyError=there._parser.parse_error)  # noqa: SLF001 - see above
         self._asked = deque[_Question]()
+        self._lost = asyncio.Event()
         self._retired = False
         self._transport.set_protocol(self)
 
@@ -70,9 +71,10 @@ class SharedConnection(asyncio.Protocol):
         if all(one.answer.done() for one in self._asked):
             self._transport.abort()
 
-    def close(self) -> None:
-        """Close at once; who waits for an answer is told."""
+    async def close(self) -> None:
+        """Close at once, and wait until that is done; who waits for an answer is told."""
         self._transport.abort()
+        await self._lost.wait()
 
     def data_received(self, data: bytes) -> None:
         """Give each question its replies."""
@@ -101,6 +103,7 @@ class SharedConnection(asyncio.Protocol):
         self._before.connection_lost(exc)
         there = cast("Any", self.made)
         there._reader = there._writer = None  # noqa: SLF001 - see above
+        self._lost.set()
         self._closed(self.made)
 
 

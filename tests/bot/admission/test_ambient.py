@@ -296,6 +296,23 @@ async def test_a_reset_forgets_what_a_thread_began_with(tmp_path: Path) -> None:
         assert len(await observed(people, thread(7))) == 1
 
 
+async def test_what_follows_on_an_archived_session_has_heard_nothing(tmp_path: Path) -> None:
+    model = Scripted("noted")
+    async with talking(tmp_path, team("ann", "mel"), chats=OBSERVED, parts=parts(model=model)) as people:
+        await people.say("ann", "hello")
+        await overhear(people, "mel", "the pump leaks")
+        state = await people.app.store.sessions.state(people.app.session_id(TEAM))
+        assert state is not None
+        await people.app.lifecycle.archive(state, "owner")
+        await people.send("ann", "what now?")
+
+        async def read() -> bool:
+            return "what now?" in model.read()
+
+        await eventually(read)
+        assert model.read() == "hello\nwhat now?"
+
+
 async def test_who_was_blocked_began_no_thread(tmp_path: Path) -> None:
     async with talking(tmp_path, team("ann", "mel"), chats=OBSERVED) as people:
         await overhear(people, "mel", "the pump leaks", thread(7), opens=True)

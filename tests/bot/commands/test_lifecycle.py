@@ -8,8 +8,10 @@ import pytest
 from anyio import CancelScope
 
 from bot.commands.lifecycle import BLIND
+from bot.operations.lifecycle import WORKSPACE_LEFT
 from bot.sessions.log.event_types import YieldReason
 from bot.sessions.models import Doing, SessionState, Status
+from bot.store.lifecycle import NOT_WRITTEN
 from bot.store.records.kinds import SLOT
 from bot.store.schema import session_keys, slots_key
 from channels.messages import Address, Inbound
@@ -73,15 +75,15 @@ async def test_another_process_finds_where_a_chat_goes_on(tmp_path: Path) -> Non
         assert (await owner.send("on and on")).sid == last
 
 
-@pytest.mark.parametrize("ends", ["/archive", "/delete confirm"])
+@pytest.mark.parametrize("ends", ["/archive {}", "/delete {} confirm"])
 async def test_what_is_told_again_is_no_input_of_the_next(tmp_path: Path, ends: str) -> None:
     async with running(tmp_path, embedded=True) as owner:
         await spoken(owner, "the first")
-        await owner.say(ends, wait=False)
+        await owner.say(ends.format(await now(owner)), wait=False)
         told = Inbound(owner.address, owner.account, "the second", "again")
         second = await owner.app.router.receive(told)
         await spoken(owner, "and more")
-        await owner.say(ends, wait=False)
+        await owner.say(ends.format(await now(owner)), wait=False)
         # Nothing stands after it, then something does; another process has yet to find out where the chat goes on.
         assert (await owner.app.router.receive(told)).sid == second.sid
         third = (await owner.send("the third")).sid
@@ -187,11 +189,14 @@ async def test_delete_asks_first_and_leaves_nothing(tmp_path: Path) -> None:
     async with running(tmp_path) as owner:
         await owner.say(f"remember {WORD}")
         await owner.say(bang("write_file", path="workspace/note.md", text=WORD))
+        # The audit is not erased, so a name that was made up is not in it.
+        await owner.say(bang(f"{WORD}_tool", text=WORD))
+        await owner.say(f"/simulate {WORD}_tool {{}}")
         sid, store = owner.sid, owner.app.store
         asked = await owner.say("/delete", wait=False)
         assert f"/delete {sid} confirm" in asked
         assert WORD in str([one.body for one in await owner.events()])
-        assert "The conversation is deleted" in await owner.say("/delete confirm", wait=False)
+        assert "The conversation is deleted" in await owner.say(f"/delete {owner.sid} confirm", wait=False)
         for key in await command(store, "KEYS", "*"):
             assert WORD.encode() not in (await command(store, "DUMP", key) or b""), key
         assert not list((tmp_path / "data").rglob("note.md"))
@@ -200,6 +205,20 @@ async def test_delete_asks_first_and_leaves_nothing(tmp_path: Path) -> None:
         assert "You said: hello" in await spoken(owner, "hello")
         assert await now(owner) != sid
         assert sid not in await owner.say("/sessions all", wait=False)
+
+
+async def test_what_is_erased_has_to_be_named(tmp_path: Path) -> None:
+    """Between the question and the confirmation the chat may have gone on in another conversation."""
+    async with running(tmp_path) as owner:
+        await owner.say("hello")
+        await owner.say("/delete", wait=False)
+        await owner.say("/archive", wait=False)
+        await spoken(owner, "elsewhere")
+        second = await now(owner)
+        assert f"/delete {second} confirm" in await owner.say("/delete confirm", wait=False)
+        assert await owner.app.store.sessions.state(second) is not None
+        assert "The conversation is deleted" in await owner.say(f"/delete {owner.sid} confirm", wait=False)
+        assert await owner.app.store.sessions.state(second) is not None
 
 
 async def test_delete_takes_along_what_it_spawned(tmp_path: Path) -> None:
@@ -213,7 +232,7 @@ async def test_delete_takes_along_what_it_spawned(tmp_path: Path) -> None:
 
         await eventually(over)
         await owner.settled()
-        assert "with 1 background session" in await owner.say("/delete confirm", wait=False)
+        assert "with 1 background session" in await owner.say(f"/delete {owner.sid} confirm", wait=False)
         assert await owner.app.store.sessions.state(slot.sid) is None
 
 
@@ -247,7 +266,7 @@ async def test_what_was_spawned_and_rose_is_deleted_and_not_told_of(tmp_path: Pa
         await desk.say(bang("sessions_spawn", task=reads, deliver_to="vault"))
         child = await spawned(desk)
         assert str(child.visibility) != "PUBLIC"
-        shown = await desk.say("/delete confirm", wait=False)
+        shown = await desk.say(f"/delete {desk.sid} confirm", wait=False)
         assert "with 0 background sessions" in shown
         assert re.findall("- .*", shown) == ["- messages sent to `console::desk:`: 2"]
         assert await owner.app.store.sessions.state(child.sid) is None
@@ -269,7 +288,7 @@ async def test_who_knows_of_no_other_chat_is_told_of_none(tmp_path: Path) -> Non
         bea = Person(owner.app, owner.output, Address("console", "bea"), "console:bea")
         await bea.say(bang("message", channel="console", recipient="desk", text="hello"))
         assert "→ desk: hello" in owner.shown
-        told = re.findall("- .*", await bea.say("/delete confirm", wait=False))
+        told = re.findall("- .*", await bea.say(f"/delete {bea.sid} confirm", wait=False))
         assert told == ["- messages sent to `console::bea:`: 1", "- messages sent to other chats: 1"]
 
 
@@ -278,7 +297,7 @@ async def test_what_could_not_be_worked_is_not_looked_for_any_more(tmp_path: Pat
         await owner.say("hello")
         await owner.app.quarantine.put(owner.sid, Doing.WORK, ValueError("broken"))
         assert await owner.app.quarantine.all()
-        assert "The conversation is deleted" in await owner.say("/delete confirm", wait=False)
+        assert "The conversation is deleted" in await owner.say(f"/delete {owner.sid} confirm", wait=False)
         assert await owner.app.quarantine.all() == ()
         assert "intact" in await owner.say("/audit verify", wait=False)
 
@@ -304,10 +323,10 @@ async def test_what_could_not_be_deleted_to_its_end_is_deleted_again(tmp_path: P
         child, store = await spawned(owner), owner.app.store
         inputs = session_keys(child.sid).inputs
         await command(store, "HSET", inputs, "broken", b"\x93")
-        assert "The conversation is deleted" not in await owner.say("/delete confirm", wait=False)
+        assert "The conversation is deleted" not in await owner.say(f"/delete {owner.sid} confirm", wait=False)
         assert await store.sessions.state(owner.sid) is not None
         await command(store, "HDEL", inputs, "broken")
-        assert "with 1 background session" in await owner.say("/delete confirm", wait=False)
+        assert "with 1 background session" in await owner.say(f"/delete {owner.sid} confirm", wait=False)
         assert await store.sessions.state(child.sid) is None
 
 
@@ -317,7 +336,7 @@ async def test_a_question_that_stands_is_taken_back(tmp_path: Path) -> None:
         await owner.say(bang("message", channel="console", recipient="guest", text="hello"))
         (asked,) = await owner.app.store.approvals.of(owner.sid)
         assert (await owner.state()).status is Status.AWAITING_INPUT
-        assert "The conversation is deleted" in await owner.say("/delete confirm", wait=False)
+        assert "The conversation is deleted" in await owner.say(f"/delete {owner.sid} confirm", wait=False)
         assert await owner.app.store.sessions.state(owner.sid) is None
         await owner.say(f"/approve {asked.id}", wait=False)
         assert "→ guest" not in owner.shown
@@ -334,7 +353,7 @@ async def test_a_turn_that_runs_writes_nothing_after_it(tmp_path: Path) -> None:
     async with running(tmp_path, parts=parts(Probe(does=wait))) as owner:
         await owner.send(bang("probe"))
         await begun.wait()
-        assert "The conversation is deleted" in await owner.say("/delete confirm", wait=False)
+        assert "The conversation is deleted" in await owner.say(f"/delete {owner.sid} confirm", wait=False)
         let_go.set()
         await spoken(owner, "hello")
         store, keys = owner.app.store, session_keys(owner.sid)
@@ -396,10 +415,30 @@ async def test_another_principal_deletes_nothing(tmp_path: Path) -> None:
 async def test_deleting_leaves_no_byte_in_the_stores_file(tmp_path: Path) -> None:
     async with running(tmp_path, embedded=True) as owner:
         await owner.say(f"remember {WORD}")
-        await owner.say("/delete confirm", wait=False)
+        await owner.say(f"/delete {owner.sid} confirm", wait=False)
 
         async def clean() -> bool:
             files = [path for path in (tmp_path / "data").rglob("*") if path.is_file()]
             return not any(WORD.encode() in path.read_bytes() for path in files)
 
         await eventually(clean)
+
+
+async def test_a_workspace_that_could_not_be_erased_is_named(tmp_path: Path) -> None:
+    async with running(tmp_path) as owner:
+        await owner.say(bang("write_file", path="workspace/note.md", text=WORD))
+        ((folder,),) = [[path.parents[1]] for path in (tmp_path / "data").rglob("note.md") if path.parent.name == "1"]
+        # As if a folder of it belonged to somebody else: it cannot be erased as one.
+        (folder / "0").write_text(WORD)
+        assert WORKSPACE_LEFT in await owner.say(f"/delete {owner.sid} confirm", wait=False)
+
+
+async def test_a_server_that_could_not_rewrite_its_file_is_named(tmp_path: Path) -> None:
+    async with running(tmp_path, embedded=True) as owner:
+        await owner.say(f"remember {WORD}")
+        (manifest,) = (tmp_path / "data").rglob("appendonly.aof.manifest")
+        for number in range(2, 9):
+            # In the way of the file that the server writes next.
+            (manifest.parent / f"appendonly.aof.{number}.base.rdb").mkdir(exist_ok=False)
+        shown = await owner.say(f"/delete {owner.sid} confirm", wait=False)
+        assert f"- the store's file, until it is rewritten: {NOT_WRITTEN}" in shown

@@ -11,7 +11,8 @@ from pydantic import JsonValue
 
 from bot.access.authorize import Caller, Ingress, authorize
 from bot.access.decision_context import DecisionContext
-from bot.core.errors import ArchivedError
+from bot.core.clock import LAST_MS, moment
+from bot.core.errors import ArchivedError, IllegalMoveError
 from bot.operations.importing import ABOVE, Imported, ImportRefusedError
 from bot.operations.signing import ExportKey
 from bot.sessions.exports import MOST_DEPTH, BrokenExport, ExportEntry, Header, read, sealed
@@ -241,6 +242,26 @@ def file_of(
     return sealed(key or KEY, Header("s1", 1, label, 7, title), said).encode("ascii")
 
 
+def test_the_last_moment_that_is_imported_can_be_shown() -> None:
+    found = read(file_of([replace(entry(1), ts=LAST_MS)]))
+    assert not isinstance(found, BrokenExport)
+    assert moment(found.entries[0].entry.ts) == "9999-12-31 23:59:59"
+
+
+@pytest.mark.anyio
+async def test_no_address_leads_to_it_so_it_stays_archived(tmp_path: Path) -> None:
+    async with running(tmp_path) as owner:
+        made = await bring(owner, await told(owner))
+        for ends in ("", "/archive", f"/delete {owner.sid} confirm"):
+            if ends:
+                await owner.say(ends, wait=False)
+            state = await owner.app.store.sessions.state(made.sid)
+            assert state is not None
+            with pytest.raises(IllegalMoveError, match="no chat leads to it"):
+                await owner.app.lifecycle.restore(state, "owner")
+            assert "no chat leads to it" in await owner.say(f"/restore {made.sid}", wait=False)
+
+
 def deep(depth: int) -> JsonValue:
     value: JsonValue = 1
     for _ in range(depth):
@@ -254,6 +275,7 @@ def deep(depth: int) -> JsonValue:
         ([entry(2)], "line 2 is entry 2 where 1 is due, import an export that leaves nothing out"),
         ([entry(1), entry(1)], "line 3 is entry 1 where 2 is due"),
         ([entry(1), replace(entry(2), ts=-1)], "line 3 is not written as this version writes it"),
+        ([replace(entry(1), ts=LAST_MS + 1)], "line 2 is not written as this version writes it"),
         ([replace(entry(1), refs="e1  e2")], "line 2 is not written as this version writes it"),
         ([replace(entry(1), body={"text": 5})], "line 2 is not written as this version writes it"),
         ([replace(entry(1), body={"text": "x", "more": 1})], "line 2 holds what this version does not know"),

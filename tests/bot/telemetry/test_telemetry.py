@@ -3,6 +3,7 @@
 import asyncio
 import logging
 from contextlib import suppress
+from dataclasses import replace
 from pathlib import Path
 from typing import NoReturn
 
@@ -10,7 +11,9 @@ import pytest
 
 from bot.core import tracing
 from bot.core.errors import ConfigError, OperatorError
-from bot.telemetry.telemetry import Telemetry, TracedTurn
+from bot.sessions.deliveries import DeliveryState
+from bot.telemetry.otlp import OtlpSink
+from bot.telemetry.telemetry import Telemetry, TelemetryError, TracedTurn
 from policy.labels import PUBLIC
 from tests.bot.clock import Clock
 from tests.bot.kit import bang
@@ -109,6 +112,70 @@ async def test_a_receiver_that_is_away_or_slow_holds_nobody_up(tmp_path: Path) -
         async with asyncio.timeout(8):
             for word in ("one", "two", "three"):
                 assert word in await owner.say(word)
+
+
+async def test_an_answer_without_end_is_not_read(tmp_path: Path) -> None:
+    async with receiver() as sink, running(tmp_path, config(sink)) as owner:
+        sink.every = 65_536
+        await owner.say("hello")
+        await sink.until(lambda: bool(sink.named("turn")))
+        sent = -1
+        async with asyncio.timeout(8):
+            while sent != sink.sent:
+                sent = sink.sent
+                await asyncio.sleep(0.3)
+        assert sent < 64 * 1024 * 1024
+        await owner.say("there")
+        await sink.until(lambda: len(sink.named("turn")) == 2)
+
+
+async def test_an_answer_that_dawdles_is_left() -> None:
+    """Each part of it comes in time, and all of it never."""
+    async with receiver() as sink:
+        sink.every, sink.pause = 1, 0.1
+        told = OtlpSink(sink.endpoint, {}, 0.5)
+        async with asyncio.timeout(5):
+            with pytest.raises(TelemetryError, match=r"does not answer within 0\.5 seconds"):
+                await told.export(())
+        await told.close()
+
+
+async def test_no_variable_of_the_environment_leads_elsewhere(monkeypatch: pytest.MonkeyPatch) -> None:
+    async with receiver() as sink, receiver() as proxy:
+        for name in ("HTTP_PROXY", "http_proxy", "ALL_PROXY", "all_proxy"):
+            monkeypatch.setenv(name, f"http://127.0.0.1:{proxy.port}")
+        told = OtlpSink(sink.endpoint, {})
+        sink.status = 202
+        await told.export(())
+        await told.close()
+        assert (len(sink.bodies), proxy.bodies) == (1, [])
+
+
+async def test_how_another_session_takes_a_text_is_not_told(tmp_path: Path) -> None:
+    """Law `no_read_up`: it may be above the receiver, or reset, archived or deleted by one who is."""
+    async with receiver() as sink, running(tmp_path, config(sink)) as owner:
+        await owner.say("hello")
+        await sink.until(lambda: bool(sink.named("turn")))
+        (said, *_) = await owner.app.store.outbox.deliveries(owner.sid)
+        parcel = replace(said, address="session::abc:1")
+        for state, attempt in ((DeliveryState.SENT, 1), (DeliveryState.FAILED, 4), (DeliveryState.WITHHELD, 1)):
+            owner.app.telemetry.delivered(replace(parcel, attempt=attempt), state, 5, 6)
+        await sink.until(lambda: len(sink.named("deliver")) == 4)
+        here, *others = (span.facts for span in sink.named("deliver"))
+        assert here["state"] == "sent"
+        assert others[0] == others[1] == others[2]
+        assert not {"state", "attempt"} & set(others[0])
+
+
+async def test_what_rises_while_a_receiver_fails_is_not_sent_again(tmp_path: Path) -> None:
+    async with receiver() as sink, running(tmp_path, config(sink)) as owner:
+        sink.status = 500
+        await owner.say("hello")
+        await sink.until(lambda: bool(sink.bodies))
+        await owner.say("/taint raise CONFIDENTIAL")
+        sink.bodies.clear()
+        await asyncio.sleep(2.5)
+        assert sink.bodies == []
 
 
 async def test_a_redirect_is_not_followed(tmp_path: Path) -> None:
