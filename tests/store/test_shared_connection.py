@@ -21,7 +21,7 @@ from bot.store.servers.server import Server, connecting, single_pool
 from tests.fleets import Served
 
 if TYPE_CHECKING:
-    from bot.store.connection import Command, Reply
+    from bot.store.servers.connection import Command, Reply
 
 pytestmark = pytest.mark.anyio
 
