@@ -72,33 +72,11 @@ class RedisSessions:
         """Append an input to its session's inbox, creating the session, and mark the session ready."""
         if item.sid == AUDIT:
             raise ValueError(item.sid)
-        bodies, op = Bodies(), self._shared.ids.op()
+        bodies = Bodies()
         keys, looks = session_keys(item.sid), nested({})
         if unless_asked:
             keys, looks = await self._looking(item)
-        # Sorted, so that the same object redelivered in another order is the same input.
-        body = dump(message_json(item.body), sort=True)
-        args = {
-            "item": nested(
-                {
-                    "label": str(item.label),
-                    "dedupe": item.dedupe,
-                    "sender": item.sender,
-                    "body": bodies.put(body),
-                    "digest": digest(body),
-                    "refs": refs.written(item.refs),
-                }
-            ),
-            "op": op,
-            "home": item.home,
-            "principal": item.principal,
-            "creation": str(item.creation),
-            "limit": self._shared.options.inbox_limit,
-            "lineage": stored(codec.lineage(item.lineage)) if item.lineage else None,
-            "reserved": item.reserved,
-            "agent": item.agent or None,
-            **looks,
-        }
+        args = {**self._input(item, bodies), "op": self._shared.ids.op(), **looks}
         known = self._shared.places.get(item.sid, (item.principal, item.creation))
         likely = (known[0], known[1].join(item.label))
         got = await self._shared.run(
@@ -108,6 +86,9 @@ class RedisSessions:
             ("UNLINK", pace_keys(item.home).gone),
             *self._filing.file(item.sid, likely),
         )
+        if got.word == "asked":
+            # The hints went along with what was left out.
+            await self._filing.refile([item.sid])
         _refuse_input(got)
         # It is accepted: labels that this program cannot read are for who works on the session to meet.
         with suppress(SchemaError):
@@ -120,6 +101,30 @@ class RedisSessions:
         return Accepted(
             got.number("position"), status, got.flag("duplicate"), got.text("stopping"), rests=got.flag("rests")
         )
+
+    def _input(self, item: NewItem, bodies: Bodies) -> Arguments:
+        """Return what an input says, and what a session that it creates is."""
+        # Sorted, so that the same object redelivered in another order is the same input.
+        body = dump(message_json(item.body), sort=True)
+        return {
+            "item": nested(
+                {
+                    "label": str(item.label),
+                    "dedupe": item.dedupe,
+                    "sender": item.sender,
+                    "body": bodies.put(body),
+                    "digest": digest(body),
+                    "refs": refs.written(item.refs),
+                }
+            ),
+            "home": item.home,
+            "principal": item.principal,
+            "creation": str(item.creation),
+            "limit": self._shared.options.inbox_limit,
+            "lineage": stored(codec.lineage(item.lineage)) if item.lineage else None,
+            "reserved": item.reserved,
+            "agent": item.agent or None,
+        }
 
     async def _looking(self, item: NewItem) -> tuple[SessionKeys, Arguments]:
         """Return the keys, and the arguments, by which an input is taken in only where its sender is asked nothing.
