@@ -214,7 +214,7 @@ def _bare(config: Config, name: str, settings: AgentSettings) -> AgentSnapshot:
         tools=None,
         limits=None,
         credential=settings.credential or "",
-        addressed=tuple(model for model in models if _addressed(config, model)),
+        addressed=tuple(filter(usual.addressed, models)),
     )
 
 
@@ -246,11 +246,6 @@ def as_json(pinned: AgentSnapshot, drift: Drift) -> dict[str, JsonValue]:
         "gone_tools": [*drift.gone],
         "new_tools": [*drift.added],
     }
-
-
-def _addressed(config: Config, model: str) -> bool:
-    said = config.model.provider(model)
-    return said.base_url is not None or said.key is not None
 
 
 def _lost(asked: Pin, why: str) -> AgentSnapshot:

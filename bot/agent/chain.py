@@ -30,8 +30,8 @@ Record = Callable[[AuditRow], Awaitable[None]]
 """Puts a decision into the audit."""
 
 
-_Models: TypeAlias = tuple[tuple[str, ...], str]
-"""The models of an agent with the secret that is their key."""
+_Models: TypeAlias = tuple[tuple[str, ...], str, tuple[str, ...]]
+"""The models of an agent, the secret that is their key, and those that had an address or a key of their own."""
 
 
 class Chain:
@@ -145,7 +145,7 @@ class Chain:
 
 
 def _models(agent: AgentSnapshot) -> _Models:
-    return agent.models, agent.credential
+    return agent.models, agent.credential, agent.addressed
 
 
 def _all(failures: Sequence[ModelError], used: Usage) -> ModelError:

@@ -153,7 +153,7 @@ def _seat(agent: AgentSnapshot, name: str, settings: ModelSettings, make: Maker)
 
     Raises ConfigError: it had an address or a key of its own, which are not known any more; or it cannot be made.
     """
-    if name in agent.addressed and name not in settings.providers:
+    if name in agent.addressed and not settings.addressed(name):
         told = f"agent `{agent.name}` asks model `{name}`, whose address or key is not configured any more"
         raise ConfigError(told, next_step=f"add `{name}` to `model.choices` and `model.providers`")
     return Seat(name, make(name), _said(settings, name), agent.credential)

@@ -37,7 +37,13 @@ _NOTHING: Final = "nothing is running, /quit leaves"
 _ASKS: Final = "· the agent waits for your answer: type it, `/stop` ends it"
 _WAITS: Final = "· a question waits: `yes` or `no` answers it, `/stop` ends it"
 _RESTS: Final = "· this conversation rests: `/resume` lets it go on"
-_BEHIND: Final = "· this waits behind a question: `yes` or `no` answers it, `/approvals` shows it, `/stop` ends it"
+_BEHIND: Final = MappingProxyType(
+    {
+        _ASKS: "· this waits behind the agent's question: `/questions` shows it, `/stop` ends it",
+        _WAITS: "· this waits behind a question: `yes` or `no` answers it, `/approvals` shows it, `/stop` ends it",
+    }
+)
+"""What is said of what waits, by what it waits behind."""
 
 
 async def chat(config: Config, level: LogLevel | None = None) -> None:
@@ -139,9 +145,12 @@ class _Conversation:
         if state is not None and state.rests and state.waiting_items:
             await self._show(_RESTS)
         elif state is not None and state.waiting_items and state.turn is not None:
-            await self._show(_BEHIND)
-        elif self._terminal and state is not None and await self._waits_for_people(state):
-            await self._show(await self._how())
+            if how := await self._how():
+                await self._show(_BEHIND[how])
+        elif (
+            self._terminal and state is not None and await self._waits_for_people(state) and (how := await self._how())
+        ):
+            await self._show(how)
 
     async def _say(self, text: str) -> None:
         """Send a text as the person's. After an end of the conversation this one goes on in another session."""
@@ -168,8 +177,8 @@ class _Conversation:
         return [one for one in known if one.state is ApprovalState.PENDING]
 
     async def _how(self) -> str:
-        """Return how to answer what this conversation waits for, empty if it waits for nothing."""
-        if not await self._pending():
+        """Return how to answer what this conversation waits for, empty if nothing that may be known of here."""
+        if not any(one.label.flows_to(self._clearance) for one in await self._pending()):
             return ""
         return _WAITS if await self._question() else _ASKS
 
@@ -234,7 +243,7 @@ class _Conversation:
         await asyncio.to_thread(_write, sys.stdout, f"\r\x1b[K{self._prompt()}")
 
     def _prompt(self) -> str:
-        return _prompt(str(self._view.taint))
+        return _prompt(self._view.told(self._clearance))
 
     @contextmanager
     def _interrupts(self) -> Generator[None]:

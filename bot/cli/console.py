@@ -106,6 +106,9 @@ class LineReader:
         return f"that line is longer than {self._longest} characters, it was not sent"
 
 
+ABOVE: Final = "above here"
+"""What is shown in place of a taint that may not be known where it is shown."""
+
 HISTORY: Final = 6
 """Messages shown when a conversation goes on."""
 
@@ -142,7 +145,11 @@ class ConsoleView:
         said = [body for body in readable if isinstance(body, UserMessage | AgentMessage)]
         if said:
             shown = [_message(body) for body in said[-HISTORY:]]
-            await self._show("\n".join([f"· going on, taint {state.taint}", *shown]))
+            await self._show("\n".join([f"· going on, taint {self.told(clearance)}", *shown]))
+
+    def told(self, clearance: Label) -> str:
+        """Return the taint as it is shown to a reader: how high a session has risen is a choice of its model's."""
+        return str(self.taint) if self.taint.flows_to(clearance) else ABOVE
 
     async def turn_to(self, sid: str) -> None:
         """Follow another session from now on."""

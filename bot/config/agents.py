@@ -20,6 +20,9 @@ from policy.errors import Problem, nearest
 DEFAULT: Final = "default"
 """The agent of people and chats for which the configuration names no other."""
 
+_IN_WORKSPACES: Final = frozenset({"slack"})
+"""Channels whose people and chats are named behind their workspace."""
+
 _GLOB: Final = frozenset("*?[")
 
 
@@ -161,6 +164,8 @@ def _nobody(name: str, agent: AgentSettings, policy: Document) -> Iterator[Probl
         elif ":" in person and person.partition(":")[0] not in policy.channels:
             channel = person.partition(":")[0]
             yield Problem(path, f"unknown channel `{channel}`{nearest(channel, policy.channels)}")
+        elif told := _incomplete(person):
+            yield Problem(path, told)
     for place, chat in enumerate(agent.chats):
         path = ("agents", name, "chats", place)
         channel = chat.partition(":")[0]
@@ -168,6 +173,17 @@ def _nobody(name: str, agent: AgentSettings, policy: Document) -> Iterator[Probl
             yield Problem(path, f"unknown chat `{chat}`{nearest(chat, policy.chats)}")
         elif ":" in chat and channel not in policy.channels:
             yield Problem(path, f"unknown channel `{channel}`{nearest(channel, policy.channels)}")
+        elif told := _incomplete(chat):
+            yield Problem(path, told)
+
+
+def _incomplete(named: str) -> str:
+    """Return what is wrong with the name of an account or a chat that there cannot be, empty if there can."""
+    channel, *parts = named.split(":")
+    if not parts or (all(parts) and len(parts) >= 1 + (channel in _IN_WORKSPACES)):
+        return ""
+    shape = f"{channel}:WORKSPACE:ID" if channel in _IN_WORKSPACES else f"{channel}:ID"
+    return f"`{named}` names nothing there can be, write it as `{shape}`"
 
 
 def _place(chat: str, policy: Document) -> str:

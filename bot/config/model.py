@@ -122,6 +122,11 @@ class ModelSettings(Block):
         """Return what is said about a model, the defaults if nothing is."""
         return self.providers.get(name, ProviderSettings())
 
+    def addressed(self, name: str) -> bool:
+        """Say whether a model has an address or a key of its own."""
+        said = self.provider(name)
+        return said.base_url is not None or said.key is not None
+
     @model_validator(mode="after")
     def _consistent(self) -> Self:
         for name in self.all:

@@ -167,6 +167,12 @@ class IllegalMoveError(RequestError):
         super().__init__(f"a session that is `{before}` cannot {done}{f', {because}' if because else ''}")
 
 
+class AskedError(LockgateError):
+    """An agent may have asked the sender of an input something, so it may be the answer; it was not taken in."""
+
+    code = "asked"
+
+
 class ElsewhereError(LockgateError):
     """Something is on a channel that this process does not serve."""
 

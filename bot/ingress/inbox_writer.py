@@ -46,11 +46,14 @@ class InboxWriter:
         self._longest = longest
         self._agents = agents
 
-    async def put(self, inbound: Inbound, caller: Caller, owner: str) -> tuple[str, str]:
+    async def put(self, inbound: Inbound, caller: Caller, owner: str, *, unless_asked: bool = False) -> tuple[str, str]:
         """Put a message into the inbox of the session of `owner` at its address.
 
+        With `unless_asked` it is left out where an agent may have asked its sender something, but not one that is in an
+        inbox already: a platform that tells a message again answers nothing with it.
+
         Returns the session's id and the sentence that its sender is told, empty where it is in the inbox and goes on.
-        Raises StoreError.
+        Raises AskedError: it was left out. StoreError.
         """
         sid = self._session_ids.likely(inbound.address, owner)
         ended = self._session_ids.ended(inbound.address, owner)
@@ -60,13 +63,13 @@ class InboxWriter:
                 if await self._store.outcome(before, inbound.identity) is not None:
                     return before, ""
             try:
-                return sid, await self._accept(inbound, caller, sid, owner)
+                return sid, await self._accept(inbound, caller, sid, owner, unless_asked=unless_asked)
             except (ForeignError, ArchivedError, DeletedError):
                 # Another person's, or one that ended: the chat goes on in the next.
                 sid, ended = await self._session_ids.found(inbound.address, owner)
         return sid, str(BusyError())
 
-    async def _accept(self, inbound: Inbound, caller: Caller, sid: str, owner: str) -> str:
+    async def _accept(self, inbound: Inbound, caller: Caller, sid: str, owner: str, *, unless_asked: bool) -> str:
         """Put a message into the inbox of a session; return why it is not, empty if it is."""
         described = sum(len(file.handle) + len(file.name) + len(file.media_type) for file in inbound.files)
         if len(inbound.text) + sum(map(len, inbound.quoted)) + described > self._longest:
@@ -75,7 +78,8 @@ class InboxWriter:
             return NOT_CLASSIFIED
         try:
             item = self._item(inbound, caller, sid, owner)
-            accepted = await self._store.accept(replace(item, agent=await self._agents.pin(owner)))
+            item = replace(item, agent=await self._agents.pin(owner))
+            accepted = await self._store.accept(item, unless_asked=unless_asked)
         except (ForeignError, ArchivedError, DeletedError):
             raise
         except RequestError as error:

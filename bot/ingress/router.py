@@ -22,14 +22,14 @@ from bot.access.session_ids import SessionIds
 from bot.admission.ambient import Observer
 from bot.commands import table
 from bot.commands.command import Reply
-from bot.core.errors import StoreError, StoreGoneError
+from bot.core.errors import AskedError, StoreError, StoreGoneError
 from bot.core.logs import bound
 from bot.gate.gate import Gate
 from bot.ingress.command_runner import CommandRunner
 from bot.ingress.direct_answers import DirectAnswers, answered_at
 from bot.ingress.flood_limits import FloodLimits
 from bot.ingress.inbox_writer import InboxWriter
-from bot.ingress.question_replies import QuestionReplies
+from bot.ingress.question_replies import QuestionReplies, QuestionReply
 from bot.ingress.refusals import Refusals
 from bot.policy_state import PolicyReloader
 from bot.quarantine import Quarantine
@@ -169,10 +169,14 @@ class Router:
     async def _message(self, inbound: Inbound, caller: Caller, sid: str) -> RouterReceipt:
         if not await self._limits.answers(inbound):
             return RouterReceipt(Routed.IGNORED, sid)
-        reply = await self._replies.taken(inbound, caller)
-        if reply.taken:
-            return self._said(inbound, caller, sid, reply.say, outcome=Routed.ANSWERED)
-        sid, problem = await self._inbox.put(inbound, caller, _owner(inbound, caller))
+        reply, owner = QuestionReply(), _owner(inbound, caller)
+        try:
+            sid, problem = await self._inbox.put(inbound, caller, owner, unless_asked=True)
+        except AskedError:
+            reply = await self._replies.taken(inbound, caller)
+            if reply.taken:
+                return self._said(inbound, caller, sid, reply.say, outcome=Routed.ANSWERED)
+            sid, problem = await self._inbox.put(inbound, caller, owner)
         if not problem:
             return self._said(inbound, caller, sid, reply.say, outcome=Routed.ACCEPTED)
         return self._told(inbound, caller, sid, problem)

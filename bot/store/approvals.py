@@ -3,6 +3,7 @@
 import json
 from collections.abc import Sequence
 from contextlib import suppress
+from dataclasses import dataclass
 from typing import Final, cast
 
 from bot.core.errors import NotFoundError, SchemaError
@@ -10,7 +11,7 @@ from bot.sessions.alternatives import Alternative, Wanted, Way
 from bot.sessions.approvals import Approval, ApprovalState, QuestionAnswer, QuestionCopy
 from bot.sessions.audit import AuditRow
 from bot.sessions.deliveries import Delivery
-from bot.sessions.models import SessionState
+from bot.sessions.models import SessionState, Status
 from bot.store.calls import call
 from bot.store.records import codec
 from bot.store.records.codec import clock_ms, dump, raw, reading, text
@@ -75,24 +76,25 @@ class RedisApprovals:
     async def questions(self, principal: str) -> tuple[tuple[SessionState, Approval], ...]:
         """Return an agent's questions to a person that are open, or were until an hour ago; the next to end first."""
         key = asked_key(principal)
-        members, clock = await self._shared.connection.commands(("SMEMBERS", key), ("TIME",))
-        if not members:
+        hinted, clock = await self._shared.connection.commands(("ZRANGE", key, 0, -1, "WITHSCORES"), ("TIME",))
+        if not hinted:
             return ()
-        now = codec.clock_ms(clock)
+        now, members = codec.clock_ms(clock), hinted[::2]
         named = [tuple(map(decode, text(member).split(" "))) for member in members]
         reads = [read for sid, name in named for read in _question_reads(sid, name)]
         replies = await self._shared.connection.commands(*reads)
         found, over = list[tuple[SessionState, Approval]](), list[bytes]()
-        for (sid, name), member, flat, record in zip(named, members, replies[::2], replies[1::2], strict=True):
+        every = zip(named, members, hinted[1::2], replies[::2], replies[1::2], strict=True)
+        for (sid, name), member, last, flat, record in every:
             # A record that this program cannot read must not hide the questions of other sessions.
             with suppress(SchemaError):
-                one = _asked(sid, name, flat, record, now=now)
-                if one is None:
+                one = _hinted(sid, name, flat, record, now=now)
+                if sought := one.sought(now):
+                    found.append(sought)
+                elif one.over(int(last), now):
                     over.append(member)
-                else:
-                    found.append(one)
         if over:
-            await self._shared.connection.commands(("SREM", key, *over))
+            await self._shared.connection.commands(("ZREM", key, *over))
         return tuple(sorted(found, key=lambda one: (one[1].expires_at, one[1].id)))
 
     async def _pending(self, sids: Sequence[str], now: int) -> list[tuple[SessionState, Approval]]:
@@ -127,9 +129,10 @@ _REMEMBERED_MS: Final = 3_600_000
 """How long a question is found after it was answered or ran out of time."""
 
 
-def asked_member(question: Approval) -> str:
-    """Return what stands for an agent's question in the set of those to its asker."""
-    return f"{encode(question.sid)} {encode(question.id)}"
+def asked_hint(question: Approval) -> Command:
+    """Return the command that notes an agent's question among those to its asker, before it is asked."""
+    last, member = question.expires_at + _REMEMBERED_MS, f"{encode(question.sid)} {encode(question.id)}"
+    return ("ZADD", asked_key(question.principal), last, member)
 
 
 def _question_reads(sid: str, name: str) -> tuple[Command, Command]:
@@ -137,17 +140,34 @@ def _question_reads(sid: str, name: str) -> tuple[Command, Command]:
     return ("HGETALL", keys.state), ("HGET", keys.approvals, raw(name))
 
 
-def _asked(
-    sid: str, name: str, flat: Sequence[bytes], record: bytes | None, *, now: int
-) -> tuple[SessionState, Approval] | None:
-    """Read an agent's question with its session; None if it is gone, of an older generation, or long over."""
-    if not flat or record is None:
-        return None
-    state = codec.reading(lambda: codec.state(sid, flat))
-    question = codec.reading(lambda: codec.approval(sid, raw(name), record, now))
-    ended = question.resolved_at or question.expires_at
-    current = question.generation == state.generation and now < ended + _REMEMBERED_MS
-    return (state, question) if current else None
+@dataclass(frozen=True, slots=True)
+class _Hinted:
+    """What is at a hint: a session, None for one that is gone, and the question, None for one not written."""
+
+    state: SessionState | None
+    question: Approval | None
+
+    def sought(self, now: int) -> tuple[SessionState, Approval] | None:
+        """Return both, unless the question is of an older generation, or long over."""
+        state, question = self.state, self.question
+        if state is None or question is None or question.generation != state.generation:
+            return None
+        ended = question.resolved_at or question.expires_at
+        return (state, question) if now < ended + _REMEMBERED_MS else None
+
+    def over(self, last: int, now: int) -> bool:
+        """Say whether the hint is for nothing: one that is not written yet may be, right behind its hint."""
+        return self.question is not None or self.state is None or last < now
+
+
+def _hinted(sid: str, name: str, flat: Sequence[bytes], record: bytes | None, *, now: int) -> _Hinted:
+    """Read an agent's question with its session."""
+    state = codec.reading(lambda: codec.state(sid, flat)) if flat else None
+    if state is None or state.status is Status.DELETED:
+        return _Hinted(None, None)
+    return _Hinted(
+        state, None if record is None else codec.reading(lambda: codec.approval(sid, raw(name), record, now))
+    )
 
 
 class RedisQuestionCopies:

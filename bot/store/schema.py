@@ -49,7 +49,7 @@ encoding is injective. What stands under a key is a record or several: `bot.stor
 | `lg:recent`             | zset   | hint                  | all sessions, by the time of their last change | the client       |
 | `lg:spenders`           | set    | hint, 2 days          | accounts that may have used something today   | the client        |
 | `lg:held:{<who>}`       | set    | hint                  | their sessions that may hold something        | the client        |
-| `lg:asked:{<who>}`      | set    | hint                  | agents' questions to them that may be open: session and id | the client |
+| `lg:asked:{<who>}`      | zset   | hint                  | agents' questions to them that may be open, session and id, by when nobody looks for them any more | the client, read by accept |
 | `lg:list:{<who>}`       | set    | hint                  | labels under which a principal's sessions are | the client        |
 | `lg:list:{<who>}:<lab>` | zset   | hint                  | their sessions of one visibility, by time     | the client        |
 | `lg:past:{<who>}:<lab>` | zset   | hint                  | those of them that are archived               | the client        |
@@ -129,7 +129,10 @@ SPENDERS: Final = "lg:spenders"
 
 @dataclass(frozen=True, slots=True)
 class SessionKeys:
-    """The keys of one session."""
+    """The keys of one session.
+
+    `asked` has nothing; where one server has all keys, the questions to whoever writes are looked for in its place.
+    """
 
     state: str
     log: str
@@ -142,6 +145,7 @@ class SessionKeys:
     held_ids: str
     observed: str
     observed_ids: str
+    asked: str
     prefix: str
 
     def of(self, names: Iterable[str], op: str = "") -> list[str]:
@@ -173,6 +177,7 @@ def session_keys(sid: str) -> SessionKeys:
         held_ids=f"{prefix}held-ids",
         observed=f"{prefix}observed",
         observed_ids=f"{prefix}observed-ids",
+        asked=f"{prefix}asked",
         prefix=prefix,
     )
 

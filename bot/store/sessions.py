@@ -2,12 +2,14 @@
 
 from collections.abc import AsyncIterator, Sequence
 from contextlib import suppress
+from dataclasses import replace
 from types import MappingProxyType
 from typing import Final, NoReturn
 from urllib.parse import unquote
 
 from bot.core.errors import (
     ArchivedError,
+    AskedError,
     BusyError,
     DedupeConflictError,
     DeletedError,
@@ -41,7 +43,7 @@ from bot.sessions.inbox import (
 from bot.sessions.log.events import Event
 from bot.sessions.log.serialization import message_json
 from bot.sessions.models import Claim, ReadPosition, SessionState, Status, Title, Write, Written
-from bot.store.approvals import approvals_of, asked_member
+from bot.store.approvals import approvals_of, asked_hint
 from bot.store.calls import Arguments, ScriptAnswer, nested, session_call
 from bot.store.records import codec
 from bot.store.records.codec import Bodies, digest, dump, raw, text
@@ -66,33 +68,15 @@ class RedisSessions:
         """This process's name at the store."""
         return self._shared.process
 
-    async def accept(self, item: NewItem) -> Accepted:
+    async def accept(self, item: NewItem, *, unless_asked: bool = False) -> Accepted:
         """Append an input to its session's inbox, creating the session, and mark the session ready."""
         if item.sid == AUDIT:
             raise ValueError(item.sid)
-        keys, bodies, op = session_keys(item.sid), Bodies(), self._shared.ids.op()
-        # Sorted, so that the same object redelivered in another order is the same input.
-        body = dump(message_json(item.body), sort=True)
-        args = {
-            "item": nested(
-                {
-                    "label": str(item.label),
-                    "dedupe": item.dedupe,
-                    "sender": item.sender,
-                    "body": bodies.put(body),
-                    "digest": digest(body),
-                    "refs": refs.written(item.refs),
-                }
-            ),
-            "op": op,
-            "home": item.home,
-            "principal": item.principal,
-            "creation": str(item.creation),
-            "limit": self._shared.options.inbox_limit,
-            "lineage": stored(codec.lineage(item.lineage)) if item.lineage else None,
-            "reserved": item.reserved,
-            "agent": item.agent or None,
-        }
+        bodies = Bodies()
+        keys, looks = session_keys(item.sid), nested({})
+        if unless_asked:
+            keys, looks = await self._looking(item)
+        args = {**self._input(item, bodies), "op": self._shared.ids.op(), **looks}
         known = self._shared.places.get(item.sid, (item.principal, item.creation))
         likely = (known[0], known[1].join(item.label))
         got = await self._shared.run(
@@ -102,6 +86,9 @@ class RedisSessions:
             ("UNLINK", pace_keys(item.home).gone),
             *self._filing.file(item.sid, likely),
         )
+        if got.word == "asked":
+            # The hints went along with what was left out.
+            await self._filing.refile([item.sid])
         _refuse_input(got)
         # It is accepted: labels that this program cannot read are for who works on the session to meet.
         with suppress(SchemaError):
@@ -114,6 +101,41 @@ class RedisSessions:
         return Accepted(
             got.number("position"), status, got.flag("duplicate"), got.text("stopping"), rests=got.flag("rests")
         )
+
+    def _input(self, item: NewItem, bodies: Bodies) -> Arguments:
+        """Return what an input says, and what a session that it creates is."""
+        # Sorted, so that the same object redelivered in another order is the same input.
+        body = dump(message_json(item.body), sort=True)
+        return {
+            "item": nested(
+                {
+                    "label": str(item.label),
+                    "dedupe": item.dedupe,
+                    "sender": item.sender,
+                    "body": bodies.put(body),
+                    "digest": digest(body),
+                    "refs": refs.written(item.refs),
+                }
+            ),
+            "home": item.home,
+            "principal": item.principal,
+            "creation": str(item.creation),
+            "limit": self._shared.options.inbox_limit,
+            "lineage": stored(codec.lineage(item.lineage)) if item.lineage else None,
+            "reserved": item.reserved,
+            "agent": item.agent or None,
+        }
+
+    async def _looking(self, item: NewItem) -> tuple[SessionKeys, Arguments]:
+        """Return the keys, and the arguments, by which an input is taken in only where its sender is asked nothing.
+
+        One server looks for questions as it takes it in. On a Cluster they are at another one, which is asked before.
+        """
+        keys, asked = session_keys(item.sid), asked_key(item.sender)
+        if self._shared.connection.ordered:
+            return replace(keys, asked=asked), {"unless_asked": True}
+        (there,) = await self._shared.connection.commands(("EXISTS", asked))
+        return keys, {"unless_asked": True, "asked": there > 0}
 
     async def claim(
         self,
@@ -185,7 +207,7 @@ class RedisSessions:
             **change_arguments(write, bodies),
         }
         # Before: a hint without its question is passed over, a question without its hint would not be found.
-        if asked := [("SADD", asked_key(one.principal), asked_member(one)) for one in write.ask if one.is_question]:
+        if asked := [asked_hint(one) for one in write.ask if one.is_question]:
             await self._shared.connection.commands(*asked)
         place, was = self._place_after(claim, write), self._shared.places.get(claim.sid)
         # Who listens for what goes on has to see a raise at once, but the time of each step tells nobody anything.
@@ -390,6 +412,8 @@ def _refuse_input(got: ScriptAnswer) -> None:
             raise BusyError
         case "foreign":
             raise ForeignError
+        case "asked":
+            raise AskedError("its sender may be asked something")
         case "move":
             raise illegal(got)
         case _:

@@ -132,6 +132,22 @@ async def test_a_model_whose_address_is_not_known_any_more_is_not_asked_elsewher
         assert len(played.seen) == 1
 
 
+async def test_nor_is_it_once_another_conversation_asked_that_model_by_the_usual_address(tmp_path: Path) -> None:
+    """Not even where what is left of it is a price, and where the same model was made for an agent without one."""
+    async with provider() as played:
+        there = {"name": "openai-chat:a", "providers": {"openai-chat:a": {"base_url": played.openai}}}
+        allowed = {"models": {"openai-chat:a": {"clearance": "top"}}}
+        async with running(tmp_path, config(model=there, policy=allowed)) as owner:
+            await owner.say("hello")
+        usual = {"name": "openai-chat:a", "providers": {"openai-chat:a": {"input_price": 1}}}
+        model = Scripted("from the usual address")
+        async with running(tmp_path, config(model=usual, policy=allowed), parts=parts(model=model)) as owner:
+            assert "from the usual address" in await elsewhere(owner).say("hello")
+            assert UNUSABLE in await owner.say("hello")
+        assert len(played.seen) == 1
+        assert len(model.asked) == 1
+
+
 async def test_a_model_is_offered_the_tools_of_the_agent_and_the_gate_refuses_any_other(tmp_path: Path) -> None:
     probe = Probe()
     model = Scripted([proposed("probe"), proposed("read_file", {"path": "public/welcome.md"})], "done")

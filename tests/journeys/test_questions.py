@@ -133,5 +133,20 @@ def test_a_question_at_the_console_is_answered_there_and_after_a_restart(machine
     later = machine.chat("green", "red")
     assert "> Which colour for the quay?" in later.out
     assert "To answer the question, use" in later.out
+    assert "this waits behind the agent's question: `/questions` shows it" in later.out
     assert '{"status": "answered", "answer": "red"}' in later.out
     assert "You said: green" in later.out
+
+
+def test_a_console_below_its_conversation_tells_of_no_question_that_waits_elsewhere(machine: Machine) -> None:
+    """What was read may not be told at this console, so the agent asks at another; that it does is not told here."""
+    recipients = {name: {"channel": "console", "chat": name, "clearance": "PUBLIC"} for name in ("owner", "desk")}
+    recipients["desk"]["clearance"] = "top"
+    people = {"owner": principal("console:owner", "console:desk")}
+    policy = {"principals": people, "recipients": recipients}
+    (machine.folder / "config.yaml").write_text(json.dumps({"policy": policy}))
+    ended = machine.chat('!read_file {"path": "confidential/pipeline.md"}', PAINT, "hello", "/questions")
+    assert "→ desk: The agent asks `owner`" in ended.out
+    here = [line for line in ended.out.splitlines() if "question" in line.lower() and "→ desk" not in line]
+    assert here == ["  No question waits for you."]
+    assert "CONFIDENTIAL" not in machine.chat("/questions").out

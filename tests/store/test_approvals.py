@@ -5,8 +5,9 @@ from dataclasses import replace
 
 import pytest
 
-from bot.core.errors import NotFoundError, SchemaError
+from bot.core.errors import AskedError, NotFoundError, SchemaError
 from bot.sessions.approvals import ApprovalState
+from bot.sessions.inbox import NewItem
 from bot.sessions.models import Status, Turn, Write
 from bot.store.records.kinds import APPROVAL
 from bot.store.redis_store import RedisStore
@@ -19,6 +20,7 @@ from tests.store.world import (
     ending,
     fresh,
     inquiry,
+    item,
     keys,
     put_state,
     question,
@@ -103,6 +105,48 @@ async def test_questions_are_found_while_a_sweep_looks(store: RedisStore) -> Non
     assert all(seen)
 
 
+async def test_looking_for_questions_forgets_none_that_is_just_being_asked(store: RedisStore) -> None:
+    """Its hint is there before it is: who looks in between must not take that away."""
+    claim, asked = await suspended(store, ask=inquiry)
+    record = await command(store, "HGET", keys(claim.sid).approvals, asked.id)
+    await command(store, "HDEL", keys(claim.sid).approvals, asked.id)
+    await store.approvals.questions("ann")
+    await command(store, "HSET", keys(claim.sid).approvals, asked.id, record)
+    assert asked in [one for _, one in await store.approvals.questions("ann")]
+
+
+async def test_the_hint_at_what_was_never_asked_is_forgotten_in_time(store: RedisStore) -> None:
+    (claim, _), (gone, _) = await suspended(store, ask=inquiry), await suspended(store, ask=inquiry)
+    await command(store, "ZADD", "lg:asked:{ann}", 1, f"{claim.sid} nothing2")
+    await store.lifecycle.delete(gone.sid, (row(),))
+    await store.approvals.questions("ann")
+    members = await command(store, "ZRANGE", "lg:asked:{ann}", 0, -1)
+    assert not any(b"nothing2" in member or gone.sid.encode() in member for member in members)
+
+
+async def test_what_comes_from_whoever_is_asked_is_left_out_if_that_is_wanted(store: RedisStore) -> None:
+    sid, who = fresh(), fresh()
+
+    def new(dedupe: str) -> NewItem:
+        return replace(item(sid, dedupe), sender=who)
+
+    before = await store.sessions.accept(new("before"), unless_asked=True)
+    claim, written = await started(store)
+    asked, turn = replace(inquiry(claim), principal=who), Turn("t", 1, "d1", "ann", claim.now, suspended=True)
+    await store.sessions.record(claim, Write(fresh(), written.seq, ask=(asked,), turn=turn, release=True))
+    with pytest.raises(AskedError):
+        await store.sessions.accept(new("after"), unless_asked=True)
+    # What was taken in before stays what it was, and another's is taken in.
+    again = await store.sessions.accept(new("before"), unless_asked=True)
+    assert (again.position, again.duplicate) == (before.position, True)
+    await store.sessions.accept(replace(item(sid, "another"), sender=fresh()), unless_asked=True)
+    assert (await store.sessions.accept(new("after"))).position == before.position + 2
+    await store.approvals.resolve(claim.sid, (asked.id,), ApprovalState.DENIED, actor=who, audit=())
+    await alter(store, APPROVAL, keys(claim.sid).approvals, asked.id, resolved_at=1)
+    assert await store.approvals.questions(who) == ()
+    await store.sessions.accept(new("later"), unless_asked=True)
+
+
 async def test_a_record_nobody_can_read_hides_no_question(store: RedisStore) -> None:
     (newer, _), (claim, asked) = await suspended(store), await suspended(store)
     await put_state(store, newer.sid, version=3)
@@ -185,7 +229,7 @@ async def test_a_person_finds_their_questions_for_an_hour_after_they_are_over(st
     await alter(store, APPROVAL, keys(gone.sid).approvals, late.id, expires=1)
     await store.sessions.reset(reset.sid, op=fresh(), actor="ann", audit=())
     assert (await found(gone.sid), await found(reset.sid)) == ([], [])
-    members = await command(store, "SMEMBERS", "lg:asked:{ann}")
+    members = await command(store, "ZRANGE", "lg:asked:{ann}", 0, -1)
     assert not any(sid.encode() in member for sid in (gone.sid, reset.sid) for member in members)
 
 

@@ -3,9 +3,10 @@
 -- nobody is told: not even that it was made may depend on what is above (ADR 0014). If the session's mode is to
 -- interrupt, the open turn of whoever sends it is asked to stop.
 -- Arguments: item (label, dedupe, sender, body, refs, digest), op, home, principal, creation, limit,
---   lineage of a background session, reserved (until when), agent (what the session pins when it is created)
+--   lineage of a background session, reserved (until when), agent (what the session pins when it is created),
+--   unless_asked (whether it is left out where its sender may be asked something), asked (whether they may)
 -- Answers: ok position status duplicate stopping principal taint creation inbox_label · conflict · busy · foreign
---   move before
+--   move before · asked
 
 local item, dedupe = A.item, A.item.dedupe
 local exists = read_state(K.state)
@@ -28,6 +29,8 @@ end
 if exists and S.principal ~= A.principal then return reply('foreign') end
 local bar = barred()
 if bar then return bar end
+-- What was taken in before is that input for ever, and a full inbox keeps nobody from an answer.
+if A.unless_asked and (A.asked or redis.call('EXISTS', K.asked) == 1) then return reply('asked') end
 if crowded(item, A.limit) then return reply('busy') end
 
 local now = now_ms()

@@ -114,7 +114,7 @@ _WRITE: Final = ("state", "log", "inbox", "inputs", "outbox", "approvals", "audi
 
 KEYS: Final = MappingProxyType(
     {
-        Script.ACCEPT: ("state", "log", "inbox", "inputs", "approvals"),
+        Script.ACCEPT: ("state", "log", "inbox", "inputs", "approvals", "asked"),
         Script.CLAIM: ("state", "log", "inbox", "approvals"),
         Script.RAISE_TAINT: _WRITE,
         Script.COMMIT: _WRITE,

@@ -145,6 +145,7 @@ _REFUSALS: Final = MappingProxyType(
         "CLUSTERDOWN": ("the store's Cluster is down", "wait for the failover, or mend its nodes"),
         "TRYAGAIN": ("the store's Cluster is moving slots", "wait until that is done"),
         "MOVED": ("the store is a Cluster", "write `store.url` as `redis+cluster://host:6379,host:6379`"),
+        "CROSSSLOT": ("the store is a Cluster", "write `store.url` as `redis+cluster://host:6379,host:6379`"),
         "NOAUTH": ("the store demands a password", "put user and password into LOCKGATE_STORE_URL"),
         "WRONGPASS": ("the store refused the password", "mend user and password in LOCKGATE_STORE_URL"),
     }
@@ -237,6 +238,11 @@ class Connection:
         self._address = address
         self._servers = servers
         self._scripts = scripts
+
+    @property
+    def ordered(self) -> bool:
+        """Whether one server has all keys, so that a script may read one of another slot."""
+        return self._servers.ordered
 
     async def script(self, script: Script, keys: Sequence[str], args: Sequence[Arg], *hints: Command) -> Reply:
         """Run a script and return its reply; `hints` go along, their replies are dropped.

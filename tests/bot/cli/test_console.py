@@ -5,7 +5,7 @@ from pathlib import Path
 
 import pytest
 
-from bot.cli.console import BadLine, ConsoleView, LineReader
+from bot.cli.console import ABOVE, BadLine, ConsoleView, LineReader
 from policy.labels import PUBLIC, parse
 from tests.bot.kit import bang, note
 from tests.harness import running
@@ -96,7 +96,7 @@ async def test_progress_is_told_in_constant_words_and_only_to_who_may_know(tmp_p
         low = ConsoleView(typist.app.store.sessions, typist.sid, show, tools)
         await low.open(PUBLIC)
         (history,) = shown
-        assert history.startswith("· going on, taint CONFIDENTIAL~\nyou: hello\n  You said: hello\nyou: !read_file")
+        assert history.startswith(f"· going on, taint {ABOVE}\nyou: hello\n  You said: hello\nyou: !read_file")
         assert "Veldhaven" not in history
         shown.clear()
         await view.follow(parse("RESTRICTED~"))

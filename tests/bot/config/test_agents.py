@@ -13,7 +13,7 @@ from bot.tools.catalogue import NAMES
 POLICY = """
 policy:
   principals: {ann: {role: member, clearance: PUBLIC, accounts: ["console:ann"]}}
-  channels: {console: {classification: top}, room: {classification: top}}
+  channels: {console: {classification: top}, room: {classification: top}, slack: {classification: PUBLIC}}
   chats: {team: {channel: room, chat: team, classification: PUBLIC}}
 secrets: {acme: {env: ACME_KEY}}
 """
@@ -41,6 +41,9 @@ def load(agents: str, folder: Path) -> Config:
         ("{people: ['rom:x']}", "unknown channel `rom`, did you mean `room`?"),
         ("{chats: [tea]}", "unknown chat `tea`, did you mean `team`?"),
         ("{chats: ['rom:x']}", "unknown channel `rom`, did you mean `room`?"),
+        ("{chats: ['slack:C1']}", "`slack:C1` names nothing there can be, write it as `slack:WORKSPACE:ID`"),
+        ("{people: ['slack:U1']}", "`slack:U1` names nothing there can be, write it as `slack:WORKSPACE:ID`"),
+        ("{chats: ['room:']}", "`room:` names nothing there can be, write it as `room:ID`"),
         ("{instruction: x}", "unknown field `instruction`, did you mean `instructions`?"),
         ("{limits: {tokens: 1}}", "`tokens` must be greater than or equal to 1000"),
     ],

@@ -12,7 +12,7 @@ from bot.sessions.inbox import QueueMode
 from bot.sessions.log.events import EventType
 from bot.tools.base import ToolContext, ToolServices
 from bot.worker.finish import DENIED_HERE
-from channels.messages import Address, Signal
+from channels.messages import Address, OutboundKind, Signal
 from policy.labels import PUBLIC, Label, Level, parse
 from tests.bot.kit import Probe, TextArguments, bang, document, eventually, parts
 from tests.bot.rooms import CHATS, TEAM, talking, team
@@ -81,6 +81,32 @@ async def test_no_read_up_by_how_turns_end(tmp_path: Path, *, shared: bool) -> N
         assert len(set(heard)) == 1
         assert (heard[0] == DENIED_HERE) is shared
         assert shared or "`/reset`" in heard[0]
+
+
+@pytest.mark.parametrize("shared", [True, False])
+async def test_no_read_up_by_whether_an_agent_asks_elsewhere(tmp_path: Path, *, shared: bool) -> None:
+    """A turn that waits for an answer, which was asked for in private, looks at home like one that is over."""
+    worlds = list[tuple[Counter[str], list[str]]]()
+    for text in ("hello", bang("ask_user", question="Which?")):
+        rooms = team("ann", "eve")
+        address, chats = (TEAM, {"team": LOW}) if shared else (DESK, {})
+        here = Address("room", "team", recipient="eve") if shared else address
+        eve = {"eve": principal("room:eve", role="member", clearance="PUBLIC")}
+        people_known = {**ANN_AT_THE_DESK["principals"], **eve}
+        folder = tmp_path / str(len(worlds))
+        await asyncio.to_thread(folder.mkdir)
+        async with talking(folder, rooms, chats=chats, recipients=DESKS, principals=people_known) as people:
+            await people.say("ann", READ, address)
+            await people.say("ann", text, address)
+            asked = [one.address for one in rooms.sent if one.kind is OutboundKind.QUESTION]
+            assert asked == ([] if text == "hello" else [Address("room", "ann")])
+            told = list[str]()
+            for command in ("status", "questions", "approvals", "queue", "why", "agents", "sessions", "history"):
+                await people.send("eve" if shared else "ann", f"/{command}", address)
+                told.append(rooms.heard(here)[-1])
+            await people.say("ann", "/stop", address)
+            worlds.append((Counter(rooms.heard(address)), told))
+    assert worlds[0] == worlds[1]
 
 
 async def test_each_message_of_a_turn_is_told_of(tmp_path: Path) -> None:

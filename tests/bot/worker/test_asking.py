@@ -139,6 +139,27 @@ async def test_an_answer_that_comes_again_after_a_lost_acknowledgement_counts_on
         assert len(bodies(await person.events(), UserMessage)) == 1
 
 
+async def test_a_message_that_is_told_again_answers_no_question_that_came_up_meanwhile(tmp_path: Path) -> None:
+    """Its platform did not see it taken in: it was a message, and stays one (law `accepted_once_in_order`)."""
+    async with running(tmp_path, parts=parts(model=Scripted(asks(question="Which colour?"), "done"))) as person:
+        first = Inbound(person.address, person.account, "paint it", "the-same")
+        await person.app.router.receive(first)
+        await person.settled()
+        assert len(await open_questions(person)) == 1
+        assert (await person.app.router.receive(first)).outcome is Routed.ACCEPTED
+        assert len(await open_questions(person)) == 1
+        assert (await person.state()).waiting_items == 0
+        assert (await person.send("blue")).outcome is Routed.ANSWERED
+
+
+async def test_a_full_inbox_keeps_nobody_from_an_answer(tmp_path: Path) -> None:
+    async with asked(tmp_path, config=json.dumps({"limits": {"inbox_items": 1}})) as (person, _):
+        await person.send("what do you mean?")
+        await person.send("hello?")
+        assert "busy" in person.shown
+        assert (await person.send("blue")).outcome is Routed.ANSWERED
+
+
 async def test_of_two_answers_at_once_exactly_one_counts(tmp_path: Path) -> None:
     async with asked(tmp_path) as (person, _):
         (question,) = await open_questions(person)
