@@ -8,6 +8,7 @@ import asyncio
 import json
 import os
 import socket
+import threading
 from collections.abc import AsyncGenerator, Awaitable, Callable, Mapping
 from contextlib import asynccontextmanager, suppress
 from pathlib import Path
@@ -42,9 +43,16 @@ class ReadinessFile:
         self._path = data_dir / FOLDER / f"{os.getpid()}.json"
         self._notify = environment.get("NOTIFY_SOCKET", "")
         self._told = False
+        self._over = False
+        self._writing = threading.Lock()
 
     def write(self, readiness: Readiness) -> None:
-        """Tell whether it is ready. It blocks. A full disk keeps it from telling, and from nothing else."""
+        """Tell whether it is ready, unless it is over. It blocks. A full disk keeps it from nothing but telling."""
+        with self._writing:
+            if not self._over:
+                self._write(readiness)
+
+    def _write(self, readiness: Readiness) -> None:
         with suppress(OSError):
             self._path.parent.mkdir(mode=0o700, exist_ok=True)
             new = self._path.with_suffix(".new")
@@ -55,8 +63,9 @@ class ReadinessFile:
             self.notify("READY=1")
 
     def remove(self) -> None:
-        """Tell nothing any more. It blocks."""
-        with suppress(OSError):
+        """Tell nothing any more. It blocks. A thread that was to tell, and is late, tells nothing."""
+        with self._writing, suppress(OSError):
+            self._over = True
             self._path.unlink(missing_ok=True)
 
     def notify(self, state: str) -> None:

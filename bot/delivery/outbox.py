@@ -471,6 +471,7 @@ class Outbox:
             failed=fate.failed,
             receipt=fate.receipt,
             audit=fate.audit,
+            paced=self._rate_limits.paced(delivery.address),
         )
 
     async def _release(self, delivery: Delivery) -> Release | None:

@@ -81,19 +81,19 @@ class RateLimits:
     async def busy(self, turn: SendSlot, error: BusyChannelError) -> int:
         """Note that a platform asks to wait; return for how many milliseconds."""
         wait = int(error.seconds * 1000) + 1
-        if self._paced(turn):
+        if self.paced(turn.address):
             await self._store.pause(turn, DeliveryPause.CHANNEL if error.everywhere else DeliveryPause.PLACE, wait)
         return wait
 
     async def gone(self, turn: SendSlot) -> None:
         """Note that an address is dead."""
-        if self._paced(turn):
+        if self.paced(turn.address):
             await self._store.pause(turn, DeliveryPause.ADDRESS, DEAD_MS)
 
     async def failed(self, turn: SendSlot, failures: int) -> int:
         """Return the milliseconds after which to try again what failed for certain so often before, 0 for never."""
         wait = BACK_OFF[failures] if failures < len(BACK_OFF) else 0
-        if wait and self._paced(turn):
+        if wait and self.paced(turn.address):
             await self._store.pause(turn, DeliveryPause.TEXT, wait)
         return wait
 
@@ -102,8 +102,9 @@ class RateLimits:
         if address.channel in self._rates:
             await self._store.heard(str(address))
 
-    def _paced(self, turn: SendSlot) -> bool:
-        return Address.parse(turn.address).channel in self._rates
+    def paced(self, address: str) -> bool:
+        """Say whether texts to an address wait for turns at their place."""
+        return Address.parse(address).channel in self._rates
 
     def _of(self, turn: SendSlot, *, shared: bool) -> tuple[Rate, ...]:
         rates = self._rates.get(Address.parse(turn.address).channel)

@@ -68,6 +68,7 @@ class RedisOutbox:
         failed: bool = False,
         receipt: str = "",
         audit: tuple[AuditRow, ...] = (),
+        paced: bool = True,
     ) -> bool:
         """Record what became of a claimed entry; PENDING gives it back for a try after `wait` milliseconds.
 
@@ -86,7 +87,7 @@ class RedisOutbox:
             "receipt": receipt,
         }
         hints = list[Command]()
-        if state is not DeliveryState.PENDING:
+        if paced and state is not DeliveryState.PENDING:
             hints.append(("HDEL", pace_keys(delivery.address).place, turn_field(delivery.sid, delivery.key)))
         if state in DEAD:
             hints.append(("SADD", LETTERS, raw(delivery.sid)))

@@ -47,8 +47,11 @@ class OutboxStore(Protocol):
         failed: bool = False,
         receipt: str = "",
         audit: tuple[AuditRow, ...] = (),
+        paced: bool = True,
     ) -> bool:
         """Record what became of a claimed entry, what the session that it was for did with it, and its `receipt`.
+
+        `paced` says that there may be a turn of its own at its place, which ends with it.
 
         PENDING gives it back: it is taken again after `wait` milliseconds, and nothing younger to its address before
         it. With `failed` it counts as one more failure.

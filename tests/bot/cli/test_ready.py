@@ -87,6 +87,14 @@ async def test_a_service_manager_is_told_once_and_the_file_goes_at_the_end(tmp_p
         assert not await there()
 
 
+def test_who_tells_after_the_end_leaves_nothing(tmp_path: Path) -> None:
+    """A thread that writes is not cancelled with what waits for it."""
+    file = ReadinessFile(tmp_path, {})
+    file.remove()
+    file.write(READY)
+    assert found(tmp_path, CLOCK) == []
+
+
 async def test_a_manager_that_is_gone_is_no_error(tmp_path: Path) -> None:
     ReadinessFile(tmp_path, {"NOTIFY_SOCKET": "@nobody-is-there"}).notify("READY=1")
 

@@ -13,6 +13,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from pydantic import JsonValue
 
+from bot.core.clock import LAST_MS
 from bot.operations.signing import ExportKey, signed_by
 from bot.sessions import refs
 from bot.sessions.approvals import ApprovalState
@@ -106,12 +107,12 @@ EVENT: Final = st.builds(
     turn=TEXT,
     refs=st.lists(REF, max_size=2).map(lambda found: refs.read(refs.written(found))),
 )
-TIME: Final = st.integers(1, 2**53 - 1)
+TIME: Final = st.integers(1, LAST_MS)
 EVENTS: Final = st.lists(st.tuples(TIME, EVENT), min_size=1, max_size=6)
 SOME: Final = TEXT.filter(bool)
 TURN: Final = st.builds(LastTurn, SOME, st.sampled_from(YieldReason), COUNT, COUNT, TEXT)
 HEADER: Final = st.builds(
-    Header, TEXT, COUNT, LABEL, COUNT, st.none() | st.builds(Title, SOME, LABEL), st.none() | TURN
+    Header, TEXT, COUNT, LABEL, st.integers(0, LAST_MS), st.none() | st.builds(Title, SOME, LABEL), st.none() | TURN
 )
 
 
