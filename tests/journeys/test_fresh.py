@@ -6,6 +6,7 @@ import signal
 import subprocess
 import sys
 import time
+from contextlib import suppress
 from pathlib import Path
 from typing import Final
 
@@ -169,7 +170,11 @@ def look(pid: int, folder: Path) -> object:
 
 def opened(pid: int) -> set[str]:
     """Return the pipes and sockets that a process has open, where the system shows them."""
-    links = {str(one.readlink()) for one in Path(f"/proc/{pid}/fd").glob("*")}
+    links = set[str]()
+    for one in Path(f"/proc/{pid}/fd").glob("*"):
+        # It may be closed between two looks.
+        with suppress(FileNotFoundError):
+            links.add(str(one.readlink()))
     return {link for link in links if link.startswith(("pipe:", "socket:"))}
 
 

@@ -156,8 +156,10 @@ class Telegram(World):
         try:
             while not (due := state.due(limit)) and (left := until - time.monotonic()) > 0 and not mine.done():
                 changed = asyncio.ensure_future(state.changed.wait())
-                await asyncio.wait({changed, mine}, timeout=left, return_when=asyncio.FIRST_COMPLETED)
-                changed.cancel()
+                try:
+                    await asyncio.wait({changed, mine}, timeout=left, return_when=asyncio.FIRST_COMPLETED)
+                finally:
+                    changed.cancel()
         finally:
             if state.poll is mine:
                 state.poll = None
