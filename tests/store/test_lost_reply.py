@@ -79,13 +79,19 @@ class Proxy:
     lossy: str
     word: bytes = b""
     dropped: int = 0
+    listening: list[asyncio.Server] = field(default_factory=list[asyncio.Server])
     _open: set[StreamWriter] = field(default_factory=set[StreamWriter])
 
     def before(self, upstream: Path | int) -> Callable[[StreamReader, StreamWriter], Awaitable[None]]:
         """Return what serves a client of a server, which is at a socket or a port."""
 
         async def serve(reader: StreamReader, writer: StreamWriter) -> None:
-            await self._serve(reader, writer, *await _connected(upstream))
+            self._open.add(writer)
+            try:
+                await self._serve(reader, writer, *await _connected(upstream))
+            finally:
+                writer.close()
+                self._open.remove(writer)
 
         return serve
 
@@ -93,7 +99,6 @@ class Proxy:
         self, reader: StreamReader, writer: StreamWriter, up_reader: StreamReader, up_writer: StreamWriter
     ) -> None:
         doomed = asyncio.Event()
-        self._open.add(writer)
 
         async def replies() -> None:
             while data := await up_reader.read(65536):
@@ -111,13 +116,16 @@ class Proxy:
                     doomed.set()
                 up_writer.write(data)
             up_writer.close()
-        self._open.remove(writer)
 
     async def close(self) -> None:
-        """Hang up on all who are connected still, as Sentinels always are."""
-        for writer in self._open:
-            writer.close()
-        while self._open:  # noqa: ASYNC110 - each is told of the end by its own connection
+        """Listen no more, and hang up on all who are connected still, as Sentinels always are."""
+        for one in self.listening:
+            one.close()
+        # Who was let in just now is served in a moment.
+        await asyncio.sleep(0.01)
+        while self._open:
+            for writer in tuple(self._open):
+                writer.close()
             await asyncio.sleep(0)
 
 
@@ -153,13 +161,13 @@ async def proxy(
         if kind is Kind.ONE:
             made = Proxy(alone.url, f"unix://{tmp_path}/p.sock")
             listening = await asyncio.start_unix_server(made.before(alone.files.socket), str(tmp_path / "p.sock"))
-            await until.enter_async_context(listening)
+            made.listening.append(await until.enter_async_context(listening))
         else:
             fleet = await asyncio.to_thread(fronted, kind)
             made = Proxy(fleet.url, fleet.url)
             for front, port in fleet.fronts.items():
                 listening = await asyncio.start_server(made.before(port), "127.0.0.1", front)
-                await until.enter_async_context(listening)
+                made.listening.append(await until.enter_async_context(listening))
         until.push_async_callback(made.close)
         yield made
 
