@@ -23,7 +23,7 @@ from tests.fleets import Served
 if TYPE_CHECKING:
     from bot.store.servers.connection import Command, Reply
 
-pytestmark = pytest.mark.anyio
+pytestmark = [pytest.mark.anyio, pytest.mark.one_server("connections are to one server")]
 
 Talk = Callable[[StreamReader, StreamWriter], Awaitable[None]]
 """What a scripted server does with one connection, once it is greeted."""
