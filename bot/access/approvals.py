@@ -111,7 +111,7 @@ def anybody_may_answer(document: Document, approval: Approval) -> bool:
 
 
 def may_reply(question: Approval, principal: str) -> bool:
-    """Say whether a principal may answer an agent's question: only the person for whom its turn runs may."""
+    """Say whether a principal may answer an agent's question: only the principal of its turn may."""
     return question.is_question and principal == question.principal
 
 

@@ -34,8 +34,8 @@ def _to_everybody(_request: CommandRequest) -> bool:
 class Command:
     """One row of the table; `usage` begins with the name, `help` is one sentence.
 
-    `needs` is the role it takes, but for what begins with a word of `for_members` or of `for_admins`. To a caller to
-    whom it is not `offered` it is as if it did not exist. What is `urgent` has a rate limit of its own, so that other
+    `needs` is the role it takes, but for what begins with a word of `for_members` or of `for_admins`. A caller who is
+    not `offered` it gets the answer for an unknown command. What is `urgent` has a rate limit of its own, so that other
     messages of its sender do not hold it up.
     """
 

@@ -131,7 +131,7 @@ SPENDERS: Final = "lg:spenders"
 class SessionKeys:
     """The keys of one session.
 
-    `asked` has nothing; where one server has all keys, the questions to whoever writes are looked for in its place.
+    `asked` has nothing; where one server has all keys, its sender's questions are looked for in its place.
     """
 
     state: str

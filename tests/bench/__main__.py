@@ -32,8 +32,8 @@ BENCHMARKS: Final = MappingProxyType(
         "workers": (
             "turns_with_2_workers",
             "turns_with_4_workers",
-            "short_turns_with_2_workers",
-            "short_turns_with_4_workers",
+            "calling_turns_with_2_workers",
+            "calling_turns_with_4_workers",
             "recovery_after_kill",
         ),
         "crowd": ("thousand_chats_longest_wait", "thousand_chats_memory"),

@@ -44,7 +44,7 @@ class SessionStore(Protocol):
     async def accept(self, item: NewItem, *, unless_asked: bool = False) -> Accepted:
         """Append an input to its session's inbox, creating the session, and mark the session ready.
 
-        In the mode INTERRUPT the open turn of whoever sends it is asked to stop. With `unless_asked` what is new is not
+        In the mode INTERRUPT its sender's open turn is asked to stop. With `unless_asked` what is new is not
         taken in where an agent may have asked its sender something.
 
         Raises DedupeConflictError: the dedupe key was used with another body. BusyError: the inbox is full.
