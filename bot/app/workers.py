@@ -45,8 +45,8 @@ if TYPE_CHECKING:
     from bot.admission.transcription import Transcriber
     from bot.agent.thinking import Thinking
 
-PARALLEL: Final = 32
-"""Sessions that a process works at once."""
+PARALLEL: Final = 64
+"""Sessions that a process works at once: most of its time a turn waits, for its model or for the store."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -34,7 +34,7 @@ _CALLING_TURNS: Final = 400
 """How many turns a round has: of those that only answer, and of those that make two calls."""
 _EDGE: Final = 0.08
 """The share of turns that is left out at the beginning and at the end of a round."""
-_ROUNDS: Final = 3
+_ROUNDS: Final = 5
 _LONGEST: Final = 45.0
 _KILLS: Final = 5
 _PATIENCE: Final = 60.0

@@ -298,7 +298,8 @@ def _options(files: ServerFiles) -> list[str]:
         "appendfsync": "always",
         # What was appended is read command by command at the next start, what was rewritten is read in a third of that.
         "auto-aof-rewrite-min-size": "16mb",
-        "auto-aof-rewrite-percentage": "50",
+        # A rewrite shares the machine with the turns; most of it would be the compression.
+        "rdbcompression": "no",
         "save": "",
         "maxmemory-policy": "noeviction",
         "databases": "1",
