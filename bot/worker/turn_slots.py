@@ -1,34 +1,39 @@
 """Slots for turns: how many run at once in this process, and how many of one pool.
 
 No pool, a principal's sessions of one level, takes the last of them: it runs as many at most as are left for all others
-(ADR 0015). So a pool that waits delays itself.
+(ADR 0015). So a pool that waits delays itself. Its sessions wait a moment for a place, in the order in which they came,
+and hold no slot meanwhile.
 """
 
 import asyncio
 from collections import deque
-from collections.abc import Generator
-from contextlib import contextmanager, suppress
+from collections.abc import AsyncGenerator
+from contextlib import asynccontextmanager
+from dataclasses import dataclass, field
 from typing import Final
 
 import anyio
 
-from bot.sessions.models import Claim
 from policy.labels import Label
 
-_MOMENT: Final = 0.2
-"""Seconds that a session of a crowded pool waits at most for a turn to end."""
-
+_MOMENT: Final = 1.0
+"""Seconds that a session of a crowded pool waits at most for a place."""
 
 _AHEAD: Final = 4
 """A share of all slots: as many sessions are taken at a time, though some wait for a slot that others have free."""
 
+_Pool = tuple[str, Label]
+
 
 class CrowdedError(Exception):
-    """A session's pool runs enough turns here; no slot is held while it waits."""
+    """A session's pool runs enough turns here."""
 
-    def __init__(self, claim: Claim) -> None:
-        super().__init__()
-        self.claim = claim
+
+@dataclass(eq=False, slots=True)
+class _Place:
+    """What a session waits for in a crowded pool."""
+
+    given: asyncio.Event = field(default_factory=asyncio.Event)
 
 
 class TurnSlots:
@@ -38,8 +43,8 @@ class TurnSlots:
         self.parallel = parallel
         self._slots = anyio.Semaphore(parallel, fast_acquire=True)
         self._freed = asyncio.Event()
-        self._pools = dict[str, tuple[str, Label]]()
-        self._crowded = deque[asyncio.Event]()
+        self._taken = list[_Pool]()
+        self._waiting = dict[_Pool, deque[_Place]]()
 
     @property
     def free(self) -> int:
@@ -69,25 +74,60 @@ class TurnSlots:
         self._slots.release()
         self._freed.set()
 
-    @contextmanager
-    def counted(self, claim: Claim) -> Generator[None]:
-        """Count a turn in its pool. Raises CrowdedError: the pool has as many here as are left for all others."""
-        pool = claim.state.principal, claim.state.visibility.secrecy
-        if sum(one == pool for one in self._pools.values()) >= self.parallel - len(self._pools):
-            raise CrowdedError(claim)
-        self._pools[claim.sid] = pool
+    @asynccontextmanager
+    async def place(self, principal: str, secrecy: Label) -> AsyncGenerator[None]:
+        """Run a turn in the pool of a principal and a label, behind those that came before; the caller holds a slot.
+
+        Raises CrowdedError: there was no place for a moment. Then the caller holds no slot any more.
+        """
+        pool = principal, secrecy
+        if self._has_place(pool):
+            self._taken.append(pool)
+        else:
+            await self._wait(pool)
         try:
             yield
         finally:
-            del self._pools[claim.sid]
-            if self._crowded:
-                self._crowded.popleft().set()
+            self._leave(pool)
 
-    async def turn_over(self) -> None:
-        """Wait until a turn ends, a moment at most; those who wait longest go on first."""
-        over = asyncio.Event()
-        self._crowded.append(over)
-        with anyio.move_on_after(_MOMENT):
-            await over.wait()
-        with suppress(ValueError):
-            self._crowded.remove(over)
+    def _has_place(self, pool: _Pool) -> bool:
+        return self._taken.count(pool) < self.parallel - len(self._taken)
+
+    async def _wait(self, pool: _Pool) -> None:
+        """Wait for a place that others leave, and for a slot. Raises CrowdedError."""
+        place = _Place()
+        waiting = self._waiting.setdefault(pool, deque())
+        waiting.append(place)
+        self.release()
+        try:
+            with anyio.move_on_after(_MOMENT):
+                await place.given.wait()
+                await self._slots.acquire()
+                return
+        except BaseException:
+            self._give_up(pool, place)
+            # The caller gives back the slot that it believes to hold.
+            with anyio.CancelScope(shield=True):
+                await self._slots.acquire()
+            raise
+        self._give_up(pool, place)
+        raise CrowdedError
+
+    def _give_up(self, pool: _Pool, place: "_Place") -> None:
+        """Wait for a place no more; one that was given meanwhile goes to the next."""
+        if place.given.is_set():
+            self._leave(pool)
+            return
+        self._waiting[pool].remove(place)
+        if not self._waiting[pool]:
+            del self._waiting[pool]
+
+    def _leave(self, pool: _Pool) -> None:
+        """Give a place back, and give those that are free now to who waits for them."""
+        self._taken.remove(pool)
+        for waiting in list(self._waiting):
+            while waiting in self._waiting and self._has_place(waiting):
+                self._taken.append(waiting)
+                self._waiting[waiting].popleft().given.set()
+                if not self._waiting[waiting]:
+                    del self._waiting[waiting]

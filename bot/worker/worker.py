@@ -5,7 +5,7 @@ another. A worker that is to end lets its turns end first, for a while, and hand
 """
 
 import asyncio
-from contextlib import suppress
+from contextlib import AsyncExitStack, suppress
 from typing import TYPE_CHECKING, Final
 
 import anyio
@@ -15,7 +15,7 @@ from bot.core.logs import bound
 from bot.delegation.spawn import Spawner
 from bot.delivery.sweep import Swept
 from bot.quarantine import Quarantine
-from bot.sessions.models import Claim, Doing
+from bot.sessions.models import Doing
 from bot.worker.claimer import Claimer
 from bot.worker.turn_runner import TurnRunner
 from bot.worker.turn_signals import TurnSignals
@@ -150,6 +150,7 @@ class Worker:
 
     async def _work(self, tasks: "TaskGroup", sid: str) -> None:
         """Run a session's turns until nothing is left of them; a hint that came meanwhile counts."""
+        slot = True
         try:
             while True:
                 self._again.discard(sid)
@@ -159,8 +160,9 @@ class Worker:
                 except UnsettledError as error:
                     # No slot is held meanwhile.
                     tasks.start_soon(self._finder.later, sid, error.seconds)
-                except CrowdedError as error:
-                    tasks.start_soon(self._give_back, error.claim)
+                except CrowdedError:
+                    slot = False
+                    return
                 except StoreGoneError:
                     # Somebody else goes on with it, or this worker does when the store is back: the sweep finds it.
                     return
@@ -174,17 +176,10 @@ class Worker:
                     return
         finally:
             self._busy.discard(sid)
-            self._slots.release()
+            if slot:
+                self._slots.release()
             if not self._busy:
                 self._quiet.set()
-
-    async def _give_back(self, claim: Claim) -> None:
-        """Keep a session of a crowded pool until a turn ends, a moment at most; then leave it to whatever worker."""
-        try:
-            await self._slots.turn_over()
-        finally:
-            with anyio.CancelScope(shield=True), suppress(StoreError):
-                await self._claimer.release(claim)
 
     async def _report(self, sid: str, error: Exception) -> None:
         """Leave a session alone for a while that could not be worked, and tell operators of it."""
@@ -192,7 +187,10 @@ class Worker:
             await self._quarantine.put(sid, Doing.WORK, error)
 
     async def _claim_and_run(self, tasks: "TaskGroup", sid: str) -> None:
-        """Claim a session and run a turn, if there is work for it and the policy here is the one in force."""
+        """Claim a session and run a turn, if there is work for it and the policy here is the one in force.
+
+        Raises CrowdedError: its pool has no place, and it is left, behind what else is ready, to whatever worker.
+        """
         try:
             taken = await self._claimer.take(sid)
         except ElsewhereError:
@@ -200,19 +198,24 @@ class Worker:
             return
         if taken is None:
             return
-        claim = taken.claim
-        if self._draining:
-            await self._claimer.release(claim)
-            return
-        with suppress(LeaseLostError):
-            with self._slots.counted(claim):
-                # Whatever waits afterwards was marked ready by the commit, so nothing more is asked for here.
-                await self._runner.run_turn(tasks, claim, taken.since)
-                if claim.state.lineage is not None:
-                    # Heard, its slot is free, if nothing more waits for it.
-                    await self._spawner.free(claim.state.principal)
-            await self._quarantine.done(sid, Doing.WORK)
-            return
+        claim, pool = taken.claim, (taken.claim.state.principal, taken.claim.state.visibility.secrecy)
+        async with AsyncExitStack() as until:
+            try:
+                if not self._draining:
+                    await until.enter_async_context(self._slots.place(*pool))
+            except BaseException:
+                with anyio.CancelScope(shield=True), suppress(StoreError):
+                    await self._claimer.release(claim)
+                raise
+            if not self._draining:
+                with suppress(LeaseLostError):
+                    # Whatever waits afterwards was marked ready by the commit, so nothing more is asked for here.
+                    await self._runner.run_turn(tasks, claim, taken.since)
+                    if claim.state.lineage is not None:
+                        # Heard, its slot is free, if nothing more waits for it.
+                        await self._spawner.free(claim.state.principal)
+                    await self._quarantine.done(sid, Doing.WORK)
+                    return
         await self._claimer.release(claim)
 
 

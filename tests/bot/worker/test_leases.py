@@ -162,7 +162,7 @@ async def test_an_idle_session_holds_no_task_no_connection_and_no_turn(tmp_path:
         assert (len(asyncio.all_tasks()), await connections(owner)) <= before
         serving = owner.app._serving
         assert serving is not None
-        assert (serving._busy, serving._runner._turns, serving._slots._pools) == (set(), {}, {})
+        assert (serving._busy, serving._runner._turns, serving._slots._taken) == (set(), {}, [])
         assert serving._runner._keeper._turns == {}
         gc.collect()
         # At most the one that the thread which renews leases looked at last.

@@ -10,6 +10,7 @@ import pytest
 from pydantic_ai.messages import ModelResponse
 
 from bot.agent.context import thought
+from bot.app.workers import PARALLEL
 from bot.core.ids import Ids
 from bot.core.json_values import JsonObject
 from bot.gate.results import NOT_KNOWN
@@ -430,7 +431,7 @@ async def test_a_session_that_cannot_be_worked_does_not_end_the_others(
 
 async def test_a_pool_that_runs_many_turns_leaves_slots_to_all_others(tmp_path: Path) -> None:
     """One person's PUBLIC sessions run no more at once than is left; those above, and others', wait for none."""
-    let_go = asyncio.Event()
+    let_go, most = asyncio.Event(), PARALLEL // 2
 
     async def wait(_arguments: TextArguments, _context: ToolContext, _services: ToolServices) -> None:
         await let_go.wait()
@@ -444,7 +445,7 @@ async def test_a_pool_that_runs_many_turns_leaves_slots_to_all_others(tmp_path: 
         high = Person(owner.app, owner.output, Address("console", "high"))
         await high.say("hello")
         await high.say("/taint raise CONFIDENTIAL")
-        many = [Person(owner.app, owner.output, Address("console", f"chat{n}")) for n in range(20)]
+        many = [Person(owner.app, owner.output, Address("console", f"chat{n}")) for n in range(most + 4)]
         for person in many:
             await person.send(bang("probe"))
 
@@ -454,14 +455,14 @@ async def test_a_pool_that_runs_many_turns_leaves_slots_to_all_others(tmp_path: 
 
             await eventually(reached)
 
-        await ran(16)
+        await ran(most)
         await asyncio.sleep(0.5)
-        assert len(probe.ran) == 16
+        assert len(probe.ran) == most
         ann = Person(owner.app, owner.output, Address("console", "ann"), "console:ann")
-        for person, count in ((high, 17), (ann, 18)):
+        for person, count in ((high, most + 1), (ann, most + 2)):
             await person.send(bang("probe"))
             await ran(count)
         let_go.set()
         for person in many:
             await person.settled()
-        assert len(probe.ran) == 22
+        assert len(probe.ran) == most + 6
