@@ -9,6 +9,7 @@ is outside the law: how long an answer takes may tell that there was more to loo
 import asyncio
 import json
 from collections.abc import AsyncIterator
+from contextlib import suppress
 from dataclasses import dataclass, replace
 from pathlib import Path
 from tempfile import TemporaryDirectory
@@ -21,7 +22,7 @@ from pydantic import JsonValue
 
 from bot.access.authorize import Caller, Ingress
 from bot.access.decision_context import Call
-from bot.core.errors import BusyError
+from bot.core.errors import ArchivedError, BusyError
 from bot.core.ids import receipt_id
 from bot.delegation.handoff import dedupe
 from bot.sessions.delegation import SESSION, Arrival, Errand, Lineage, Parcel
@@ -228,7 +229,9 @@ class World:
                 await asyncio.sleep(0.01)
             await store.sessions.record(claim, Write(fresh(), claim.state.seq, events=(_read(label),), release=True))
         if secret.title:
-            await store.sessions.name(sid, Title(secret.title, PUBLIC))
+            # A task may be done first, and is archived then.
+            with suppress(ArchivedError):
+                await store.sessions.name(sid, Title(secret.title, PUBLIC))
 
     async def answers(self) -> list[str]:
         """Ask everything; return the answers."""
