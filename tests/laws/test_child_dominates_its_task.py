@@ -1,5 +1,6 @@
 """Law `child_dominates_its_task`: whatever its parent has read, a child stands there before its model is asked."""
 
+import asyncio
 from pathlib import Path
 
 import pytest
@@ -23,6 +24,7 @@ class Watching(OfflineModel):
         super().__init__()
         self.owner: Person | None = None
         self.sid = ""
+        self.spawned = asyncio.Event()
         self.saw: list[Label] = []
 
     async def request(
@@ -31,8 +33,12 @@ class Watching(OfflineModel):
         model_settings: ModelSettings | None,
         model_request_parameters: ModelRequestParameters,
     ) -> ModelResponse:
-        state = None if self.owner is None else await self.owner.app.store.sessions.state(self.sid)
-        if state is not None and "the task" in str(messages):
+        if "the task" in str(messages):
+            # A worker is faster than the test that spawns.
+            await self.spawned.wait()
+            assert self.owner is not None
+            state = await self.owner.app.store.sessions.state(self.sid)
+            assert state is not None
             self.saw.append(state.taint)
         return await super().request(messages, model_settings, model_request_parameters)
 
@@ -46,6 +52,7 @@ async def test_child_dominates_its_task(tmp_path: Path, text: str) -> None:
         parent = standing(label, sid=owner.sid, turn="")
         model.owner = owner
         model.sid = (await owner.app.spawner.mint_child(parent, "k", Errand("the task"))).sid
+        model.spawned.set()
 
         async def asked() -> bool:
             return bool(model.saw)
