@@ -31,7 +31,7 @@ from bot.sessions.inbox import NewItem
 from bot.sessions.log.event_types import ToolOutcome, ToolResult
 from bot.sessions.log.events import NewEvent
 from bot.sessions.messages import SessionMessage
-from bot.sessions.models import Claim, Status, Title, Write
+from bot.sessions.models import Title, Write
 from channels.messages import Address
 from policy.labels import PUBLIC, Label, parse
 from policy.request import Destination, Role
@@ -220,26 +220,18 @@ class World:
         if secret.child:
             await taken_slot(store, "owner", sid, self.own.sid, pool=str(label))
         typed = PUBLIC if secret.raised else label
-        home = str(Address("console", sid))
+        # One that is to rise first is nothing for the worker, which would be done with it before.
+        home = str(Address("elsewhere" if secret.raised else "console", sid))
         item = NewItem(sid, "d", secret.who, typed, SessionMessage("high"), home, secret.who, lineage=lineage)
         await store.sessions.accept(replace(item, reserved=2**50))
-        # The worker may be faster: a task that it has done is archived, and neither reads more nor gets a title.
-        if secret.raised and (claim := await self._claimed(sid)) is not None:
+        if secret.raised:
+            claim = await store.sessions.claim(sid, fresh(), idle=True)
+            assert claim is not None
             await store.sessions.record(claim, Write(fresh(), claim.state.seq, events=(_read(label),), release=True))
         if secret.title:
+            # A task that the worker has done is archived.
             with suppress(ArchivedError):
                 await store.sessions.name(sid, Title(secret.title, PUBLIC))
-
-    async def _claimed(self, sid: str) -> Claim | None:
-        """Claim a session, behind the worker if that has it first; return None where it is archived by then."""
-        sessions = self.own.app.store.sessions
-        while (claim := await sessions.claim(sid, fresh(), idle=True)) is None:
-            state = await sessions.state(sid)
-            if state is None or state.status is Status.ARCHIVED:
-                return None
-            # Nobody is told when it is done.
-            await asyncio.sleep(0.01)
-        return claim
 
     async def answers(self) -> list[str]:
         """Ask everything; return the answers."""
