@@ -18,6 +18,7 @@ import pytest
 
 from bot.app.app import App, open_app
 from bot.audit.chain import Intact
+from bot.cli.ready import FOLDER
 from bot.config.load import load_config
 from bot.sessions.deliveries import DeliveryState
 from bot.sessions.log.event_types import UserMessage
@@ -130,6 +131,11 @@ class Bot:
         if self._process is None:
             return
         process, self._process = self._process, None
+        if kindly:
+            # Before it tells that it is there, the signal ends it as it ends every process.
+            async with asyncio.timeout(PATIENCE):
+                while not (self._machine.data / FOLDER / f"{process.pid}.json").exists():  # noqa: ASYNC110 - a file
+                    await asyncio.sleep(0.05)
         process.terminate() if kindly else process.kill()
         _, err = await asyncio.to_thread(process.communicate, timeout=30)
         assert "Traceback" not in err.decode(), err.decode()
