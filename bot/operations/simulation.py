@@ -1,4 +1,4 @@
-"""Simulating a call: what the gate would decide, audited, with nothing done. For the command line and for chats."""
+"""Simulating a call: what the gate would decide, audited, with nothing done: for chats, programs and the operator."""
 
 import json
 from collections.abc import Mapping
@@ -7,10 +7,14 @@ from typing import cast
 from pydantic import JsonValue
 
 from bot.access.decision_context import DecisionContext
-from bot.core.errors import RequestError
+from bot.core.errors import BusyError, RequestError
+from bot.core.rate_limiter import RateLimiter
 from bot.gate.gate import Gate
+from bot.history.recall import recall
 from bot.sessions.audit import AuditRow
+from bot.sessions.models import SessionState
 from bot.sessions.ports.people import AuditStore
+from bot.sessions.ports.sessions import SessionStore
 from policy import explain
 from policy.decision import Remedy, Verdict
 from policy.request import Role
@@ -23,11 +27,26 @@ class CallArgumentsError(RequestError):
 
 
 class Simulator:
-    """Simulates calls and audits that."""
+    """Simulates calls and audits that. `simulations` bounds how often an address may ask."""
 
-    def __init__(self, gate: Gate, audit: AuditStore) -> None:
+    def __init__(self, gate: Gate, audit: AuditStore, sessions: SessionStore, simulations: RateLimiter) -> None:
         self._gate = gate
         self._audit = audit
+        self._sessions = sessions
+        self._simulations = simulations
+
+    async def asked(
+        self, standing: DecisionContext, state: SessionState | None, tool: str, arguments: Mapping[str, JsonValue]
+    ) -> Mapping[str, JsonValue]:
+        """Return the report for whoever asks at an address, about a call in a session, or in one not begun.
+
+        Raises BusyError: that address asks too often. StoreError.
+        """
+        if not self._simulations.allows(str(standing.home)):
+            raise BusyError
+        if state is not None:
+            standing = (await recall(self._sessions, state)).folds.of(standing)
+        return await self.report(standing, tool, arguments)
 
     async def report(
         self, standing: DecisionContext, tool: str, arguments: Mapping[str, JsonValue]
