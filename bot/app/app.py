@@ -63,6 +63,7 @@ from bot.operations.importing import Importer
 from bot.operations.lifecycle import SessionLifecycle
 from bot.operations.question_answers import QuestionAnswers
 from bot.operations.readiness import ReadinessChecks
+from bot.operations.reading import SessionReader
 from bot.operations.simulation import Simulator
 from bot.pinned_agents import PinnedAgents
 from bot.policy_state import PolicyReloader, Tell, named
@@ -140,6 +141,7 @@ class App:
         self.pairing = Pairing(store, self.ids, secrets.session)
         self.exporter, self.importer = self._copies()
         self.simulator = Simulator(self.gate, store.audit, store.sessions, self._simulations)
+        self.reading = SessionReader(store, clock, self.gate.masks.masked)
         self.audit = AuditReader(self.chains, AuditTrail(store, self.chains, lambda: self.gate.document.top))
         self.alternatives = self._alternatives()
         self.outbox = self._outbox()
