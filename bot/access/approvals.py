@@ -10,7 +10,7 @@ import json
 from dataclasses import replace
 from typing import Final
 
-from bot.access import labelling, principals
+from bot.access import labelling
 from bot.access.authorize import at_least
 from bot.access.decision_context import Call, DecisionContext
 from bot.sessions.approvals import Approval, ApprovalState
@@ -18,6 +18,7 @@ from bot.sessions.delegation import SESSION
 from bot.sessions.log.events import DeferredResult
 from policy.decision import Decision, Verdict
 from policy.document.model import Document
+from policy.document.programs import is_program
 from policy.fixed import OUTCOME
 from policy.labels import Label
 from policy.request import Role
@@ -178,7 +179,7 @@ def _may_answer(
     if OTHERS in rules and principal != asker and not others.isdisjoint({principal, *person.accounts}):
         return False
     own = principal == asker
-    if own and principals.is_program(principal) and not at_least(person.role, Role.ADMIN):
+    if own and is_program(principal) and not at_least(person.role, Role.ADMIN):
         return False
     return all(_satisfies(document, rule, person.role, own=own) for rule in rules)
 

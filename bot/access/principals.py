@@ -1,8 +1,7 @@
 """Names of principals: a person's is configured, a shared chat's is made of where it is.
 
 A shared chat is a principal of its own: it owns its sessions and their workspace, and nobody's personal objects are
-reached from it. So is a program that has a token for the HTTP API. No configured name has a colon, so that none is
-mistaken for another.
+reached from it. No configured name has a colon, so that neither is mistaken for the other.
 
 An account is `channel:id`, or `channel:workspace:id` where ids of people collide between workspaces. Where its owner is
 spoken to in private is made of the same parts, so that nobody has to look it up.
@@ -19,7 +18,6 @@ CONSOLE: Final = "console"
 """The channel of whoever sits at this machine, of whom its operating system says who he is; nobody may be there."""
 
 _CHAT: Final = "chat:"
-_PROGRAM: Final = "program:"
 
 
 def of_chat(address: Address) -> str:
@@ -30,11 +28,6 @@ def of_chat(address: Address) -> str:
 def is_chat(principal: str) -> bool:
     """Say whether a principal is a shared chat."""
     return principal.startswith(_CHAT)
-
-
-def is_program(principal: str) -> bool:
-    """Say whether a principal is a program with a token."""
-    return principal.startswith(_PROGRAM)
 
 
 def address(principal: str) -> Address:

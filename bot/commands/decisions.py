@@ -7,7 +7,7 @@ from bot.access import principals
 from bot.commands.command import CommandRequest, Reply, UsageError
 from bot.history import event_log
 from bot.operations import simulation
-from bot.operations.simulation import CallArgumentsError, Simulator
+from bot.operations.simulation import CallArgumentsError, Simulating, Simulator
 from bot.sessions.log.event_types import PolicyDecision
 from bot.sessions.models import SessionQuery, SessionState
 from bot.sessions.ports.sessions import SessionIndex, SessionStore
@@ -77,7 +77,9 @@ class DecisionCommands:
         if not tool:
             raise UsageError("")
         state = await request.state()
-        report = await self.simulator.asked(await request.standing(state), state, tool, arguments)
+        standing = await request.standing(state)
+        by = Simulating(standing, request.address, standing.reader)
+        report = await self.simulator.asked(by, state, tool, arguments)
         return Reply("\n".join(simulation.lines(report)), PUBLIC if state is None else state.visibility)
 
 

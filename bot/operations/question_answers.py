@@ -53,6 +53,14 @@ class AskedQuestion:
             raise ValueError
         return words.strip()
 
+    def given(self, value: AnswerValue) -> AnswerValue:
+        """Return what a program's value answers; raises ValueError: it is no answer to this question."""
+        if isinstance(value, str):
+            return self.value(value)
+        if self.question.wanted is None:
+            raise ValueError
+        return structured_result.fitting(self.question.wanted, value)
+
 
 @dataclass(frozen=True, slots=True)
 class Replier:

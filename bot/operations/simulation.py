@@ -2,6 +2,7 @@
 
 import json
 from collections.abc import Mapping
+from dataclasses import dataclass
 from typing import cast
 
 from pydantic import JsonValue
@@ -15,8 +16,10 @@ from bot.sessions.audit import AuditRow
 from bot.sessions.models import SessionState
 from bot.sessions.ports.people import AuditStore
 from bot.sessions.ports.sessions import SessionStore
+from channels.messages import Address
 from policy import explain
 from policy.decision import Remedy, Verdict
+from policy.labels import Label
 from policy.request import Role
 
 
@@ -24,6 +27,15 @@ class CallArgumentsError(RequestError):
     """What was typed as a call's arguments is no JSON object."""
 
     code = "arguments"
+
+
+@dataclass(frozen=True, slots=True)
+class Simulating:
+    """Who simulates: where the call would be made from, the address that asks, and what may be told there."""
+
+    standing: DecisionContext
+    address: Address
+    reader: Label
 
 
 class Simulator:
@@ -36,23 +48,29 @@ class Simulator:
         self._simulations = simulations
 
     async def asked(
-        self, standing: DecisionContext, state: SessionState | None, tool: str, arguments: Mapping[str, JsonValue]
+        self, by: Simulating, state: SessionState | None, tool: str, arguments: Mapping[str, JsonValue]
     ) -> Mapping[str, JsonValue]:
-        """Return the report for whoever asks at an address, about a call in a session, or in one not begun.
+        """Return the report for somebody who asks about a call in a session, or in one not begun.
 
-        Raises BusyError: that address asks too often. StoreError.
+        Raises BusyError: their address asks too often. StoreError.
         """
-        if not self._simulations.allows(str(standing.home)):
+        if not self._simulations.allows(str(by.address)):
             raise BusyError
+        standing = by.standing
         if state is not None:
             standing = (await recall(self._sessions, state)).folds.of(standing)
-        return await self.report(standing, tool, arguments)
+        return await self.report(standing, tool, arguments, by.reader)
 
     async def report(
-        self, standing: DecisionContext, tool: str, arguments: Mapping[str, JsonValue]
+        self,
+        standing: DecisionContext,
+        tool: str,
+        arguments: Mapping[str, JsonValue],
+        reader: Label | None = None,
     ) -> Mapping[str, JsonValue]:
-        """Return the gate's report about a call, as its caller may know it. Raises StoreError."""
-        report = await self._gate.calls.simulate(standing, tool, arguments, standing.reader)
+        """Return the gate's report about a call, as its caller, or a `reader`, may know it. Raises StoreError."""
+        known = standing.reader if reader is None else reader
+        report = await self._gate.calls.simulate(standing, tool, arguments, known)
         body: dict[str, JsonValue] = {"session": standing.sid} if standing.sid else {}
         body |= {"tool": self._gate.calls.known(tool), "taint": str(standing.taint), "verdict": report["verdict"]}
         await self._audit.append((AuditRow("simulate", standing.asker, body),))
