@@ -14,7 +14,9 @@ from typing import TYPE_CHECKING
 
 from bot.access.pairing import Pairing
 from bot.access.session_ids import SessionIds
+from bot.access.tokens import Tokens
 from bot.admission.ambient import Observer
+from bot.app import programs
 from bot.app.adapters import platforms
 from bot.app.extensions import BUILT_IN, Extensions
 from bot.app.first_run import FILES, WORKSPACES, seed
@@ -24,6 +26,7 @@ from bot.audit.visibility import AuditTrail
 from bot.budgets import budget
 from bot.commands.handlers import CommandServices
 from bot.commands.table import CommandTable
+from bot.config.channels import API
 from bot.config.model import Config
 from bot.config.telemetry import given_headers
 from bot.core.clock import Clock, SystemClock
@@ -79,6 +82,7 @@ from bot.tools.web_connection import Connector
 from bot.tools.web_fetch import WebFetch
 from bot.worker.lease import LeaseKeeper
 from bot.worker.model_loader import ModelLoader
+from channels.api import Api
 from channels.messages import Address, Inbound, Membership, Moved
 from channels.port import Answer, Audience, Channel, ChannelVault, Platform
 from policy.labels import PUBLIC
@@ -116,6 +120,7 @@ class App:
     ) -> None:
         self.config, self.store, self.clock = config, store, clock
         self.ids = Ids()
+        self.tokens = Tokens()
         self.session_ids = SessionIds(store.lifecycle, secrets.session, self.clock)
         self.chains = AnchoredChains(store.audit, config.data_dir / "anchors", secrets.audit)
         self.files = FileRoot(config.data_dir / FILES, config.data_dir / WORKSPACES, config.policy.top)
@@ -123,7 +128,8 @@ class App:
         self.failures = Failures(self.vault, clock, store.process)
         self._environment, self._parts = environment, parts
         self.listened = tuple(listened)
-        self.channels = {channel.name: channel for channel in (*channels, *listened)}
+        own = () if config.channels.api is None else (Api(),)
+        self.channels = {channel.name: channel for channel in (*channels, *own, *listened)}
         self.telemetry = self._telemetry()
         self._simulations = RateLimiter(clock, config.limits.simulations_per_minute)
         self._serving: Worker | None = None
@@ -248,7 +254,7 @@ class App:
             reloader=self.reloader,
             exporter=self.exporter,
             lifecycle=self.lifecycle,
-            interrupt=self._interrupt,
+            interrupt=self.interrupt,
             close=self.question_updates.close,
             deliver=self.outbox.collect,
             recap=self.model_loader.recap,
@@ -272,7 +278,7 @@ class App:
             spawner=self.spawner,
             files=self.files,
             top=lambda: self.gate.document.top,
-            interrupt=self._interrupt,
+            interrupt=self.interrupt,
             close=self.question_updates.close,
         )
 
@@ -353,6 +359,18 @@ class App:
             for adapter in self.listened:
                 tasks.create_task(adapter.serve(self.receive, partial(heard, adapter.name)))
 
+    async def answer(self, began: Callable[[str], None] = _untold) -> None:
+        """Serve the HTTP API until cancelled, beside `serve` or `deliver`; `began` is told where it listens.
+
+        Raises OSError: its address cannot be listened at.
+        """
+
+        def answering(url: str) -> None:
+            self.readiness.heard.add(API)
+            began(url)
+
+        await programs.answer(self, answering)
+
     async def close(self) -> None:
         """Close the connections to platforms and models."""
         for adapter in self.listened:
@@ -403,7 +421,7 @@ class App:
                 self.store.sessions,
                 self.gate,
                 self.session_ids,
-                interrupt=self._interrupt,
+                interrupt=self.interrupt,
                 longest=limits.message_characters,
                 agents=self.agents,
             ),
@@ -435,7 +453,8 @@ class App:
         with suppress(StoreError):
             await self.lifecycle.clear()
 
-    def _interrupt(self, sid: str, only: str = "") -> None:
+    def interrupt(self, sid: str, only: str = "") -> None:
+        """Stop a session's turn at once if it runs in this process, or the turn `only` of it."""
         if self._serving is not None:
             self._serving.interrupt(sid, only)
 
