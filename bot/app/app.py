@@ -16,6 +16,7 @@ from bot.access.pairing import Pairing
 from bot.access.session_ids import SessionIds
 from bot.access.tokens import Tokens
 from bot.admission.ambient import Observer
+from bot.api.services import ApiServices
 from bot.app import programs
 from bot.app.adapters import platforms
 from bot.app.extensions import BUILT_IN, Extensions
@@ -30,7 +31,7 @@ from bot.config.channels import API
 from bot.config.model import Config
 from bot.config.telemetry import given_headers
 from bot.core.clock import Clock, SystemClock
-from bot.core.errors import ElsewhereError, StoreError, StoreGoneError
+from bot.core.errors import ConfigError, ElsewhereError, StoreError, StoreGoneError
 from bot.core.ids import Ids
 from bot.core.logs import bound
 from bot.core.rate_limiter import RateLimiter
@@ -362,14 +363,14 @@ class App:
     async def answer(self, began: Callable[[str], None] = _untold) -> None:
         """Serve the HTTP API until cancelled, beside `serve` or `deliver`; `began` is told where it listens.
 
-        Raises OSError: its address cannot be listened at.
+        Raises ConfigError: none is configured. OSError: its address cannot be listened at.
         """
 
         def answering(url: str) -> None:
             self.readiness.heard.add(API)
             began(url)
 
-        await programs.answer(self, answering)
+        await programs.answer(self._services(), answering)
 
     async def close(self) -> None:
         """Close the connections to platforms and models."""
@@ -377,6 +378,32 @@ class App:
             await adapter.close()
         await self.model_loader.close()
         await self.telemetry.close()
+
+    def _services(self) -> ApiServices:
+        settings = self.config.channels.api
+        if settings is None:
+            raise ConfigError("`channels.api` is not configured", next_step="add it to `channels`, see docs/api.md")
+        return ApiServices(
+            settings=settings,
+            config=self.config,
+            clock=self.clock,
+            ids=self.ids,
+            tokens=self.tokens,
+            gate=self.gate,
+            reloader=self.reloader,
+            store=self.store,
+            session_ids=self.session_ids,
+            router=self.router,
+            agents=self.agents,
+            lifecycle=self.lifecycle,
+            exporter=self.exporter,
+            importer=self.importer,
+            simulator=self.simulator,
+            audit=self.audit,
+            question_answers=self.question_answers,
+            interrupt=self.interrupt,
+            closing=asyncio.Event(),
+        )
 
     def _alerts(self) -> Alerts:
         return Alerts(self.failures, self.store.counts, gate=self.gate, outbox=self.outbox, clock=self.clock)
