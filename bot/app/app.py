@@ -124,7 +124,6 @@ class App:
     ) -> None:
         self.config, self.store, self.clock = config, store, clock
         self.ids = Ids()
-        self.tokens = Tokens()
         self.session_ids = SessionIds(store.lifecycle, secrets.session, self.clock)
         self.chains = AnchoredChains(store.audit, config.data_dir / "anchors", secrets.audit)
         self.files = FileRoot(config.data_dir / FILES, config.data_dir / WORKSPACES, config.policy.top)
@@ -408,10 +407,12 @@ class App:
             router=self.router,
             agents=self.agents,
             lifecycle=self.lifecycle,
+            reading=self.reading,
             exporter=self.exporter,
             importer=self.importer,
             simulator=self.simulator,
             audit=self.audit,
+            approval_answers=self.approval_answers,
             question_answers=self.question_answers,
             interrupt=self.interrupt,
             closing=asyncio.Event(),
