@@ -27,7 +27,6 @@ from bot.audit.visibility import AuditTrail
 from bot.budgets import budget
 from bot.commands.handlers import CommandServices
 from bot.commands.table import CommandTable
-from bot.config.channels import API
 from bot.config.model import Config
 from bot.config.telemetry import given_headers
 from bot.core.clock import Clock, SystemClock
@@ -67,6 +66,7 @@ from bot.operations.lifecycle import SessionLifecycle
 from bot.operations.question_answers import QuestionAnswers
 from bot.operations.readiness import ReadinessChecks
 from bot.operations.simulation import Simulator
+from bot.operations.tokens import TokenKeeper
 from bot.pinned_agents import PinnedAgents
 from bot.policy_state import PolicyReloader, Tell, named
 from bot.quarantine import Quarantine
@@ -86,6 +86,7 @@ from bot.worker.model_loader import ModelLoader
 from channels.api import Api
 from channels.messages import Address, Inbound, Membership, Moved
 from channels.port import Answer, Audience, Channel, ChannelVault, Platform
+from policy.document.reading import API
 from policy.labels import PUBLIC
 
 if TYPE_CHECKING:
@@ -121,7 +122,6 @@ class App:
     ) -> None:
         self.config, self.store, self.clock = config, store, clock
         self.ids = Ids()
-        self.tokens = Tokens()
         self.session_ids = SessionIds(store.lifecycle, secrets.session, self.clock)
         self.chains = AnchoredChains(store.audit, config.data_dir / "anchors", secrets.audit)
         self.files = FileRoot(config.data_dir / FILES, config.data_dir / WORKSPACES, config.policy.top)
@@ -142,6 +142,8 @@ class App:
         self.spawner = self._spawner()
         self.gate = self._gate(tools)
         self.reloader = self._reloader(tools)
+        self.tokens = self._programs()
+        self.token_keeper = TokenKeeper(store, self.reloader, self.ids, secrets.tokens)
         self.quarantine = Quarantine(store.quarantine, store.lifecycle)
         self.pairing = Pairing(store, self.ids, secrets.session)
         self.exporter, self.importer = self._copies()
@@ -221,6 +223,11 @@ class App:
             store=self.store,
             process=process,
         )
+
+    def _programs(self) -> Tokens:
+        """Return what recognises programs by their tokens."""
+        in_force, live = lambda: self.gate.document, lambda: self.reloader.live_tokens
+        return Tokens(in_force, live, now=self.store.tokens.now_ms, key=self._secrets.tokens)
 
     def _web(self) -> WebFetch:
         return WebFetch(Connector(self._parts.resolve, self.config.web.private), self.config.web)
