@@ -14,7 +14,10 @@ from typing import TYPE_CHECKING
 
 from bot.access.pairing import Pairing
 from bot.access.session_ids import SessionIds
+from bot.access.tokens import Tokens
 from bot.admission.ambient import Observer
+from bot.api.services import ApiServices
+from bot.app import programs
 from bot.app.adapters import platforms
 from bot.app.extensions import BUILT_IN, Extensions
 from bot.app.first_run import FILES, WORKSPACES, seed
@@ -27,7 +30,7 @@ from bot.commands.table import CommandTable
 from bot.config.model import Config
 from bot.config.telemetry import given_headers
 from bot.core.clock import Clock, SystemClock
-from bot.core.errors import ElsewhereError, StoreError, StoreGoneError
+from bot.core.errors import ConfigError, ElsewhereError, StoreError, StoreGoneError
 from bot.core.ids import Ids
 from bot.core.logs import bound
 from bot.core.rate_limiter import RateLimiter
@@ -64,6 +67,7 @@ from bot.operations.question_answers import QuestionAnswers
 from bot.operations.readiness import ReadinessChecks
 from bot.operations.reading import SessionReader
 from bot.operations.simulation import Simulator
+from bot.operations.tokens import TokenKeeper
 from bot.pinned_agents import PinnedAgents
 from bot.policy_state import PolicyReloader, Tell, named
 from bot.quarantine import Quarantine
@@ -80,8 +84,10 @@ from bot.tools.web_connection import Connector
 from bot.tools.web_fetch import WebFetch
 from bot.worker.lease import LeaseKeeper
 from bot.worker.model_loader import ModelLoader
+from channels.api import Api
 from channels.messages import Address, Inbound, Membership, Moved
 from channels.port import Answer, Audience, Channel, ChannelVault, Platform
+from policy.document.reading import API
 from policy.labels import PUBLIC
 
 if TYPE_CHECKING:
@@ -124,7 +130,8 @@ class App:
         self.failures = Failures(self.vault, clock, store.process)
         self._environment, self._parts = environment, parts
         self.listened = tuple(listened)
-        self.channels = {channel.name: channel for channel in (*channels, *listened)}
+        own = () if config.channels.api is None else (Api(),)
+        self.channels = {channel.name: channel for channel in (*channels, *own, *listened)}
         self.telemetry = self._telemetry()
         self._simulations = RateLimiter(clock, config.limits.simulations_per_minute)
         self._serving: Worker | None = None
@@ -136,6 +143,8 @@ class App:
         self.spawner = self._spawner()
         self.gate = self._gate(tools)
         self.reloader = self._reloader(tools)
+        self.tokens = self._programs()
+        self.token_keeper = TokenKeeper(store, self.reloader, self.ids, secrets.tokens)
         self.quarantine = Quarantine(store.quarantine, store.lifecycle)
         self.pairing = Pairing(store, self.ids, secrets.session)
         self.exporter, self.importer = self._copies()
@@ -219,6 +228,11 @@ class App:
             process=process,
         )
 
+    def _programs(self) -> Tokens:
+        """Return what recognises programs by their tokens."""
+        in_force, live = lambda: self.gate.document, lambda: self.reloader.live_tokens
+        return Tokens(in_force, live, now=self.store.tokens.now_ms, key=self._secrets.tokens)
+
     def _web(self) -> WebFetch:
         return WebFetch(Connector(self._parts.resolve, self.config.web.private), self.config.web)
 
@@ -252,7 +266,7 @@ class App:
             reloader=self.reloader,
             exporter=self.exporter,
             lifecycle=self.lifecycle,
-            interrupt=self._interrupt,
+            interrupt=self.interrupt,
             close=self.question_updates.close,
             deliver=self.outbox.collect,
             recap=self.model_loader.recap,
@@ -276,7 +290,7 @@ class App:
             spawner=self.spawner,
             files=self.files,
             top=lambda: self.gate.document.top,
-            interrupt=self._interrupt,
+            interrupt=self.interrupt,
             close=self.question_updates.close,
         )
 
@@ -357,12 +371,50 @@ class App:
             for adapter in self.listened:
                 tasks.create_task(adapter.serve(self.receive, partial(heard, adapter.name)))
 
+    async def answer(self, began: Callable[[str], None] = _untold) -> None:
+        """Serve the HTTP API until cancelled, beside `serve` or `deliver`; `began` is told where it listens.
+
+        Raises ConfigError: none is configured. OSError: its address cannot be listened at.
+        """
+
+        def answering(url: str) -> None:
+            self.readiness.heard.add(API)
+            began(url)
+
+        await programs.answer(self._services(), answering)
+
     async def close(self) -> None:
         """Close the connections to platforms and models."""
         for adapter in self.listened:
             await adapter.close()
         await self.model_loader.close()
         await self.telemetry.close()
+
+    def _services(self) -> ApiServices:
+        settings = self.config.channels.api
+        if settings is None:
+            raise ConfigError("`channels.api` is not configured", next_step="add it to `channels`, see docs/api.md")
+        return ApiServices(
+            settings=settings,
+            config=self.config,
+            clock=self.clock,
+            ids=self.ids,
+            tokens=self.tokens,
+            gate=self.gate,
+            reloader=self.reloader,
+            store=self.store,
+            session_ids=self.session_ids,
+            router=self.router,
+            agents=self.agents,
+            lifecycle=self.lifecycle,
+            exporter=self.exporter,
+            importer=self.importer,
+            simulator=self.simulator,
+            audit=self.audit,
+            question_answers=self.question_answers,
+            interrupt=self.interrupt,
+            closing=asyncio.Event(),
+        )
 
     def _alerts(self) -> Alerts:
         return Alerts(self.failures, self.store.counts, gate=self.gate, outbox=self.outbox, clock=self.clock)
@@ -407,7 +459,7 @@ class App:
                 self.store.sessions,
                 self.gate,
                 self.session_ids,
-                interrupt=self._interrupt,
+                interrupt=self.interrupt,
                 longest=limits.message_characters,
                 agents=self.agents,
             ),
@@ -439,7 +491,8 @@ class App:
         with suppress(StoreError):
             await self.lifecycle.clear()
 
-    def _interrupt(self, sid: str, only: str = "") -> None:
+    def interrupt(self, sid: str, only: str = "") -> None:
+        """Stop a session's turn at once if it runs in this process, or the turn `only` of it."""
         if self._serving is not None:
             self._serving.interrupt(sid, only)
 

@@ -73,6 +73,7 @@ NAMES: Final = MappingProxyType(
         "created": "cr",
         "created_with": "cw",
         "creation": "cn",
+        "creator": "co",
         "dead_until": "du",
         "day": "dy",
         "deadline": "dl",
@@ -126,6 +127,7 @@ NAMES: Final = MappingProxyType(
         "owner": "ow",
         "parent": "pa",
         "paused": "pz",
+        "per_minute": "pm",
         "places": "pl",
         "pool": "po",
         "position": "p",
@@ -145,6 +147,7 @@ NAMES: Final = MappingProxyType(
         "resolved_by": "rb",
         "result_seq": "rr",
         "returns": "rt",
+        "revoked": "rv",
         "role": "rx",
         "root": "ru",
         "root_generation": "rg",
@@ -365,6 +368,19 @@ CHAT: Final = _record(
 
 BLOCKED: Final = _record("blocked", Field("account", "", "the account"))
 
+TOKEN: Final = _record(
+    "api token",
+    Field("id", str, "the name of the secret in force"),
+    Field("scope", str, "what its program may ask for, see `Scope`"),
+    Field("clearance", str, "the clearance of its program"),
+    Field("digest", "", "the keyed hash of its text, none for one that was revoked"),
+    Field("created", int, "when it was made, ms"),
+    Field("expires", 0, "until when it counts, ms, none for ever"),
+    Field("creator", str, "the principal that made it"),
+    Field("per_minute", 0, "how many requests in a minute, none for what the configuration says"),
+    Field("revoked", 0, "when it was revoked, ms, none for never"),
+)
+
 QUARANTINED: Final = _record(
     "quarantined",
     Field("since", int, "when it failed first, ms"),
@@ -556,6 +572,6 @@ RECORDS: Final = (
         DELIVERY,
     ),
     *(AUDIT_ROW, OBSERVED, SLOT, PAIRING, PERSON, CHAT, BLOCKED, QUARANTINED, ALTERNATIVE, KEPT, SEND_TURN),
-    *(RESERVATION, PORTION, SPENT, AGENT),
+    *(RESERVATION, PORTION, SPENT, AGENT, TOKEN),
 )
 """All kinds of records."""
