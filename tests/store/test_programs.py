@@ -13,11 +13,9 @@ from bot.core.errors import (
 )
 from bot.sessions.inbox import Metadata, NewItem, QueueMode
 from bot.sessions.models import Status
-from bot.store.opening import open_store
 from bot.store.redis_store import RedisStore
 from policy.labels import PUBLIC, parse
-from tests.fleets import Served
-from tests.store.world import KEY, SECRET, TOP, claimed, command, dump, fresh, item, keys, opening, row
+from tests.store.world import SECRET, TOP, claimed, command, dump, fresh, item, keys, opening, row
 
 pytestmark = pytest.mark.anyio
 
@@ -124,14 +122,12 @@ async def test_what_it_was_begun_with_survives_a_reset(store: RedisStore) -> Non
         await store.sessions.accept(begun(sid, "c2"))
 
 
-async def test_many_at_once_begin_one_session(store: RedisStore, backend: Served) -> None:
-    second = await open_store(audit_key=KEY, url=backend.url)
+async def test_many_at_once_begin_one_session(store: RedisStore, other: RedisStore) -> None:
     sid = fresh()
-    stores = [store, second] * 10
+    stores = [store, other] * 10
     bodies = ["c1", "c2"] * 10
     asked = [one.sessions.accept(begun(sid, body)) for one, body in zip(stores, sorted(bodies), strict=True)]
     got = await asyncio.gather(*asked, return_exceptions=True)
-    await second.close()
     accepted = [one for one in got if not isinstance(one, BaseException)]
     assert len(accepted) == 10
     assert sum(not one.duplicate for one in accepted) == 1

@@ -323,7 +323,7 @@ NEEDED: Final = frozenset({(EventType.APPROVAL_REQUESTED, "arguments"), (EventTy
 OPTIONAL: Final = frozenset(
     {
         *("origin", "authors", "files", "decision", "asker", "topic", "messages"),
-        *("rules", "withheld", "interrupted", "endorsed", "arguments", "at_top"),
+        *("rules", "withheld", "interrupted", "endorsed", "arguments", "at_top", "number"),
         *("took", "idle", "attempt", "back", "error", "requests", "tokens", "cost", "complete", "priced"),
     }
 )
