@@ -68,6 +68,7 @@ from bot.operations.question_answers import QuestionAnswers
 from bot.operations.readiness import ReadinessChecks
 from bot.operations.reading import SessionReader
 from bot.operations.simulation import Simulator
+from bot.operations.tokens import TokenKeeper
 from bot.pinned_agents import PinnedAgents
 from bot.policy_state import PolicyReloader, Tell, named
 from bot.quarantine import Quarantine
@@ -122,7 +123,6 @@ class App:
     ) -> None:
         self.config, self.store, self.clock = config, store, clock
         self.ids = Ids()
-        self.tokens = Tokens()
         self.session_ids = SessionIds(store.lifecycle, secrets.session, self.clock)
         self.chains = AnchoredChains(store.audit, config.data_dir / "anchors", secrets.audit)
         self.files = FileRoot(config.data_dir / FILES, config.data_dir / WORKSPACES, config.policy.top)
@@ -143,6 +143,8 @@ class App:
         self.spawner = self._spawner()
         self.gate = self._gate(tools)
         self.reloader = self._reloader(tools)
+        self.tokens = self._programs()
+        self.token_keeper = TokenKeeper(store, self.reloader, self.ids, secrets.tokens)
         self.quarantine = Quarantine(store.quarantine, store.lifecycle)
         self.pairing = Pairing(store, self.ids, secrets.session)
         self.exporter, self.importer = self._copies()
@@ -223,6 +225,11 @@ class App:
             store=self.store,
             process=process,
         )
+
+    def _programs(self) -> Tokens:
+        """Return what recognises programs by their tokens."""
+        in_force, live = lambda: self.gate.document, lambda: self.reloader.live_tokens
+        return Tokens(in_force, live, now=self.store.tokens.now_ms, key=self._secrets.tokens)
 
     def _web(self) -> WebFetch:
         return WebFetch(Connector(self._parts.resolve, self.config.web.private), self.config.web)
