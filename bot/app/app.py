@@ -27,7 +27,6 @@ from bot.audit.visibility import AuditTrail
 from bot.budgets import budget
 from bot.commands.handlers import CommandServices
 from bot.commands.table import CommandTable
-from bot.config.channels import API
 from bot.config.model import Config
 from bot.config.telemetry import given_headers
 from bot.core.clock import Clock, SystemClock
@@ -88,6 +87,7 @@ from bot.worker.model_loader import ModelLoader
 from channels.api import Api
 from channels.messages import Address, Inbound, Membership, Moved
 from channels.port import Answer, Audience, Channel, ChannelVault, Platform
+from policy.document.reading import API
 from policy.labels import PUBLIC
 
 if TYPE_CHECKING:
