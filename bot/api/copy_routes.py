@@ -83,7 +83,7 @@ async def _exported(services: ApiServices, asked: ApiRequest, sid: str, *, whole
     Raises ApiRefusedError: a rule refuses it. NotFoundError: it may not be known of.
     """
     state = await services.reading.see(asked.caller.principal, asked.reader, sid)
-    await services.reading.noted(asked.caller.principal, state, reading.Reading.EXPORT)
+    await services.reading.noted(asked.caller.principal, state, reading.ReadingKind.EXPORT)
     standing = await standing_of(services, asked, state)
     # A rule that asks people about an answer counts here: a program must not read it before they said so.
     made = await services.exporter.export(standing, state, whole=whole, approved=() if whole else OURS)
