@@ -1,0 +1,156 @@
+"""Sessions of a program: what it may do with each, by the routes under `/v1/sessions`."""
+
+from collections.abc import Iterable, Mapping
+from dataclasses import asdict, dataclass
+from typing import Final
+from urllib.parse import quote
+
+from pydantic import JsonValue
+
+from lockgate.events import EventStream
+from lockgate.retries import new_key
+from lockgate.shapes import (
+    CreatedSession,
+    EventLevel,
+    EventPage,
+    MessageMode,
+    SentMessage,
+    Session,
+    SessionList,
+    SessionResult,
+)
+from lockgate.transport import IDEMPOTENCY_KEY, READ_SECONDS, ClientRequest, Query, Transport
+
+LONGEST_WAIT: Final = 60
+"""Seconds that the API waits for a result at most."""
+
+_GRACE: Final = 15.0
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class TaskLimits:
+    """What a session may take, never more than is configured; None for what is configured.
+
+    Args:
+        tokens: that models read and write for it.
+        turn_seconds: that one turn may take.
+        turns: in a row without a message of the program.
+    """
+
+    tokens: int | None = None
+    turn_seconds: int | None = None
+    turns: int | None = None
+
+
+class Sessions:
+    """The sessions of the program whose token this is."""
+
+    def __init__(self, transport: Transport) -> None:
+        self._transport = transport
+
+    async def create(
+        self,
+        text: str,
+        *,
+        key: str | None = None,
+        agent: str | None = None,
+        credential: str | None = None,
+        limits: TaskLimits | None = None,
+        metadata: Mapping[str, JsonValue] | None = None,
+    ) -> CreatedSession:
+        """Create a session with its first message, or return the one that was created under `key`.
+
+        Args:
+            text: the first message.
+            key: a name of the program's own for it. With the same key and the same arguments it is the same session.
+            agent: a name under `agents:` of config.yaml; None for the usual one.
+            credential: a name under `secrets:` of config.yaml, in place of the agent's own.
+            limits: what it may take.
+            metadata: facts of the program's own, 16 KB as JSON at most.
+
+        Raises:
+            ApiError: with code `conflict` if the key was given for something else.
+        """
+        named: dict[str, JsonValue] = {"key": key, "agent": agent, "credential": credential}
+        body: dict[str, JsonValue] = {"input": text, **{name: value for name, value in named.items() if value}}
+        if limits is not None:
+            body["limits"] = {name: value for name, value in asdict(limits).items() if value is not None}
+        if metadata is not None:
+            body["metadata"] = dict(metadata)
+        headers = {} if key else {IDEMPOTENCY_KEY: new_key()}
+        return await self._transport.value(
+            ClientRequest("POST", "/sessions", body=body, headers=headers, repeatable=True), CreatedSession
+        )
+
+    async def get(self, sid: str) -> Session:
+        """Return the record of a session."""
+        return await self._transport.value(_reading(sid), Session)
+
+    async def list(
+        self, *, cursor: str | None = None, limit: int | None = None, kind: str | None = None, status: str | None = None
+    ) -> SessionList:
+        """Return a page of sessions, newest first."""
+        query: Query = {"cursor": cursor, "limit": limit, "kind": kind, "status": status}
+        return await self._transport.value(ClientRequest("GET", "/sessions", query, repeatable=True), SessionList)
+
+    async def say(self, sid: str, text: str, *, mode: MessageMode | None = None, key: str | None = None) -> SentMessage:
+        """Send a session a message.
+
+        Args:
+            sid: the session.
+            text: the message.
+            mode: what becomes of it while a turn runs; None for what the session has.
+            key: an idempotency key of the program's own, in place of one for this call.
+        """
+        body: dict[str, JsonValue] = {"text": text} if mode is None else {"text": text, "mode": mode}
+        headers = {IDEMPOTENCY_KEY: key or new_key()}
+        ask = ClientRequest("POST", f"{_path(sid)}/messages", body=body, headers=headers, repeatable=True)
+        return await self._transport.value(ask, SentMessage)
+
+    async def result(self, sid: str, *, wait: int = 0) -> SessionResult:
+        """Return what the last turn came to; wait up to 60 seconds for one that runs."""
+        return await self._transport.value(
+            _reading(sid, "/result", {"wait": wait or None}, seconds=wait + _GRACE), SessionResult
+        )
+
+    def events(
+        self, sid: str, *, after: int = 0, level: EventLevel | None = None, types: Iterable[str] = ()
+    ) -> EventStream:
+        """Return the events of a session after a number, as they happen.
+
+        Args:
+            sid: the session.
+            after: the number of the last event that the program knows.
+            level: the least of these that is told: `user`, `progress`, `internal`.
+            types: only events of these types; all, if there are none.
+        """
+        query: Query = {"level": level, "type": ",".join(types) or None}
+        return EventStream(self._transport, f"{_path(sid)}/events", query, after)
+
+    async def page(
+        self,
+        sid: str,
+        *,
+        after: int = 0,
+        limit: int | None = None,
+        level: EventLevel | None = None,
+        types: Iterable[str] = (),
+    ) -> EventPage:
+        """Return a page of the events of a session after a number."""
+        query: Query = {"after": after, "limit": limit, "level": level, "type": ",".join(types) or None}
+        return await self._transport.value(_reading(sid, "/events", query), EventPage)
+
+    async def cancel(self, sid: str) -> None:
+        """End the turn that runs, and what it set going."""
+        await self._does(sid, "cancel")
+
+    async def _does(self, sid: str, verb: str) -> None:
+        await self._transport.content(ClientRequest("POST", f"{_path(sid)}/{verb}"))
+
+
+def _path(sid: str) -> str:
+    return f"/sessions/{quote(sid, safe='')}"
+
+
+def _reading(sid: str, below: str = "", query: Query | None = None, *, seconds: float = READ_SECONDS) -> ClientRequest:
+    return ClientRequest("GET", f"{_path(sid)}{below}", query, repeatable=True, seconds=seconds)
