@@ -66,15 +66,17 @@ class EventStream:
 
     async def _connected(self, retry: Retry) -> AsyncGenerator[SessionEvent]:
         """Tell what one connection tells, until it ends."""
-        async with self._transport.listening(self._path, {**self._query, "after": self.last}) as source:
-            async for frame in source:
-                retry.anew()
-                if frame.event == _END:
-                    reason = read(StreamEnd, frame.data).reason
-                    if reason != _RESTART:
-                        raise StreamEndedError(reason)
-                    return
-                event = read(SessionEvent, frame.data)
-                if event.seq > self.last:
-                    self.last = event.seq
-                    yield event
+        query = {**self._query, "after": self.last}
+        async with self._transport.listening(self._path, query) as source:
+            with retry.standing():
+                async for frame in source:
+                    retry.anew()
+                    if frame.event == _END:
+                        reason = read(StreamEnd, frame.data).reason
+                        if reason != _RESTART:
+                            raise StreamEndedError(reason)
+                        return
+                    event = read(SessionEvent, frame.data)
+                    if event.seq > self.last:
+                        self.last = event.seq
+                        yield event

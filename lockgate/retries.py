@@ -2,6 +2,8 @@
 
 import asyncio
 import secrets
+from collections.abc import Generator
+from contextlib import contextmanager
 from typing import Final
 
 import httpx2
@@ -10,6 +12,7 @@ from lockgate.errors import TOO_MANY, UNAVAILABLE, ApiError, LockgateClientError
 
 _FIRST_PAUSE: Final = 0.1
 _LONGEST_PAUSE: Final = 5.0
+_STOOD: Final = 1.0
 _JITTER: Final = 1000
 _NOTHING_DONE: Final = frozenset({"busy", "not_serving"})
 _KEY_BYTES: Final = 18
@@ -34,6 +37,16 @@ class Retry:
         """Begin to count again: something was told."""
         self._pause = _FIRST_PAUSE
         self._until = _now() + self._patience
+
+    @contextmanager
+    def standing(self) -> Generator[None]:
+        """Hold while a connection stands; one that stood for a while begins the count anew when it breaks off."""
+        since = _now()
+        try:
+            yield
+        finally:
+            if _now() - since >= _STOOD:
+                self.anew()
 
     async def after(self, problem: LockgateClientError, *, again: bool) -> None:
         """Wait before the next try, at least as long as the API asks for.

@@ -112,3 +112,97 @@ class StreamEnd(Told):
     """Why a stream ended."""
 
     reason: str
+
+
+class AgentQuestion(Told):
+    """What an agent asks its program, as `text`; None where a rule keeps that back. `takes` says what fits, in words."""
+
+    id: str
+    session: str
+    state: str
+    text: str | None
+    takes: str
+    default: bool | int | float | str | None
+    expires_at: int
+    label: str
+
+
+class QuestionPage(Told):
+    """The questions of a session's agent, the next to end first."""
+
+    questions: tuple[AgentQuestion, ...]
+
+
+class WaitingApproval(Told):
+    """A call that waits for an approval. `asks` is None where it is kept back."""
+
+    id: str
+    session: str
+    kind: str
+    tool: str
+    principal: str
+    asks: dict[str, JsonValue] | None
+    rules: tuple[str, ...]
+    state: str
+    may_approve: bool
+    expires_at: int
+    label: str
+
+
+class ApprovalList(Told):
+    """The calls that wait."""
+
+    approvals: tuple[WaitingApproval, ...]
+
+
+class SettledApprovals(Told):
+    """The calls that were answered, and how many of the same question wait for somebody else."""
+
+    approvals: tuple[WaitingApproval, ...]
+    waiting: int
+
+
+class Simulation(Told):
+    """What the gate would decide."""
+
+    report: dict[str, JsonValue]
+
+
+class ImportedCopy(Told):
+    """A session that was brought in, archived. `known` tells that the same file was brought in before."""
+
+    id: str
+    label: str
+    entries: int
+    known: bool
+
+
+class AuditEntry(Told):
+    """A row of the audit; `id` is `CHAIN:NAME`."""
+
+    id: str
+    ts: int
+    kind: str
+    actor: str
+    body: dict[str, JsonValue]
+    label: str
+
+
+class AuditPage(Told):
+    """Rows of a chain, oldest first."""
+
+    rows: tuple[AuditEntry, ...]
+
+
+class AuditChain(Told):
+    """A chain of the audit."""
+
+    name: str
+    intact: bool
+
+
+class CheckedAudit(Told):
+    """The chains that were checked; `complete` tells that they are all that this token may know of."""
+
+    chains: tuple[AuditChain, ...]
+    complete: bool

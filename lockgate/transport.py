@@ -26,7 +26,7 @@ _CONNECT_SECONDS: Final = 5.0
 READ_SECONDS: Final = 30.0
 _SILENCE_SECONDS: Final = 60.0
 _JSON: Final = "application/json"
-_LINES: Final = "application/x-ndjson"
+_LINES: Final = "application/jsonl"
 _STREAM: Final = "text/event-stream"
 _BETWEEN: Final = frozenset({502, 503, 504})
 """What a server between says of an API that it cannot reach."""
