@@ -89,6 +89,8 @@ class Script(StrEnum):
     ERASED = "erased"
     TURNS = "turns"
     IMPORT_SESSION = "import_session"
+    ADD_PROGRAM = "add_program"
+    CHANGE_PROGRAM = "change_program"
 
 
 _WORD: Final = re.compile(r"\w+")
@@ -109,6 +111,8 @@ _OWN_NAMES: Final = frozenset({"A", "K", "redis", "cmsgpack", "math", "string", 
 _SHORT: Final = frozenset(NAMES.values())
 
 _USES_WRITE = frozenset({Script.RAISE_TAINT, Script.COMMIT})
+
+_TOKENS: Final = ("head", "audit", "policy", "overrides", "tokens", "op")
 
 _WRITE: Final = ("state", "log", "inbox", "inputs", "outbox", "approvals", "audit", "op")
 
@@ -171,6 +175,8 @@ KEYS: Final = MappingProxyType(
         Script.ERASED: ("state",),
         Script.TURNS: ("log",),
         Script.IMPORT_SESSION: ("state", "log", "audit", "op"),
+        Script.ADD_PROGRAM: _TOKENS,
+        Script.CHANGE_PROGRAM: _TOKENS,
     }
 )
 """The keys of each script in their order, by the names that its text has for them. Those of large bodies follow."""
