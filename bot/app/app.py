@@ -66,6 +66,7 @@ from bot.operations.importing import Importer
 from bot.operations.lifecycle import SessionLifecycle
 from bot.operations.question_answers import QuestionAnswers
 from bot.operations.readiness import ReadinessChecks
+from bot.operations.reading import SessionReader
 from bot.operations.simulation import Simulator
 from bot.operations.tokens import TokenKeeper
 from bot.pinned_agents import PinnedAgents
@@ -148,6 +149,7 @@ class App:
         self.quarantine = Quarantine(store.quarantine, store.lifecycle)
         self.pairing = Pairing(store, self.ids, secrets.session)
         self.exporter, self.importer = self._copies()
+        self.reading = SessionReader(store, clock, self.gate.masks.masked)
         self.simulator = Simulator(self.gate, store.audit)
         self.audit = AuditReader(self.chains, AuditTrail(store, self.chains, lambda: self.gate.document.top))
         self.alternatives = self._alternatives()
