@@ -1,13 +1,16 @@
 """The client of Lockgate's HTTP API: made with an address and a token, and used within `async with`."""
 
 import asyncio
+from collections.abc import Mapping
 from typing import Final, Self
 from urllib.parse import urlsplit
 
 import httpx2
+from pydantic import JsonValue
 
+from lockgate.oversight import Approvals, Audit, simulation
 from lockgate.sessions import Sessions
-from lockgate.shapes import Whoami
+from lockgate.shapes import Simulation, Whoami
 from lockgate.transport import ClientRequest, Transport
 
 _KEPT_SECONDS: Final = 30.0
@@ -37,6 +40,8 @@ class Client:
         self._headers = {"Authorization": f"Bearer {token}"}
         self._transport = Transport(patience)
         self.sessions = Sessions(self._transport)
+        self.approvals = Approvals(self._transport)
+        self.audit = Audit(self._transport)
 
     async def __aenter__(self) -> Self:
         # Certificates are read from the disk.
@@ -58,3 +63,7 @@ class Client:
     async def whoami(self) -> Whoami:
         """Return who this token is, and what it may."""
         return await self._transport.value(ClientRequest("GET", "/whoami", repeatable=True), Whoami)
+
+    async def simulate(self, tool: str, arguments: Mapping[str, JsonValue] | None = None) -> Simulation:
+        """Return what the gate would decide about a call in a session that has not begun; nothing is done."""
+        return await self._transport.value(simulation("/simulate", tool, arguments), Simulation)

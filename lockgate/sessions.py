@@ -8,16 +8,21 @@ from urllib.parse import quote
 from pydantic import JsonValue
 
 from lockgate.events import EventStream
+from lockgate.oversight import simulation
 from lockgate.retries import new_key
 from lockgate.shapes import (
+    AgentQuestion,
     CreatedSession,
     EventLevel,
     EventPage,
+    ImportedCopy,
     MessageMode,
+    QuestionPage,
     SentMessage,
     Session,
     SessionList,
     SessionResult,
+    Simulation,
 )
 from lockgate.transport import IDEMPOTENCY_KEY, READ_SECONDS, ClientRequest, Query, Transport
 
@@ -25,6 +30,7 @@ LONGEST_WAIT: Final = 60
 """Seconds that the API waits for a result at most."""
 
 _GRACE: Final = 15.0
+_COPY_SECONDS: Final = 120.0
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -139,6 +145,36 @@ class Sessions:
         """Return a page of the events of a session after a number."""
         query: Query = {"after": after, "limit": limit, "level": level, "type": ",".join(types) or None}
         return await self._transport.value(_reading(sid, "/events", query), EventPage)
+
+    async def questions(self, sid: str) -> QuestionPage:
+        """Return what the agent of a session wants to know, open or over since less than an hour."""
+        return await self._transport.value(_reading(sid, "/questions"), QuestionPage)
+
+    async def answer(self, sid: str, question: str, value: bool | float | str) -> AgentQuestion:  # noqa: FBT001 - yes or no
+        """Answer a question of the agent, once; the same answer again is no error."""
+        path = f"{_path(sid)}/questions/{quote(question, safe='')}"
+        return await self._transport.value(
+            ClientRequest("POST", path, body={"answer": value}, repeatable=True), AgentQuestion
+        )
+
+    async def simulate(self, sid: str, tool: str, arguments: Mapping[str, JsonValue] | None = None) -> Simulation:
+        """Return what the gate would decide about a call in a session as it stands; nothing is done."""
+        return await self._transport.value(simulation(f"{_path(sid)}/simulate", tool, arguments), Simulation)
+
+    async def export(self, sid: str) -> bytes:
+        """Return a session as signed JSON lines, each entry with its label."""
+        return await self._transport.content(_reading(sid, "/export", seconds=_COPY_SECONDS))
+
+    async def bring(self, file: bytes, *, as_top: bool = False) -> ImportedCopy:
+        """Bring in what an export gave, as an archived session; the same file makes the same session.
+
+        Args:
+            file: the export.
+            as_top: take also one whose signature is of nobody who is known there, as high as anything can be.
+        """
+        query: Query = {"as_top": "true" if as_top else None}
+        ask = ClientRequest("POST", "/import", query, file, repeatable=True, seconds=_COPY_SECONDS)
+        return await self._transport.value(ask, ImportedCopy)
 
     async def cancel(self, sid: str) -> None:
         """End the turn that runs, and what it set going."""

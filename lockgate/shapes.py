@@ -115,7 +115,7 @@ class StreamEnd(Told):
 
 
 class AgentQuestion(Told):
-    """What an agent asks its program, as `text`; None where a rule keeps that back. `takes` says what fits, in words."""
+    """What an agent asks its program: `text`, None where a rule keeps it back. `takes` says what fits, in words."""
 
     id: str
     session: str

@@ -27,6 +27,8 @@ class Scripted:
     answers: Sequence[bytes]
     asked: list[Asked] = field(default_factory=list[Asked])
     url: str = ""
+    slow: float = 0.0
+    """For how many seconds a connection stands after its answer."""
 
     async def serve(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
         head = (await reader.readuntil(b"\r\n\r\n")).decode()
@@ -38,6 +40,7 @@ class Scripted:
         self.asked.append(Asked(method, path, headers, body))
         writer.write(answer)
         await writer.drain()
+        await asyncio.sleep(self.slow)
         writer.close()
 
 

@@ -83,3 +83,10 @@ async def test_filters_are_sent_and_what_was_read_before_is_not_asked_for() -> N
             await anext(events)
     query = parse_qs(urlsplit(server.asked[0].path).query)
     assert query == {"after": ["7"], "level": ["progress"], "type": ["tool.call,tool.result"]}
+
+
+async def test_a_quiet_stream_that_stood_longer_than_the_patience_is_taken_up_again() -> None:
+    async with scripted(stream(event(1)), stream(event(2))) as server:
+        server.slow = 1.2
+        async with Client(server.url, TOKEN, patience=0.8) as client:
+            assert await heard(client.sessions.events("s1"), 2) == [1, 2]
