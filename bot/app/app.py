@@ -27,7 +27,6 @@ from bot.audit.visibility import AuditTrail
 from bot.budgets import budget
 from bot.commands.handlers import CommandServices
 from bot.commands.table import CommandTable
-from bot.config.channels import API
 from bot.config.model import Config
 from bot.config.telemetry import given_headers
 from bot.core.clock import Clock, SystemClock
@@ -88,6 +87,7 @@ from bot.worker.model_loader import ModelLoader
 from channels.api import Api
 from channels.messages import Address, Inbound, Membership, Moved
 from channels.port import Answer, Audience, Channel, ChannelVault, Platform
+from policy.document.reading import API
 from policy.labels import PUBLIC
 
 if TYPE_CHECKING:
@@ -123,7 +123,6 @@ class App:
     ) -> None:
         self.config, self.store, self.clock = config, store, clock
         self.ids = Ids()
-        self.tokens = Tokens()
         self.session_ids = SessionIds(store.lifecycle, secrets.session, self.clock)
         self.chains = AnchoredChains(store.audit, config.data_dir / "anchors", secrets.audit)
         self.files = FileRoot(config.data_dir / FILES, config.data_dir / WORKSPACES, config.policy.top)
