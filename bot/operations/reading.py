@@ -32,13 +32,17 @@ _NOTED: Final = 4096
 
 
 class Reading(StrEnum):
-    """What is read of a session: its record and turns, its events in a page or as they come, its answer, all of it."""
+    """What is read of a session: its record and turns, its events in a page or as they come, its answer, all of it.
+
+    `QUESTIONS` is what its agent asks people, and which of its calls wait for them.
+    """
 
     RECORD = "record"
     EVENTS = "events"
     STREAM = "stream"
     RESULT = "result"
     EXPORT = "export"
+    QUESTIONS = "questions"
 
 
 class SessionReader:
