@@ -3,7 +3,7 @@
 import asyncio
 import json
 from collections.abc import AsyncGenerator, Mapping, Sequence
-from contextlib import asynccontextmanager
+from contextlib import asynccontextmanager, suppress
 from dataclasses import dataclass, field
 
 CUT = b""
@@ -29,6 +29,26 @@ class Scripted:
     url: str = ""
     slow: float = 0.0
     """For how many seconds a connection stands after its answer."""
+    _open: int = 0
+    _over: asyncio.Event = field(default_factory=asyncio.Event)
+
+    async def connected(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        self._open += 1
+        try:
+            await self.serve(reader, writer)
+        except (asyncio.IncompleteReadError, ConnectionError):
+            pass
+        finally:
+            writer.close()
+            with suppress(ConnectionError):
+                await writer.wait_closed()
+            self._open -= 1
+
+    async def end(self) -> None:
+        """Let no connection stand any more."""
+        self._over.set()
+        while self._open:  # noqa: ASYNC110 - connections tell nobody that they ended
+            await asyncio.sleep(0.01)
 
     async def serve(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
         head = (await reader.readuntil(b"\r\n\r\n")).decode()
@@ -40,17 +60,20 @@ class Scripted:
         self.asked.append(Asked(method, path, headers, body))
         writer.write(answer)
         await writer.drain()
-        await asyncio.sleep(self.slow)
-        writer.close()
+        with suppress(TimeoutError):
+            await asyncio.wait_for(self._over.wait(), self.slow)
 
 
 @asynccontextmanager
 async def scripted(*answers: bytes) -> AsyncGenerator[Scripted]:
     script = Scripted(answers)
-    server = await asyncio.start_server(script.serve, "127.0.0.1", 0)
+    server = await asyncio.start_server(script.connected, "127.0.0.1", 0)
     async with server:
         script.url = f"http://127.0.0.1:{server.sockets[0].getsockname()[1]}"
-        yield script
+        try:
+            yield script
+        finally:
+            await script.end()
 
 
 def answer(status: int, body: object = None, *, plain: str | None = None, **headers: str) -> bytes:
