@@ -75,7 +75,7 @@ async def _exported(services: ApiServices, asked: ApiRequest, sid: str) -> str:
     Raises ApiRefusedError: a rule refuses it. NotFoundError: it may not be known of.
     """
     state = await services.reading.see(asked.caller.principal, asked.reader, sid)
-    await services.reading.noted(asked.caller.principal, state, reading.Reading.EXPORT)
+    await services.reading.noted(asked.caller.principal, state, reading.ReadingKind.EXPORT)
     standing = await standing_of(services, asked, state)
     made = await services.exporter.export(standing, state)
     if made.text is None:

@@ -208,7 +208,7 @@ async def _asked_in(
     """Return a session and what its agent asks its program. Raises NotFoundError: it may not be known of."""
     principal = asked.caller.principal
     state = await services.reading.see(principal, asked.reader, sid)
-    await services.reading.noted(principal, state, reading.Reading.QUESTIONS)
+    await services.reading.noted(principal, state, reading.ReadingKind.QUESTIONS)
     found = await services.question_answers.readable(principal, asked.reader)
     return state, tuple(one for one in found if one.question.sid == state.sid)
 

@@ -150,7 +150,7 @@ class App:
         self.pairing = Pairing(store, self.ids, secrets.session)
         self.exporter, self.importer = self._copies()
         self.simulator = Simulator(self.gate, store.audit, store.sessions, self._simulations)
-        self.reading = SessionReader(store, clock, self.gate.masks.masked)
+        self.reading = self._reading()
         self.audit = AuditReader(self.chains, AuditTrail(store, self.chains, lambda: self.gate.document.top))
         self.alternatives = self._alternatives()
         self.outbox = self._outbox()
@@ -206,6 +206,9 @@ class App:
             in_force=lambda: self.gate.document,
             limits=self.config.limits.session,
         )
+
+    def _reading(self) -> SessionReader:
+        return SessionReader(self.store, self.clock, self.gate.masks.masked)
 
     def _alternatives(self) -> Alternatives:
         life = self.config.limits.approval_minutes * 60_000
