@@ -11,6 +11,7 @@ import json
 import os
 import re
 import socket
+import sys
 from asyncio.subprocess import PIPE, Process
 from collections.abc import AsyncGenerator, Mapping
 from contextlib import asynccontextmanager
@@ -26,7 +27,13 @@ from tests.journeys.machine import Process as Program
 DEFAULT: Final = "http://127.0.0.1:8484"
 """Where the API listens unless config.yaml says otherwise, as pages write it."""
 
+BIN: Final = Path(sys.executable).parent
+"""Where `lockgate` is installed."""
+
 ANYTHING: Final = "…"
+_KEPT: Final = frozenset({"API", "TOKEN", "SID", "QID"})
+"""What a reader exports in their shell and uses later."""
+
 _FILLED: Final = re.compile(r"^(?:export )?(?P<name>[A-Z_]+)=…$", re.MULTILINE)
 
 
@@ -115,10 +122,12 @@ class Reader:
 
     async def types(self, text: str) -> str:
         """Type into a shell; return what it prints."""
-        process = await self._shell(text)
+        process = await self._shell(f"{text}\nprintf '\\0'\nenv -0")
         out, err = await asyncio.wait_for(process.communicate(), 90)
         assert process.returncode == 0, (text, out.decode(), err.decode())
-        return out.decode()
+        printed, *variables = out.decode().split("\0")
+        self.known |= {name: value for name, _, value in (each.partition("=") for each in variables) if name in _KEPT}
+        return printed
 
     async def follows(self, text: str, printed: Block | None) -> None:
         """Type into a shell of its own what goes on."""
@@ -131,7 +140,7 @@ class Reader:
         return await asyncio.create_subprocess_exec(
             *("bash", "-euo", "pipefail", "-c", _FILLED.sub(filled, self.here(text))),
             cwd=self.machine.folder,
-            env={**inherited(), "PATH": os.environ["PATH"], **self.known},
+            env={**inherited(), "PATH": f"{BIN}{os.pathsep}{os.environ['PATH']}", **self.known},
             stdout=PIPE,
             stderr=PIPE,
         )
