@@ -17,6 +17,7 @@ from bot.store.lifecycle import Eraser, RedisLifecycle
 from bot.store.options import StoreOptions
 from bot.store.outbox import RedisOutbox, RedisRateLimits
 from bot.store.policy import RedisAccess, RedisPolicy
+from bot.store.programs.webhooks import RedisWebhooks
 from bot.store.records import codec
 from bot.store.servers.connection import Connection
 from bot.store.servers.embedded_server import Supervisor
@@ -74,6 +75,7 @@ class RedisStore:
         self.counts = RedisCounts(shared)
         self.quarantine = RedisQuarantine(shared)
         self.budgets = RedisBudgets(shared)
+        self.webhooks = RedisWebhooks(shared)
 
     @property
     def process(self) -> str:

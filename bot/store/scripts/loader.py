@@ -89,6 +89,13 @@ class Script(StrEnum):
     ERASED = "erased"
     TURNS = "turns"
     IMPORT_SESSION = "import_session"
+    ADD_WEBHOOK = "add_webhook"
+    DROP_WEBHOOK = "drop_webhook"
+    HOLD_WEBHOOKS = "hold_webhooks"
+    MARK_WEBHOOK = "mark_webhook"
+    NOTE_WEBHOOK = "note_webhook"
+    GIVE_UP_EVENT = "give_up_event"
+    SETTLE_EVENT = "settle_event"
 
 
 _WORD: Final = re.compile(r"\w+")
@@ -171,6 +178,13 @@ KEYS: Final = MappingProxyType(
         Script.ERASED: ("state",),
         Script.TURNS: ("log",),
         Script.IMPORT_SESSION: ("state", "log", "audit", "op"),
+        Script.ADD_WEBHOOK: ("webhooks",),
+        Script.DROP_WEBHOOK: ("webhooks", "rights", "positions", "dead"),
+        Script.HOLD_WEBHOOKS: ("webhooks", "rights"),
+        Script.MARK_WEBHOOK: ("webhooks",),
+        Script.NOTE_WEBHOOK: ("webhooks", "positions", "dead"),
+        Script.GIVE_UP_EVENT: ("webhooks", "positions", "dead"),
+        Script.SETTLE_EVENT: ("dead",),
     }
 )
 """The keys of each script in their order, by the names that its text has for them. Those of large bodies follow."""

@@ -1,0 +1,1 @@
+"""What the store keeps for programs that use the HTTP API."""
