@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING
 
 from bot.access.pairing import Pairing
 from bot.access.session_ids import SessionIds
+from bot.access.tokens import Tokens
 from bot.admission.ambient import Observer
 from bot.app.adapters import platforms
 from bot.app.extensions import BUILT_IN, Extensions
@@ -64,6 +65,7 @@ from bot.operations.question_answers import QuestionAnswers
 from bot.operations.readiness import ReadinessChecks
 from bot.operations.reading import SessionReader
 from bot.operations.simulation import Simulator
+from bot.operations.tokens import TokenKeeper
 from bot.pinned_agents import PinnedAgents
 from bot.policy_state import PolicyReloader, Tell, named
 from bot.quarantine import Quarantine
@@ -136,6 +138,8 @@ class App:
         self.spawner = self._spawner()
         self.gate = self._gate(tools)
         self.reloader = self._reloader(tools)
+        self.tokens = self._programs()
+        self.token_keeper = TokenKeeper(store, self.reloader, self.ids, secrets.tokens)
         self.quarantine = Quarantine(store.quarantine, store.lifecycle)
         self.pairing = Pairing(store, self.ids, secrets.session)
         self.exporter, self.importer = self._copies()
@@ -216,6 +220,11 @@ class App:
             store=self.store,
             process=process,
         )
+
+    def _programs(self) -> Tokens:
+        """Return what recognises programs by their tokens."""
+        in_force, live = lambda: self.gate.document, lambda: self.reloader.live_tokens
+        return Tokens(in_force, live, now=self.store.tokens.now_ms, key=self._secrets.tokens)
 
     def _web(self) -> WebFetch:
         return WebFetch(Connector(self._parts.resolve, self.config.web.private), self.config.web)

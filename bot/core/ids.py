@@ -49,6 +49,14 @@ class Ids:
         """Return what a person quotes to the operator about an error: 8 letters and digits, 40 random bits."""
         return _base32(self._random_bytes(5))
 
+    def token(self) -> str:
+        """Return the name of a token's secret: 16 letters and digits, 80 random bits."""
+        return _base32(self._random_bytes(10))
+
+    def secret(self) -> str:
+        """Return the secret of a token: 52 letters and digits, 256 random bits."""
+        return _base32(self._random_bytes(32))
+
     def approval(self) -> str:
         """Return an id a person can type: 8 of 31 letters and digits, none of which looks like another."""
         return _typed(self._random_bytes(8))
@@ -74,6 +82,11 @@ def session_id(key: bytes, address: str, principal: str = "", root: int = 0) -> 
 def code_digest(key: bytes, code: str) -> str:
     """Return what is kept of a code that a stranger was given; nobody without the key can try codes against it."""
     return _base32(hmac.digest(key, b"pairing\0" + code.encode("utf-8", "surrogatepass"), hashlib.sha256))
+
+
+def token_digest(key: bytes, token: str) -> str:
+    """Return what is kept of the text of a program's token; without the key it cannot be compared with a guess."""
+    return _base32(hmac.digest(key, b"token\0" + token.encode("utf-8", "surrogatepass"), hashlib.sha256))
 
 
 def held_id(key: str) -> str:

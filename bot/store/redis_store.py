@@ -17,6 +17,7 @@ from bot.store.lifecycle import Eraser, RedisLifecycle
 from bot.store.options import StoreOptions
 from bot.store.outbox import RedisOutbox, RedisRateLimits
 from bot.store.policy import RedisAccess, RedisPolicy
+from bot.store.programs.tokens import RedisTokens
 from bot.store.programs.webhooks import RedisWebhooks
 from bot.store.records import codec
 from bot.store.servers.connection import Connection
@@ -66,6 +67,7 @@ class RedisStore:
         self.audit = RedisAudit(shared)
         self.policy = RedisPolicy(shared)
         self.access = RedisAccess(shared)
+        self.tokens = RedisTokens(shared)
         self.delegation = RedisDelegation(shared, filing)
         self.observed = RedisObserved(shared)
         self.rate_limits = RedisRateLimits(shared)

@@ -23,7 +23,8 @@ encoding is injective. What stands under a key is a record or several: `bot.stor
 | `lg:{audit}:head`       | hash   | for ever              | its head: version, audit_seq and audit_hash, stored as in `state` | audit_append |
 | `lg:{audit}:op:<op>`    | string | 10 min                | as above                                      | audit_append      |
 | `lg:{audit}:policy`     | hash   | until the next        | in force: `version digest time process changes` | put_policy …    |
-| `lg:{audit}:overrides`  | hash   | for ever              | `version`, `count` of changes, and what people changed: `person:<name>` → `person`, `place:<chat>` → `chat`, `blocked:<account>` → `blocked` | override |
+| `lg:{audit}:overrides`  | hash   | for ever              | `version`, `count` of changes, and what people changed: `person:<name>` → `person`, `place:<chat>` → `chat`, `blocked:<account>` → `blocked` | override add_program… |
+| `lg:{audit}:tokens`     | hash   | for ever              | name of a program → its `api token`; changes count in `overrides` | add_program change_program |
 | `lg:{audit}:pairings`   | hash   | until they expire     | `a:<account>`, strangers who asked, and `t:<principal>`, wrong codes → `pairing` | ask_pairing override… |
 | `lg:{audit}:quarantine` | hash   | until worked or released | session and what failed → `quarantined`    | quarantine unquar…|
 | `lg:{live:<principal>}:slots` | hash | 24 h after their deadline | run → `slot`                        | reserve free      |
@@ -111,6 +112,10 @@ POLICY: Final = "lg:{audit}:policy"
 
 OVERRIDES: Final = "lg:{audit}:overrides"
 """What people changed about who may what and which chat is what."""
+
+
+TOKENS: Final = "lg:{audit}:tokens"
+"""The tokens of programs, by name, in the slot of the chain that tells who made them."""
 
 
 PAIRINGS: Final = "lg:{audit}:pairings"

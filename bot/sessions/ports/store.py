@@ -5,6 +5,7 @@ from typing import Protocol
 from bot.sessions.ports.accounts import AgentStore, BudgetStore, CountStore, DelegationStore
 from bot.sessions.ports.delivery import AlternativeStore, OutboxStore, QuestionCopyStore, RateLimitStore
 from bot.sessions.ports.people import AccessStore, ApprovalStore, AuditStore, PolicyStore
+from bot.sessions.ports.programs import TokenStore
 from bot.sessions.ports.sessions import (
     LifecycleStore,
     ObservedStore,
@@ -73,6 +74,11 @@ class Store(Protocol):
     @property
     def access(self) -> AccessStore:
         """Its part for access."""
+        ...
+
+    @property
+    def tokens(self) -> TokenStore:
+        """Its part for tokens of programs."""
         ...
 
     @property

@@ -74,6 +74,7 @@ NAMES: Final = MappingProxyType(
         "cost": "ct",
         "created": "cr",
         "creation": "cn",
+        "creator": "co",
         "dead_until": "du",
         "day": "dy",
         "deadline": "dl",
@@ -129,6 +130,7 @@ NAMES: Final = MappingProxyType(
         "owner": "ow",
         "parent": "pa",
         "paused": "pz",
+        "per_minute": "pm",
         "places": "pl",
         "pool": "po",
         "position": "p",
@@ -148,6 +150,7 @@ NAMES: Final = MappingProxyType(
         "resolved_by": "rb",
         "result_seq": "rr",
         "returns": "rt",
+        "revoked": "rv",
         "role": "rx",
         "root": "ru",
         "root_generation": "rg",
@@ -371,6 +374,19 @@ CHAT: Final = _record(
 
 BLOCKED: Final = _record("blocked", Field("account", "", "the account"))
 
+TOKEN: Final = _record(
+    "api token",
+    Field("id", str, "the name of the secret in force"),
+    Field("scope", str, "what its program may ask for, see `Scope`"),
+    Field("clearance", str, "the clearance of its program"),
+    Field("digest", "", "the keyed hash of its text, none for one that was revoked"),
+    Field("created", int, "when it was made, ms"),
+    Field("expires", 0, "until when it counts, ms, none for ever"),
+    Field("creator", str, "the principal that made it"),
+    Field("per_minute", 0, "how many requests in a minute, none for what the configuration says"),
+    Field("revoked", 0, "when it was revoked, ms, none for never"),
+)
+
 QUARANTINED: Final = _record(
     "quarantined",
     Field("since", int, "when it failed first, ms"),
@@ -576,7 +592,7 @@ many tokens of its own budget are set aside for a model that is being asked."""
 RECORDS: Final = (
     *(STATE, TURN, LAST_TURN, USAGE, TITLE, LINEAGE, CHARGE, EVENT, ITEM, INPUT, HELD, HELD_KEY, APPROVAL, DELIVERY),
     *(AUDIT_ROW, OBSERVED, SLOT, PAIRING, PERSON, CHAT, BLOCKED, QUARANTINED, ALTERNATIVE, KEPT, SEND_TURN),
-    *(RESERVATION, PORTION, SPENT, AGENT),
     *(WEBHOOK, SENDING_RIGHT, WEBHOOK_POSITION, DEAD_EVENT),
+    *(RESERVATION, PORTION, SPENT, AGENT, TOKEN),
 )
 """All kinds of records."""

@@ -96,6 +96,8 @@ class Script(StrEnum):
     NOTE_WEBHOOK = "note_webhook"
     GIVE_UP_EVENT = "give_up_event"
     SETTLE_EVENT = "settle_event"
+    ADD_PROGRAM = "add_program"
+    CHANGE_PROGRAM = "change_program"
 
 
 _WORD: Final = re.compile(r"\w+")
@@ -116,6 +118,8 @@ _OWN_NAMES: Final = frozenset({"A", "K", "redis", "cmsgpack", "math", "string", 
 _SHORT: Final = frozenset(NAMES.values())
 
 _USES_WRITE = frozenset({Script.RAISE_TAINT, Script.COMMIT})
+
+_TOKENS: Final = ("head", "audit", "policy", "overrides", "tokens", "op")
 
 _WRITE: Final = ("state", "log", "inbox", "inputs", "outbox", "approvals", "audit", "op")
 
@@ -185,6 +189,8 @@ KEYS: Final = MappingProxyType(
         Script.NOTE_WEBHOOK: ("webhooks", "positions", "dead"),
         Script.GIVE_UP_EVENT: ("webhooks", "positions", "dead"),
         Script.SETTLE_EVENT: ("dead",),
+        Script.ADD_PROGRAM: _TOKENS,
+        Script.CHANGE_PROGRAM: _TOKENS,
     }
 )
 """The keys of each script in their order, by the names that its text has for them. Those of large bodies follow."""

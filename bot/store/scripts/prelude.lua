@@ -724,6 +724,23 @@ local function policy_in_force()
   return {version = version, digest = digest, time = time, process = process, changes = changes}
 end
 
+-- Changes of who may what ------------------------------------------------------------------------------
+-- The overrides count them, those of tokens too; the policy in force tells that number along.
+
+-- How many there were. A record of another version ends the script.
+local function changes_made()
+  local there = redis.call('HMGET', K.overrides, 'version', 'count')
+  if there[1] then check(there[1]) end
+  return tonumber(there[2] or 0)
+end
+
+-- Count one more than there were, in the policy in force too.
+local function count_change(policy, before)
+  policy.changes = before + 1
+  redis.call('HSET', K.overrides, 'version', SCHEMA, 'count', policy.changes)
+  if policy.version then redis.call('HSET', K.policy, 'changes', policy.changes) end
+end
+
 -- Pairings ---------------------------------------------------------------------------------------------
 -- field `a:<account>` or `t:<principal>`
 
