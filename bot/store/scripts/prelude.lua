@@ -2,7 +2,7 @@
 -- Python says, so that nothing is said twice and nothing is looked up while it runs:
 --   Status, IllegalMove, Item, Approval, Question, Delivery and QueueMode with a word of theirs, K with the name of a key
 --   of the script, NOTICE (what a parent is told), NEEDS_INPUT and TURN_COMPLETED (a reason and a type), SCHEMA, MOST (the
---   largest number that a record takes) and LARGE (which key is the first of a large body) stand for their values; LEVELS
+--   largest number that a record takes), CHANGED (a channel) and LARGE (which key is the first of a large body) stand for their values; LEVELS
 --   (name -> rank), LEVEL_NAMES (rank -> name), MOVES (set of `before>after`), ILLEGAL (status -> how the script fares
 --   there) and DEAD (set of delivery states) are tables;
 --   a field that `bot.store.records.kinds` names becomes its stored name: `one.label`, `{label = ...}`, and F.label,
@@ -268,6 +268,8 @@ local function save(key)
   end
   if size > 0 then redis.call('HSET', key, unpack(changed)) end
   if #dropped > 0 then redis.call('HDEL', key, unpack(dropped)) end
+  -- A hint for those who wait for news: a user who may not publish writes all the same.
+  redis.pcall('PUBLISH', CHANGED, key)
 end
 
 -- Keep the large bodies of a call under their own keys.
