@@ -32,13 +32,14 @@ _NOTED: Final = 4096
 
 
 class Reading(StrEnum):
-    """What is read of a session: its record and turns, its events in a page or as they come, its answer, all of it."""
+    """What is read of a session: its record and turns, its events in a page or as they come, its answer, all of it, or what is sent."""
 
     RECORD = "record"
     EVENTS = "events"
     STREAM = "stream"
     RESULT = "result"
     EXPORT = "export"
+    WEBHOOK = "webhook"
 
 
 class SessionReader:
