@@ -32,7 +32,10 @@ _NOTED: Final = 4096
 
 
 class Reading(StrEnum):
-    """What is read of a session: its record and turns, its events in a page or as they come, its answer, all of it, or what is sent."""
+    """What is read of a session: its record and turns, its events in a page or as they come, its answer, all of it.
+
+    What a webhook is sent is read, too.
+    """
 
     RECORD = "record"
     EVENTS = "events"
