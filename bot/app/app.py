@@ -123,7 +123,6 @@ class App:
     ) -> None:
         self.config, self.store, self.clock = config, store, clock
         self.ids = Ids()
-        self.tokens = Tokens()
         self.session_ids = SessionIds(store.lifecycle, secrets.session, self.clock)
         self.chains = AnchoredChains(store.audit, config.data_dir / "anchors", secrets.audit)
         self.files = FileRoot(config.data_dir / FILES, config.data_dir / WORKSPACES, config.policy.top)
