@@ -17,6 +17,9 @@ from policy.document.model import Document
 CONSOLE: Final = "console"
 """The channel of whoever sits at this machine, of whom its operating system says who he is; nobody may be there."""
 
+API: Final = "api"
+"""The channel of programs: each has a private address there, made of its name."""
+
 _CHAT: Final = "chat:"
 
 
@@ -28,6 +31,11 @@ def of_chat(address: Address) -> str:
 def is_chat(principal: str) -> bool:
     """Say whether a principal is a shared chat."""
     return principal.startswith(_CHAT)
+
+
+def is_program(account: str) -> bool:
+    """Say whether an account is a program's, which has a token and is on no platform."""
+    return account.startswith(f"{API}:")
 
 
 def address(principal: str) -> Address:

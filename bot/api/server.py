@@ -120,7 +120,7 @@ class _Guarded(H11Protocol):
 
     def connection_made(self, transport: asyncio.Transport) -> None:  # pyright: ignore[reportIncompatibleMethodOverride] - as uvicorn's
         """Take a connection, if there is room or can be."""
-        others = [one for one in self.connections if isinstance(one, _Guarded)]
+        others: list[_Guarded] = [one for one in self.connections if isinstance(one, _Guarded)]
         super().connection_made(transport)
         if len(others) >= self.most:
             min((one for one in others if one.idle), key=_Guarded.used, default=self).transport.abort()
@@ -131,7 +131,7 @@ class _Guarded(H11Protocol):
     def idle(self) -> bool:
         """Whether nothing that was asked for on this connection is being answered."""
         cycle = cast("RequestResponseCycle | None", self.cycle)
-        return cycle is None or cycle.response_complete
+        return cycle is None or bool(cycle.response_complete)
 
     def used(self) -> float:
         """Return when something came on this connection last, on the loop's clock in seconds."""

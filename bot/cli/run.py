@@ -20,10 +20,10 @@ from typing import TYPE_CHECKING, Final
 
 from bot.cli.ready import ReadinessFile, telling
 from bot.cli.roles import ProcessRole
-from bot.config.channels import API
 from bot.config.model import Config
 from bot.core.errors import ConfigError, OperatorError, StoreError, StoreGoneError
 from channels.port import ListenError
+from policy.document.reading import API
 
 if TYPE_CHECKING:
     from bot.app.app import App

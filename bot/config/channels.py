@@ -2,17 +2,15 @@
 
 import re
 from collections.abc import Iterator
-from typing import Annotated, Final
+from typing import Annotated
 
 from pydantic import AfterValidator, Field
 
 from bot.config.api import ApiSettings
 from bot.config.fields import Block, Variable, WebAddress
 from policy.document.model import Document
+from policy.document.reading import API
 from policy.errors import Problem
-
-API: Final = "api"
-"""The channel of programs, which is no platform."""
 
 
 def _public_url(url: str) -> str:

@@ -11,8 +11,8 @@ from typing import TYPE_CHECKING, Final
 
 import anyio
 
-from bot.config.channels import API
 from bot.core.errors import StoreError
+from policy.document.reading import API
 
 if TYPE_CHECKING:
     from pydantic import JsonValue

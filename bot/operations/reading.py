@@ -31,10 +31,11 @@ _NOTED: Final = 4096
 """How many readings a process remembers."""
 
 
-class Reading(StrEnum):
+class ReadingKind(StrEnum):
     """What is read of a session: its record and turns, its events in a page or as they come, its answer, all of it.
 
-    What a webhook is sent is read, too.
+    `QUESTIONS` is what its agent asks people, and which of its calls wait for them; `WEBHOOK` is
+    what is sent.
     """
 
     RECORD = "record"
@@ -42,6 +43,7 @@ class Reading(StrEnum):
     STREAM = "stream"
     RESULT = "result"
     EXPORT = "export"
+    QUESTIONS = "questions"
     WEBHOOK = "webhook"
 
 
@@ -82,7 +84,7 @@ class SessionReader:
             raise NotFoundError
         return state
 
-    async def noted(self, principal: str, state: SessionState, reading: Reading) -> None:
+    async def noted(self, principal: str, state: SessionState, reading: ReadingKind) -> None:
         """Note in the audit that a session is read, before it is; once in ten minutes, and once for each rise.
 
         Raises:

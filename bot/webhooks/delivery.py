@@ -24,7 +24,7 @@ from bot.access.tokens import ApiCaller, Tokens
 from bot.core.clock import Clock
 from bot.core.errors import SchemaError, StoreError
 from bot.core.json_values import JsonObject
-from bot.operations.reading import Reading, SessionReader
+from bot.operations.reading import ReadingKind, SessionReader
 from bot.sessions.log.events import Event
 from bot.sessions.models import SessionQuery, SessionState
 from bot.sessions.ports.store import Store
@@ -262,7 +262,7 @@ class WebhookDelivery:
             while stretch.events:
                 event = stretch.events.popleft()
                 if (told := self._told(event, reader)) is not None:
-                    await self._parts.reading.noted(caller.principal, state, Reading.WEBHOOK)
+                    await self._parts.reading.noted(caller.principal, state, ReadingKind.WEBHOOK)
                     return self._event(event, told, state)
                 known = WebhookPosition(event.seq)
             if known != at:
@@ -301,7 +301,7 @@ class WebhookDelivery:
             if events and state is not None and sees(state, caller.principal, reader):
                 told = self._parts.told(events[0], reader)
                 if told is not None:
-                    await self._parts.reading.noted(caller.principal, state, Reading.WEBHOOK)
+                    await self._parts.reading.noted(caller.principal, state, ReadingKind.WEBHOOK)
                     answered = await self._send(self._event(events[0], told, state).sent)
         await self._parts.store.webhooks.settle(dead, answered.error)
         if answered.gone:

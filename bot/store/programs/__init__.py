@@ -1,1 +1,1 @@
-"""What the store does for programs, and for people's pages: it tells what changed, so that none has to ask for it."""
+"""What the store does for programs that use the HTTP API: it keeps who they are and what they are sent, and tells what changed."""

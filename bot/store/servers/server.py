@@ -86,14 +86,13 @@ class Server:
             ear.lost()
 
         connection = await self._made(closed, ear.heard)
+        listener = _Listener(connection)
         try:
-            (reply,) = await connection.ask(_packed(("SUBSCRIBE", ear.channel)), 1)
-            if isinstance(reply, RedisError):
-                raise reply
+            await listener.ask("SUBSCRIBE", ear.channel)
         except BaseException:
-            await connection.close()
+            await listener.close()
             raise
-        return _Listener(connection)
+        return listener
 
     async def renew(self) -> None:
         """Have connections made anew when they are wanted; who waits for an answer has it first."""
@@ -168,7 +167,13 @@ class _Listener:
 
     async def check(self) -> None:
         """Ask the server whether it is there."""
-        await self._connection.ask(_packed(("PING",)), 1)
+        await self.ask("PING")
+
+    async def ask(self, *command: Arg) -> None:
+        """Say something to the server. Raises RedisError: it refuses."""
+        (reply,) = await self._connection.ask(_packed(command), 1)
+        if isinstance(reply, RedisError):
+            raise reply
 
     async def close(self) -> None:
         """Hear no more."""
