@@ -16,6 +16,8 @@ from bot.access.pairing import Pairing
 from bot.access.session_ids import SessionIds
 from bot.access.tokens import Tokens
 from bot.admission.ambient import Observer
+from bot.api.services import ApiServices
+from bot.app import programs
 from bot.app.adapters import platforms
 from bot.app.extensions import BUILT_IN, Extensions
 from bot.app.first_run import FILES, WORKSPACES, seed
@@ -28,7 +30,7 @@ from bot.commands.table import CommandTable
 from bot.config.model import Config
 from bot.config.telemetry import given_headers
 from bot.core.clock import Clock, SystemClock
-from bot.core.errors import ElsewhereError, StoreError, StoreGoneError
+from bot.core.errors import ConfigError, ElsewhereError, StoreError, StoreGoneError
 from bot.core.ids import Ids
 from bot.core.logs import bound
 from bot.core.rate_limiter import RateLimiter
@@ -81,8 +83,10 @@ from bot.tools.web_connection import Connector
 from bot.tools.web_fetch import WebFetch
 from bot.worker.lease import LeaseKeeper
 from bot.worker.model_loader import ModelLoader
+from channels.api import Api
 from channels.messages import Address, Inbound, Membership, Moved
 from channels.port import Answer, Audience, Channel, ChannelVault, Platform
+from policy.document.reading import API
 from policy.labels import PUBLIC
 
 if TYPE_CHECKING:
@@ -125,7 +129,8 @@ class App:
         self.failures = Failures(self.vault, clock, store.process)
         self._environment, self._parts = environment, parts
         self.listened = tuple(listened)
-        self.channels = {channel.name: channel for channel in (*channels, *listened)}
+        own = () if config.channels.api is None else (Api(),)
+        self.channels = {channel.name: channel for channel in (*channels, *own, *listened)}
         self.telemetry = self._telemetry()
         self._simulations = RateLimiter(clock, config.limits.simulations_per_minute)
         self._serving: Worker | None = None
@@ -257,7 +262,7 @@ class App:
             reloader=self.reloader,
             exporter=self.exporter,
             lifecycle=self.lifecycle,
-            interrupt=self._interrupt,
+            interrupt=self.interrupt,
             close=self.question_updates.close,
             deliver=self.outbox.collect,
             recap=self.model_loader.recap,
@@ -281,7 +286,7 @@ class App:
             spawner=self.spawner,
             files=self.files,
             top=lambda: self.gate.document.top,
-            interrupt=self._interrupt,
+            interrupt=self.interrupt,
             close=self.question_updates.close,
         )
 
@@ -362,12 +367,50 @@ class App:
             for adapter in self.listened:
                 tasks.create_task(adapter.serve(self.receive, partial(heard, adapter.name)))
 
+    async def answer(self, began: Callable[[str], None] = _untold) -> None:
+        """Serve the HTTP API until cancelled, beside `serve` or `deliver`; `began` is told where it listens.
+
+        Raises ConfigError: none is configured. OSError: its address cannot be listened at.
+        """
+
+        def answering(url: str) -> None:
+            self.readiness.heard.add(API)
+            began(url)
+
+        await programs.answer(self._services(), answering)
+
     async def close(self) -> None:
         """Close the connections to platforms and models."""
         for adapter in self.listened:
             await adapter.close()
         await self.model_loader.close()
         await self.telemetry.close()
+
+    def _services(self) -> ApiServices:
+        settings = self.config.channels.api
+        if settings is None:
+            raise ConfigError("`channels.api` is not configured", next_step="add it to `channels`, see docs/api.md")
+        return ApiServices(
+            settings=settings,
+            config=self.config,
+            clock=self.clock,
+            ids=self.ids,
+            tokens=self.tokens,
+            gate=self.gate,
+            reloader=self.reloader,
+            store=self.store,
+            session_ids=self.session_ids,
+            router=self.router,
+            agents=self.agents,
+            lifecycle=self.lifecycle,
+            exporter=self.exporter,
+            importer=self.importer,
+            simulator=self.simulator,
+            audit=self.audit,
+            question_answers=self.question_answers,
+            interrupt=self.interrupt,
+            closing=asyncio.Event(),
+        )
 
     def _alerts(self) -> Alerts:
         return Alerts(self.failures, self.store.counts, gate=self.gate, outbox=self.outbox, clock=self.clock)
@@ -412,7 +455,7 @@ class App:
                 self.store.sessions,
                 self.gate,
                 self.session_ids,
-                interrupt=self._interrupt,
+                interrupt=self.interrupt,
                 longest=limits.message_characters,
                 agents=self.agents,
             ),
@@ -444,7 +487,8 @@ class App:
         with suppress(StoreError):
             await self.lifecycle.clear()
 
-    def _interrupt(self, sid: str, only: str = "") -> None:
+    def interrupt(self, sid: str, only: str = "") -> None:
+        """Stop a session's turn at once if it runs in this process, or the turn `only` of it."""
         if self._serving is not None:
             self._serving.interrupt(sid, only)
 

@@ -4,13 +4,13 @@ import asyncio
 import os
 import sys
 from collections.abc import Coroutine
-from enum import StrEnum
 from io import TextIOWrapper
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any, Final
 
 import typer
 
+from bot.cli.roles import ProcessRole
 from bot.core.logs import LogLevel
 
 if TYPE_CHECKING:
@@ -38,14 +38,6 @@ app.add_typer(policy_app, name="policy")
 app.add_typer(sessions_app, name="sessions")
 app.add_typer(audit_app, name="audit")
 app.add_typer(slack_app, name="slack")
-
-
-class ProcessRole(StrEnum):
-    """What a process of `lockgate run` does, so that several may share it: listen, run turns, or both; all deliver."""
-
-    ALL = "all"
-    CHANNELS = "channels"
-    WORKER = "worker"
 
 
 _LogLevel = Annotated[
@@ -83,13 +75,21 @@ def _serve(
     ] = ProcessRole.ALL,
     log_level: _LogLevel = None,
 ) -> None:
-    """Listen to the configured platforms and answer there, until ended by a signal."""
+    """Listen to the configured platforms and programs and answer there, until ended by a signal."""
     from bot.cli.log import logged
     from bot.cli.run import run
 
     config = _config(context)
     with logged(config, log_level):
-        _run(run(config, listens=role is not ProcessRole.WORKER, works=role is not ProcessRole.CHANNELS))
+        _run(run(config, role))
+
+
+@app.command("openapi")
+def _openapi() -> None:
+    """Print the document of the HTTP API, OpenAPI 3.1, as JSON."""
+    from bot.cli.openapi import openapi
+
+    openapi()
 
 
 @app.command("check")

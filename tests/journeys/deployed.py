@@ -11,6 +11,7 @@ from pathlib import Path
 
 from bot.app.app import open_app
 from bot.app.extensions import Extensions
+from bot.cli.roles import ProcessRole
 from bot.cli.run import until_ended
 from bot.config.load import load_config
 from bot.tools import catalogue
@@ -68,7 +69,7 @@ async def serve(folder: Path, name: str) -> None:
     config = load_config(folder / "config.yaml", os.environ, known)
     with (folder / f"{name}.shown").open("a", encoding="utf-8", buffering=1) as shown:
         async with open_app(config, [Console(shown)], {}, tools(folder)) as app:
-            await until_ended(app, listens=False, works=True)
+            await until_ended(app, ProcessRole.WORKER)
 
 
 if __name__ == "__main__":
