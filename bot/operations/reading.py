@@ -34,7 +34,8 @@ _NOTED: Final = 4096
 class ReadingKind(StrEnum):
     """What is read of a session: its record and turns, its events in a page or as they come, its answer, all of it.
 
-    `QUESTIONS` is what its agent asks people, and which of its calls wait for them.
+    `QUESTIONS` is what its agent asks people, and which of its calls wait for them; `WEBHOOK` is
+    what is sent.
     """
 
     RECORD = "record"
@@ -43,6 +44,7 @@ class ReadingKind(StrEnum):
     RESULT = "result"
     EXPORT = "export"
     QUESTIONS = "questions"
+    WEBHOOK = "webhook"
 
 
 class SessionReader:
