@@ -145,7 +145,7 @@ class App:
         self.gate = self._gate(tools)
         self.reloader = self._reloader(tools)
         self.tokens = self._programs()
-        self.token_keeper = TokenKeeper(store, self.reloader, self.ids, secrets.tokens)
+        self.token_keeper = TokenKeeper(store, self.reloader, self.tokens, ids=self.ids, key=secrets.tokens)
         self.quarantine = Quarantine(store.quarantine, store.lifecycle)
         self.pairing = Pairing(store, self.ids, secrets.session)
         self.exporter, self.importer = self._copies()
