@@ -12,6 +12,7 @@ from lockgate.oversight import Approvals, Audit, simulation
 from lockgate.sessions import Sessions
 from lockgate.shapes import Simulation, Whoami
 from lockgate.transport import ClientRequest, Transport
+from lockgate.webhooks import Webhooks
 
 _KEPT_SECONDS: Final = 30.0
 """For how long an idle connection is kept: half as long as the API keeps it, so that none is used as it is closed."""
@@ -42,6 +43,7 @@ class Client:
         self.sessions = Sessions(self._transport)
         self.approvals = Approvals(self._transport)
         self.audit = Audit(self._transport)
+        self.webhooks = Webhooks(self._transport)
 
     async def __aenter__(self) -> Self:
         # Certificates are read from the disk.

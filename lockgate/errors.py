@@ -5,6 +5,7 @@
   - `UnreachableError`: no answer came for as long as the client waits; what was asked may have been done
   - `UnexpectedAnswerError`: an answer that the API does not give, as of a proxy, or of a newer version
   - `StreamEndedError`: the session cannot be read any more by this token
+  - `ForgedWebhookError`: a webhook's request that the API did not send, or not lately
 
 No message holds the token or a body that was sent.
 """
@@ -64,3 +65,7 @@ class StreamEndedError(LockgateClientError):
     def __init__(self, reason: str) -> None:
         super().__init__(f"the stream ended: {reason}")
         self.reason = reason
+
+
+class ForgedWebhookError(LockgateClientError):
+    """A request to a webhook that the API did not send, or not lately."""

@@ -1,5 +1,6 @@
 """Sessions of a program: what it may do with each, by the routes under `/v1/sessions`."""
 
+import asyncio
 from collections.abc import Iterable, Mapping
 from dataclasses import asdict, dataclass
 from typing import Final
@@ -22,6 +23,8 @@ from lockgate.shapes import (
     Session,
     SessionList,
     SessionResult,
+    SessionTurn,
+    SessionTurns,
     Simulation,
 )
 from lockgate.transport import IDEMPOTENCY_KEY, READ_SECONDS, ClientRequest, Query, Transport
@@ -54,7 +57,7 @@ class Sessions:
     def __init__(self, transport: Transport) -> None:
         self._transport = transport
 
-    async def create(
+    async def create(  # noqa: PLR0913 - what a session may be begun with
         self,
         text: str,
         *,
@@ -63,6 +66,7 @@ class Sessions:
         credential: str | None = None,
         limits: TaskLimits | None = None,
         metadata: Mapping[str, JsonValue] | None = None,
+        mode: MessageMode | None = None,
     ) -> CreatedSession:
         """Create a session with its first message, or return the one that was created under `key`.
 
@@ -73,11 +77,12 @@ class Sessions:
             credential: a name under `secrets:` of config.yaml, in place of the agent's own.
             limits: what it may take.
             metadata: facts of the program's own, 16 KB as JSON at most.
+            mode: how it takes messages that come while a turn runs; None for `queue`.
 
         Raises:
             ApiError: with code `conflict` if the key was given for something else.
         """
-        named: dict[str, JsonValue] = {"key": key, "agent": agent, "credential": credential}
+        named: dict[str, JsonValue] = {"key": key, "agent": agent, "credential": credential, "mode": mode}
         body: dict[str, JsonValue] = {"input": text, **{name: value for name, value in named.items() if value}}
         if limits is not None:
             body["limits"] = {name: value for name, value in asdict(limits).items() if value is not None}
@@ -95,7 +100,7 @@ class Sessions:
     async def list(
         self, *, cursor: str | None = None, limit: int | None = None, kind: str | None = None, status: str | None = None
     ) -> SessionList:
-        """Return a page of sessions, newest first."""
+        """Return a page of sessions, newest first; archived ones only where `status` asks for them."""
         query: Query = {"cursor": cursor, "limit": limit, "kind": kind, "status": status}
         return await self._transport.value(ClientRequest("GET", "/sessions", query, repeatable=True), SessionList)
 
@@ -105,13 +110,29 @@ class Sessions:
         Args:
             sid: the session.
             text: the message.
-            mode: what becomes of it while a turn runs; None for what the session has.
+            mode: how the session takes this one, and those after it, while a turn runs; None for as before.
             key: an idempotency key of the program's own, in place of one for this call.
         """
         body: dict[str, JsonValue] = {"text": text} if mode is None else {"text": text, "mode": mode}
         headers = {IDEMPOTENCY_KEY: key or new_key()}
         ask = ClientRequest("POST", f"{_path(sid)}/messages", body=body, headers=headers, repeatable=True)
         return await self._transport.value(ask, SentMessage)
+
+    async def finished(self, sid: str, *, within: float) -> SessionResult:
+        """Wait until no turn runs in a session and none is about to; return what the last one came to.
+
+        Args:
+            sid: the session.
+            within: how many seconds it may take.
+
+        Raises:
+            TimeoutError: it took longer.
+        """
+        async with asyncio.timeout(within):
+            while True:
+                found = await self.result(sid, wait=LONGEST_WAIT)
+                if not found.busy:
+                    return found
 
     async def result(self, sid: str, *, wait: int = 0) -> SessionResult:
         """Return what the last turn came to; wait up to 60 seconds for one that runs."""
@@ -176,12 +197,40 @@ class Sessions:
         ask = ClientRequest("POST", "/import", query, file, repeatable=True, seconds=_COPY_SECONDS)
         return await self._transport.value(ask, ImportedCopy)
 
-    async def cancel(self, sid: str) -> None:
-        """End the turn that runs, and what it set going."""
-        await self._does(sid, "cancel")
+    async def turns(self, sid: str, *, before: int | None = None, limit: int | None = None) -> SessionTurns:
+        """Return a page of the turns that ended, newest first."""
+        return await self._transport.value(_reading(sid, "/turns", {"before": before, "limit": limit}), SessionTurns)
 
-    async def _does(self, sid: str, verb: str) -> None:
-        await self._transport.content(ClientRequest("POST", f"{_path(sid)}/{verb}"))
+    async def turn(self, sid: str, turn: str) -> SessionTurn:
+        """Return a turn: the one that runs, or one that ended."""
+        return await self._transport.value(_reading(sid, f"/turns/{quote(turn, safe='')}"), SessionTurn)
+
+    async def pause(self, sid: str) -> None:
+        """Let a session rest: what it is sent waits."""
+        await self._does("POST", f"{_path(sid)}/pause")
+
+    async def resume(self, sid: str) -> None:
+        """Let a session that rests go on."""
+        await self._does("POST", f"{_path(sid)}/resume")
+
+    async def cancel(self, sid: str) -> None:
+        """Stop the turn that runs and all that it set going, and cancel what waits."""
+        await self._does("POST", f"{_path(sid)}/cancel")
+
+    async def archive(self, sid: str) -> None:
+        """Make a session read-only, and stop what runs in it."""
+        await self._does("POST", f"{_path(sid)}/archive")
+
+    async def restore(self, sid: str) -> None:
+        """Let an archived session be spoken in again."""
+        await self._does("POST", f"{_path(sid)}/restore")
+
+    async def delete(self, sid: str) -> None:
+        """Erase a session, its files and all that it spawned; its key may begin another one."""
+        await self._does("DELETE", _path(sid))
+
+    async def _does(self, method: str, path: str) -> None:
+        await self._transport.content(ClientRequest(method, path))
 
 
 def _path(sid: str) -> str:

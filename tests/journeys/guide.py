@@ -1,4 +1,4 @@
-"""The guide of a page, done as a reader does it: its configuration is written, its processes are started, the rest typed.
+"""The guide of a page, done as a reader does it: its configuration is written, its processes start, the rest is typed.
 
 The blocks of the page's first section are taken in their order. A `yaml` block becomes config.yaml. In `sh` blocks,
 `lockgate run …` starts a process of its own, and everything else is given to a shell; a block marked `stream` goes on

@@ -13,7 +13,7 @@ from tests.lockgate.scripted import CUT, answer, refusal, scripted
 pytestmark = pytest.mark.anyio
 
 TOKEN = "lg_abc_NeverToBeShown"  # noqa: S105 - of no installation
-CREATED = answer(201, {"id": "s1", "created": True})
+CREATED = answer(201, {"id": "s1", "created": True, "created_at": 1})
 
 
 async def test_a_request_with_a_key_is_sent_again_with_the_same_key() -> None:
@@ -142,7 +142,10 @@ async def test_a_server_between_that_cannot_reach_the_api_is_like_no_answer() ->
 
 
 async def test_an_answer_of_another_shape_is_told_by_its_fields_alone() -> None:
-    async with scripted(answer(201, {"id": 5, "created": "secret"})) as server, Client(server.url, TOKEN) as client:
+    async with (
+        scripted(answer(201, {"id": 5, "created": "secret", "created_at": 1})) as server,
+        Client(server.url, TOKEN) as client,
+    ):
         with pytest.raises(UnexpectedAnswerError, match="id, created") as told:
             await client.sessions.create("hello")
     assert "secret" not in str(told.value)
