@@ -169,7 +169,9 @@ def answer_to(error: BaseException) -> ErrorAnswer:
     if not isinstance(error, LockgateError):
         return INTERNAL
     known = next((_BY_KIND[kind] for kind in type(error).mro() if kind in _BY_KIND), INTERNAL)
-    return known if known.message else replace(known, message=sentence(str(error)), next_step=sentence(error.next_step))
+    if known.message:
+        return known
+    return replace(known, code=error.code, message=sentence(str(error)), next_step=sentence(error.next_step))
 
 
 def sentence(text: str) -> str:
