@@ -17,6 +17,7 @@ from collections.abc import AsyncGenerator, Mapping
 from contextlib import asynccontextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
+from types import MappingProxyType
 from typing import Final, cast
 
 from tests.conventions.documents import Block, blocks, text_of
@@ -84,6 +85,7 @@ class Reader:
 
     machine: Machine
     port: int
+    place: Mapping[str, str]
     known: dict[str, str] = field(default_factory=dict[str, str])
     programs: list[Program] = field(default_factory=list[Program])
     streams: list[tuple[Process, Block | None]] = field(default_factory=list[tuple[Process, "Block | None"]])
@@ -120,27 +122,33 @@ class Reader:
                     writer.close()
                     return
 
-    async def types(self, text: str) -> str:
-        """Type into a shell; return what it prints."""
-        process = await self._shell(f"{text}\nprintf '\\0'\nenv -0")
+    async def types(self, text: str, known: Mapping[str, str] | None = None) -> str:
+        """Type into a shell; return what it prints. With `known` it is a shell of its own, which knows that."""
+        process = await self.shell(f"{text}\nprintf '\\0'\nenv -0", known)
         out, err = await asyncio.wait_for(process.communicate(), 90)
         assert process.returncode == 0, (text, out.decode(), err.decode())
         printed, *variables = out.decode().split("\0")
-        self.known |= {name: value for name, _, value in (each.partition("=") for each in variables) if name in _KEPT}
+        if known is None:
+            self.known |= {
+                name: value for name, _, value in (each.partition("=") for each in variables) if name in _KEPT
+            }
         return printed
 
     async def follows(self, text: str, printed: Block | None) -> None:
         """Type into a shell of its own what goes on."""
-        self.streams.append((await self._shell(text), printed))
+        self.streams.append((await self.shell(text), printed))
 
-    async def _shell(self, text: str) -> Process:
+    async def shell(self, text: str, known: Mapping[str, str] | None = None) -> Process:
+        """Type into a shell that goes on by itself."""
+        values = self.known if known is None else known
+
         def filled(found: re.Match[str]) -> str:
-            return f"export {found['name']}={self.known[found['name']]}"
+            return f"export {found['name']}={values[found['name']]}"
 
         return await asyncio.create_subprocess_exec(
             *("bash", "-euo", "pipefail", "-c", _FILLED.sub(filled, self.here(text))),
             cwd=self.machine.folder,
-            env={**inherited(), "PATH": f"{BIN}{os.pathsep}{os.environ['PATH']}", **self.known},
+            env={**inherited(), **self.place, "PATH": f"{BIN}{os.pathsep}{os.environ['PATH']}", **values},
             stdout=PIPE,
             stderr=PIPE,
         )
@@ -154,9 +162,11 @@ class Reader:
 
 
 @asynccontextmanager
-async def reader(folder: Path) -> AsyncGenerator[Reader]:
-    """Sit down at a machine, and end all that was started."""
-    following = Reader(Machine(folder), free_port())
+async def reader(
+    machine: Machine, port: int, place: Mapping[str, str] = MappingProxyType({})
+) -> AsyncGenerator[Reader]:
+    """Sit down at a machine, and end all that was started; `place` is its environment beside that of tests."""
+    following = Reader(machine, port, place)
     try:
         yield following
     finally:
