@@ -17,6 +17,7 @@ from bot.operations.export import Exporter
 from bot.operations.importing import Importer
 from bot.operations.lifecycle import SessionLifecycle
 from bot.operations.question_answers import QuestionAnswers
+from bot.operations.reading import SessionReader
 from bot.operations.simulation import Simulator
 from bot.pinned_agents import PinnedAgents
 from bot.policy_state import PolicyReloader
@@ -43,6 +44,7 @@ class ApiServices:
     router: Router
     agents: PinnedAgents
     lifecycle: SessionLifecycle
+    reading: SessionReader
     exporter: Exporter
     importer: Importer
     simulator: Simulator

@@ -405,6 +405,7 @@ class App:
             router=self.router,
             agents=self.agents,
             lifecycle=self.lifecycle,
+            reading=self.reading,
             exporter=self.exporter,
             importer=self.importer,
             simulator=self.simulator,
