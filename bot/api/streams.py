@@ -24,7 +24,7 @@ from bot.api.events import EventChoice
 from bot.api.services import ApiServices
 from bot.api.watching import PAGE, Frame, RecentEvent, WatchedSession, Watching, WatchingParts
 from bot.core.errors import SchemaError, StoreError
-from bot.operations.reading import Reading
+from bot.operations.reading import ReadingKind as Reading
 from bot.operations.told_events import EventTeller
 from bot.sessions.models import SessionState
 from bot.sessions.visibility import sees

@@ -384,7 +384,7 @@ class App:
             self.readiness.heard.add(API)
             began(url)
 
-        await programs.answer(self._services(), answering)
+        await programs.answer(self.api_services(), answering)
 
     async def close(self) -> None:
         """Close the connections to platforms and models."""
@@ -393,7 +393,8 @@ class App:
         await self.model_loader.close()
         await self.telemetry.close()
 
-    def _services(self) -> ApiServices:
+    def api_services(self) -> ApiServices:
+        """Return what the HTTP API works with. Raises ConfigError: none is configured."""
         settings = self.config.channels.api
         if settings is None:
             raise ConfigError("`channels.api` is not configured", next_step="add it to `channels`, see docs/api.md")
