@@ -182,9 +182,15 @@ class Sessions:
         """Return what the gate would decide about a call in a session as it stands; nothing is done."""
         return await self._transport.value(simulation(f"{_path(sid)}/simulate", tool, arguments), Simulation)
 
-    async def export(self, sid: str) -> bytes:
-        """Return a session as signed JSON lines, each entry with its label."""
-        return await self._transport.content(_reading(sid, "/export", seconds=_COPY_SECONDS))
+    async def export(self, sid: str, *, whole: bool = False) -> bytes:
+        """Return a session as signed JSON lines, each entry with its label.
+
+        Args:
+            sid: the session.
+            whole: leave nothing out, so that it can be brought in; for tokens of the scope `admin`.
+        """
+        query: Query = {"whole": "true" if whole else None}
+        return await self._transport.content(_reading(sid, "/export", query, seconds=_COPY_SECONDS))
 
     async def bring(self, file: bytes, *, as_top: bool = False) -> ImportedCopy:
         """Bring in what an export gave, as an archived session; the same file makes the same session.
