@@ -12,6 +12,7 @@ from bot.core.clock import Clock
 from bot.core.ids import Ids
 from bot.gate.gate import Gate
 from bot.ingress.router import Router
+from bot.operations.approval_answers import ApprovalAnswers
 from bot.operations.audit import AuditReader
 from bot.operations.export import Exporter
 from bot.operations.importing import Importer
@@ -49,6 +50,7 @@ class ApiServices:
     importer: Importer
     simulator: Simulator
     audit: AuditReader
+    approval_answers: ApprovalAnswers
     question_answers: QuestionAnswers
     interrupt: Callable[[str, str], None]
     closing: asyncio.Event

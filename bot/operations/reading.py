@@ -31,14 +31,18 @@ _NOTED: Final = 4096
 """How many readings a process remembers."""
 
 
-class Reading(StrEnum):
-    """What is read of a session: its record and turns, its events in a page or as they come, its answer, all of it."""
+class ReadingKind(StrEnum):
+    """What is read of a session: its record and turns, its events in a page or as they come, its answer, all of it.
+
+    `QUESTIONS` is what its agent asks people, and which of its calls wait for them.
+    """
 
     RECORD = "record"
     EVENTS = "events"
     STREAM = "stream"
     RESULT = "result"
     EXPORT = "export"
+    QUESTIONS = "questions"
 
 
 class SessionReader:
@@ -78,7 +82,7 @@ class SessionReader:
             raise NotFoundError
         return state
 
-    async def noted(self, principal: str, state: SessionState, reading: Reading) -> None:
+    async def noted(self, principal: str, state: SessionState, reading: ReadingKind) -> None:
         """Note in the audit that a session is read, before it is; once in ten minutes, and once for each rise.
 
         Raises:

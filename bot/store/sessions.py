@@ -86,7 +86,7 @@ class RedisSessions:
             ("UNLINK", pace_keys(item.home).gone),
             *self._filing.file(item.sid, likely),
         )
-        if got.word == "asked":
+        if got.word in {"asked", "conflict", "none"}:
             # The hints went along with what was left out.
             await self._filing.refile([item.sid])
         _refuse_input(got)
@@ -99,7 +99,12 @@ class RedisSessions:
                 await self._shared.connection.commands(*self._filing.file(item.sid, place))
         status = codec.reading(lambda: ItemStatus(got.text("status")))
         return Accepted(
-            got.number("position"), status, got.flag("duplicate"), got.text("stopping"), rests=got.flag("rests")
+            got.number("position"),
+            status,
+            got.flag("duplicate"),
+            got.text("stopping"),
+            rests=got.flag("rests"),
+            created_at=got.number("created"),
         )
 
     def _input(self, item: NewItem, bodies: Bodies) -> Arguments:
@@ -124,6 +129,10 @@ class RedisSessions:
             "lineage": stored(codec.lineage(item.lineage)) if item.lineage else None,
             "reserved": item.reserved,
             "agent": item.agent or None,
+            "created_with": item.created_with or None,
+            "metadata": stored(codec.metadata(item.metadata)) if item.metadata else None,
+            "mode": None if item.mode is None else item.mode.value,
+            "reader": None if item.reader is None else str(item.reader),
         }
 
     async def _looking(self, item: NewItem) -> tuple[SessionKeys, Arguments]:
@@ -424,6 +433,8 @@ def _refuse_input(got: ScriptAnswer) -> None:
             raise DedupeConflictError("the same input came before with another content")
         case "busy":
             raise BusyError
+        case "none":
+            raise NotFoundError
         case "foreign":
             raise ForeignError
         case "asked":

@@ -47,8 +47,9 @@ class SessionStore(Protocol):
         In the mode INTERRUPT its sender's open turn is asked to stop. With `unless_asked` what is new is not
         taken in where an agent may have asked its sender something.
 
-        Raises DedupeConflictError: the dedupe key was used with another body. BusyError: the inbox is full.
-        AskedError: it was left out, and nothing changed.
+        Raises DedupeConflictError: the dedupe key was used with another body, or the session was created with
+        something else. BusyError: the inbox is full. AskedError: it was left out. NotFoundError: it has a `reader`, who
+        may know of no such session. Nothing changed then.
         """
         ...
 
