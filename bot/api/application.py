@@ -15,7 +15,7 @@ from fastapi.routing import APIRoute
 from starlette.exceptions import HTTPException
 from starlette.routing import compile_path
 
-from bot.api import whoami_routes
+from bot.api import event_routes, oversight_routes, session_routes, whoami_routes
 from bot.api.entrance import Asgi, Entrance
 from bot.api.errors import INTERNAL, INVALID, METHOD, NOT_FOUND, ErrorAnswer, answer_to
 from bot.api.patience import PATIENCE, Patience
@@ -30,7 +30,12 @@ if TYPE_CHECKING:
 Area: TypeAlias = Callable[[ApiServices], APIRouter]
 """Returns the routes of an area. It does nothing with the services but keep them."""
 
-AREAS: Final[tuple[Area, ...]] = (whoami_routes.router,)
+AREAS: Final[tuple[Area, ...]] = (
+    whoami_routes.router,
+    session_routes.router,
+    event_routes.router,
+    oversight_routes.router,
+)
 """Every area of the API, in the order of its document."""
 
 VERSION: Final = "1"

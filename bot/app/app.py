@@ -58,6 +58,7 @@ from bot.ingress.question_replies import QuestionReplies
 from bot.ingress.refusals import Refusals
 from bot.ingress.router import Router
 from bot.mcp.servers import Servers
+from bot.operations.approval_answers import ApprovalAnswers
 from bot.operations.audit import AuditReader
 from bot.operations.diagnostics import Diagnostics
 from bot.operations.export import Exporter
@@ -65,6 +66,7 @@ from bot.operations.importing import Importer
 from bot.operations.lifecycle import SessionLifecycle
 from bot.operations.question_answers import QuestionAnswers
 from bot.operations.readiness import ReadinessChecks
+from bot.operations.reading import SessionReader
 from bot.operations.simulation import Simulator
 from bot.operations.tokens import TokenKeeper
 from bot.pinned_agents import PinnedAgents
@@ -147,11 +149,13 @@ class App:
         self.quarantine = Quarantine(store.quarantine, store.lifecycle)
         self.pairing = Pairing(store, self.ids, secrets.session)
         self.exporter, self.importer = self._copies()
-        self.simulator = Simulator(self.gate, store.audit)
+        self.simulator = Simulator(self.gate, store.audit, store.sessions, self._simulations)
+        self.reading = self._reading()
         self.audit = AuditReader(self.chains, AuditTrail(store, self.chains, lambda: self.gate.document.top))
         self.alternatives = self._alternatives()
         self.outbox = self._outbox()
         self.question_updates = QuestionUpdates(store, self.gate, self.outbox)
+        self.approval_answers = ApprovalAnswers(store.approvals, self.gate, self.question_updates.close)
         self.question_answers = QuestionAnswers(store.approvals, self.gate, self.question_updates.close)
         self._notices = AdminNotices(self.gate, self.outbox, clock)
         self.new_chats = NewChats(store.counts, self.gate, self._notices)
@@ -202,6 +206,9 @@ class App:
             in_force=lambda: self.gate.document,
             limits=self.config.limits.session,
         )
+
+    def _reading(self) -> SessionReader:
+        return SessionReader(self.store, self.clock, self.gate.masks.masked)
 
     def _alternatives(self) -> Alternatives:
         life = self.config.limits.approval_minutes * 60_000
@@ -272,8 +279,8 @@ class App:
             diagnostics=self.diagnostics,
             config=self.config,
             simulator=self.simulator,
-            simulations=self._simulations,
             session_ids=self.session_ids,
+            approval_answers=self.approval_answers,
             question_answers=self.question_answers,
             agents=self.agents,
         )
@@ -404,10 +411,12 @@ class App:
             router=self.router,
             agents=self.agents,
             lifecycle=self.lifecycle,
+            reading=self.reading,
             exporter=self.exporter,
             importer=self.importer,
             simulator=self.simulator,
             audit=self.audit,
+            approval_answers=self.approval_answers,
             question_answers=self.question_answers,
             interrupt=self.interrupt,
             closing=asyncio.Event(),

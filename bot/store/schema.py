@@ -56,6 +56,8 @@ encoding is injective. What stands under a key is a record or several: `bot.stor
 | `lg:past:{<who>}:<lab>` | zset   | hint                  | those of them that are archived               | the client        |
 | `lg:turned:{<who>}:<lab>` | zset | hint                  | sessions that were visible so while UNTRUSTED | the client        |
 
+One channel: on `lg:changed` each script that wrote a session's record publishes the record's key. It is a hint.
+
 Labels are their text form, times milliseconds on the store's clock. A record of another version is refused.
 """
 
@@ -82,6 +84,10 @@ LETTERS: Final = "lg:dead"
 
 
 COPIES: Final = "lg:copies"
+
+
+CHANGED: Final = "lg:changed"
+"""The channel that tells whose record was written: the key of the record."""
 
 
 STATES: Final = "lg:{*}:state"

@@ -11,7 +11,7 @@ from asyncio import StreamReader, StreamWriter
 from collections import Counter
 from collections.abc import AsyncIterator, Awaitable, Callable, Iterator
 from contextlib import AsyncExitStack, ExitStack, suppress
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from functools import cache
 from pathlib import Path
 from typing import cast
@@ -26,7 +26,7 @@ from bot.sessions.delegation import Arrival, Caps, Charge
 from bot.sessions.deliveries import DeliveryPause, DeliveryState, Rate
 from bot.sessions.deliveries import SendSlot as Place
 from bot.sessions.exports import ImportedEvent, ImportedSession
-from bot.sessions.inbox import NewObserved, QueueMode
+from bot.sessions.inbox import Metadata, NewObserved, QueueMode
 from bot.sessions.limits import TokenAllowance
 from bot.sessions.models import Claim, Doing, Title, Turn, Write
 from bot.store.calls import Arguments, call, nested
@@ -193,6 +193,20 @@ Prepare = Callable[[RedisStore], Awaitable[Callable[[RedisStore], Awaitable[obje
 
 async def accepting(_store: RedisStore) -> Callable[[RedisStore], Awaitable[object]]:
     new = item(fresh())
+    return lambda store: store.sessions.accept(new)
+
+
+async def beginning(_store: RedisStore) -> Callable[[RedisStore], Awaitable[object]]:
+    kept = Metadata('{"job": 7}', SECRET)
+    new = replace(item(fresh()), created_with="c1", metadata=kept, mode=QueueMode.QUEUE)
+    return lambda store: store.sessions.accept(new)
+
+
+async def steering(store: RedisStore) -> Callable[[RedisStore], Awaitable[object]]:
+    sid = fresh()
+    await store.sessions.accept(item(sid))
+    # It raises the session above the one who sends it.
+    new = replace(item(sid, "d2", SECRET), mode=QueueMode.STEER, reader=PUBLIC)
     return lambda store: store.sessions.accept(new)
 
 
@@ -589,6 +603,19 @@ async def charging_a_session(store: RedisStore) -> Callable[[RedisStore], Awaita
     return charged
 
 
+async def noting_once(_store: RedisStore) -> Callable[[RedisStore], Awaitable[object]]:
+    op = fresh()
+
+    async def noted(store: RedisStore) -> object:
+        before, _ = await store.audit.head(AUDIT)
+        for _ in range(2):
+            await store.audit.append_once(row(), op)
+        after, _ = await store.audit.head(AUDIT)
+        return after - before
+
+    return noted
+
+
 async def at_budgets(store: RedisStore, script: Script, account: str, args: Arguments) -> tuple[str, list[int]]:
     """Run a script about budgets, and return its word and the numbers that do not differ from call to call."""
     own = budget_keys(account)
@@ -748,6 +775,9 @@ CASES: tuple[tuple[Script, Prepare], ...] = (
     (Script.ERASED, deleting),
     (Script.TURNS, looking_at_turns),
     (Script.ACCEPT, accepting),
+    (Script.ACCEPT, beginning),
+    (Script.ACCEPT, steering),
+    (Script.AUDIT_APPEND, noting_once),
     (Script.ACCEPT, interrupting),
     (Script.CLAIM, claiming),
     (Script.RAISE_TAINT, recording),

@@ -3,6 +3,7 @@
 from typing import Protocol
 
 from bot.sessions.ports.accounts import AgentStore, BudgetStore, CountStore, DelegationStore
+from bot.sessions.ports.changes import Changes
 from bot.sessions.ports.delivery import AlternativeStore, OutboxStore, QuestionCopyStore, RateLimitStore
 from bot.sessions.ports.people import AccessStore, ApprovalStore, AuditStore, PolicyStore
 from bot.sessions.ports.programs import TokenStore
@@ -118,4 +119,9 @@ class Store(Protocol):
     @property
     def budgets(self) -> BudgetStore:
         """Its part for budgets."""
+        ...
+
+    @property
+    def changes(self) -> Changes:
+        """Its part for changes."""
         ...

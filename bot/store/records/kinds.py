@@ -71,6 +71,7 @@ NAMES: Final = MappingProxyType(
         "context_seq": "cs",
         "cost": "ct",
         "created": "cr",
+        "created_with": "cw",
         "creation": "cn",
         "creator": "co",
         "dead_until": "du",
@@ -116,6 +117,7 @@ NAMES: Final = MappingProxyType(
         "live": "lv",
         "meant": "me",
         "meant_for": "mf",
+        "metadata": "md",
         "millibits": "mb",
         "model": "mo",
         "number": "nu",
@@ -464,6 +466,8 @@ USAGE: Final = _part("usage", *TURN.fields[-6:])
 
 TITLE: Final = _part("title", Field("text", str, "the title"), _LABEL)
 
+METADATA: Final = _part("metadata", Field("text", str, "what its program keeps with it, as JSON"), _LABEL)
+
 LINEAGE: Final = _part(
     "lineage",
     Field("parent", str, "the session it reports to"),
@@ -540,13 +544,33 @@ STATE: Final = _record(
     Field("paused", "", "who let it rest"),
     Field("erasing", False, "whether it was deleted, and something of it may be left"),
     Field("agent", "", "the pin of its agent: its name, and the digest of its snapshot"),
+    Field(
+        "created_with", "", "the digest of all that its program created it with; none for one that no program created"
+    ),
+    Field("metadata", "", "what its program keeps with it, a record"),
 )
 """A session's record, the fields of a hash. Besides it has `taken:<position>`, the dedupe key of an input in the open
 turn, `charge:<run>`, a record of what a bounded answer may endorse since a person's last message, and `aside:<id>`, how
 many tokens of its own budget are set aside for a model that is being asked."""
 
 RECORDS: Final = (
-    *(STATE, TURN, LAST_TURN, USAGE, TITLE, LINEAGE, CHARGE, EVENT, ITEM, INPUT, HELD, HELD_KEY, APPROVAL, DELIVERY),
+    *(
+        STATE,
+        TURN,
+        LAST_TURN,
+        USAGE,
+        TITLE,
+        METADATA,
+        LINEAGE,
+        CHARGE,
+        EVENT,
+        ITEM,
+        INPUT,
+        HELD,
+        HELD_KEY,
+        APPROVAL,
+        DELIVERY,
+    ),
     *(AUDIT_ROW, OBSERVED, SLOT, PAIRING, PERSON, CHAT, BLOCKED, QUARANTINED, ALTERNATIVE, KEPT, SEND_TURN),
     *(RESERVATION, PORTION, SPENT, AGENT, TOKEN),
 )

@@ -27,7 +27,7 @@ from bot.sessions.log.events import EventType
 from bot.sessions.models import SCHEMA, Status
 from bot.store.records.form import MOST
 from bot.store.records.kinds import NAMES
-from bot.store.schema import encode
+from bot.store.schema import CHANGED, encode
 from channels.messages import OutboundKind
 from policy.labels import Level
 
@@ -314,6 +314,7 @@ _VALUES: Final[Mapping[str, str | Mapping[str, str]]] = MappingProxyType(
     {
         "SCHEMA": str(SCHEMA),
         "MOST": str(MOST - 1),
+        "CHANGED": _quoted(CHANGED),
         "NEEDS_INPUT": _quoted(YieldReason.NEEDS_INPUT),
         "TURN_COMPLETED": _quoted(EventType.TURN_COMPLETED),
         "Status": _words(Status),
