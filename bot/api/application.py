@@ -11,7 +11,7 @@ from fastapi import APIRouter, Depends, FastAPI, Request, Response
 from fastapi.exceptions import RequestValidationError
 from starlette.exceptions import HTTPException
 
-from bot.api import oversight_routes, whoami_routes
+from bot.api import oversight_routes, webhook_routes, whoami_routes
 from bot.api.entrance import Asgi, Entrance
 from bot.api.errors import INTERNAL, INVALID, METHOD, NOT_FOUND, ErrorAnswer, answer_to
 from bot.api.requests import asked, known_query
@@ -22,7 +22,11 @@ from bot.core.errors import LockgateError
 if TYPE_CHECKING:
     from pydantic import JsonValue
 
-AREAS: Final[tuple[Callable[[ApiServices], APIRouter], ...]] = (whoami_routes.router, oversight_routes.router)
+AREAS: Final[tuple[Callable[[ApiServices], APIRouter], ...]] = (
+    whoami_routes.router,
+    oversight_routes.router,
+    webhook_routes.router,
+)
 """Every area of the API, in the order of its document."""
 
 VERSION: Final = "1"
