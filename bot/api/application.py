@@ -15,7 +15,7 @@ from fastapi.routing import APIRoute
 from starlette.exceptions import HTTPException
 from starlette.routing import compile_path
 
-from bot.api import event_routes, oversight_routes, session_routes, whoami_routes
+from bot.api import event_routes, oversight_routes, session_routes, webhook_routes, whoami_routes
 from bot.api.entrance import Asgi, Entrance
 from bot.api.errors import INTERNAL, INVALID, METHOD, NOT_FOUND, ErrorAnswer, answer_to
 from bot.api.patience import PATIENCE, Patience
@@ -35,6 +35,7 @@ AREAS: Final[tuple[Area, ...]] = (
     session_routes.router,
     event_routes.router,
     oversight_routes.router,
+    webhook_routes.router,
 )
 """Every area of the API, in the order of its document."""
 

@@ -57,6 +57,10 @@ class Ids:
         """Return the secret of a token: 52 letters and digits, 256 random bits."""
         return _base32(self._random_bytes(32))
 
+    def chance(self) -> float:
+        """Return a number from 0 up to 1, by which those who wait do not all come back at once."""
+        return int.from_bytes(self._random_bytes(4)) / 2**32
+
     def approval(self) -> str:
         """Return an id a person can type: 8 of 31 letters and digits, none of which looks like another."""
         return _typed(self._random_bytes(8))

@@ -32,7 +32,6 @@ from bot.sessions.visibility import sees
 from bot.sessions.webhooks import UNAVAILABLE, DeadEvent, Ended, Webhook, WebhookPosition
 from bot.webhooks.attempt import Answered, Poster, WebhookMessage, message, signed
 from bot.webhooks.secrets import WebhookSecrets
-from channels.port import VaultError
 from policy.labels import Label
 
 MOST_DEAD: Final = 200
@@ -50,11 +49,13 @@ _PATIENCE: Final = 5
 """After how many failures in a row the whole webhook rests between tries, up to a minute."""
 
 _LONGEST_REST: Final = 60.0
-_AGAIN_SECONDS: Final = 2.0
+_AGAIN_SECONDS: Final = 1.0
 """When to look again where the store was away, or another policy is in force."""
 
 _DAY_MS: Final = 86_400_000
 _LOGGER: Final = logging.getLogger(__name__)
+
+UNSIGNED: Final = "its secret is missing here, replace it"
 
 Told = Callable[[Event, Label], JsonObject | None]
 """What an event tells a reader, None for one that they may not know."""
@@ -202,7 +203,7 @@ class WebhookDelivery:
             stretch = _Stretch()
             while not self._ended and await self._send_next(sid, stretch):
                 pass
-        except (StoreError, VaultError):
+        except StoreError:
             self._again(sid, _AGAIN_SECONDS)
         except Exception:
             # One session that cannot be sent must not end the others.
@@ -283,7 +284,7 @@ class WebhookDelivery:
     async def _send_wanted(self) -> None:
         """Send what programs want to be tried once more, until cancelled."""
         while True:
-            with suppress(StoreError, VaultError):
+            with suppress(StoreError):
                 for dead in await self._parts.store.webhooks.dead(self.webhook.id):
                     if dead.again:
                         await self._send_again(dead)
@@ -338,6 +339,8 @@ class WebhookDelivery:
 
     async def _send(self, sent: WebhookMessage) -> Answered:
         secrets = await self._parts.secrets.all(self.webhook.id)
+        if not secrets:
+            return Answered(UNSIGNED)
         headers = signed(sent, secrets, self._parts.clock.wall_ms())
         return await self._parts.poster.post(self.webhook.url, headers, sent.payload)
 

@@ -55,7 +55,7 @@ class WebhookKeeper:
         private: frozenset[tuple[str, int]],
     ) -> None:
         self._store, self._reading = store, reading
-        self._secrets, self._ids = secrets, ids
+        self.secrets, self._ids = secrets, ids
         self._most, self._private = most, private
 
     async def make(self, caller: ApiCaller, asked: WebhookRequest) -> MadeWebhook:
@@ -63,7 +63,7 @@ class WebhookKeeper:
 
         Raises:
             RequestError: nothing is ever sent there, a type is unknown, or the program has as many as it may.
-            StoreError, VaultError: it cannot be kept.
+            StoreError: it cannot be kept.
         """
         self._check(asked.url)
         if not _KNOWN.issuperset(asked.types):
@@ -72,10 +72,10 @@ class WebhookKeeper:
         secret = self._ids.webhook_secret()
         await self._note(caller, "make", new)
         # Before: a webhook without its secret could not be sent, a secret without its webhook harms nobody.
-        await self._secrets.put(new.id, secret)
+        await self.secrets.put(new.id, secret)
         made = await self._store.webhooks.add(new, self._most)
         if made is None:
-            await self._secrets.drop(new.id)
+            await self.secrets.drop(new.id)
             raise RequestError("a program has no more webhooks than that", next_step="delete one that is not needed")
         return MadeWebhook(made, secret)
 
@@ -91,17 +91,17 @@ class WebhookKeeper:
         raise NotFoundError
 
     async def drop(self, caller: ApiCaller, webhook: str) -> None:
-        """Send nothing there any more, and forget it. Raises NotFoundError, StoreError, VaultError."""
+        """Send nothing there any more, and forget it. Raises NotFoundError, StoreError."""
         found = await self.find(caller, webhook)
         await self._note(caller, "drop", found)
         await self._store.webhooks.drop(webhook)
-        await self._secrets.drop(webhook)
+        await self.secrets.drop(webhook)
 
     async def replace_secret(self, caller: ApiCaller, webhook: str) -> MadeWebhook:
         """Give a webhook another secret; the one before signs for a day more. Raises as `drop` does."""
         found, secret = await self.find(caller, webhook), self._ids.webhook_secret()
         await self._note(caller, "replace_secret", found)
-        await self._secrets.replace(webhook, secret)
+        await self.secrets.replace(webhook, secret)
         return MadeWebhook(found, secret)
 
     async def dead(self, caller: ApiCaller, reader: Label, webhook: str = "") -> tuple[DeadEvent, ...]:

@@ -4,9 +4,11 @@ A secret that was replaced counts for a day more: each message has a signature b
 new one whenever that suits it.
 """
 
-from collections.abc import Callable
+from collections.abc import Callable, Generator
+from contextlib import contextmanager
 from typing import Final
 
+from bot.core.errors import StoreError
 from channels.port import ChannelVault, VaultError
 
 OVERLAP_SECONDS: Final = 86_400.0
@@ -14,7 +16,7 @@ OVERLAP_SECONDS: Final = 86_400.0
 
 
 class WebhookSecrets:
-    """Keeps them in a vault, which is made when it is first needed. Every method raises VaultError."""
+    """Keeps them in a vault, which is made when it is first needed. Every method raises StoreError: it cannot."""
 
     def __init__(self, vault: Callable[[], ChannelVault]) -> None:
         self._made = vault
@@ -22,28 +24,29 @@ class WebhookSecrets:
 
     async def put(self, webhook: str, secret: str) -> None:
         """Keep the secret of a new webhook."""
-        await self._opened().put(_name(webhook), secret.encode())
+        with _as_of_the_store():
+            await self._opened().put(_name(webhook), secret.encode())
 
     async def replace(self, webhook: str, secret: str) -> None:
         """Sign with another secret from now on, and with the one before for a day more."""
-        vault = self._opened()
-        before = await vault.get(_name(webhook))
-        if before is not None:
-            await vault.put(_name(webhook, "before"), before, OVERLAP_SECONDS)
-        await vault.put(_name(webhook), secret.encode())
+        with _as_of_the_store():
+            vault = self._opened()
+            before = await vault.get(_name(webhook))
+            if before is not None:
+                await vault.put(_name(webhook, "before"), before, OVERLAP_SECONDS)
+            await vault.put(_name(webhook), secret.encode())
 
     async def drop(self, webhook: str) -> None:
         """Keep nothing of a webhook any more."""
-        for name in (_name(webhook), _name(webhook, "before")):
-            await self._opened().delete(name)
+        with _as_of_the_store():
+            for name in (_name(webhook), _name(webhook, "before")):
+                await self._opened().delete(name)
 
     async def all(self, webhook: str) -> tuple[str, ...]:
-        """Return the secrets to sign with, the one in force first. Raises VaultError: there is none, too."""
-        vault = self._opened()
-        found = [await vault.get(name) for name in (_name(webhook), _name(webhook, "before"))]
-        if found[0] is None:
-            raise VaultError("the secret of a webhook is missing")
-        return tuple([secret.decode() for secret in found if secret is not None])
+        """Return the secrets to sign with, the one in force first, none where it is missing."""
+        with _as_of_the_store():
+            found = [await self._opened().get(name) for name in (_name(webhook), _name(webhook, "before"))]
+        return () if found[0] is None else tuple([secret.decode() for secret in found if secret is not None])
 
     def _opened(self) -> ChannelVault:
         if self._vault is None:
@@ -53,3 +56,12 @@ class WebhookSecrets:
 
 def _name(webhook: str, which: str = "secret") -> str:
     return f"webhook/{webhook}/{which}"
+
+
+@contextmanager
+def _as_of_the_store() -> Generator[None]:
+    """Say in one way that nothing can be read or written."""
+    try:
+        yield
+    except VaultError as error:
+        raise StoreError(str(error)) from error

@@ -71,6 +71,7 @@ def following(services: ApiServices) -> APIRouter:
     async def flood() -> AsyncIterator[bytes]:
         while True:
             yield b"x" * 100_000
+            await asyncio.sleep(0)
 
     @routes.get("/floods")
     async def floods(_asked: Reading) -> StreamingResponse:
