@@ -61,6 +61,9 @@ async def test_the_guide_does_what_it_says(tmp_path: Path) -> None:
         await follow(following, steps(PAGE, "Tokens"))
 
 
+SECONDS: Final = 5
+"""How long a call takes, unless it is made again."""
+
 CREATE: Final = "curl -s $API/sessions -H \"Authorization: Bearer $TOKEN\" -H 'Content-Type: application/json' -d "
 STREAM: Final = (
     'curl -sN "$API/sessions/$SID/events?level=user" -H "Authorization: Bearer $TOKEN" -H "Accept: text/event-stream"'
@@ -81,8 +84,8 @@ async def test_killing_the_worker_in_the_turn_changes_nothing_but_time(tmp_path:
         following.known["API"] = f"{following.url}/v1"
         await following.types("export TOKEN=$(lockgate token create crane --scope steer --clearance top --expires 1h)")
         async with worker(tmp_path, "first") as first:
-            calm = await told(following, bang("look", what="calm", seconds=0))
-            begun = asyncio.create_task(told(following, bang("look", what="storm", seconds=60)))
+            calm = await told(following, bang("look", what="calm", seconds=SECONDS))
+            begun = asyncio.create_task(told(following, bang("look", what="storm", seconds=SECONDS)))
 
             async def runs() -> bool:
                 return "look storm" in ran(tmp_path)
