@@ -14,7 +14,7 @@ from bot.api.events import EventChoice, EventPage, PageRequest, ToldEvent, page_
 from bot.api.requests import Reading
 from bot.api.services import ApiServices
 from bot.api.streams import MEDIA_TYPE, EventStreams, StreamRequest
-from bot.operations.reading import Reading as Kind
+from bot.operations.reading import ReadingKind as Kind
 from bot.operations.told_events import EventTeller
 from bot.sessions.log.events import Visibility
 
