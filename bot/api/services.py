@@ -12,15 +12,18 @@ from bot.core.clock import Clock
 from bot.core.ids import Ids
 from bot.gate.gate import Gate
 from bot.ingress.router import Router
+from bot.operations.approval_answers import ApprovalAnswers
 from bot.operations.audit import AuditReader
 from bot.operations.export import Exporter
 from bot.operations.importing import Importer
 from bot.operations.lifecycle import SessionLifecycle
 from bot.operations.question_answers import QuestionAnswers
+from bot.operations.reading import SessionReader
 from bot.operations.simulation import Simulator
 from bot.pinned_agents import PinnedAgents
 from bot.policy_state import PolicyReloader
 from bot.sessions.ports.store import Store
+from bot.webhooks.keeper import WebhookKeeper
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -43,10 +46,13 @@ class ApiServices:
     router: Router
     agents: PinnedAgents
     lifecycle: SessionLifecycle
+    reading: SessionReader
     exporter: Exporter
     importer: Importer
     simulator: Simulator
     audit: AuditReader
+    approval_answers: ApprovalAnswers
     question_answers: QuestionAnswers
+    webhooks: WebhookKeeper
     interrupt: Callable[[str, str], None]
     closing: asyncio.Event

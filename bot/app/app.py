@@ -58,6 +58,7 @@ from bot.ingress.question_replies import QuestionReplies
 from bot.ingress.refusals import Refusals
 from bot.ingress.router import Router
 from bot.mcp.servers import Servers
+from bot.operations.approval_answers import ApprovalAnswers
 from bot.operations.audit import AuditReader
 from bot.operations.diagnostics import Diagnostics
 from bot.operations.export import Exporter
@@ -65,6 +66,7 @@ from bot.operations.importing import Importer
 from bot.operations.lifecycle import SessionLifecycle
 from bot.operations.question_answers import QuestionAnswers
 from bot.operations.readiness import ReadinessChecks
+from bot.operations.reading import SessionReader
 from bot.operations.simulation import Simulator
 from bot.operations.tokens import TokenKeeper
 from bot.pinned_agents import PinnedAgents
@@ -81,6 +83,8 @@ from bot.tools.labelled_files import FileRoot
 from bot.tools.references import definition_digest
 from bot.tools.web_connection import Connector
 from bot.tools.web_fetch import WebFetch
+from bot.webhooks.keeper import WebhookKeeper
+from bot.webhooks.secrets import WebhookSecrets
 from bot.worker.lease import LeaseKeeper
 from bot.worker.model_loader import ModelLoader
 from channels.api import Api
@@ -147,11 +151,13 @@ class App:
         self.quarantine = Quarantine(store.quarantine, store.lifecycle)
         self.pairing = Pairing(store, self.ids, secrets.session)
         self.exporter, self.importer = self._copies()
-        self.simulator = Simulator(self.gate, store.audit)
+        self.simulator = Simulator(self.gate, store.audit, store.sessions, self._simulations)
+        self.reading = self._reading()
         self.audit = AuditReader(self.chains, AuditTrail(store, self.chains, lambda: self.gate.document.top))
         self.alternatives = self._alternatives()
         self.outbox = self._outbox()
         self.question_updates = QuestionUpdates(store, self.gate, self.outbox)
+        self.approval_answers = ApprovalAnswers(store.approvals, self.gate, self.question_updates.close)
         self.question_answers = QuestionAnswers(store.approvals, self.gate, self.question_updates.close)
         self._notices = AdminNotices(self.gate, self.outbox, clock)
         self.new_chats = NewChats(store.counts, self.gate, self._notices)
@@ -202,6 +208,9 @@ class App:
             in_force=lambda: self.gate.document,
             limits=self.config.limits.session,
         )
+
+    def _reading(self) -> SessionReader:
+        return SessionReader(self.store, self.clock, self.gate.masks.masked)
 
     def _alternatives(self) -> Alternatives:
         life = self.config.limits.approval_minutes * 60_000
@@ -272,8 +281,8 @@ class App:
             diagnostics=self.diagnostics,
             config=self.config,
             simulator=self.simulator,
-            simulations=self._simulations,
             session_ids=self.session_ids,
+            approval_answers=self.approval_answers,
             question_answers=self.question_answers,
             agents=self.agents,
         )
@@ -377,7 +386,9 @@ class App:
             self.readiness.heard.add(API)
             began(url)
 
-        await programs.answer(self._services(), answering)
+        # Looked up again at each try: a name may mean another place by then.
+        connector = Connector(self._parts.resolve, self.config.webhooks.private)
+        await programs.answer(self.api_services(), connector, answering)
 
     async def close(self) -> None:
         """Close the connections to platforms and models."""
@@ -386,7 +397,8 @@ class App:
         await self.model_loader.close()
         await self.telemetry.close()
 
-    def _services(self) -> ApiServices:
+    def api_services(self) -> ApiServices:
+        """Return what the HTTP API works with. Raises ConfigError: none is configured."""
         settings = self.config.channels.api
         if settings is None:
             raise ConfigError("`channels.api` is not configured", next_step="add it to `channels`, see docs/api.md")
@@ -403,13 +415,22 @@ class App:
             router=self.router,
             agents=self.agents,
             lifecycle=self.lifecycle,
+            reading=self.reading,
             exporter=self.exporter,
             importer=self.importer,
             simulator=self.simulator,
             audit=self.audit,
+            approval_answers=self.approval_answers,
             question_answers=self.question_answers,
+            webhooks=self._webhooks(),
             interrupt=self.interrupt,
             closing=asyncio.Event(),
+        )
+
+    def _webhooks(self) -> WebhookKeeper:
+        settings, secrets = self.config.webhooks, WebhookSecrets(self.vault)
+        return WebhookKeeper(
+            self.store, self.reading, secrets, self.ids, most=settings.per_program, private=settings.private
         )
 
     def _alerts(self) -> Alerts:

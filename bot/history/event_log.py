@@ -64,13 +64,14 @@ def user_message(  # noqa: PLR0913 - what a message is made of
     files: Iterable[MessageFile] = (),
     authors: Iterable[str] = (),
     refs: Iterable[Ref] = (),
+    number: int = 0,
 ) -> NewEvent:
     """Admit what a person said and where the files are that came with it, or what another session said.
 
     Then `origin` tells which, and as what, and `authors` are the people whose words it derives from. `refs` are the
-    input that it is, and what that came from.
+    input that it is, and what that came from, `number` its place among the inputs if a program sent it.
     """
-    message = UserMessage(text, origin, named(authors), tuple(files))
+    message = UserMessage(text, origin, named(authors), tuple(files), number)
     event = _admitted(standing, sender, message, label=label, visibility=Visibility.USER)
     return replace(event, refs=tuple(refs))
 

@@ -9,9 +9,8 @@ from collections.abc import AsyncIterator, Callable
 from dataclasses import dataclass, replace
 from typing import Final
 
-from pydantic import JsonValue
-
 from bot.access.decision_context import DecisionContext
+from bot.core.json_values import mapped_object
 from bot.gate.gate import Gate
 from bot.gate.results import MAY_GO_ON, decision_row
 from bot.history import event_log
@@ -139,19 +138,4 @@ def _refs(event: Event, state: SessionState) -> str:
 
 
 def _changed(entry: ExportEntry, change: Callable[[str], str]) -> ExportEntry:
-    body = {change(name): _mapped(value, change) for name, value in entry.body.items()}
-    return replace(entry, actor=change(entry.actor), body=body)
-
-
-def _mapped(value: JsonValue, change: Callable[[str], str]) -> JsonValue:
-    """Return a value with every text of it changed; a number that would be changed becomes a text."""
-    if isinstance(value, dict):
-        return {change(name): _mapped(inner, change) for name, inner in value.items()}
-    if isinstance(value, list):
-        return [_mapped(inner, change) for inner in value]
-    if isinstance(value, str):
-        return change(value)
-    if value is None or isinstance(value, bool):
-        return value
-    written = str(value)
-    return value if change(written) == written else change(written)
+    return replace(entry, actor=change(entry.actor), body=mapped_object(entry.body, change))

@@ -11,7 +11,7 @@ from asyncio import StreamReader, StreamWriter
 from collections import Counter
 from collections.abc import AsyncIterator, Awaitable, Callable, Iterator
 from contextlib import AsyncExitStack, ExitStack, suppress
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from functools import cache
 from pathlib import Path
 from typing import cast
@@ -27,9 +27,11 @@ from bot.sessions.delegation import Arrival, Caps, Charge
 from bot.sessions.deliveries import DeliveryPause, DeliveryState, Rate
 from bot.sessions.deliveries import SendSlot as Place
 from bot.sessions.exports import ImportedEvent, ImportedSession
-from bot.sessions.inbox import NewObserved, QueueMode
+from bot.sessions.inbox import Metadata, NewObserved, QueueMode
 from bot.sessions.limits import TokenAllowance
+from bot.sessions.log.events import Visibility
 from bot.sessions.models import Claim, Doing, Title, Turn, Write
+from bot.sessions.webhooks import DeadEvent, Webhook, WebhookPosition
 from bot.store.calls import Arguments, call, nested
 from bot.store.opening import open_store
 from bot.store.records.form import stored_map, unpack
@@ -194,6 +196,20 @@ Prepare = Callable[[RedisStore], Awaitable[Callable[[RedisStore], Awaitable[obje
 
 async def accepting(_store: RedisStore) -> Callable[[RedisStore], Awaitable[object]]:
     new = item(fresh())
+    return lambda store: store.sessions.accept(new)
+
+
+async def beginning(_store: RedisStore) -> Callable[[RedisStore], Awaitable[object]]:
+    kept = Metadata('{"job": 7}', SECRET)
+    new = replace(item(fresh()), created_with="c1", metadata=kept, mode=QueueMode.QUEUE)
+    return lambda store: store.sessions.accept(new)
+
+
+async def steering(store: RedisStore) -> Callable[[RedisStore], Awaitable[object]]:
+    sid = fresh()
+    await store.sessions.accept(item(sid))
+    # It raises the session above the one who sends it.
+    new = replace(item(sid, "d2", SECRET), mode=QueueMode.STEER, reader=PUBLIC)
     return lambda store: store.sessions.accept(new)
 
 
@@ -633,6 +649,19 @@ async def charging_a_session(store: RedisStore) -> Callable[[RedisStore], Awaita
     return charged
 
 
+async def noting_once(_store: RedisStore) -> Callable[[RedisStore], Awaitable[object]]:
+    op = fresh()
+
+    async def noted(store: RedisStore) -> object:
+        before, _ = await store.audit.head(AUDIT)
+        for _ in range(2):
+            await store.audit.append_once(row(), op)
+        after, _ = await store.audit.head(AUDIT)
+        return after - before
+
+    return noted
+
+
 async def at_budgets(store: RedisStore, script: Script, account: str, args: Arguments) -> tuple[str, list[int]]:
     """Run a script about budgets, and return its word and the numbers that do not differ from call to call."""
     own = budget_keys(account)
@@ -782,7 +811,83 @@ async def importing(_store: RedisStore) -> Callable[[RedisStore], Awaitable[obje
     return lambda store: store.sessions.import_session(new, (row(),))
 
 
+async def a_webhook(store: RedisStore) -> Webhook:
+    made = await store.webhooks.add(Webhook(fresh(), fresh(), "https://example.com", (Visibility.USER,)), 1)
+    assert made is not None
+    return made
+
+
+async def adding_a_webhook(_store: RedisStore) -> Callable[[RedisStore], Awaitable[object]]:
+    new = Webhook(fresh(), fresh(), "https://example.com", (Visibility.USER,))
+
+    async def added(store: RedisStore) -> bool:
+        return await store.webhooks.add(new, 1) is not None
+
+    return added
+
+
+async def dropping_a_webhook(store: RedisStore) -> Callable[[RedisStore], Awaitable[object]]:
+    made = await a_webhook(store)
+    return lambda store: store.webhooks.drop(made.id)
+
+
+async def sending_for_webhooks(store: RedisStore) -> Callable[[RedisStore], Awaitable[object]]:
+    made, me = await a_webhook(store), fresh()
+
+    async def sent_for(store: RedisStore) -> object:
+        held = made in await store.webhooks.hold(me, 60_000, 1000)
+        await store.webhooks.give_back(me)
+        return held
+
+    return sent_for
+
+
+async def marking_a_webhook(store: RedisStore) -> Callable[[RedisStore], Awaitable[object]]:
+    made = await a_webhook(store)
+    return lambda store: store.webhooks.mark(made.id, failing=True)
+
+
+async def noting_a_position(store: RedisStore) -> Callable[[RedisStore], Awaitable[object]]:
+    made = await a_webhook(store)
+
+    async def noted(store: RedisStore) -> object:
+        await store.webhooks.note(made.id, "s1", WebhookPosition(1))
+        return await store.webhooks.positions(made.id, ("s1",))
+
+    return noted
+
+
+async def giving_an_event_up(store: RedisStore) -> Callable[[RedisStore], Awaitable[object]]:
+    made = await a_webhook(store)
+    dead = DeadEvent("e1", made.id, "s1", 1, 0, 10, "status 500")
+
+    async def given_up(store: RedisStore) -> object:
+        await store.webhooks.give_up(dead, 1)
+        return await store.webhooks.positions(made.id, ("s1",)), len(await store.webhooks.dead(made.id))
+
+    return given_up
+
+
+async def settling_an_event(store: RedisStore) -> Callable[[RedisStore], Awaitable[object]]:
+    made = await a_webhook(store)
+    await store.webhooks.give_up(DeadEvent("e1", made.id, "s1", 1, 0, 10, "status 500"), 1)
+
+    async def settled(store: RedisStore) -> object:
+        (dead,) = await store.webhooks.dead(made.id)
+        await store.webhooks.settle(dead, "status 404")
+        return [one.attempts for one in await store.webhooks.dead(made.id)]
+
+    return settled
+
+
 CASES: tuple[tuple[Script, Prepare], ...] = (
+    (Script.ADD_WEBHOOK, adding_a_webhook),
+    (Script.DROP_WEBHOOK, dropping_a_webhook),
+    (Script.HOLD_WEBHOOKS, sending_for_webhooks),
+    (Script.MARK_WEBHOOK, marking_a_webhook),
+    (Script.NOTE_WEBHOOK, noting_a_position),
+    (Script.GIVE_UP_EVENT, giving_an_event_up),
+    (Script.SETTLE_EVENT, settling_an_event),
     (Script.PAUSE, resting),
     (Script.RESUME, going_on),
     (Script.ARCHIVE, archiving),
@@ -792,6 +897,9 @@ CASES: tuple[tuple[Script, Prepare], ...] = (
     (Script.ERASED, deleting),
     (Script.TURNS, looking_at_turns),
     (Script.ACCEPT, accepting),
+    (Script.ACCEPT, beginning),
+    (Script.ACCEPT, steering),
+    (Script.AUDIT_APPEND, noting_once),
     (Script.ACCEPT, interrupting),
     (Script.CLAIM, claiming),
     (Script.RAISE_TAINT, recording),

@@ -1,1 +1,1 @@
-"""What the store keeps for programs that use the HTTP API."""
+"""What the store does for programs: it keeps who they are, what they are sent, and it tells what changed."""
