@@ -425,6 +425,7 @@ def program(name: str) -> NewToken:
 
 async def adding_a_program(store: RedisStore) -> Callable[[RedisStore], Awaitable[object]]:
     name = fresh()
+    assert await store.tokens.create(program(fresh()), ()) is not None
     before, _ = await store.access.overrides()
 
     async def added(store: RedisStore) -> object:
