@@ -159,7 +159,7 @@ _BY_KIND: Final[Mapping[type[LockgateError], ErrorAnswer]] = MappingProxyType(
         OperatorError: UNAVAILABLE,
     }
 )
-"""The answer to each kind of error; one without a sentence is told by the error's own."""
+"""The answer to each kind of error; one without a sentence is told by the error's own, and its code."""
 
 
 def answer_to(error: BaseException) -> ErrorAnswer:
