@@ -15,7 +15,7 @@ from types import ModuleType
 
 import pytest
 
-from bot.cli.main import app, audit_app, policy_app, sessions_app, slack_app
+from bot.cli.main import app, audit_app, policy_app, sessions_app, slack_app, token_app
 from bot.cli.policy_cases import read_cases
 from bot.commands.table import COMMANDS
 from bot.config.load import load_config
@@ -129,7 +129,10 @@ def test_named_commands_variables_and_tasks_exist(page: str) -> None:
 
 
 def typed_commands() -> Iterator[str]:
-    groups = ((sessions_app, "sessions "), (audit_app, "audit "), (policy_app, "policy "), (slack_app, "slack "))
+    groups = (
+        *((sessions_app, "sessions "), (audit_app, "audit "), (policy_app, "policy "), (slack_app, "slack ")),
+        (token_app, "token "),
+    )
     for typer, words in ((app, ""), *groups):
         yield from (f"{words}{command.name}" for command in typer.registered_commands)
 
