@@ -14,7 +14,7 @@ from bot.api.events import EventChoice, EventPage, PageRequest, ToldEvent, page_
 from bot.api.requests import Reading
 from bot.api.services import ApiServices
 from bot.api.streams import MEDIA_TYPE, EventStreams, StreamRequest
-from bot.operations.reading import Reading as Kind
+from bot.operations.reading import ReadingKind
 from bot.operations.told_events import EventTeller
 from bot.sessions.log.events import Visibility
 
@@ -86,9 +86,9 @@ def router(services: ApiServices) -> APIRouter:
         state = await services.reading.see(principal, asked.reader, sid)
         if streamed:
             begin = query.after if last_event_id is None else int(last_event_id)
-            await services.reading.noted(principal, state, Kind.STREAM)
+            await services.reading.noted(principal, state, ReadingKind.STREAM)
             return streams.response(state, StreamRequest(asked.caller, choice, begin))
-        await services.reading.noted(principal, state, Kind.EVENTS)
+        await services.reading.noted(principal, state, ReadingKind.EVENTS)
         page = PageRequest(principal, asked.reader, choice, query.after, query.limit or _DEFAULT_PAGE)
         told, after = await page_of(services.store.sessions, teller, sid, page)
         return EventPage(events=tuple(map(ToldEvent.model_validate, told)), next=after)

@@ -24,7 +24,7 @@ from bot.api.events import EventChoice
 from bot.api.services import ApiServices
 from bot.api.watching import PAGE, Frame, RecentEvent, WatchedSession, Watching, WatchingParts
 from bot.core.errors import SchemaError, StoreError
-from bot.operations.reading import Reading
+from bot.operations.reading import ReadingKind
 from bot.operations.told_events import EventTeller
 from bot.sessions.models import SessionState
 from bot.sessions.visibility import sees
@@ -166,7 +166,7 @@ class EventStream:
         if reader is None or state is None or not sees(state, self._asked.caller.principal, reader):
             return None
         if self._noted != state.visibility:
-            await self._services.reading.noted(self._asked.caller.principal, state, Reading.STREAM)
+            await self._services.reading.noted(self._asked.caller.principal, state, ReadingKind.STREAM)
             self._noted = state.visibility
         found = list[bytes]()
         for one in events:

@@ -125,7 +125,7 @@ class Program:
 def hook_config(*receivers: Receiver, retries: Sequence[int] = (1, 1), **settings: object) -> str:
     """Return a config.yaml whose webhooks may reach these receivers, with quick tries."""
     allowed = [f"127.0.0.1:{one.port}" for one in receivers]
-    webhooks = {"unsafe_allow_private_addresses": allowed, "retry_seconds": list(retries), "seconds": 1, **settings}
+    webhooks = {"unsafe_allow_private_addresses": allowed, "retry_seconds": list(retries), "seconds": 4, **settings}
     return api_config(blocks={"webhooks": webhooks})
 
 
