@@ -23,6 +23,7 @@ from bot.operations.simulation import Simulator
 from bot.pinned_agents import PinnedAgents
 from bot.policy_state import PolicyReloader
 from bot.sessions.ports.store import Store
+from bot.webhooks.keeper import WebhookKeeper
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -52,5 +53,6 @@ class ApiServices:
     audit: AuditReader
     approval_answers: ApprovalAnswers
     question_answers: QuestionAnswers
+    webhooks: WebhookKeeper
     interrupt: Callable[[str, str], None]
     closing: asyncio.Event

@@ -83,6 +83,8 @@ from bot.tools.labelled_files import FileRoot
 from bot.tools.references import definition_digest
 from bot.tools.web_connection import Connector
 from bot.tools.web_fetch import WebFetch
+from bot.webhooks.keeper import WebhookKeeper
+from bot.webhooks.secrets import WebhookSecrets
 from bot.worker.lease import LeaseKeeper
 from bot.worker.model_loader import ModelLoader
 from channels.api import Api
@@ -145,7 +147,7 @@ class App:
         self.gate = self._gate(tools)
         self.reloader = self._reloader(tools)
         self.tokens = self._programs()
-        self.token_keeper = TokenKeeper(store, self.reloader, self.ids, secrets.tokens)
+        self.token_keeper = TokenKeeper(store, self.reloader, self.tokens, ids=self.ids, key=secrets.tokens)
         self.quarantine = Quarantine(store.quarantine, store.lifecycle)
         self.pairing = Pairing(store, self.ids, secrets.session)
         self.exporter, self.importer = self._copies()
@@ -384,7 +386,9 @@ class App:
             self.readiness.heard.add(API)
             began(url)
 
-        await programs.answer(self._services(), answering)
+        # Looked up again at each try: a name may mean another place by then.
+        connector = Connector(self._parts.resolve, self.config.webhooks.private)
+        await programs.answer(self.api_services(), connector, answering)
 
     async def close(self) -> None:
         """Close the connections to platforms and models."""
@@ -393,7 +397,8 @@ class App:
         await self.model_loader.close()
         await self.telemetry.close()
 
-    def _services(self) -> ApiServices:
+    def api_services(self) -> ApiServices:
+        """Return what the HTTP API works with. Raises ConfigError: none is configured."""
         settings = self.config.channels.api
         if settings is None:
             raise ConfigError("`channels.api` is not configured", next_step="add it to `channels`, see docs/api.md")
@@ -417,8 +422,15 @@ class App:
             audit=self.audit,
             approval_answers=self.approval_answers,
             question_answers=self.question_answers,
+            webhooks=self._webhooks(),
             interrupt=self.interrupt,
             closing=asyncio.Event(),
+        )
+
+    def _webhooks(self) -> WebhookKeeper:
+        settings, secrets = self.config.webhooks, WebhookSecrets(self.vault)
+        return WebhookKeeper(
+            self.store, self.reading, secrets, self.ids, most=settings.per_program, private=settings.private
         )
 
     def _alerts(self) -> Alerts:

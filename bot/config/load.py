@@ -87,6 +87,7 @@ def load_config(named: Path | None, environment: Mapping[str, str], tools: Colle
         agents=settings.agents,
         limits=settings.limits,
         web=settings.web,
+        webhooks=settings.webhooks,
         files=settings.files,
         imports=settings.imports,
         transcriber=settings.transcriber,

@@ -90,7 +90,7 @@ class Diagnostics:
 
 async def configured(config: Config, environment: Mapping[str, str]) -> list[Diagnosis]:
     """Return what was found of models, agents, the web and secrets, which takes no store."""
-    found = [await asyncio.to_thread(model, config, environment), web(config)]
+    found = [await asyncio.to_thread(model, config, environment), web(config), webhooks(config)]
     if config.agents:
         found.append(await asyncio.to_thread(agents, config, environment))
     return [*found, await asyncio.to_thread(secrets, config, environment)]
@@ -216,6 +216,18 @@ def web(config: Config) -> Diagnosis:
             "take them out of `web.unsafe_allow_private_addresses` unless that is meant",
         )
     return Diagnosis("web")
+
+
+def webhooks(config: Config) -> Diagnosis:
+    """Look whether programs can have events sent to what is not public."""
+    private = config.webhooks.unsafe_allow_private_addresses
+    if private:
+        return Diagnosis(
+            "webhooks",
+            f"every program may have events sent to {', '.join(f'`{one}`' for one in private)}",
+            "take them out of `webhooks.unsafe_allow_private_addresses` unless that is meant",
+        )
+    return Diagnosis("webhooks")
 
 
 def read_secrets(config: Config, environment: Mapping[str, str]) -> Keyring:

@@ -34,7 +34,8 @@ _NOTED: Final = 4096
 class ReadingKind(StrEnum):
     """What is read of a session: its record and turns, its events in a page or as they come, its answer, all of it.
 
-    `QUESTIONS` is what its agent asks people, and which of its calls wait for them.
+    `QUESTIONS` is what its agent asks people, and which of its calls wait for them; `WEBHOOK` is
+    what is sent.
     """
 
     RECORD = "record"
@@ -43,6 +44,7 @@ class ReadingKind(StrEnum):
     RESULT = "result"
     EXPORT = "export"
     QUESTIONS = "questions"
+    WEBHOOK = "webhook"
 
 
 class SessionReader:
@@ -110,6 +112,22 @@ class SessionReader:
         if event.visibility is Visibility.INTERNAL or not event.label.flows_to(reader):
             return None
         return mapped_object(event_log.told_to(event, reader), self._masked)
+
+    def document(self, event: Event, reader: Label) -> JsonObject | None:
+        """Return an event as programs get it, None for one that they may not know."""
+        if (body := self.told(event, reader)) is None:
+            return None
+        found: JsonObject = {
+            "id": str(event.seq),
+            "seq": event.seq,
+            "ts": event.ts,
+            "actor": self._masked(event.actor),
+            "type": event.type,
+            "level": event.visibility.value,
+            "label": str(event.label),
+            "body": {**body},
+        }
+        return {**found, "turn_id": event.turn} if event.turn else found
 
     async def _state(self, sid: str) -> SessionState | None:
         if len(sid) > LONGEST_ID:

@@ -19,6 +19,7 @@ from bot.store.outbox import RedisOutbox, RedisRateLimits
 from bot.store.policy import RedisAccess, RedisPolicy
 from bot.store.programs.changes import RedisChanges
 from bot.store.programs.tokens import RedisTokens
+from bot.store.programs.webhooks import RedisWebhooks
 from bot.store.records import codec
 from bot.store.servers.connection import Connection
 from bot.store.servers.embedded_server import Supervisor
@@ -77,6 +78,7 @@ class RedisStore:
         self.counts = RedisCounts(shared)
         self.quarantine = RedisQuarantine(shared)
         self.budgets = RedisBudgets(shared)
+        self.webhooks = RedisWebhooks(shared)
         self.changes = RedisChanges(connection)
 
     @property

@@ -38,6 +38,10 @@ encoding is injective. What stands under a key is a record or several: `bot.stor
 | `lg:{budget:<account>}:open` | hash | 2 days after their time | reservation → `reservation`       | reserve_tokens settle_tokens… |
 | `lg:{budget:<account>}:op:<op>` | string | 10 min        | as above                                      | settle_tokens     |
 | `lg:{budget}:grants`    | hash   | until taken back      | account → the `portion` that it has of the budget of all, and `all`, their sum | grant_tokens lower_grant |
+| `lg:{webhooks}:all`     | hash   | until dropped         | id → `webhook`                                | add_webhook mark_webhook… |
+| `lg:{webhooks}:rights`  | hash   | until given back      | id → its `sending right`                      | hold_webhooks drop_webhook |
+| `lg:{webhooks}:at:<id>` | hash   | the webhook's         | session → `webhook position`                  | note_webhook give_up_event… |
+| `lg:{webhooks}:dead:<id>` | hash | 7 days each, the newest 200 | id of an event → `dead event`           | give_up_event settle_event… |
 | `lg:right:<name>`       | string | 30 s, renewed         | who has a right that one process has at a time| hold              |
 | `lg:{pace:<channel>}:all` | hash | hint, an hour         | `until` when the channel is silent, when its rate has room again | pace pause_delivery |
 | `lg:{pace:<channel>}:at:<place>` | hash | hint, an hour  | the same of a place, `n` turns so far, `last` the op that took none, and whose turn it is: `send turn` | pace pause_delivery |
@@ -138,6 +142,13 @@ GRANTS: Final = "lg:{budget}:grants"
 SPENDERS: Final = "lg:spenders"
 
 
+WEBHOOKS: Final = "lg:{webhooks}:all"
+"""Where programs have events sent to; no session's id is that short."""
+
+
+WEBHOOK_RIGHTS: Final = "lg:{webhooks}:rights"
+
+
 @dataclass(frozen=True, slots=True)
 class SessionKeys:
     """The keys of one session.
@@ -201,6 +212,16 @@ def right_key(name: str) -> str:
 def sweep_key(name: str) -> str:
     """Return the key of how far the sweeps of some processes came."""
     return f"lg:sweep:{encode(name)}"
+
+
+def webhook_positions_key(webhook: str) -> str:
+    """Return the key of how far a webhook came."""
+    return f"lg:{{webhooks}}:at:{encode(webhook)}"
+
+
+def dead_events_key(webhook: str) -> str:
+    """Return the key of what a webhook did not take."""
+    return f"lg:{{webhooks}}:dead:{encode(webhook)}"
 
 
 def agent_key(digest: str) -> str:

@@ -203,10 +203,10 @@ def _lowered(known: Chat, placing: Placing) -> Chat:
 
 
 def _classified(document: Document, place: ChatPlace, placing: Placing) -> Chat | None:
-    """Return a chat that the file does not name, None for one that stays unclassified."""
+    """Return a chat that the file does not name, None for one that stays unclassified; programs have no chats."""
     channel = document.channels.get(place.channel)
     label = placing.classification if _known(document, placing.classification) else None
-    if channel is None or (label is None and not placing.blocked):
+    if channel is None or place.channel == reading.API or (label is None and not placing.blocked):
         return None
     return Chat.model_construct(
         channel=place.channel,

@@ -176,6 +176,13 @@ def is_name(value: str) -> bool:
     return bool(_NAME.match(value))
 
 
+def place_channel(value: str, known: KnownNames) -> str:
+    """Read the channel of a place where something is said by name, or by several people."""
+    if value == API:
+        raise refusal(f"`{value}` has no chats: a program reads what its own sessions say, name another channel")
+    return one_of("channel", value, known.channels)
+
+
 def name(value: str) -> str:
     """Read the name of something the operator names."""
     if is_name(value):

@@ -3,7 +3,7 @@
 from dataclasses import dataclass
 from typing import Final
 
-PACKAGES: Final = ("bot", "channels", "policy")
+PACKAGES: Final = ("bot", "channels", "lockgate", "policy")
 """The source packages, top-level folders."""
 
 MAX_FILE_LINES: Final = 600

@@ -16,6 +16,7 @@ from bot.sessions.ports.sessions import (
     SessionStore,
     Wake,
 )
+from bot.sessions.ports.webhooks import WebhookStore
 
 
 class Store(Protocol):
@@ -119,6 +120,11 @@ class Store(Protocol):
     @property
     def budgets(self) -> BudgetStore:
         """Its part for budgets."""
+        ...
+
+    @property
+    def webhooks(self) -> WebhookStore:
+        """Its part for webhooks."""
         ...
 
     @property

@@ -1,1 +1,1 @@
-"""What the store does for programs that use the HTTP API: it keeps who they are, and tells what changed."""
+"""What the store does for programs: it keeps who they are, what they are sent, and it tells what changed."""

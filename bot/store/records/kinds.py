@@ -49,6 +49,7 @@ NAMES: Final = MappingProxyType(
         "address": "ad",
         "admitted": "c",
         "agent": "ag",
+        "again": "ai",
         "alone": "al",
         "approved": "ap",
         "arrival": "ar",
@@ -68,6 +69,7 @@ NAMES: Final = MappingProxyType(
         "charged": "cg",
         "classification": "cf",
         "clearance": "ce",
+        "closed": "cd",
         "context_seq": "cs",
         "cost": "ct",
         "created": "cr",
@@ -81,12 +83,14 @@ NAMES: Final = MappingProxyType(
         "deliver_to": "dt",
         "depth": "dp",
         "digest": "di",
+        "disabled": "ds",
         "doubtful": "db",
         "ended": "en",
         "endorsed": "ed",
         "erasing": "eg",
         "error": "er",
         "expires": "ex",
+        "failing": "fi",
         "failures": "fa",
         "fallback": "fb",
         "fence": "fe",
@@ -113,6 +117,7 @@ NAMES: Final = MappingProxyType(
         "last_turn": "lt",
         "late": "la",
         "lease_until": "lu",
+        "levels": "le",
         "lineage": "li",
         "live": "lv",
         "meant": "me",
@@ -159,6 +164,7 @@ NAMES: Final = MappingProxyType(
         "sent": "sn",
         "seq": "q",
         "session": "se",
+        "sessions": "sl",
         "since": "si",
         "started_at": "sa",
         "state": "st",
@@ -178,10 +184,12 @@ NAMES: Final = MappingProxyType(
         "turned": "td",
         "turns_alone": "tn",
         "type": "y",
+        "types": "tp",
         "undelivered": "ud",
         "unpriced": "up",
         "untold": "ut",
         "updated": "ua",
+        "url": "ul",
         "usage": "us",
         "used": "uu",
         "version": "v",
@@ -406,6 +414,42 @@ ALTERNATIVE: Final = _record(
     Field("recipients", "", "who may have it instead, a list as JSON"),
 )
 
+WEBHOOK: Final = _record(
+    "webhook",
+    Field("principal", str, "the program whose it is"),
+    Field("url", str, "where events are sent to"),
+    Field("levels", str, "the levels of events that are sent, a list as JSON"),
+    Field("types", "", "the types of events that are sent, a list as JSON; none for all"),
+    Field("sessions", "", "the sessions whose events are sent, a list as JSON; none for all"),
+    Field("created", int, "when it was made, ms; nothing older is sent"),
+    Field("failing", 0, "since when nothing was taken, ms, none for one that works"),
+    Field("disabled", "", "why nothing is sent any more, see `Ended`"),
+)
+
+SENDING_RIGHT: Final = _record(
+    "sending right",
+    Field("owner", str, "who sends for the webhook"),
+    Field("lapses", int, "until when, ms"),
+)
+
+WEBHOOK_POSITION: Final = _record(
+    "webhook position",
+    Field("seq", 0, "the last event that is done with"),
+    Field("attempt", 0, "how often the next was tried"),
+    Field("lapses", 0, "when it may be tried again, ms"),
+    Field("closed", False, "whether nothing is sent any more, as the session rose above its reader"),
+)
+
+DEAD_EVENT: Final = _record(
+    "dead event",
+    Field("session", str, "the session"),
+    Field("seq", int, "the event"),
+    Field("time", int, "when it was given up, ms"),
+    Field("attempt", 0, "how often it was tried"),
+    Field("error", "", "why the last try failed"),
+    Field("again", False, "whether it is to be tried once more"),
+)
+
 AGENT: Final = _record("agent", Field("body", str, "what sessions pinned of it, as JSON"))
 
 KEPT: Final = _record("kept", Field("token", str, "what an adapter keeps, encrypted"))
@@ -572,6 +616,7 @@ RECORDS: Final = (
         DELIVERY,
     ),
     *(AUDIT_ROW, OBSERVED, SLOT, PAIRING, PERSON, CHAT, BLOCKED, QUARANTINED, ALTERNATIVE, KEPT, SEND_TURN),
+    *(WEBHOOK, SENDING_RIGHT, WEBHOOK_POSITION, DEAD_EVENT),
     *(RESERVATION, PORTION, SPENT, AGENT, TOKEN),
 )
 """All kinds of records."""

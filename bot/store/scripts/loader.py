@@ -89,6 +89,13 @@ class Script(StrEnum):
     ERASED = "erased"
     TURNS = "turns"
     IMPORT_SESSION = "import_session"
+    ADD_WEBHOOK = "add_webhook"
+    DROP_WEBHOOK = "drop_webhook"
+    HOLD_WEBHOOKS = "hold_webhooks"
+    MARK_WEBHOOK = "mark_webhook"
+    NOTE_WEBHOOK = "note_webhook"
+    GIVE_UP_EVENT = "give_up_event"
+    SETTLE_EVENT = "settle_event"
     ADD_PROGRAM = "add_program"
     CHANGE_PROGRAM = "change_program"
 
@@ -175,6 +182,13 @@ KEYS: Final = MappingProxyType(
         Script.ERASED: ("state",),
         Script.TURNS: ("log",),
         Script.IMPORT_SESSION: ("state", "log", "audit", "op"),
+        Script.ADD_WEBHOOK: ("webhooks",),
+        Script.DROP_WEBHOOK: ("webhooks", "rights", "positions", "dead"),
+        Script.HOLD_WEBHOOKS: ("webhooks", "rights"),
+        Script.MARK_WEBHOOK: ("webhooks",),
+        Script.NOTE_WEBHOOK: ("webhooks", "positions", "dead"),
+        Script.GIVE_UP_EVENT: ("webhooks", "positions", "dead"),
+        Script.SETTLE_EVENT: ("dead",),
         Script.ADD_PROGRAM: _TOKENS,
         Script.CHANGE_PROGRAM: _TOKENS,
     }
