@@ -38,7 +38,7 @@ async def asking(host: ApiHost, scope: Scope = Scope.STEER, **facts: Any) -> Asy
         yield client
 
 
-async def begin(client: httpx2.AsyncClient, text: str = "hello", **fields: JsonValue) -> str:
+async def begin(client: httpx2.AsyncClient, text: str = "hello", **fields: object) -> str:
     answer = await client.post("/v1/sessions", json={"input": text, **fields})
     assert answer.status_code == 201, answer.text
     assert answer.json()["created"]
@@ -118,15 +118,20 @@ async def test_one_key_is_one_session(tmp_path: Path, by_header: bool) -> None: 
     headers, key = ({"idempotency-key": "k"}, {}) if by_header else ({}, {"key": "k"})
     async with served(tmp_path, works=False) as host, asking(host) as client, asking(host, name="other") as another:
 
-        async def post(by: httpx2.AsyncClient = client, **fields: JsonValue) -> httpx2.Response:
+        async def post(by: httpx2.AsyncClient = client, /, **fields: object) -> httpx2.Response:
             return await by.post("/v1/sessions", json={"input": "hello", **key, **fields}, headers=headers)
 
         first = await post(metadata={"a": 1, "b": [2.5, None]})
         again = await post(metadata={"b": [2.5, None], "a": 1})
         assert (first.status_code, again.status_code) == (201, 200)
         assert again.json() == {**first.json(), "created": False}
-        for other in ({}, {"metadata": {"a": 2}}, {"metadata": {"a": 1, "b": [2.5, None]}, "mode": "steer"}):
-            refused = await post(**other)
+        others: tuple[dict[str, object], ...] = (
+            {},
+            {"metadata": {"a": 2}},
+            {"metadata": {"a": 1, "b": [2.5, None]}, "mode": "steer"},
+        )
+        for other in others:
+            refused = await post(client, **other)
             assert (refused.status_code, refused.json()["error"]["code"]) == (409, "conflict")
         # Another program's key is another key.
         assert (await post(another)).status_code == 201
