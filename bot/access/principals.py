@@ -13,12 +13,10 @@ from typing import Final
 from bot.sessions.delegation import SESSION
 from channels.messages import Address
 from policy.document.model import Document
+from policy.document.reading import API
 
 CONSOLE: Final = "console"
 """The channel of whoever sits at this machine, of whom its operating system says who he is; nobody may be there."""
-
-API: Final = "api"
-"""The channel of programs: each has a private address there, made of its name."""
 
 _CHAT: Final = "chat:"
 

@@ -11,7 +11,7 @@ from fastapi import APIRouter, Depends, FastAPI, Request, Response
 from fastapi.exceptions import RequestValidationError
 from starlette.exceptions import HTTPException
 
-from bot.api import oversight_routes, webhook_routes, whoami_routes
+from bot.api import event_routes, oversight_routes, session_routes, webhook_routes, whoami_routes
 from bot.api.entrance import Asgi, Entrance
 from bot.api.errors import INTERNAL, INVALID, METHOD, NOT_FOUND, ErrorAnswer, answer_to
 from bot.api.requests import asked, known_query
@@ -24,6 +24,8 @@ if TYPE_CHECKING:
 
 AREAS: Final[tuple[Callable[[ApiServices], APIRouter], ...]] = (
     whoami_routes.router,
+    session_routes.router,
+    event_routes.router,
     oversight_routes.router,
     webhook_routes.router,
 )

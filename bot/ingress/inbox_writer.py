@@ -42,10 +42,13 @@ class NewSession:
 
 @dataclass(frozen=True, slots=True)
 class Steer:
-    """Which session of a program a message is for, and how that takes it; `reader` has to know of the session."""
+    """Which session of a program a message is for, and how that takes it from now on, None for as it did.
+
+    `reader` has to know of the session.
+    """
 
     state: SessionState
-    mode: QueueMode
+    mode: QueueMode | None
     reader: Label
 
 

@@ -325,7 +325,7 @@ class SessionQuery:
     """A question for a page of a principal's sessions whose visibility flows to `reader`.
 
     `cursor` is that of the page before, empty for the first. `since` leaves out what changed last before that moment,
-    in milliseconds on the store's clock. `archived` asks for those that are archived, too.
+    in milliseconds on the store's clock. `archived` asks for those that are archived, too. `status` is what they do.
     """
 
     principal: str
@@ -335,6 +335,7 @@ class SessionQuery:
     kind: SessionKind | None = None
     since: int = 0
     archived: bool = False
+    status: Status | None = None
 
 
 @dataclass(frozen=True, slots=True)

@@ -52,7 +52,7 @@ from bot.store.records.kinds import ITEM, OBSERVED, TURN
 from bot.store.schema import AUDIT, OPEN, SessionKeys, asked_key, encode, pace_keys, session_keys, sid_of
 from bot.store.scripts.loader import Script
 from bot.store.session_index import Filing, place_of
-from bot.store.shared import Place, SessionChange, Shared
+from bot.store.shared import POLICY_ASKED, Place, SessionChange, Shared
 from policy.labels import Label, join_all
 
 
@@ -338,6 +338,20 @@ class RedisSessions:
         keys = session_keys(sid)
         (entries,) = await self._shared.connection.commands(("XRANGE", keys.log, f"{after + 1}-0", "+", "COUNT", limit))
         return await self._shared.events(keys, entries)
+
+    async def news(
+        self, sid: str, *, after: int = 0, limit: int = 1000
+    ) -> tuple[tuple[Event, ...], SessionState | None]:
+        """Return events with seq > `after`, oldest first, and the record, which is read after them."""
+        keys = session_keys(sid)
+        entries, flat, policy = await self._shared.connection.commands(
+            ("XRANGE", keys.log, f"{after + 1}-0", "+", "COUNT", limit), ("HGETALL", keys.state), POLICY_ASKED
+        )
+        self._shared.saw_policy(policy)
+        state = codec.reading(lambda: codec.state(sid, flat)) if flat else None
+        if state is None or state.status is Status.DELETED:
+            return (), None
+        return await self._shared.events(keys, entries), state
 
     async def events_at(self, sid: str, seqs: Sequence[int]) -> tuple[Event, ...]:
         """Return the events of these seqs, in this order; one that the log does not have is left out."""

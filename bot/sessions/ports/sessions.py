@@ -136,6 +136,16 @@ class SessionStore(Protocol):
         """Return events with seq > `after`, oldest first."""
         ...
 
+    async def news(
+        self, sid: str, *, after: int = 0, limit: int = 1000
+    ) -> tuple[tuple[Event, ...], SessionState | None]:
+        """Return events as `events` does, and then the session's record, None if there is none.
+
+        The record is not older than the events: what the session had read when it wrote them is in it. Which policy is
+        in force is read along.
+        """
+        ...
+
     async def events_at(self, sid: str, seqs: Sequence[int]) -> tuple[Event, ...]:
         """Return the events of these seqs, in this order; one that the log does not have is left out."""
         ...
