@@ -3,16 +3,21 @@
 An area is a module with `router(services)`; it stands in `AREAS`, and nowhere else.
 """
 
-from collections.abc import Callable
+import re
+from collections.abc import Callable, Sequence
+from dataclasses import replace
 from http import HTTPStatus
-from typing import TYPE_CHECKING, Any, Final, cast
+from typing import TYPE_CHECKING, Any, Final, TypeAlias, cast
 
 from fastapi import APIRouter, Depends, FastAPI, Request, Response
 from fastapi.exceptions import RequestValidationError
+from fastapi.routing import APIRoute
 from starlette.exceptions import HTTPException
+from starlette.routing import compile_path
 
 from bot.api import event_routes, oversight_routes, session_routes, webhook_routes, whoami_routes
-from bot.api.entrance import Asgi, Entrance
+from bot.api.entrance.caller_patience import PATIENCE, CallerPatience
+from bot.api.entrance.entrance import Asgi, Entrance
 from bot.api.errors import INTERNAL, INVALID, METHOD, NOT_FOUND, ErrorAnswer, answer_to
 from bot.api.requests import asked, known_query
 from bot.api.services import ApiServices
@@ -22,7 +27,10 @@ from bot.core.errors import LockgateError
 if TYPE_CHECKING:
     from pydantic import JsonValue
 
-AREAS: Final[tuple[Callable[[ApiServices], APIRouter], ...]] = (
+Area: TypeAlias = Callable[[ApiServices], APIRouter]
+"""Returns the routes of an area. It does nothing with the services but keep them."""
+
+AREAS: Final[tuple[Area, ...]] = (
     whoami_routes.router,
     session_routes.router,
     event_routes.router,
@@ -35,16 +43,18 @@ VERSION: Final = "1"
 PREFIX: Final = "/v1"
 
 _REFUSALS: Final = (400, 401, 403, 404, 405, 408, 409, 413, 422, 429, 500, 503)
+_MOST_NAMED: Final = 5
+_NAME: Final = re.compile(r"[A-Za-z_][A-Za-z0-9_]{0,63}")
 
 
-def make_api(services: "ApiServices") -> Asgi:
+def make_api(services: ApiServices, patience: CallerPatience = PATIENCE, areas: Sequence[Area] = AREAS) -> Asgi:
     """Return the API as an ASGI application: the entrance, and behind it the framework."""
-    return Entrance(cast("Asgi", _framework(services)), services)
+    return Entrance(cast("Asgi", _framework(services, areas)), services, patience)
 
 
 def document() -> "dict[str, JsonValue]":
     """Return the API's document, OpenAPI 3.1."""
-    return cast("dict[str, JsonValue]", _framework(cast("ApiServices", _Described())).openapi())
+    return cast("dict[str, JsonValue]", _framework(cast("ApiServices", _Described()), AREAS).openapi())
 
 
 class _Described:
@@ -55,12 +65,8 @@ class _Described:
         return self
 
 
-def refusals() -> "dict[int | str, dict[str, Any]]":
-    """Return how each route documents its refusals."""
-    return {status: {"model": ErrorDocument, "description": HTTPStatus(status).phrase} for status in _REFUSALS}
-
-
-def _framework(services: "ApiServices") -> FastAPI:
+def _framework(services: ApiServices, areas: Sequence[Area]) -> FastAPI:
+    made = [area(services) for area in areas]
     api = FastAPI(
         title="Lockgate",
         version=VERSION,
@@ -71,12 +77,15 @@ def _framework(services: "ApiServices") -> FastAPI:
         exception_handlers={
             LockgateError: _refused,
             RequestValidationError: _invalid,
-            HTTPException: _unrouted,
+            HTTPException: _Unrouted(made),
             Exception: _broken,
         },
     )
-    for area in AREAS:
-        api.include_router(area(services), prefix=PREFIX, responses=refusals(), dependencies=[Depends(known_query)])
+    refusals: dict[int | str, dict[str, Any]] = {
+        status: {"model": ErrorDocument, "description": HTTPStatus(status).phrase} for status in _REFUSALS
+    }
+    for routes in made:
+        api.include_router(routes, prefix=PREFIX, responses=refusals, dependencies=[Depends(known_query)])
     return api
 
 
@@ -91,18 +100,35 @@ async def _refused(request: Request, error: Exception) -> Response:
     return _told(request, answer)
 
 
-async def _invalid(request: Request, _error: Exception) -> Response:
-    return _told(request, INVALID)
+async def _invalid(request: Request, error: Exception) -> Response:
+    """Answer a request of another form than is documented: its fields are named, and nothing is told of a value."""
+    found = cast("RequestValidationError", error).errors()
+    named = [f"`{_place(one)}` ({one['type']})" for one in found[:_MOST_NAMED]]
+    return _told(request, replace(INVALID, next_step=f"Mend {', '.join(named)}. {INVALID.next_step}"))
 
 
-async def _unrouted(request: Request, error: Exception) -> Response:
-    """Answer what the framework itself refuses."""
-    status = cast("HTTPException", error).status_code
-    if status == HTTPStatus.METHOD_NOT_ALLOWED:
+def _place(error: "dict[str, Any]") -> str:
+    """Return where an error is, by names of the document alone: a field that is unknown is not named."""
+    parts = error["loc"][:-1] if error["type"] == "extra_forbidden" else error["loc"]
+    return ".".join(str(part) for part in parts if isinstance(part, int) or _NAME.fullmatch(part))
+
+
+class _Unrouted:
+    """Answers what the framework itself refuses: a path that is none, or a method that a path does not have."""
+
+    def __init__(self, routers: Sequence[APIRouter]) -> None:
+        routes = [route for router in routers for route in router.routes if isinstance(route, APIRoute)]
+        self._methods = [(compile_path(f"{PREFIX}{route.path}")[0], route.methods) for route in routes]
+
+    async def __call__(self, request: Request, error: Exception) -> Response:
+        """Answer one."""
+        status = cast("HTTPException", error).status_code
+        if status != HTTPStatus.METHOD_NOT_ALLOWED:
+            return _told(request, NOT_FOUND if status == HTTPStatus.NOT_FOUND else INVALID)
         response = _told(request, METHOD)
-        response.headers.update(cast("HTTPException", error).headers or {})
+        allowed = {one for path, methods in self._methods if path.match(request.url.path) for one in methods or ()}
+        response.headers["allow"] = ", ".join(sorted(allowed))
         return response
-    return _told(request, NOT_FOUND if status == HTTPStatus.NOT_FOUND else INVALID)
 
 
 async def _broken(request: Request, _error: Exception) -> Response:

@@ -11,7 +11,7 @@ from typing import Any, Final
 from fastapi import APIRouter, Request, Response
 from pydantic import Field
 
-from bot.api.errors import ApiRefusedError, ErrorAnswer, sentence
+from bot.api.errors import FORBIDDEN, ApiRefusedError, ErrorAnswer, sentence
 from bot.api.requests import ApiRequest, Reading, Steering
 from bot.api.services import ApiServices
 from bot.api.shapes import ApiOutput
@@ -19,6 +19,8 @@ from bot.api.standing import standing_of
 from bot.gate.results import explained
 from bot.operations import reading
 from bot.operations.export import EXPORTED
+from bot.sessions.api_tokens import Scope
+from bot.sessions.deliveries import OURS
 
 JSON_LINES: Final = "application/jsonl"
 
@@ -44,9 +46,15 @@ def router(services: ApiServices) -> APIRouter:
     @routes.get(
         "/sessions/{sid}/export", response_class=Response, responses={HTTPStatus.OK: {"content": {JSON_LINES: _FILE}}}
     )
-    async def export(asked: Reading, sid: str) -> Response:
-        """Return a session as signed JSON lines, each entry with its label."""
-        return Response(await _exported(services, asked, sid), media_type=JSON_LINES)
+    async def export(asked: Reading, sid: str, *, whole: bool = False) -> Response:
+        """Return a session as signed JSON lines, each entry with its label.
+
+        `whole` adds what conversations do not show, such as answers that were withheld, thoughts and errors, with a
+        token of the scope admin. Only such a file can be brought in again.
+        """
+        if whole and not asked.caller.may(Scope.ADMIN):
+            raise ApiRefusedError(FORBIDDEN)
+        return Response(await _exported(services, asked, sid, whole=whole), media_type=JSON_LINES)
 
     @routes.post(
         "/import",
@@ -69,7 +77,7 @@ def router(services: ApiServices) -> APIRouter:
     return routes
 
 
-async def _exported(services: ApiServices, asked: ApiRequest, sid: str) -> str:
+async def _exported(services: ApiServices, asked: ApiRequest, sid: str, *, whole: bool) -> str:
     """Return a session's signed file.
 
     Raises ApiRefusedError: a rule refuses it. NotFoundError: it may not be known of.
@@ -77,7 +85,8 @@ async def _exported(services: ApiServices, asked: ApiRequest, sid: str) -> str:
     state = await services.reading.see(asked.caller.principal, asked.reader, sid)
     await services.reading.noted(asked.caller.principal, state, reading.ReadingKind.EXPORT)
     standing = await standing_of(services, asked, state)
-    made = await services.exporter.export(standing, state)
+    # A rule that asks people about an answer counts here: a program must not read it before they said so.
+    made = await services.exporter.export(standing, state, whole=whole, approved=() if whole else OURS)
     if made.text is None:
         why = explained(made.decision, asked.reader, "export", EXPORTED)
         raise ApiRefusedError(replace(REFUSED, message=sentence(why)))

@@ -159,7 +159,7 @@ _BY_KIND: Final[Mapping[type[LockgateError], ErrorAnswer]] = MappingProxyType(
         OperatorError: UNAVAILABLE,
     }
 )
-"""The answer to each kind of error; one without a sentence is told by the error's own."""
+"""The answer to each kind of error; one without a sentence is told by the error's own, and its code."""
 
 
 def answer_to(error: BaseException) -> ErrorAnswer:
@@ -169,7 +169,9 @@ def answer_to(error: BaseException) -> ErrorAnswer:
     if not isinstance(error, LockgateError):
         return INTERNAL
     known = next((_BY_KIND[kind] for kind in type(error).mro() if kind in _BY_KIND), INTERNAL)
-    return known if known.message else replace(known, message=sentence(str(error)), next_step=sentence(error.next_step))
+    if known.message:
+        return known
+    return replace(known, code=error.code, message=sentence(str(error)), next_step=sentence(error.next_step))
 
 
 def sentence(text: str) -> str:

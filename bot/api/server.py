@@ -6,7 +6,7 @@ Where all connections are taken, the one that has been idle longest makes room; 
 
 import asyncio
 import socket
-from collections.abc import Callable, Generator
+from collections.abc import Callable, Generator, Sequence
 from contextlib import contextmanager
 from typing import TYPE_CHECKING, Final, cast
 
@@ -15,7 +15,8 @@ import h11
 import uvicorn
 from uvicorn.protocols.http.h11_impl import H11Protocol
 
-from bot.api.application import make_api
+from bot.api.application import AREAS, Area, make_api
+from bot.api.entrance.caller_patience import PATIENCE, CallerPatience
 from bot.api.errors import MALFORMED
 
 if TYPE_CHECKING:
@@ -23,30 +24,30 @@ if TYPE_CHECKING:
 
     from bot.api.services import ApiServices
 
-HEADER_SECONDS: Final = 10.0
-"""How long the headers of a request may take, from the first byte or a connection's beginning."""
-
-IDLE_SECONDS: Final = 60
-"""How long a connection is kept between two requests."""
-
-WRITE_SECONDS: Final = 30.0
-"""How long a caller may read nothing while an answer waits for them."""
-
-LINGER_SECONDS: Final = 2.0
-"""How long a caller who was refused may still send their body, so that they read the answer."""
-
-HEADER_BYTES: Final = 32_768
-DRAIN_SECONDS: Final = 5
+_HEADER_BYTES: Final = 32_768
+_BACKLOG: Final = 1024
+_DRAIN_SECONDS: Final = 5
+"""How long requests may still take when the process is told to end."""
 
 
-async def serve(services: "ApiServices", began: Callable[[str], None]) -> None:
+async def serve(
+    services: "ApiServices",
+    began: Callable[[str], None],
+    patience: CallerPatience = PATIENCE,
+    areas: Sequence[Area] = AREAS,
+) -> None:
     """Serve the API until cancelled; then take nothing in, let streams say that they end, and requests be answered.
 
     `began` is told the address when it is listened at. Raises OSError: it cannot be listened at.
     """
     settings = services.settings
     listening = await asyncio.to_thread(_bound, settings.host, settings.port)
-    server = _Server(_config(services), lambda: began(_url(listening)))
+
+    class Protocol(_Guarded):
+        most = settings.most_connections
+        waits = patience
+
+    server = _Server(_config(make_api(services, patience, areas), Protocol, patience), lambda: began(_url(listening)))
     async with asyncio.TaskGroup() as tasks:
         serving = tasks.create_task(server.serve(sockets=[listening]))
         try:
@@ -60,7 +61,7 @@ async def serve(services: "ApiServices", began: Callable[[str], None]) -> None:
 
 def _bound(host: str, port: int) -> socket.socket:
     family = socket.AF_INET6 if ":" in host else socket.AF_INET
-    return socket.create_server((host, port), family=family, backlog=1024)
+    return socket.create_server((host, port), family=family, backlog=_BACKLOG)
 
 
 def _url(listening: socket.socket) -> str:
@@ -68,24 +69,22 @@ def _url(listening: socket.socket) -> str:
     return f"http://{f'[{host}]' if ':' in host else host}:{port}"
 
 
-def _config(services: "ApiServices") -> uvicorn.Config:
-    class Protocol(_Guarded):
-        most = services.settings.most_connections
-
+def _config(api: object, protocol: "type[_Guarded]", patience: CallerPatience) -> uvicorn.Config:
     return uvicorn.Config(
-        make_api(services),
-        http=Protocol,
+        api,  # pyright: ignore[reportArgumentType] - uvicorn's own types of ASGI are narrower than ASGI
+        http=protocol,
         ws="none",
         lifespan="off",
         interface="asgi3",
         log_config=None,
+        # What breaks is logged at the entrance; of callers who cannot speak HTTP there is nothing to tell.
         log_level="critical",
         access_log=False,
         proxy_headers=False,
         server_header=False,
-        timeout_keep_alive=IDLE_SECONDS,
-        timeout_graceful_shutdown=DRAIN_SECONDS,
-        h11_max_incomplete_event_size=HEADER_BYTES,
+        timeout_keep_alive=patience.idle,
+        timeout_graceful_shutdown=_DRAIN_SECONDS,
+        h11_max_incomplete_event_size=_HEADER_BYTES,
     )
 
 
@@ -111,21 +110,13 @@ class _Guarded(H11Protocol):
     """A connection that ends where its caller dawdles; `most` is how many there are at a time."""
 
     most: int
+    waits: CallerPatience
 
-    def __init__(self, *args: object, **named: object) -> None:
-        super().__init__(*args, **named)  # pyright: ignore[reportArgumentType] - uvicorn's own arguments, as they come
-        self._since: float = 0.0
-        self._headers_due: asyncio.TimerHandle | None = None
-        self._reading_due: asyncio.TimerHandle | None = None
-
-    def connection_made(self, transport: asyncio.Transport) -> None:  # pyright: ignore[reportIncompatibleMethodOverride] - as uvicorn's
-        """Take a connection, if there is room or can be."""
-        others: list[_Guarded] = [one for one in self.connections if isinstance(one, _Guarded)]
-        super().connection_made(transport)
-        if len(others) >= self.most:
-            min((one for one in others if one.idle), key=_Guarded.used, default=self).transport.abort()
-        self._since = self.loop.time()
-        self._expect_headers()
+    _used: float = 0.0
+    _awaited: object = None
+    """What the caller is to send next, while nothing of theirs is being answered."""
+    _sending_due: asyncio.TimerHandle | None = None
+    _reading_due: asyncio.TimerHandle | None = None
 
     @property
     def idle(self) -> bool:
@@ -135,39 +126,48 @@ class _Guarded(H11Protocol):
 
     def used(self) -> float:
         """Return when something came on this connection last, on the loop's clock in seconds."""
-        return self._since
+        return self._used
+
+    def connection_made(self, transport: asyncio.Transport) -> None:  # pyright: ignore[reportIncompatibleMethodOverride] - as uvicorn's
+        """Take a connection, if there is room or can be."""
+        super().connection_made(transport)
+        self._used = self.loop.time()
+        self._await()
+        if len(self.connections) > self.most:
+            others: list[_Guarded] = [one for one in self.connections if isinstance(one, _Guarded) and one is not self]
+            min((one for one in others if one.idle), key=_Guarded.used, default=self).transport.abort()
 
     def connection_lost(self, exc: Exception | None) -> None:
         """Let a connection go."""
-        self._stop_timers()
+        for timer in (self._sending_due, self._reading_due):
+            if timer is not None:
+                timer.cancel()
         super().connection_lost(exc)
 
     def data_received(self, data: bytes) -> None:
-        """Take what came; headers that are not there as a whole are waited for, for a while."""
+        """Take what came; what is missing of a request is waited for, for a while."""
+        self._used = self.loop.time()
         super().data_received(data)
-        self._since = self.loop.time()
-        if self.conn.their_state is not h11.IDLE:
-            self._unexpect_headers()
-        elif self._headers_due is None:
-            self._expect_headers()
+        self._await()
 
     def on_response_complete(self) -> None:
-        """End a request; a body that nobody reads any more may still come for a moment."""
-        if self.conn.their_state is h11.SEND_BODY:
-            self._headers_due = self.loop.call_later(LINGER_SECONDS, self._end)
+        """End a request; what nobody reads any more of it may still come for a moment."""
         super().on_response_complete()
+        if self.transport.is_closing():
+            self._end()
+        elif self.conn.their_state is not h11.IDLE or self.conn.trailing_data[0]:
+            self._await()
 
     def pause_writing(self) -> None:
         """Wait until the caller reads, for a while."""
         super().pause_writing()
-        self._reading_due = self.loop.call_later(WRITE_SECONDS, self.transport.abort)
+        self._reading_due = self.loop.call_later(self.waits.reading, self.transport.abort)
 
     def resume_writing(self) -> None:
         """Go on writing."""
         super().resume_writing()
-        if self._reading_due is not None:
+        if self._reading_due is not None and not self.transport.is_closing():
             self._reading_due.cancel()
-            self._reading_due = None
 
     def timeout_keep_alive_handler(self) -> None:
         """End a connection on which nothing was asked for a while."""
@@ -176,35 +176,31 @@ class _Guarded(H11Protocol):
     def send_400_response(self, msg: str) -> None:
         """Tell in the API's own shape that a request cannot be read."""
         del msg
-        self._stop_timers()
         body = MALFORMED.body("")
         headers = {**MALFORMED.headers, "content-length": str(len(body)), "connection": "close"}
-        try:
-            for event in (
-                h11.Response(status_code=MALFORMED.status, headers=[*headers.items()], reason=b"Bad Request"),
-                h11.Data(data=body),
-                h11.EndOfMessage(),
-            ):
+        if self.conn.our_state in {h11.IDLE, h11.SEND_RESPONSE}:
+            answer = h11.Response(status_code=MALFORMED.status, headers=[*headers.items()], reason=b"Bad Request")
+            for event in (answer, h11.Data(data=body), h11.EndOfMessage()):
                 self.transport.write(self.conn.send(event) or b"")
-        except h11.LocalProtocolError:
-            # An answer is being written already.
-            self.transport.abort()
+        # Else an answer is on its way, and is cut short.
         self._end()
 
-    def _expect_headers(self) -> None:
-        self._headers_due = self.loop.call_later(HEADER_SECONDS, self._end)
-
-    def _unexpect_headers(self) -> None:
-        if self._headers_due is not None:
-            self._headers_due.cancel()
-            self._headers_due = None
-
-    def _stop_timers(self) -> None:
-        self._unexpect_headers()
-        if self._reading_due is not None:
-            self._reading_due.cancel()
+    def _await(self) -> None:
+        """Give the caller some time for what they are to send next, all of it."""
+        awaited = self.conn.their_state if self.idle else None
+        if awaited is self._awaited:
+            return
+        self._awaited = awaited
+        if self._sending_due is not None:
+            self._sending_due.cancel()
+        self._sending_due = None
+        if awaited is h11.IDLE:
+            self._sending_due = self.loop.call_later(self.waits.headers, self._end)
+        elif awaited is h11.SEND_BODY:
+            # What is left of a body that was answered already.
+            self._sending_due = self.loop.call_later(self.waits.rest, self._end)
 
     def _end(self) -> None:
         """End the connection, also where its caller never reads what was written."""
         self.transport.close()
-        self._reading_due = self.loop.call_later(LINGER_SECONDS, self.transport.abort)
+        self._reading_due = self.loop.call_later(self.waits.rest, self.transport.abort)

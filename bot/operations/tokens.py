@@ -5,10 +5,10 @@ and in force in this process when the change returns; the others follow before t
 """
 
 from dataclasses import dataclass, field
-from typing import Final
+from enum import StrEnum
 
 from bot.access.authorize import Caller
-from bot.access.tokens import token_text
+from bot.access.tokens import Tokens, token_text
 from bot.core.errors import BusyError, NotFoundError, OperatorError
 from bot.core.ids import Ids, token_digest
 from bot.core.json_values import JsonObject
@@ -19,7 +19,22 @@ from bot.sessions.ports.store import Store
 from policy.document import reading
 from policy.labels import Label
 
-MOST_PER_MINUTE: Final = 1_000_000
+
+class TokenState(StrEnum):
+    """What becomes of a program that shows a token; `void` is one that the policy in force does not let in."""
+
+    LIVE = "live"
+    EXPIRED = "expired"
+    REVOKED = "revoked"
+    VOID = "void"
+
+
+@dataclass(frozen=True, slots=True)
+class ListedToken:
+    """A token, and whether it counts now."""
+
+    token: ApiToken
+    state: TokenState
 
 
 @dataclass(frozen=True, slots=True)
@@ -42,15 +57,22 @@ class TokenRequest:
 
 
 class TokenKeeper:
-    """Makes, changes and lists tokens. `key` is that of their digests."""
+    """Makes, changes and lists tokens. `key` is that of their digests, `tokens` tells which of them count."""
 
-    def __init__(self, store: Store, reloader: PolicyReloader, ids: Ids, key: bytes) -> None:
-        self._store, self._reloader = store, reloader
+    def __init__(self, store: Store, reloader: PolicyReloader, tokens: Tokens, *, ids: Ids, key: bytes) -> None:
+        self._store, self._reloader, self._tokens = store, reloader, tokens
         self._ids, self._key = ids, key
 
-    async def tokens(self) -> tuple[ApiToken, ...]:
+    async def listed(self) -> tuple[ListedToken, ...]:
         """Return all of them by name, those that count no more too. Raises StoreError."""
-        return await self._store.tokens.tokens()
+        await self._reloader.current_now()
+        now = self._store.tokens.now_ms()
+        return tuple([ListedToken(one, self._state(one, now)) for one in await self._store.tokens.tokens()])
+
+    def _state(self, token: ApiToken, now: int) -> TokenState:
+        if token.live(now):
+            return TokenState.VOID if self._tokens.of(token.name) is None else TokenState.LIVE
+        return TokenState.REVOKED if token.revoked else TokenState.EXPIRED
 
     async def create(self, asked: TokenRequest, by: Caller) -> MadeToken:
         """Make a token. Raises OperatorError: it cannot be called so, or may not know that. StoreError."""

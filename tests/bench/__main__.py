@@ -24,6 +24,7 @@ BENCHMARKS: Final = MappingProxyType(
         "kin": ("spawn_to_first_turn", "send_to_delivery"),
         "memory": ("idle_session_bytes", "idle_session_a_day_later_bytes"),
         "prompt": ("first_prompt",),
+        "creations": ("sessions_begun", "session_begun_cpu"),
         "messages": ("message_to_answer", "message_to_answer_two_calls"),
         "accepts": ("accept_telegram_poll", "accept_telegram_webhook", "accept_slack"),
         "flows": ("flow_telegram", "flow_slack"),

@@ -20,6 +20,7 @@ import pytest
 
 from bot.core.errors import BusyError
 from bot.sessions.alternatives import Way
+from bot.sessions.api_tokens import NewSecret, NewToken, Scope
 from bot.sessions.approvals import Answered, Approval, ApprovalState
 from bot.sessions.budgets import Budgets, Spender
 from bot.sessions.delegation import Arrival, Caps, Charge
@@ -416,6 +417,49 @@ async def overriding(store: RedisStore) -> Callable[[RedisStore], Awaitable[obje
         return after == count + 1
 
     return override
+
+
+def program(name: str) -> NewToken:
+    return NewToken(name, "i", Scope.READ, PUBLIC, "d" * 52, created_by="ann", life=60_000)
+
+
+async def adding_a_program(store: RedisStore) -> Callable[[RedisStore], Awaitable[object]]:
+    name = fresh()
+    assert await store.tokens.create(program(fresh()), ()) is not None
+    before, _ = await store.access.overrides()
+
+    async def added(store: RedisStore) -> object:
+        made = await store.tokens.create(program(name), (row(),))
+        after, _ = await store.access.overrides()
+        return made is not None and made.name == name, after - before
+
+    return added
+
+
+async def rotating(store: RedisStore) -> Callable[[RedisStore], Awaitable[object]]:
+    name = fresh()
+    assert await store.tokens.create(program(name), ()) is not None
+    before, _ = await store.access.overrides()
+
+    async def rotated(store: RedisStore) -> object:
+        made = await store.tokens.rotate(name, NewSecret("i2", "e" * 52, 0), (row(),))
+        after, _ = await store.access.overrides()
+        return made.id, after - before
+
+    return rotated
+
+
+async def revoking(store: RedisStore) -> Callable[[RedisStore], Awaitable[object]]:
+    name = fresh()
+    assert await store.tokens.create(program(name), ()) is not None
+    before, _ = await store.access.overrides()
+
+    async def revoked(store: RedisStore) -> object:
+        made = await store.tokens.revoke(name, (row(),))
+        after, _ = await store.access.overrides()
+        return made.revoked, after - before
+
+    return revoked
 
 
 async def asking_to_be_let_in(_store: RedisStore) -> Callable[[RedisStore], Awaitable[object]]:
@@ -886,6 +930,9 @@ CASES: tuple[tuple[Script, Prepare], ...] = (
     (Script.AUDIT_APPEND, appending),
     (Script.PUT_POLICY, putting_in_force),
     (Script.OVERRIDE, overriding),
+    (Script.ADD_PROGRAM, adding_a_program),
+    (Script.CHANGE_PROGRAM, rotating),
+    (Script.CHANGE_PROGRAM, revoking),
     (Script.ASK_PAIRING, asking_to_be_let_in),
     (Script.TRY_PAIRING, trying_a_code),
     (Script.RECEIVE, receiving),

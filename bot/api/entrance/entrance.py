@@ -13,7 +13,10 @@ from typing import TYPE_CHECKING, Any, Final, TypeAlias
 
 import anyio
 
+from bot.api.entrance.caller_patience import CallerPatience
+from bot.api.entrance.request_rates import RequestRates, network
 from bot.api.errors import (
+    BUSY,
     INTERNAL,
     MALFORMED,
     NOT_SERVING,
@@ -25,10 +28,9 @@ from bot.api.errors import (
     ErrorAnswer,
     answer_to,
 )
-from bot.api.rates import Rates, network
 from bot.api.requests import ASKED, ApiRequest
-from bot.core.errors import LockgateError
 from bot.core.logs import bound
+from bot.sessions.api_tokens import Scope as Need
 
 if TYPE_CHECKING:
     from bot.access.tokens import ApiCaller
@@ -46,9 +48,6 @@ IMPORT: Final = "/v1/import"
 
 BROKE: Final = "a request could not be answered"
 
-BODY_SECONDS: Final = 30.0
-"""How long a body may take."""
-
 STRANGERS_PER_MINUTE: Final = 60
 """Requests without a valid token that are looked at in a minute, for each address."""
 
@@ -59,6 +58,9 @@ _HEADERS: Final = (
     (b"x-content-type-options", b"nosniff"),
 )
 """What every answer says to whatever shows or keeps it."""
+
+_BODIES: Final = 4
+"""How many of the largest bodies a process holds at a time, all together."""
 
 _ONCE: Final = frozenset(
     {b"authorization", b"content-length", b"content-type", b"host", b"idempotency-key", b"last-event-id"}
@@ -71,11 +73,13 @@ _LOGGER: Final = logging.getLogger(__name__)
 class Entrance:
     """Lets requests in to an ASGI application."""
 
-    def __init__(self, inside: Asgi, services: "ApiServices") -> None:
+    def __init__(self, inside: Asgi, services: "ApiServices", patience: CallerPatience) -> None:
         self._inside = inside
+        self._patience = patience.body
         self._services = services
         self._settings = services.settings
-        self._programs, self._strangers = Rates(services.clock), Rates(services.clock)
+        self._programs, self._strangers = RequestRates(services.clock), RequestRates(services.clock)
+        self._held = 0
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         """Answer a request."""
@@ -90,15 +94,19 @@ class Entrance:
             caller = await self._known(scope)
             self._paced(caller)
             _plain(scope["headers"])
-            body = await self._body(scope, receive)
             scope[ASKED] = ApiRequest(caller, send.request_id, self._services.tokens.reader(caller))
-            await self._inside(scope, _Replay(body, receive), send)
-        except LockgateError as error:
-            await send.refuse(answer_to(error))
-        except Exception:
-            # Where the framework answered already, this is logged and nothing else.
-            _LOGGER.exception(BROKE, extra={"reference": send.request_id})
-            await send.refuse(INTERNAL)
+            body = bytearray()
+            try:
+                await self._read(receive, body, self._most(scope, caller))
+                await self._inside(scope, _Replay(body, receive), send)
+            finally:
+                self._held -= len(body)
+        except Exception as error:
+            answer = answer_to(error)
+            if answer is INTERNAL:
+                # Where the framework answered already, this is logged and nothing else.
+                _LOGGER.exception(BROKE, extra={"reference": send.request_id})
+            await send.refuse(answer)
 
     async def _known(self, scope: Scope) -> "ApiCaller":
         """Return who asks. Raises ApiRefusedError: none that is known; StoreError."""
@@ -123,25 +131,33 @@ class Entrance:
         if waits := self._programs.use(caller.token.name, most):
             raise ApiRefusedError(replace(RATE_LIMITED, retry_after=waits))
 
-    async def _body(self, scope: Scope, receive: Receive) -> bytes:
-        """Return the whole body. Raises ApiRefusedError: it is too large, or takes too long."""
-        large = scope["method"] == "POST" and scope["path"] == IMPORT
+    def _most(self, scope: Scope, caller: "ApiCaller") -> int:
+        """Return how large a body may be. Raises ApiRefusedError: it is larger, as its headers say."""
+        large = scope["method"] == "POST" and scope["path"] == IMPORT and caller.may(Need.ADMIN)
         most = self._settings.most_import_bytes if large else self._settings.most_body_bytes
         if _length(scope["headers"]) > most:
             raise ApiRefusedError(TOO_LARGE)
-        body = bytearray()
+        return most
+
+    async def _read(self, receive: Receive, body: bytearray, most: int) -> None:
+        """Read the whole body. Raises ApiRefusedError: it is too large or takes too long, or all together are."""
+        room = _BODIES * max(self._settings.most_import_bytes, self._settings.most_body_bytes)
         try:
-            with anyio.fail_after(BODY_SECONDS):
-                while True:
+            with anyio.fail_after(self._patience):
+                more = True
+                while more:
                     message = await receive()
                     if message["type"] != "http.request":
-                        # The caller is gone; nobody reads the answer.
+                        # The caller is gone, and reads no answer.
                         raise ApiRefusedError(TOO_SLOW)
-                    body += message.get("body", b"")
+                    chunk = message.get("body", b"")
+                    body += chunk
+                    self._held += len(chunk)
                     if len(body) > most:
                         raise ApiRefusedError(TOO_LARGE)
-                    if not message.get("more_body", False):
-                        return bytes(body)
+                    if self._held > room:
+                        raise ApiRefusedError(BUSY)
+                    more = message.get("more_body", False)
         except TimeoutError:
             raise ApiRefusedError(TOO_SLOW) from None
 
@@ -176,8 +192,8 @@ class _Sender:
 class _Replay:
     """Gives a body that was read once more; after it the caller's going is waited for."""
 
-    def __init__(self, body: bytes, receive: Receive) -> None:
-        self._body: bytes | None = body
+    def __init__(self, body: bytearray, receive: Receive) -> None:
+        self._body: bytearray | None = body
         self._receive = receive
 
     async def __call__(self) -> Message:
@@ -185,7 +201,7 @@ class _Replay:
         if self._body is None:
             return await self._receive()
         body, self._body = self._body, None
-        return {"type": "http.request", "body": body, "more_body": False}
+        return {"type": "http.request", "body": bytes(body), "more_body": False}
 
 
 def _token(headers: Iterable[tuple[bytes, bytes]]) -> str | None:
