@@ -29,8 +29,8 @@ from bot.sessions.log.events import Event
 from bot.sessions.models import SessionQuery, SessionState
 from bot.sessions.ports.store import Store
 from bot.sessions.visibility import sees
-from bot.sessions.webhooks import UNAVAILABLE, DeadEvent, Ended, Webhook, WebhookPosition
-from bot.webhooks.attempt import Answered, Poster, WebhookMessage, message, signed
+from bot.sessions.webhooks import UNAVAILABLE, DeadEvent, Ended, ProgramWebhook, WebhookPosition
+from bot.webhooks.attempt import Attempted, Poster, WebhookMessage, message, signed
 from bot.webhooks.secrets import WebhookSecrets
 from policy.labels import Label
 
@@ -125,7 +125,7 @@ class _Step:
 class WebhookDelivery:
     """Sends for one webhook, while `held` says that this process may."""
 
-    def __init__(self, webhook: Webhook, parts: SendingParts, held: Callable[[], bool]) -> None:
+    def __init__(self, webhook: ProgramWebhook, parts: SendingParts, held: Callable[[], bool]) -> None:
         self.webhook = webhook
         self._parts, self._held = parts, held
         self._waiting = dict[str, None]()
@@ -147,7 +147,7 @@ class WebhookDelivery:
             self._waiting[sid] = None
             self._news.set()
 
-    async def run(self) -> None:
+    async def serve(self) -> None:
         """Send until cancelled, first what was left."""
         async with anyio.create_task_group() as tasks:
             tasks.start_soon(self._catch_up)
@@ -298,7 +298,7 @@ class WebhookDelivery:
                 return
             events = await self._parts.store.sessions.events(dead.sid, after=dead.seq - 1, limit=1)
             state, reader = await self._state(dead.sid), self._parts.tokens.reader(caller)
-            answered = Answered()
+            answered = Attempted()
             if events and state is not None and sees(state, caller.principal, reader):
                 told = self._parts.told(events[0], reader)
                 if told is not None:
@@ -337,14 +337,14 @@ class WebhookDelivery:
         )
         return _Step(sent, closed, state)
 
-    async def _send(self, sent: WebhookMessage) -> Answered:
+    async def _send(self, sent: WebhookMessage) -> Attempted:
         secrets = await self._parts.secrets.all(self.webhook.id)
         if not secrets:
-            return Answered(UNSIGNED)
+            return Attempted(UNSIGNED)
         headers = signed(sent, secrets, self._parts.clock.wall_ms())
         return await self._parts.poster.post(self.webhook.url, headers, sent.payload)
 
-    async def _settle(self, step: _Step, at: WebhookPosition, answered: Answered) -> bool:
+    async def _settle(self, step: _Step, at: WebhookPosition, answered: Attempted) -> bool:
         """Note what became of a try; return whether the next may follow."""
         webhooks, sid = self._parts.store.webhooks, step.state.sid
         if not answered.error:
@@ -369,7 +369,7 @@ class WebhookDelivery:
         await webhooks.give_up(dead, MOST_DEAD)
         return True
 
-    def _dead(self, step: _Step, attempts: int, answered: Answered) -> DeadEvent:
+    def _dead(self, step: _Step, attempts: int, answered: Attempted) -> DeadEvent:
         at = step.after.seq
         return DeadEvent(step.sent.id, self.webhook.id, step.state.sid, at, 0, attempts, answered.error)
 
@@ -383,7 +383,7 @@ class WebhookDelivery:
             await self._parts.store.webhooks.mark(self.webhook.id, failing=False)
             self.webhook = replace(self.webhook, failing=0)
 
-    async def _fails(self, answered: Answered) -> None:
+    async def _fails(self, answered: Attempted) -> None:
         """Note that a try failed, and end it all where the receiver says so, or has failed for days."""
         self._failures += 1
         over = self._failures - _PATIENCE
