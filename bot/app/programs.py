@@ -39,6 +39,7 @@ async def answer(services: ApiServices, connector: Connector, began: Callable[[s
 
 
 def _sender(services: ApiServices, connector: Connector) -> "WebhookSender":
+    from bot.operations.told_events import EventTeller
     from bot.webhooks.attempt import Poster
     from bot.webhooks.delivery import SendingParts, Slots
     from bot.webhooks.sender import WebhookSender
@@ -48,7 +49,7 @@ def _sender(services: ApiServices, connector: Connector) -> "WebhookSender":
         store=store,
         tokens=services.tokens,
         reading=services.reading,
-        told=services.reading.document,
+        teller=EventTeller(services.reading, services.gate.masks.masked),
         poster=Poster(connector, settings.seconds, services.clock),
         secrets=services.webhooks.secrets,
         slots=Slots(),
