@@ -1,13 +1,19 @@
 """The sessions that a program with a low token asks about: its own, which it may know of or not, and others'."""
 
+# Webhooks are made as the application's own routes make them.
+# pyright: reportPrivateUsage=false
+
+from collections.abc import Iterable
 from dataclasses import dataclass, field
 from enum import StrEnum
 from itertools import count
+from types import MappingProxyType
 from typing import Final
 
 import httpx2
 
 from bot.sessions.models import SessionState
+from bot.webhooks.keeper import WebhookRequest
 from channels.messages import Address
 from tests.attacks.api.cases import RouteCase
 from tests.bot.api.kit import ApiHost, api_config
@@ -68,6 +74,16 @@ _GONE: Final = frozenset({Situation.DELETED, Situation.RISEN_DELETED})
 _AT_REST: Final = frozenset({Situation.ARCHIVED, Situation.RESTED})
 
 
+_NONE: Final = MappingProxyType(
+    {
+        **dict.fromkeys(("sid", "chain", "tid", "wid", "did"), ABSENT),
+        **dict.fromkeys(("qid", "aid"), "aaaaaaaa"),
+        "name": "0" * 12,
+    }
+)
+"""What names nothing that there ever was."""
+
+
 @dataclass
 class Targets:
     """Makes sessions of a program for cases.
@@ -84,12 +100,22 @@ class Targets:
 
     async def path(self, case: RouteCase, situation: Situation) -> str:
         """Return the path of a route, with the ids of a session in this situation."""
-        ids = {"sid": ABSENT, "chain": ABSENT, "name": "0" * 12, "qid": "aaaaaaaa", "aid": "aaaaaaaa", "tid": ABSENT}
+        ids = {**_NONE}
         if situation is not Situation.ABSENT and "{" in case.path:
             ids |= await self._ids(case, situation)
         return case.path.format(**ids)
 
+    def hidden(self, case: RouteCase) -> Iterable[Situation]:
+        """Return why a program may not know of what a route names."""
+        if "{did}" in case.path:
+            return ()
+        if "{wid}" in case.path:
+            return (Situation.ANOTHER,)
+        return ABOVE if case.labelled else HIDDEN
+
     async def _ids(self, case: RouteCase, situation: Situation) -> dict[str, str]:
+        if "{wid}" in case.path or "{did}" in case.path:
+            return await self._webhook(OTHER if situation is Situation.ANOTHER else self.program)
         waits = next((kind for kind in ("qid", "aid") if f"{{{kind}}}" in case.path), "")
         if case.blind or situation not in HIDDEN:
             return await self._made(situation, waits)
@@ -116,6 +142,12 @@ class Targets:
         assert turn is not None
         ids = {"sid": person.sid, "chain": person.sid, "name": rows[0].hash[:12], "tid": turn.id}
         return {**ids, waits: asked[0].id} if asked else ids
+
+    async def _webhook(self, name: str) -> dict[str, str]:
+        caller = self.host.app.tokens.of(name)
+        assert caller is not None
+        made = await self.host.app._webhooks().make(caller, WebhookRequest("https://example.com/hook", (), (), ()))
+        return {"wid": made.webhook.id}
 
     def _speaking(self, situation: Situation) -> Person:
         app, output = self.host.app, self.host.person.output
@@ -146,9 +178,15 @@ class Heard:
 async def heard(client: httpx2.AsyncClient, case: RouteCase, path: str) -> Heard:
     """Send what a case sends to a path, and return the answer."""
     content = None if case.content is None else case.content.encode()
-    answer = await client.request(
+    request = client.build_request(
         case.method, path, params=case.query, headers=case.headers, json=case.body, content=content
     )
+    answer = await client.send(request, stream=True)
+    if answer.headers.get("content-type", "").startswith("text/event-stream"):
+        # It goes on for as long as its session may be known of; that it began is the answer.
+        await answer.aclose()
+        return Heard(answer.status_code, (), b"")
+    await answer.aread()
     request_id = answer.headers["x-request-id"]
     plain = [(name, value) for name, value in answer.headers.items() if name not in {"x-request-id", "date"}]
     # As long as before, so that the size counts.
