@@ -201,6 +201,9 @@ class WebhookDelivery:
             stretch = _Stretch()
             while not self._ended and await self._send_next(sid, stretch):
                 pass
+        except SchemaError:
+            # It is another program's to read, or damaged; how far this came stays as it is.
+            self._again(sid, _LONGEST_REST)
         except StoreError:
             self._again(sid, _AGAIN_SECONDS)
         except Exception:
@@ -276,13 +279,9 @@ class WebhookDelivery:
         The record is never older than the events: what the session had read when it wrote them is in it.
         """
         sessions = self._parts.store.sessions
-        try:
-            if stretch.events or stretch.whole:
-                return await sessions.state(sid)
-            events, state = await sessions.news(sid, after=at.seq, limit=_PAGE)
-        except SchemaError:
-            # Whose it is cannot be told, so it is as if it were not there.
-            return None
+        if stretch.events or stretch.whole:
+            return await sessions.state(sid)
+        events, state = await sessions.news(sid, after=at.seq, limit=_PAGE)
         stretch.events.extend(events)
         stretch.whole = len(events) < _PAGE
         return state
@@ -290,8 +289,11 @@ class WebhookDelivery:
     async def _send_wanted(self) -> None:
         """Send what programs want to be tried once more, until cancelled."""
         while True:
+            found = ()
             with suppress(StoreError):
-                for dead in await self._parts.store.webhooks.dead(self.webhook.id):
+                found = await self._parts.store.webhooks.dead(self.webhook.id)
+            for dead in found:
+                with suppress(StoreError):
                     if dead.again:
                         await self._send_again(dead)
             await anyio.sleep(_AGAIN_SECONDS)
