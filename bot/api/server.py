@@ -61,7 +61,10 @@ async def serve(
 
 def _bound(host: str, port: int) -> socket.socket:
     family = socket.AF_INET6 if ":" in host else socket.AF_INET
-    return socket.create_server((host, port), family=family, backlog=_BACKLOG)
+    listening = socket.create_server((host, port), family=family, backlog=_BACKLOG)
+    # asyncio leaves it off for a socket that was made so: a body would wait until the caller confirmed its headers.
+    listening.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
+    return listening
 
 
 def _url(listening: socket.socket) -> str:

@@ -470,3 +470,21 @@ async def test_a_background_session_takes_no_messages(tmp_path: Path) -> None:
         refused = await client.post(f"/v1/sessions/{task.sid}/messages", json={"text": "more"})
         assert (refused.status_code, refused.json()["error"]["code"]) == (400, "request")
         assert (await state_of(host, task.sid)).waiting_items == 1
+
+
+async def test_a_body_does_not_wait_for_its_headers(tmp_path: Path) -> None:
+    """A caller confirms the headers after 40 ms, and the body must not wait for that; the least of several counts."""
+    async with served(tmp_path, works=False) as host, asking(host) as client:
+        place = client.base_url
+        shown = f"GET /v1/whoami HTTP/1.1\r\nhost: x\r\nauthorization: {client.headers['authorization']}\r\n\r\n"
+        reader, writer = await asyncio.open_connection(place.host, place.port)
+        waited = list[float]()
+        for _ in range(8):
+            writer.write(shown.encode())
+            head = await reader.readuntil(b"\r\n\r\n")
+            began = time.monotonic()
+            (length,) = [line for line in head.lower().split(b"\r\n") if line.startswith(b"content-length:")]
+            await reader.readexactly(int(length.partition(b":")[2]))
+            waited.append(time.monotonic() - began)
+        writer.close()
+        assert min(waited) < 0.02
