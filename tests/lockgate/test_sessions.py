@@ -9,6 +9,7 @@ from lockgate.client import Client
 from lockgate.errors import ApiError, StreamEndedError
 from lockgate.events import EventStream
 from lockgate.sessions import TaskLimits
+from lockgate.shapes import SessionEvent
 from tests.bot.api.kit import served
 from tests.bot.kit import bang
 
@@ -49,7 +50,7 @@ async def test_pages_of_events_and_the_stream_tell_the_same(tmp_path: Path) -> N
     async with served(tmp_path) as host, Client(host.url, await host.token()) as client:
         begun = await client.sessions.create(bang("current_time"))
         await client.sessions.finished(begun.id, within=30)
-        paged, after = [], 0
+        paged, after = list[SessionEvent](), 0
         while True:
             page = await client.sessions.page(begun.id, after=after, limit=2)
             paged += page.events
@@ -57,7 +58,7 @@ async def test_pages_of_events_and_the_stream_tell_the_same(tmp_path: Path) -> N
                 break
             after = page.next
         assert len(paged) > 4
-        streamed = []
+        streamed = list[SessionEvent]()
         async with client.sessions.events(begun.id) as events:
             async for event in events:
                 streamed.append(event)

@@ -48,7 +48,11 @@ def test_every_route_has_a_case_and_every_case_a_route() -> None:
     assert table == {case.route for case in CASES}
     # None is served that the document leaves out.
     services = cast("ApiServices", application._Described())
-    every = [method for route in _routes(application._framework(services, application.AREAS).routes) for method in route.methods or ()]
+    every = [
+        method
+        for route in _routes(application._framework(services, application.AREAS).routes)
+        for method in route.methods or ()
+    ]
     assert len(every) == len(table)
 
 
