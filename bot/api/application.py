@@ -16,9 +16,9 @@ from starlette.exceptions import HTTPException
 from starlette.routing import compile_path
 
 from bot.api import event_routes, oversight_routes, session_routes, webhook_routes, whoami_routes
-from bot.api.entrance import Asgi, Entrance
+from bot.api.entrance.caller_patience import PATIENCE, CallerPatience
+from bot.api.entrance.entrance import Asgi, Entrance
 from bot.api.errors import INTERNAL, INVALID, METHOD, NOT_FOUND, ErrorAnswer, answer_to
-from bot.api.patience import PATIENCE, Patience
 from bot.api.requests import asked, known_query
 from bot.api.services import ApiServices
 from bot.api.shapes import ErrorDocument
@@ -47,7 +47,7 @@ _MOST_NAMED: Final = 5
 _NAME: Final = re.compile(r"[A-Za-z_][A-Za-z0-9_]{0,63}")
 
 
-def make_api(services: ApiServices, patience: Patience = PATIENCE, areas: Sequence[Area] = AREAS) -> Asgi:
+def make_api(services: ApiServices, patience: CallerPatience = PATIENCE, areas: Sequence[Area] = AREAS) -> Asgi:
     """Return the API as an ASGI application: the entrance, and behind it the framework."""
     return Entrance(cast("Asgi", _framework(services, areas)), services, patience)
 
