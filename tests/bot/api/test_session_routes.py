@@ -7,6 +7,7 @@ from collections.abc import AsyncGenerator, Mapping
 from contextlib import asynccontextmanager
 from dataclasses import replace
 from pathlib import Path
+from statistics import median
 from typing import Any, Final
 
 import httpx2
@@ -37,7 +38,7 @@ async def asking(host: ApiHost, scope: Scope = Scope.STEER, **facts: Any) -> Asy
         yield client
 
 
-async def begin(client: httpx2.AsyncClient, text: str = "hello", **fields: JsonValue) -> str:
+async def begin(client: httpx2.AsyncClient, text: str = "hello", **fields: object) -> str:
     answer = await client.post("/v1/sessions", json={"input": text, **fields})
     assert answer.status_code == 201, answer.text
     assert answer.json()["created"]
@@ -117,15 +118,20 @@ async def test_one_key_is_one_session(tmp_path: Path, by_header: bool) -> None: 
     headers, key = ({"idempotency-key": "k"}, {}) if by_header else ({}, {"key": "k"})
     async with served(tmp_path, works=False) as host, asking(host) as client, asking(host, name="other") as another:
 
-        async def post(by: httpx2.AsyncClient = client, **fields: JsonValue) -> httpx2.Response:
+        async def post(by: httpx2.AsyncClient = client, /, **fields: object) -> httpx2.Response:
             return await by.post("/v1/sessions", json={"input": "hello", **key, **fields}, headers=headers)
 
         first = await post(metadata={"a": 1, "b": [2.5, None]})
         again = await post(metadata={"b": [2.5, None], "a": 1})
         assert (first.status_code, again.status_code) == (201, 200)
         assert again.json() == {**first.json(), "created": False}
-        for other in ({}, {"metadata": {"a": 2}}, {"metadata": {"a": 1, "b": [2.5, None]}, "mode": "steer"}):
-            refused = await post(**other)
+        others: tuple[dict[str, object], ...] = (
+            {},
+            {"metadata": {"a": 2}},
+            {"metadata": {"a": 1, "b": [2.5, None]}, "mode": "steer"},
+        )
+        for other in others:
+            refused = await post(client, **other)
             assert (refused.status_code, refused.json()["error"]["code"]) == (409, "conflict")
         # Another program's key is another key.
         assert (await post(another)).status_code == 201
@@ -473,13 +479,13 @@ async def test_a_background_session_takes_no_messages(tmp_path: Path) -> None:
 
 
 async def test_a_body_does_not_wait_for_its_headers(tmp_path: Path) -> None:
-    """A caller confirms the headers after 40 ms, and the body must not wait for that; the least of several counts."""
+    """A caller of some requests confirms headers after 40 ms, and the body must not wait for that."""
     async with served(tmp_path, works=False) as host, asking(host) as client:
         place = client.base_url
         shown = f"GET /v1/whoami HTTP/1.1\r\nhost: x\r\nauthorization: {client.headers['authorization']}\r\n\r\n"
         reader, writer = await asyncio.open_connection(place.host, place.port)
         waited = list[float]()
-        for _ in range(8):
+        for _ in range(40):
             writer.write(shown.encode())
             head = await reader.readuntil(b"\r\n\r\n")
             began = time.monotonic()
@@ -487,4 +493,4 @@ async def test_a_body_does_not_wait_for_its_headers(tmp_path: Path) -> None:
             await reader.readexactly(int(length.partition(b":")[2]))
             waited.append(time.monotonic() - began)
         writer.close()
-        assert min(waited) < 0.02
+        assert median(waited[20:]) < 0.03

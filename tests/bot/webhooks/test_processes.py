@@ -11,6 +11,7 @@ from pathlib import Path
 import pytest
 
 from bot.access.tokens import ApiCaller
+from bot.operations.reading import SessionReader
 from bot.operations.tokens import TokenRequest
 from bot.sessions.api_tokens import Scope
 from bot.sessions.log.events import Visibility
@@ -33,7 +34,8 @@ async def webhook_of(person: Person, here: Receiver) -> tuple[ApiCaller, Webhook
     caller = app.tokens.authenticate(token.text)
     assert caller is not None
     private = app.config.webhooks.private
-    keeper = WebhookKeeper(app.store, app.reading, WebhookSecrets(app.vault), app.ids, most=5, private=private)
+    reading = SessionReader(app.store, app.clock, app.gate.masks.masked)
+    keeper = WebhookKeeper(app.store, reading, WebhookSecrets(app.vault), app.ids, most=5, private=private)
     await keeper.make(caller, WebhookRequest(here.url, (Visibility.USER,)))
     return caller, keeper
 

@@ -88,9 +88,11 @@ async def test_a_receiver_is_left_alone_for_as_long_as_it_asks(tmp_path: Path) -
     async with receiver() as here, program(tmp_path, hook_config(here)) as ci:
         await ci.hook(here)
         here.answers, here.extra = deque([429]), ("Retry-After: 4",)
-        await begin(ci.app)
+        session = await begin(ci.app)
         await here.have(1)
         begun = asyncio.get_running_loop().time()
+        # What is new of the session does not have it tried sooner.
+        await session.say("news")
         await here.have(2)
         assert 3.8 <= asyncio.get_running_loop().time() - begun <= 8
 
