@@ -16,6 +16,7 @@ from pydantic import JsonValue
 
 from bot.sessions.api_tokens import Scope
 from bot.sessions.inbox import NewItem
+from bot.sessions.log.event_types import UserMessage
 from bot.sessions.messages import SessionMessage
 from bot.sessions.models import SessionState, Status
 from policy.labels import parse
@@ -109,7 +110,7 @@ async def test_a_message_has_the_number_that_its_event_tells(tmp_path: Path) -> 
 
         await eventually(consumed)
         events = await host.app.store.sessions.events(sid)
-        numbers = [event.body.number for event in events if event.type == "user.message"]  # pyright: ignore[reportAttributeAccessIssue] - of that type
+        numbers = [event.body.number for event in events if isinstance(event.body, UserMessage)]
         assert numbers == [1, 2, 3]
 
 
