@@ -20,7 +20,7 @@ from bot.access import agents, principals
 from bot.access.agents import AgentSnapshot, Pin
 from bot.config.agents import DEFAULT, AgentSettings, agent_places, chosen_tools, with_default
 from bot.config.model import Config
-from bot.core.errors import SchemaError
+from bot.core.errors import RequestError, SchemaError
 from bot.sessions.limits import SessionLimits
 from bot.sessions.ports.accounts import AgentStore
 from policy.document.model import Document
@@ -35,6 +35,49 @@ ANEW: Final = "`/reset` begins anew with the agent that is configured now"
 _LOGGER: Final = logging.getLogger(__name__)
 _KEPT: Final = 256
 """How many snapshots a process keeps at hand."""
+
+
+class UnknownAgentError(RequestError):
+    """There is no agent of the name; which ones there are is for those who may see the configuration."""
+
+    code = "unknown_agent"
+
+    def __init__(self) -> None:
+        super().__init__("there is no agent of this name", next_step="name one of `agents` in config.yaml")
+
+
+class CredentialError(RequestError):
+    """There is no such credential, or none that an agent of the same models may use; the sentence is the same."""
+
+    code = "credential"
+
+    def __init__(self) -> None:
+        told = "this agent may not use this credential"
+        super().__init__(told, next_step="name the credential of an agent that has the same models")
+
+
+class LimitsError(RequestError):
+    """Limits of a session are above those of its agent, which are not told."""
+
+    code = "limits"
+
+    def __init__(self) -> None:
+        super().__init__("limits of a session can only be lower than those of its agent", next_step="lower them")
+
+
+@dataclass(frozen=True, slots=True)
+class WantedAgent:
+    """The agent of a new session as its program asks for it.
+
+    `name` is empty for the agent that the configuration names. `credential` is empty, and a limit None, for what that
+    agent has.
+    """
+
+    name: str = ""
+    credential: str = ""
+    tokens: int | None = None
+    turn_seconds: int | None = None
+    turns: int | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -78,6 +121,7 @@ class PinnedAgents:
         self._tools_here: Mapping[str, str] | None = None
         self._stored: dict[str, str] = {}
         self._known = OrderedDict[str, AgentSnapshot]()
+        self._wanted = OrderedDict[WantedAgent, str]()
 
     @property
     def configured(self) -> tuple[AgentSnapshot, ...]:
@@ -106,6 +150,34 @@ class PinnedAgents:
         if name not in self._stored:
             self._stored[name] = await self._kept(self._configured(name))
         return self._stored[name]
+
+    async def pin_as(self, owner: str, wanted: WantedAgent) -> str:
+        """Return what a session pins whose program says which agent it has; the snapshot is in the store by then.
+
+        Args:
+            owner: as for `named_for`.
+            wanted: the agent, with what is to be otherwise for this session.
+
+        Raises:
+            UnknownAgentError: the configuration has no agent of that name.
+            CredentialError: no agent with the same models may use that credential.
+            LimitsError: they are above those of the agent.
+            StoreError: it could not be kept there.
+        """
+        name = wanted.name or self._name_for(owner)
+        wanted = replace(wanted, name=name)
+        if wanted in self._wanted:
+            return self._wanted[wanted]
+        if name not in with_default(self._config.agents):
+            raise UnknownAgentError
+        agent = self._configured(name)
+        if wanted.credential:
+            agent = replace(agent, credential=self._shared_credential(agent, wanted.credential))
+        self._wanted[wanted] = await self._kept(replace(agent, limits=_lowered(agent.limits, wanted)))
+        pin = self._wanted[wanted]
+        if len(self._wanted) > _KEPT:
+            self._wanted.popitem(last=False)
+        return pin
 
     async def pinned(self, pin: str) -> AgentSnapshot:
         """Return the agent that a session has pinned, a lost one if that cannot be read.
@@ -153,6 +225,12 @@ class PinnedAgents:
             configured=True, differs=tuple(part for part, is_so in parts.items() if is_so), gone=gone, added=added
         )
 
+    def _shared_credential(self, agent: AgentSnapshot, credential: str) -> str:
+        """Return a credential that an agent of the same models has. Raises CredentialError: none has it."""
+        if not any(one.models == agent.models and one.credential == credential for one in self.configured):
+            raise CredentialError
+        return credential
+
     async def _kept(self, snapshot: AgentSnapshot) -> str:
         """Put a snapshot into the store and return what a session keeps of it."""
         pin = agents.pin_of(snapshot)
@@ -197,6 +275,20 @@ class PinnedAgents:
                 turns=general.turns if said.turns is None else said.turns,
             ),
         )
+
+
+def _lowered(usual: SessionLimits | None, wanted: WantedAgent) -> SessionLimits | None:
+    """Return the limits of a session whose program wants lower ones. Raises LimitsError: they are higher."""
+    if usual is None:
+        return None
+    pairs = ((wanted.tokens, usual.tokens), (wanted.turn_seconds, usual.turn_seconds), (wanted.turns, usual.turns))
+    if any(asked is not None and most is not None and asked > most for asked, most in pairs):
+        raise LimitsError
+    return SessionLimits(
+        tokens=usual.tokens if wanted.tokens is None else wanted.tokens,
+        turn_seconds=usual.turn_seconds if wanted.turn_seconds is None else wanted.turn_seconds,
+        turns=usual.turns if wanted.turns is None else wanted.turns,
+    )
 
 
 def bare_agents(config: Config) -> tuple[AgentSnapshot, ...]:

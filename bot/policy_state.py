@@ -11,7 +11,8 @@ Otherwise it takes in nothing and says nothing, until a person reloads or restar
 processes with different files never take turns.
 
 What people change while Lockgate runs, who is let in and which chat is classified, lies in the store. What is in force
-is the meet of that and the file; the head counts the changes, so that every process that reads it follows them.
+is the meet of that and the file; the head counts the changes, so that every process that reads it follows them. So it
+is with the tokens of programs. One that expires is nobody from that moment on the store's clock, in every process.
 """
 
 import asyncio
@@ -21,17 +22,20 @@ from collections.abc import Awaitable, Callable, Collection, Mapping
 from dataclasses import dataclass
 from typing import Final
 
+from bot.access.tokens import LiveTokens
 from bot.config.load import load_config
 from bot.config.model import Config
 from bot.core.clock import moment
 from bot.core.errors import BusyError, ConfigError
 from bot.gate.gate import Gate
 from bot.gate.judge import ReadyPolicy
+from bot.sessions.api_tokens import ApiToken
 from bot.sessions.approvals import Answered
 from bot.sessions.audit import AuditRow, PolicyHead
 from bot.sessions.ports.store import Store
 from policy.document.model import Document
 from policy.document.overrides import AccessChange, Overrides, in_force
+from policy.document.programs import with_programs
 
 Tell = Callable[[str], Awaitable[None]]
 """Show a line to whoever looks after this process."""
@@ -102,6 +106,8 @@ class PolicyReloader:
         self._gate = gate
         self._keep(config.policy)
         self._overrides = Overrides()
+        self._tokens: tuple[ApiToken, ...] = ()
+        self._live = LiveTokens.of((), 0)
         self._over = 0
         self._config = config
         self._environment = environment
@@ -142,8 +148,16 @@ class PolicyReloader:
             await self._follow_changes(head.over)
             self._tell, self._behind = tell, None
 
+    @property
+    def live_tokens(self) -> LiveTokens:
+        """The tokens of the programs that are among the principals in force here."""
+        return self._live
+
     async def open(self) -> None:
-        """Let this process decide by what people changed too, also if it does not serve. Raises StoreError."""
+        """Let this process decide by what people changed too, also if it does not serve. Raises StoreError.
+
+        Who changed a token calls it again, so that the change is in force here when they go on.
+        """
         async with self._lock:
             await self._read_changes()
 
@@ -159,7 +173,7 @@ class PolicyReloader:
                 asked = made(ChangeBase(self._file, self._overrides))
                 over = await self._store.access.override(asked.change, self._over, asked.audit, asked.answered)
                 if over is not None:
-                    await self._put(self._overrides.changed(asked.change), over)
+                    await self._put(self._overrides.changed(asked.change), self._tokens, over)
                     return
         raise BusyError
 
@@ -168,6 +182,8 @@ class PolicyReloader:
 
         One that does not serve is asked nothing. Raises StoreError.
         """
+        if self._lapsed():
+            await self._forget_lapsed()
         if self._tell is None or (self._behind is None and self._holds(self._store.policy.policy_head)):
             return True
         async with self._lock:
@@ -259,13 +275,23 @@ class PolicyReloader:
     async def _read_changes(self) -> None:
         over, overrides = await self._store.access.overrides()
         if over != self._over:
-            await self._put(overrides, over)
+            # Read behind the count, so that they are never older than it.
+            await self._put(overrides, await self._store.tokens.tokens(), over)
 
-    async def _put(self, overrides: Overrides, over: int) -> None:
-        document = in_force(self._file, overrides)
+    async def _put(self, overrides: Overrides, tokens: tuple[ApiToken, ...], over: int) -> None:
+        live = LiveTokens.of(tokens, self._store.tokens.now_ms())
+        document = with_programs(in_force(self._file, overrides), live.programs())
         force = await asyncio.to_thread(lambda: ReadyPolicy.of(document).loaded())
         self._gate.policy.put_in_force(force)
-        self._overrides, self._over = overrides, over
+        self._overrides, self._tokens, self._live, self._over = overrides, tokens, live, over
+
+    async def _forget_lapsed(self) -> None:
+        async with self._lock:
+            if self._lapsed():
+                await self._put(self._overrides, self._tokens, self._over)
+
+    def _lapsed(self) -> bool:
+        return self._live.lapsed(self._store.tokens.now_ms())
 
     def _keep(self, file: Document) -> None:
         # Asked for with every message and text, and the larger a policy is the longer its digest takes.
@@ -281,7 +307,7 @@ class PolicyReloader:
         """
         config = await self.read()
         _same_compartments(self._file, config.policy)
-        document = in_force(config.policy, self._overrides)
+        document = with_programs(in_force(config.policy, self._overrides), self._live.programs())
         return config.policy, await asyncio.to_thread(lambda: ReadyPolicy.of(document).loaded())
 
 

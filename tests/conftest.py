@@ -89,7 +89,7 @@ def anyio_backend() -> str:
 @pytest.fixture(scope="session", autouse=True)
 def no_blocking_calls() -> Iterator[None]:
     """A call of ours that blocks the loop raises BlockingError."""
-    with blockbuster_ctx(scanned_modules=["bot", "channels", "policy"]) as blocked:
+    with blockbuster_ctx(scanned_modules=["bot", "channels", "lockgate", "policy"]) as blocked:
         # Coverage counts the lines of all threads under one lock.
         blocked.functions["threading.Lock.acquire"].can_block_in("coverage/collector.py", "lock_data")
         yield

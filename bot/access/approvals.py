@@ -18,6 +18,7 @@ from bot.sessions.delegation import SESSION
 from bot.sessions.log.events import DeferredResult
 from policy.decision import Decision, Verdict
 from policy.document.model import Document
+from policy.document.programs import is_program
 from policy.fixed import OUTCOME
 from policy.labels import Label
 from policy.request import Role
@@ -169,12 +170,15 @@ def _may_answer(
 ) -> bool:
     """Say whether a person satisfies all rules that ask, and is cleared for what they ask about.
 
-    Whose words may have asked for it does not answer for them, under whatever account they were heard.
+    Whose words may have asked for it does not answer for them, under whatever account they were heard. A program
+    consents to nothing, for itself or for others, unless its token has the scope `admin` (ADR 0041).
     """
     person = document.principals.get(principal)
     if person is None or not rules or not label.flows_to(person.clearance):
         return False
     if OTHERS in rules and principal != asker and not others.isdisjoint({principal, *person.accounts}):
+        return False
+    if is_program(principal) and not at_least(person.role, Role.ADMIN):
         return False
     return all(_satisfies(document, rule, person.role, own=principal == asker) for rule in rules)
 

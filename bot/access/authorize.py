@@ -24,6 +24,7 @@ class Ingress(StrEnum):
     COMMAND = "command"
     BUTTON = "button"
     OPENED = "opened"
+    API = "api"
 
 
 @dataclass(frozen=True, slots=True)

@@ -13,6 +13,7 @@ from typing import Final
 from bot.sessions.delegation import SESSION
 from channels.messages import Address
 from policy.document.model import Document
+from policy.document.reading import API
 
 CONSOLE: Final = "console"
 """The channel of whoever sits at this machine, of whom its operating system says who he is; nobody may be there."""
@@ -28,6 +29,11 @@ def of_chat(address: Address) -> str:
 def is_chat(principal: str) -> bool:
     """Say whether a principal is a shared chat."""
     return principal.startswith(_CHAT)
+
+
+def is_of_program(account: str) -> bool:
+    """Say whether an account is a program's, which has a token and is on no platform."""
+    return account.startswith(f"{API}:")
 
 
 def address(principal: str) -> Address:

@@ -13,6 +13,7 @@ from bot.core.errors import RequestError
 from channels.messages import Address
 from policy.document.entries import Recipient
 from policy.document.model import Document
+from policy.document.programs import is_program
 from policy.labels import Label
 
 _KINDS: Final = "an alias of the configuration, the name an admin gave a person, or the platform's id of a known chat"
@@ -121,7 +122,7 @@ def _private_chats(document: Document, sender: SendingFor, name: str) -> frozens
     chats = (
         (person, principals.private_chat(account))
         for person, entry in document.principals.items()
-        if _knows_person(sender, person)
+        if not is_program(person) and _knows_person(sender, person)
         for account in entry.accounts
         if document.principal(account) is not None
     )

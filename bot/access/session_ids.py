@@ -17,7 +17,7 @@ from typing import Final
 
 from bot.core.clock import Clock
 from bot.core.ids import session_id
-from bot.sessions.models import Holder
+from bot.sessions.models import Holder, Status
 from bot.sessions.ports.sessions import LifecycleStore
 from channels.messages import Address
 
@@ -78,11 +78,29 @@ class SessionIds:
         known = _InUse(root, tuple((one, at) for one, at in ended if self._clock.wall_ms() - at < LATELY_MS))
         # One that is not begun is not remembered: the one before may be restored.
         if root >= 0 and holder is not None:
-            self._roots[address, principal] = known
-            self._roots.move_to_end((address, principal))
-            if len(self._roots) > _REMEMBERED:
-                self._roots.popitem(last=False)
+            self._remember(address, principal, known)
         return sid, self._lately(known)
+
+    async def undeleted(self, address: Address, principal: str) -> str:
+        """Return the id of a principal's session at an address that was not deleted, or of the next one to begin.
+
+        An archived one stays in its place: whoever names the address means that session. Raises StoreError.
+        """
+        known = self._roots.get((address, principal))
+        root = -1 if known is None else known.root
+        while True:
+            sid = self._under(root, address, principal)
+            holder = await self._store.holder(sid)
+            if holder is None or holder.status is not Status.DELETED:
+                return sid
+            root = _after(root, holder, principal)
+            self._remember(address, principal, _InUse(root, ()))
+
+    def _remember(self, address: Address, principal: str, known: _InUse) -> None:
+        self._roots[address, principal] = known
+        self._roots.move_to_end((address, principal))
+        if len(self._roots) > _REMEMBERED:
+            self._roots.popitem(last=False)
 
     def _lately(self, known: _InUse | None) -> tuple[str, ...]:
         now = self._clock.wall_ms()

@@ -13,6 +13,7 @@ from bot.core.clock import SystemClock
 from bot.core.errors import ConfigError
 from channels.port import Platform
 from policy.document.model import Document
+from policy.document.programs import is_program
 from policy.request import Role
 
 if TYPE_CHECKING:
@@ -85,7 +86,11 @@ def menu() -> "CommandMenu":
 
 def admins(policy: Document) -> frozenset[str]:
     """Return the accounts of admins."""
-    people = [person for person in policy.principals.values() if at_least(person.role, Role.ADMIN)]
+    people = [
+        person
+        for name, person in policy.principals.items()
+        if at_least(person.role, Role.ADMIN) and not is_program(name)
+    ]
     return frozenset(account for person in people for account in person.accounts)
 
 

@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING
 
 from bot.access.pairing import Pairing
 from bot.access.session_ids import SessionIds
+from bot.access.tokens import Tokens
 from bot.admission.ambient import Observer
 from bot.app.adapters import platforms
 from bot.app.extensions import BUILT_IN, Extensions
@@ -55,6 +56,7 @@ from bot.ingress.question_replies import QuestionReplies
 from bot.ingress.refusals import Refusals
 from bot.ingress.router import Router
 from bot.mcp.servers import Servers
+from bot.operations.approval_answers import ApprovalAnswers
 from bot.operations.audit import AuditReader
 from bot.operations.diagnostics import Diagnostics
 from bot.operations.export import Exporter
@@ -63,6 +65,7 @@ from bot.operations.lifecycle import SessionLifecycle
 from bot.operations.question_answers import QuestionAnswers
 from bot.operations.readiness import ReadinessChecks
 from bot.operations.simulation import Simulator
+from bot.operations.tokens import TokenKeeper
 from bot.pinned_agents import PinnedAgents
 from bot.policy_state import PolicyReloader, Tell, named
 from bot.quarantine import Quarantine
@@ -79,6 +82,7 @@ from bot.tools.web_connection import Connector
 from bot.tools.web_fetch import WebFetch
 from bot.worker.lease import LeaseKeeper
 from bot.worker.model_loader import ModelLoader
+from channels.api import Api
 from channels.messages import Address, Inbound, Membership, Moved
 from channels.port import Answer, Audience, Channel, ChannelVault, Platform
 from policy.labels import PUBLIC
@@ -119,11 +123,10 @@ class App:
         self.session_ids = SessionIds(store.lifecycle, secrets.session, self.clock)
         self.chains = AnchoredChains(store.audit, config.data_dir / "anchors", secrets.audit)
         self.files = FileRoot(config.data_dir / FILES, config.data_dir / WORKSPACES, config.policy.top)
-        self._secrets = secrets
+        self._secrets, self._environment, self._parts = secrets, environment, parts
         self.failures = Failures(self.vault, clock, store.process)
-        self._environment, self._parts = environment, parts
-        self.listened = tuple(listened)
-        self.channels = {channel.name: channel for channel in (*channels, *listened)}
+        self.resolve, self.listened = parts.resolve, tuple(listened)
+        self.channels = self._channels(channels)
         self.telemetry = self._telemetry()
         self._simulations = RateLimiter(clock, config.limits.simulations_per_minute)
         self._serving: Worker | None = None
@@ -135,15 +138,16 @@ class App:
         self.spawner = self._spawner()
         self.gate = self._gate(tools)
         self.reloader = self._reloader(tools)
+        self.tokens, self.token_keeper = self._programs()
         self.quarantine = Quarantine(store.quarantine, store.lifecycle)
         self.pairing = Pairing(store, self.ids, secrets.session)
         self.exporter, self.importer = self._copies()
-        self.simulator = Simulator(self.gate, store.audit)
+        self.simulator = Simulator(self.gate, store.audit, store.sessions, self._simulations)
         self.audit = AuditReader(self.chains, AuditTrail(store, self.chains, lambda: self.gate.document.top))
         self.alternatives = self._alternatives()
         self.outbox = self._outbox()
         self.question_updates = QuestionUpdates(store, self.gate, self.outbox)
-        self.question_answers = QuestionAnswers(store.approvals, self.gate, self.question_updates.close)
+        self.approval_answers, self.question_answers = self._answers()
         self._notices = AdminNotices(self.gate, self.outbox, clock)
         self.new_chats = NewChats(store.counts, self.gate, self._notices)
         self._memberships = Memberships(self.gate, self.reloader, store.audit, self.new_chats)
@@ -215,8 +219,24 @@ class App:
             process=process,
         )
 
+    def _channels(self, given: Sequence[Channel]) -> dict[str, Channel]:
+        """Return the channels of this process by name; programs have one in every process."""
+        programs = () if self.config.channels.api is None else (Api(),)
+        return {channel.name: channel for channel in (*given, *programs, *self.listened)}
+
+    def _answers(self) -> tuple[ApprovalAnswers, QuestionAnswers]:
+        """Return what takes people's answers to questions of the gate, and to those of agents."""
+        approvals, close = self.store.approvals, self.question_updates.close
+        return ApprovalAnswers(approvals, self.gate, close), QuestionAnswers(approvals, self.gate, close)
+
+    def _programs(self) -> tuple[Tokens, TokenKeeper]:
+        """Return what recognises programs by their tokens, and what makes and changes those."""
+        in_force, live, key = lambda: self.gate.document, lambda: self.reloader.live_tokens, self._secrets.tokens
+        tokens = Tokens(in_force, live, now=self.store.tokens.now_ms, key=key)
+        return tokens, TokenKeeper(self.store, self.reloader, tokens, ids=self.ids, key=key)
+
     def _web(self) -> WebFetch:
-        return WebFetch(Connector(self._parts.resolve, self.config.web.private), self.config.web)
+        return WebFetch(Connector(self.resolve, self.config.web.private), self.config.web)
 
     def _spawner(self) -> Spawner:
         limits = self.config.limits
@@ -248,7 +268,7 @@ class App:
             reloader=self.reloader,
             exporter=self.exporter,
             lifecycle=self.lifecycle,
-            interrupt=self._interrupt,
+            interrupt=self.interrupt,
             close=self.question_updates.close,
             deliver=self.outbox.collect,
             recap=self.model_loader.recap,
@@ -258,8 +278,8 @@ class App:
             diagnostics=self.diagnostics,
             config=self.config,
             simulator=self.simulator,
-            simulations=self._simulations,
             session_ids=self.session_ids,
+            approval_answers=self.approval_answers,
             question_answers=self.question_answers,
             agents=self.agents,
         )
@@ -272,7 +292,7 @@ class App:
             spawner=self.spawner,
             files=self.files,
             top=lambda: self.gate.document.top,
-            interrupt=self._interrupt,
+            interrupt=self.interrupt,
             close=self.question_updates.close,
         )
 
@@ -403,7 +423,7 @@ class App:
                 self.store.sessions,
                 self.gate,
                 self.session_ids,
-                interrupt=self._interrupt,
+                interrupt=self.interrupt,
                 longest=limits.message_characters,
                 agents=self.agents,
             ),
@@ -435,7 +455,8 @@ class App:
         with suppress(StoreError):
             await self.lifecycle.clear()
 
-    def _interrupt(self, sid: str, only: str = "") -> None:
+    def interrupt(self, sid: str, only: str = "") -> None:
+        """Stop a session's turn at once if it runs in this process, or the turn `only` of it."""
         if self._serving is not None:
             self._serving.interrupt(sid, only)
 

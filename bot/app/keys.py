@@ -1,5 +1,7 @@
 """The secrets of one installation: its own keys, and what its tools use."""
 
+import hashlib
+import hmac
 from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
@@ -25,6 +27,11 @@ class Secrets:
     session: bytes
     vault: tuple[bytes, ...]
     keyring: Keyring
+
+    @property
+    def tokens(self) -> bytes:
+        """The key under which the store has the tokens of programs, made from that for sessions."""
+        return hmac.digest(self.session, b"tokens of programs", hashlib.sha256)
 
     @staticmethod
     def load(config: Config, environment: Mapping[str, str]) -> "Secrets":

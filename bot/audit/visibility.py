@@ -45,7 +45,7 @@ _ROUTER: Final = "router"
 _POLICY: Final = "policy"
 """Rows that name policies by their digests, and the process that put one in force."""
 
-_LABELLED: Final = frozenset({"decision", "failed", "offer", "quarantined", "refused", "released", "simulate"})
+_LABELLED: Final = frozenset({"decision", "failed", "offer", "quarantined", "read", "refused", "released", "simulate"})
 """Kinds of rows outside sessions that name labels or a session."""
 
 

@@ -40,7 +40,7 @@ async def export(config: Config, sid: str, out: Path | None) -> None:
         )
         if out is not None and await asyncio.to_thread(os.path.lexists, out):
             raise _exists(out)
-        made = await app.exporter.export(standing, state, operator=True)
+        made = await app.exporter.export(standing, state, whole=True)
         if made.text is None:
             raise OperatorError(explained(made.decision, standing.reader, "export", EXPORTED))
     if out is None:

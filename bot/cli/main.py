@@ -4,14 +4,15 @@ import asyncio
 import os
 import sys
 from collections.abc import Coroutine
-from enum import StrEnum
 from io import TextIOWrapper
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any, Final
 
 import typer
 
+from bot.cli.roles import ProcessRole
 from bot.core.logs import LogLevel
+from bot.sessions.api_tokens import Scope
 
 if TYPE_CHECKING:
     from bot.config.model import Config
@@ -34,18 +35,12 @@ sessions_app: Final = typer.Typer(help="Look at sessions; let one rest, end it, 
 audit_app: Final = typer.Typer(help="Look at the audit chains.", no_args_is_help=True)
 policy_app: Final = typer.Typer(help="Check and try out the policy.", no_args_is_help=True)
 slack_app: Final = typer.Typer(help="Set up the Slack app.", no_args_is_help=True)
+token_app: Final = typer.Typer(help="Let programs use the HTTP API.", no_args_is_help=True)
 app.add_typer(policy_app, name="policy")
+app.add_typer(token_app, name="token")
 app.add_typer(sessions_app, name="sessions")
 app.add_typer(audit_app, name="audit")
 app.add_typer(slack_app, name="slack")
-
-
-class ProcessRole(StrEnum):
-    """What a process of `lockgate run` does, so that several may share it: listen, run turns, or both; all deliver."""
-
-    ALL = "all"
-    CHANNELS = "channels"
-    WORKER = "worker"
 
 
 _LogLevel = Annotated[
@@ -83,13 +78,21 @@ def _serve(
     ] = ProcessRole.ALL,
     log_level: _LogLevel = None,
 ) -> None:
-    """Listen to the configured platforms and answer there, until ended by a signal."""
+    """Listen to the configured platforms and programs and answer there, until ended by a signal."""
     from bot.cli.log import logged
     from bot.cli.run import run
 
     config = _config(context)
     with logged(config, log_level):
-        _run(run(config, listens=role is not ProcessRole.WORKER, works=role is not ProcessRole.CHANNELS))
+        _run(run(config, role))
+
+
+@app.command("openapi")
+def _openapi() -> None:
+    """Print the document of the HTTP API, OpenAPI 3.1, as JSON."""
+    from bot.cli.openapi import openapi
+
+    openapi()
 
 
 @app.command("check")
@@ -333,6 +336,70 @@ def _slack_install(context: typer.Context) -> None:
     from bot.cli.slack import install
 
     _run(install(_config(context)))
+
+
+_Expires = Annotated[str, typer.Option(help="For how long, as 30d, 12h or 45m; or `never`.")]
+
+
+@token_app.command("create")
+def _token_create(  # noqa: PLR0913 - one for each option
+    context: typer.Context,
+    name: Annotated[str, typer.Argument(help="The program's name; it is never given again.")],
+    *,
+    scope: Annotated[
+        Scope, typer.Option(help="What it may do: read; steer sessions, too; answer for others, too.")
+    ] = Scope.READ,
+    clearance: Annotated[str, typer.Option(help="The most it may know, such as INTERNAL{acme}.")] = "PUBLIC",
+    expires: _Expires = "30d",
+    per_minute: Annotated[
+        int, typer.Option(min=0, max=100_000, help="Requests in a minute, instead of what the configuration says.")
+    ] = 0,
+    as_json: _Json = False,
+) -> None:
+    """Make a program's token and print it, once."""
+    from bot.cli.tokens import create
+
+    _run(
+        create(
+            _config(context),
+            name,
+            scope=scope,
+            clearance=clearance,
+            expires=expires,
+            per_minute=per_minute,
+            as_json=as_json,
+        )
+    )
+
+
+@token_app.command("list")
+def _token_list(context: typer.Context, *, as_json: _Json = False) -> None:
+    """List all tokens, without their text."""
+    from bot.cli.tokens import list_tokens
+
+    _run(list_tokens(_config(context), as_json=as_json))
+
+
+@token_app.command("rotate")
+def _token_rotate(
+    context: typer.Context,
+    name: Annotated[str, typer.Argument(help="The program's name.")],
+    *,
+    expires: _Expires = "30d",
+    as_json: _Json = False,
+) -> None:
+    """Give a token another text and print it, once; the last one counts no more."""
+    from bot.cli.tokens import rotate
+
+    _run(rotate(_config(context), name, expires=expires, as_json=as_json))
+
+
+@token_app.command("revoke")
+def _token_revoke(context: typer.Context, name: Annotated[str, typer.Argument(help="The program's name.")]) -> None:
+    """Let a token count no more, for good."""
+    from bot.cli.tokens import revoke
+
+    _run(revoke(_config(context), name))
 
 
 def _config(context: typer.Context) -> "Config":

@@ -16,13 +16,14 @@ import signal
 from collections.abc import Generator
 from contextlib import AsyncExitStack, contextmanager
 from functools import partial
-from types import MappingProxyType
 from typing import TYPE_CHECKING, Final
 
 from bot.cli.ready import ReadinessFile, telling
+from bot.cli.roles import ProcessRole
 from bot.config.model import Config
 from bot.core.errors import ConfigError, OperatorError, StoreError, StoreGoneError
 from channels.port import ListenError
+from policy.document.reading import API
 
 if TYPE_CHECKING:
     from bot.app.app import App
@@ -34,21 +35,22 @@ ENDING: Final = "told to end, no turn is taken on, and those that run may end"
 LEFT: Final = "{} sessions are left to other processes"
 WAITING: Final = "there is no store yet, waiting for it"
 _PORTS: Final = "see what listens at which port under `channels` in config.yaml"
-_ROLES: Final = MappingProxyType({(True, True): "all", (True, False): "channels", (False, True): "worker"})
-"""What a process is called that listens, and that works."""
 _PAUSE: Final = 1.0
 _LOGGER: Final = logging.getLogger(__name__)
 _ENDING: Final = (signal.SIGINT, signal.SIGTERM)
 
 
-async def run(config: Config, *, listens: bool = True, works: bool = True) -> None:
-    """Serve the configured platforms until a signal ends the process: listen to them, run turns, or do both.
+async def run(config: Config, role: ProcessRole = ProcessRole.ALL) -> None:
+    """Serve platforms and programs until a signal ends the process, as far as its role goes.
 
     A store of one's own that does not answer yet is waited for: processes of one house start in any order.
 
-    Raises OperatorError: no platform is configured, a token is missing, or the store cannot be used.
+    Raises OperatorError: nothing is configured for this role, a token is missing, or the store cannot be used.
     """
-    if not config.channels.listened:
+    channels = config.channels
+    if role is ProcessRole.API and channels.api is None:
+        raise ConfigError("`channels.api` is not configured", next_step="add it to `channels`, see docs/api.md")
+    if not (channels.platforms if role is ProcessRole.CHANNELS else channels.listened):
         raise ConfigError(
             "no platform is configured to listen to", next_step="add one to `channels`, `lockgate chat` needs none"
         )
@@ -56,7 +58,7 @@ async def run(config: Config, *, listens: bool = True, works: bool = True) -> No
         app = await _opened(stack, config)
         freeze_heap()
         try:
-            await until_ended(app, listens=listens, works=works)
+            await until_ended(app, role)
         except* (OSError, ListenError) as broken:
             error = _first(broken)
         else:
@@ -96,26 +98,27 @@ def _first(broken: "BaseExceptionGroup[OSError | ListenError]") -> OSError | Lis
     return _first(first) if isinstance(first, BaseExceptionGroup) else first
 
 
-async def until_ended(app: "App", *, listens: bool, works: bool) -> None:
-    """Serve until signals end it, in order.
+async def until_ended(app: "App", role: ProcessRole) -> None:
+    """Serve as a role until signals end it, in order; a process that runs no turns says what waits to be said."""
+    from bot.app import programs
 
-    With `listens` platforms are listened to, with `works` turns are run, else what waits to be said is said.
-    """
     ended, hurry = asyncio.Event(), asyncio.Event()
-    look = partial(app.readiness.look, _ROLES[listens, works], listens=listens, works=works)
+    listens, works, answers = role.listens, role.works, role.answers(app.config.channels)
+    look = partial(app.readiness.look, role, listens=listens, works=works, answers=answers)
     file = ReadinessFile(app.config.data_dir, os.environ)
     with _ended_by_signals(ended, hurry):
         async with telling(file, look), asyncio.TaskGroup() as tasks:
             work = [tasks.create_task(reloading(app, _tell))]
             work.append(tasks.create_task(app.serve(_tell) if works else app.deliver(_tell)))
-            listening = tasks.create_task(app.listen(_began)) if listens else None
-            if listening is None:
+            taking = [tasks.create_task(app.listen(_began))] if listens else []
+            taking += [tasks.create_task(programs.answer(app, _answering))] if answers else []
+            if not taking:
                 await _tell(WORKING.format(", ".join(app.config.channels.listened)))
             await ended.wait()
             await _tell(ENDING)
             file.notify("STOPPING=1")
-            if listening is not None:
-                listening.cancel()
+            for task in taking:
+                task.cancel()
             if left := await app.drain(hurry):
                 await _tell(LEFT.format(left))
             for task in work:
@@ -141,6 +144,10 @@ async def reloading(app: "App", tell: "Tell") -> None:
 
 def _began(platform: str) -> None:
     _LOGGER.info(LISTENING.format(platform))
+
+
+def _answering(url: str) -> None:
+    _LOGGER.info(LISTENING.format(f"{API} at {url}"))
 
 
 async def _tell(line: str) -> None:

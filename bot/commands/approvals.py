@@ -5,49 +5,38 @@ the caller, or a reader at this address, may not know of is answered like one th
 """
 
 import json
-from collections.abc import Awaitable, Callable
 from dataclasses import dataclass
 from typing import Final
 
-from bot.access.approvals import ANSWER, may_answer, may_withdraw
+from bot.access.approvals import may_withdraw
 from bot.commands.alternatives import AlternativeCommands
 from bot.commands.command import CommandRequest, Reply, UsageError
-from bot.core.errors import NotFoundError
 from bot.core.invisible import spelled
 from bot.delivery import approval_prompts
 from bot.gate.gate import Gate
+from bot.operations.approval_answers import ApprovalAnswers, Decider, PendingCall, named
 from bot.sessions.approvals import Approval, ApprovalState
-from bot.sessions.audit import AuditRow
-from bot.sessions.log.serialization import question_json
-from bot.sessions.ports.people import ApprovalStore
-from policy.labels import Label, join_all
+from policy.labels import join_all
 
 QUESTION: Final = "This is a question of the agent: use `/answer {id} TEXT`, or `/deny {id}` to decline."
 
 _MINUTE: Final = 60_000
 _LONGEST: Final = 2000
-
-
-@dataclass(frozen=True, slots=True)
-class _Pending:
-    """A question's call that waits, with the label of what telling of it tells."""
-
-    approval: Approval
-    label: Label
+_HELD_BACK: Final = "is held back"
 
 
 @dataclass(frozen=True, slots=True)
 class ApprovalCommands:
     """List and answer the questions that turns wait for."""
 
-    asked: ApprovalStore
+    answers: ApprovalAnswers
     gate: Gate
-    close: Callable[[str], Awaitable[None]]
     alternatives: AlternativeCommands
 
     async def approvals(self, request: CommandRequest, argument: str) -> Reply:
         """List what waits here, of the caller, and wherever they may answer; or show one question whole."""
-        pending = tuple(known for known in await self._pending(request) if not known.approval.is_question)
+        found = await self.answers.pending(await _decider(request))
+        pending = tuple(known for known in found if not known.approval.is_question)
         if argument:
             pending = _named(pending, argument)
         if not pending:
@@ -69,59 +58,18 @@ class ApprovalCommands:
         """Answer a question, or one call of it; of several calls those that the caller may answer, or take back."""
         if not argument:
             raise UsageError("")
-        named = _named(await self._pending(request), argument)
-        label = join_all(known.label for known in named)
-        if answer is ApprovalState.APPROVED and named[0].approval.is_question:
-            return Reply(QUESTION.format(id=named[0].approval.id), label)
-        may = self._mine if answer is ApprovalState.APPROVED else self._refusable
-        mine = [known.approval for known in named if may(request, known.approval)]
-        if not mine:
-            return Reply("\n".join(self._others(request, argument, tuple(known.approval for known in named))), label)
-        rows = tuple(
-            AuditRow(
-                "approval",
-                request.caller.principal,
-                {
-                    "approval": approval.id,
-                    "tool": approval.tool,
-                    "answer": answer.value,
-                    "binding": approval.binding,
-                    "address": str(request.address),
-                },
-            )
-            for approval in mine
-        )
-        ids = tuple(approval.id for approval in mine)
-        settled = await self.asked.resolve(mine[0].sid, ids, answer, actor=request.caller.principal, audit=rows)
-        await self.close(mine[0].sid)
-        lines = [_settled(approval, answer) for approval in settled]
-        if len(mine) < len(named):
-            left = tuple(known.approval for known in named if known.approval not in mine)
-            lines += [f"{len(left)} more wait", *approval_prompts.answers(self.gate.document, left)]
-        return Reply("\n".join(lines), label)
-
-    async def _pending(self, request: CommandRequest) -> tuple[_Pending, ...]:
-        """Return what waits here, and what the caller may answer, or asked, elsewhere (law `no_read_up`).
-
-        Caller and address both have to be cleared for it; of another session, for the session as well.
-        """
-        readable = (await request.standing(None)).reader
-        here = await self.asked.of(request.sid)
-        known = [_Pending(approval, approval.label) for approval in here if approval.state is ApprovalState.PENDING]
-        known += [
-            _Pending(approval, approval.label.join(state.visibility))
-            for state, approval in await self.asked.waiting()
-            if state.sid != request.sid and self._refusable(request, approval)
-        ]
-        # What an agent wants to know of somebody is nothing to others, here too.
-        mine = (one for one in known if not one.approval.is_question or self._refusable(request, one.approval))
-        return tuple(one for one in mine if one.label.flows_to(readable))
-
-    def _mine(self, request: CommandRequest, approval: Approval) -> bool:
-        return may_answer(self.gate.document, approval, request.caller.principal)
-
-    def _refusable(self, request: CommandRequest, approval: Approval) -> bool:
-        return self._mine(request, approval) or may_withdraw(approval, request.caller.principal)
+        by = await _decider(request)
+        calls = _named(await self.answers.pending(by), argument)
+        if answer is ApprovalState.APPROVED and calls[0].approval.is_question:
+            label = join_all(known.label for known in calls)
+            return Reply(QUESTION.format(id=calls[0].approval.id), label)
+        done = await self.answers.answer(by, calls, answer)
+        if not done.settled:
+            return Reply("\n".join(self._others(request, argument, done.left)), done.label)
+        lines = [_settled(approval, answer) for approval in done.settled]
+        if done.left:
+            lines += [f"{len(done.left)} more wait", *approval_prompts.answers(self.gate.document, done.left)]
+        return Reply("\n".join(lines), done.label)
 
     def _others(self, request: CommandRequest, argument: str, asked: tuple[Approval, ...]) -> list[str]:
         """Return why a caller answers nothing of a question: who does, and how to take back what they asked for."""
@@ -137,12 +85,10 @@ class ApprovalCommands:
 
     def _line(self, request: CommandRequest, approval: Approval, longest: int | None) -> str:
         minutes = max(0, -(-(approval.expires_at - request.now) // _MINUTE))
-        question = spelled(json.dumps(question_json(approval.question), ensure_ascii=False))
-        shown = question
-        if longest is not None and len(question) > longest:
-            shown = f"{question[:longest]}… ({len(question)} characters, `/approvals {approval.id}` shows them all)"
-        if approval.tool == ANSWER and not self._mine(request, approval):
-            shown = "is held back"
+        question = self.answers.shown(request.caller.principal, approval)
+        shown = _HELD_BACK if question is None else spelled(json.dumps(question, ensure_ascii=False))
+        if longest is not None and len(shown) > longest:
+            shown = f"{shown[:longest]}… ({len(shown)} characters, `/approvals {approval.id}` shows them all)"
         place = "here" if approval.sid == request.sid else f"in session {approval.sid}"
         return (
             f"{approval.id} `{approval.tool}` {shown}\n"
@@ -153,7 +99,7 @@ class ApprovalCommands:
 
     def _how(self, request: CommandRequest, approval: Approval) -> str:
         """Tell how a call is answered, with the commands alone that the caller may give."""
-        if self._mine(request, approval):
+        if self.answers.may_approve(request.caller.principal, approval):
             return f"answer with `/approve {approval.id}` or `/deny {approval.id}`"
         who = " ".join(approval_prompts.answers(self.gate.document, (approval,))) or approval_prompts.OTHERS_DO
         return (
@@ -161,18 +107,16 @@ class ApprovalCommands:
         )
 
 
-def _named(pending: tuple[_Pending, ...], argument: str) -> tuple[_Pending, ...]:
-    """Return the calls of one session that an id names: one call's, or that of a question for all its calls.
+async def _decider(request: CommandRequest) -> Decider:
+    reader = (await request.standing(None)).reader
+    return Decider(request.caller.principal, reader, request.address, request.sid)
 
-    Raises UsageError: more than an id. NotFoundError: nothing of that name waits for this caller here.
-    """
+
+def _named(pending: tuple[PendingCall, ...], argument: str) -> tuple[PendingCall, ...]:
+    """Return the calls that an argument names. Raises UsageError: more than an id. NotFoundError: it names none."""
     if len(argument.split()) != 1:
         raise UsageError("")
-    name = argument.strip().lower()
-    named = [known for known in pending if name in {known.approval.id, known.approval.asked_in}]
-    if not named:
-        raise NotFoundError
-    return tuple(known for known in named if known.approval.sid == named[0].approval.sid)
+    return named(pending, argument.strip().lower())
 
 
 def _settled(approval: Approval, answer: ApprovalState) -> str:

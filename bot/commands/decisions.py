@@ -5,12 +5,9 @@ from typing import Final
 
 from bot.access import principals
 from bot.commands.command import CommandRequest, Reply, UsageError
-from bot.core.errors import BusyError
-from bot.core.rate_limiter import RateLimiter
 from bot.history import event_log
-from bot.history.recall import recall
 from bot.operations import simulation
-from bot.operations.simulation import CallArgumentsError, Simulator
+from bot.operations.simulation import CallArgumentsError, Simulating, Simulator
 from bot.sessions.log.event_types import PolicyDecision
 from bot.sessions.models import SessionQuery, SessionState
 from bot.sessions.ports.sessions import SessionIndex, SessionStore
@@ -34,7 +31,6 @@ class DecisionCommands:
     sessions: SessionStore
     index: SessionIndex
     simulator: Simulator
-    simulations: RateLimiter
 
     async def why(self, request: CommandRequest, argument: str) -> Reply:
         """Explain the last denial; in a shared chat the caller's own, in whichever thread it was."""
@@ -80,14 +76,11 @@ class DecisionCommands:
             raise UsageError(str(error)) from None
         if not tool:
             raise UsageError("")
-        if not self.simulations.allows(str(request.address)):
-            raise BusyError
         state = await request.state()
         standing = await request.standing(state)
-        if state is not None:
-            standing = (await recall(self.sessions, state)).folds.of(standing)
-        report = await self.simulator.report(standing, tool, arguments)
-        return Reply("\n".join(simulation.lines(report)), standing.taint if state is None else state.visibility)
+        by = Simulating(standing, request.address, standing.reader)
+        report = await self.simulator.asked(by, state, tool, arguments)
+        return Reply("\n".join(simulation.lines(report)), PUBLIC if state is None else state.visibility)
 
 
 @dataclass(frozen=True, slots=True)

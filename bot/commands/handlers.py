@@ -27,9 +27,9 @@ from bot.commands.summarize import SummaryCommands
 from bot.config.model import Config
 from bot.core.clock import Clock
 from bot.core.ids import Ids
-from bot.core.rate_limiter import RateLimiter
 from bot.delegation.spawn import Spawner
 from bot.gate.gate import Gate
+from bot.operations.approval_answers import ApprovalAnswers
 from bot.operations.audit import AuditReader
 from bot.operations.diagnostics import Diagnostics
 from bot.operations.export import Exporter
@@ -48,8 +48,8 @@ class CommandServices:
     """What commands work with; the composition root gives it, and each command is made with what it declares.
 
     `interrupt` stops a session's turn at once if it runs in this process, `deliver` says what waits in an outbox,
-    `close` edits the copies of questions that a session does not ask any more. `simulations` counts `/simulate` for all
-    addresses, `config` is what this process was started with.
+    `close` edits the copies of questions that a session does not ask any more. `config` is what this process was
+    started with.
     """
 
     clock: Clock
@@ -71,8 +71,8 @@ class CommandServices:
     diagnostics: Diagnostics
     config: Config
     simulator: Simulator
-    simulations: RateLimiter
     session_ids: SessionIds
+    approval_answers: ApprovalAnswers
     question_answers: QuestionAnswers
     agents: PinnedAgents
 
@@ -88,9 +88,7 @@ class CommandHandlers:
             access=of.store.access, gate=of.gate, reloader=of.reloader, pairing=of.pairing, chats=self.chats
         )
         self.background = _background(of, calls)
-        self.approvals = ApprovalCommands(
-            asked=of.store.approvals, gate=of.gate, close=of.close, alternatives=self.alternatives
-        )
+        self.approvals = ApprovalCommands(answers=of.approval_answers, gate=of.gate, alternatives=self.alternatives)
         self.audit = AuditCommands(gate=of.gate, reader=of.audit)
         self.configuration = ConfigurationCommands(
             gate=of.gate, reloader=of.reloader, diagnostics=of.diagnostics, config=of.config
@@ -101,7 +99,6 @@ class CommandHandlers:
             sessions=of.store.sessions,
             index=of.store.index,
             simulator=of.simulator,
-            simulations=of.simulations,
         )
         self.held_messages = HeldMessageCommands(
             sessions=of.store.sessions, delegation=of.store.delegation, gate=of.gate, ids=of.ids, close=of.close
@@ -116,7 +113,7 @@ class CommandHandlers:
             budget=of.budget,
             config=of.config,
         )
-        self.questions = QuestionCommands(answers=of.question_answers, gate=of.gate)
+        self.questions = QuestionCommands(answers=of.question_answers)
         self.release = _release(of)
         self.sessions = SessionCommands(
             sessions=of.store.sessions, index=of.store.index, gate=of.gate, exporter=of.exporter

@@ -10,9 +10,7 @@ from typing import Final
 
 from bot.commands.command import CommandError, CommandRequest, Reply, UsageError
 from bot.core.errors import NotFoundError
-from bot.gate.gate import Gate
-from bot.gate.results import MAY_GO_ON
-from bot.operations.question_answers import AskedQuestion, QuestionAnswers, Replier, fitting, told
+from bot.operations.question_answers import AskedQuestion, QuestionAnswers, Replier, fitting
 from bot.sessions.approvals import Approval, ApprovalState
 from policy.labels import join_all
 
@@ -37,7 +35,6 @@ class QuestionCommands:
     """List and answer the questions of agents."""
 
     answers: QuestionAnswers
-    gate: Gate
 
     async def questions(self, request: CommandRequest, argument: str) -> Reply:
         """List the open questions to the caller, or one of them."""
@@ -73,13 +70,12 @@ class QuestionCommands:
 
     async def _line(self, request: CommandRequest, asked: AskedQuestion) -> str:
         """Return what is told of a question; the model's words only where they may be said like any output."""
-        question, text, standing = asked.question, told(asked), await request.standing(asked.state)
-        spoken = self.gate.output.speak(standing, standing.destination, text)
+        question, text = asked.question, self.answers.spoken(asked, await request.standing(asked.state))
         minutes = max(0, -(-(question.expires_at - request.now) // _MINUTE))
         place = "here" if question.sid == request.sid else f"in session {question.sid}"
         return (
             f"{question.id} asked {place}, {minutes} min left\n"
-            f"{spoken.text if spoken.decision.verdict in MAY_GO_ON else NOT_SHOWN}\n"
+            f"{NOT_SHOWN if text is None else text}\n"
             f"Answer with {fitting(asked)}: `/answer {question.id} TEXT`"
         )
 

@@ -6,8 +6,10 @@ from typing import Annotated
 
 from pydantic import AfterValidator, Field
 
+from bot.config.api import ApiSettings
 from bot.config.fields import Block, Variable, WebAddress
 from policy.document.model import Document
+from policy.document.reading import API
 from policy.errors import Problem
 
 
@@ -108,15 +110,21 @@ class SlackSettings(Block):
 
 
 class ChannelsSettings(Block):
-    """The platforms, None for those that are not listened to."""
+    """The platforms and the HTTP API, None for those that are not listened to."""
 
     telegram: TelegramSettings | None = Field(default=None)
     slack: SlackSettings | None = Field(default=None)
+    api: ApiSettings | None = Field(default=None)
 
     @property
     def listened(self) -> tuple[str, ...]:
-        """The names of the platforms that are listened to."""
+        """The names of what is listened to: platforms, and the API."""
         return tuple(name for name in type(self).model_fields if getattr(self, name) is not None)
+
+    @property
+    def platforms(self) -> tuple[str, ...]:
+        """The names of the platforms that are listened to."""
+        return tuple(name for name in self.listened if name != API)
 
     @property
     def bots(self) -> dict[str, tuple[str, ...]]:

@@ -1,5 +1,7 @@
 """What the blocks of config.yaml share: their strictness, and fields that several have."""
 
+import ipaddress
+from collections.abc import Iterable
 from typing import Annotated
 
 from pydantic import AfterValidator, BaseModel, ConfigDict
@@ -17,6 +19,18 @@ def _variable(name: str) -> str:
     return name
 
 
+def _private(entry: str) -> str:
+    address, _, port = entry.rpartition(":")
+    try:
+        ipaddress.ip_address(address.strip("[]"))
+        known = 0 < int(port) < 65536  # noqa: PLR2004 - the ports there are
+    except ValueError:
+        known = False
+    if not known:
+        raise ValueError(f"`{entry}` is not a network address with a port, write one as `10.1.2.3:80`")
+    return entry
+
+
 def _web_address(url: str) -> str:
     if not url.startswith(("http://", "https://")):
         raise ValueError("a server's address begins with `https://` or `http://`")
@@ -30,3 +44,12 @@ Variable = Annotated[str, AfterValidator(_variable)]
 
 WebAddress = Annotated[str, AfterValidator(_web_address)]
 """Another server than the usual one."""
+
+PrivateAddress = Annotated[str, AfterValidator(_private)]
+"""A network address with its port that may be connected to although it is not public."""
+
+
+def private_addresses(entries: Iterable[str]) -> frozenset[tuple[str, int]]:
+    """Return such addresses, each with its port."""
+    parts = (entry.rpartition(":") for entry in entries)
+    return frozenset((str(ipaddress.ip_address(host.strip("[]"))), int(port)) for host, _, port in parts)

@@ -4,7 +4,6 @@ Unknown fields are errors. No secret stands here: keys of model providers come f
 only names where a tool's are.
 """
 
-import ipaddress
 import re
 from collections.abc import Mapping
 from dataclasses import dataclass
@@ -15,7 +14,7 @@ from pydantic import AfterValidator, Field, model_validator
 
 from bot.config.agents import AgentName, AgentSettings
 from bot.config.channels import ChannelsSettings
-from bot.config.fields import Block, Variable, WebAddress
+from bot.config.fields import Block, PrivateAddress, Variable, WebAddress, private_addresses
 from bot.config.files import FilesSettings, TranscriberSettings
 from bot.config.imports import ImportsSettings
 from bot.config.mcp import McpServerSettings, ServerName
@@ -32,6 +31,9 @@ INSTRUCTIONS: Final = (
 
 OFFLINE: Final = "offline"
 """The model that needs neither key nor network."""
+
+RETRY_SECONDS: Final = (5, 30, 120, 600, 1800, 3600, 7200, 14_400, 28_800)
+"""How long a webhook waits before each further try, unless said otherwise: about 16 hours in all."""
 
 _STORE_ADDRESS: Final = re.compile(r"(?:redis|valkey)s?(?:\+sentinel|\+cluster)?://|unix://")
 
@@ -181,18 +183,6 @@ class Limits(Block):
         return SessionLimits(self.session_tokens, self.turn_seconds, self.turns_alone)
 
 
-def _private(entry: str) -> str:
-    address, _, port = entry.rpartition(":")
-    try:
-        ipaddress.ip_address(address.strip("[]"))
-        known = 0 < int(port) < 65536  # noqa: PLR2004 - the ports there are
-    except ValueError:
-        known = False
-    if not known:
-        raise ValueError(f"`{entry}` is not a network address with a port, write one as `10.1.2.3:80`")
-    return entry
-
-
 class WebSettings(Block):
     """Fetching pages: all of a fetch takes at most `seconds`, a page has at most `kilobytes`.
 
@@ -201,13 +191,35 @@ class WebSettings(Block):
 
     seconds: int = Field(default=20, ge=1, le=600)
     kilobytes: int = Field(default=2000, ge=1, le=100_000)
-    unsafe_allow_private_addresses: list[Annotated[str, AfterValidator(_private)]] = Field(default_factory=list[str])
+    unsafe_allow_private_addresses: list[PrivateAddress] = Field(default_factory=list[str])
 
     @property
     def private(self) -> frozenset[tuple[str, int]]:
         """The allowed addresses, each with its port."""
-        parts = (entry.rpartition(":") for entry in self.unsafe_allow_private_addresses)
-        return frozenset((str(ipaddress.ip_address(host.strip("[]"))), int(port)) for host, _, port in parts)
+        return private_addresses(self.unsafe_allow_private_addresses)
+
+
+class SentWebhookSettings(Block):
+    """What programs have sent to servers: a receiver has `seconds` to take an event.
+
+    `retry_seconds` are how long to wait before each further try, after which an event is given up. One that took
+    nothing for `failing_days` is sent nothing any more. A program has at most `per_program` of them.
+    `unsafe_allow_private_addresses` lets every program have events sent to these addresses of the machine or its
+    network, also without encryption.
+    """
+
+    seconds: int = Field(default=10, ge=1, le=60)
+    retry_seconds: list[Annotated[int, Field(ge=1, le=86_400)]] = Field(
+        default_factory=lambda: list(RETRY_SECONDS), max_length=20
+    )
+    failing_days: int = Field(default=5, ge=1, le=30)
+    per_program: int = Field(default=20, ge=1, le=1000)
+    unsafe_allow_private_addresses: list[PrivateAddress] = Field(default_factory=list[str])
+
+    @property
+    def private(self) -> frozenset[tuple[str, int]]:
+        """The allowed addresses, each with its port."""
+        return private_addresses(self.unsafe_allow_private_addresses)
 
 
 class Settings(Block):
@@ -221,6 +233,7 @@ class Settings(Block):
     agents: dict[AgentName, AgentSettings] = Field(default_factory=dict[str, AgentSettings], max_length=100)
     limits: Limits = Limits()
     web: WebSettings = WebSettings()
+    webhooks: SentWebhookSettings = SentWebhookSettings()
     files: FilesSettings = FilesSettings()
     imports: ImportsSettings = ImportsSettings()
     transcriber: TranscriberSettings | None = Field(default=None)
@@ -245,6 +258,7 @@ class Config:
     agents: Mapping[str, AgentSettings]
     limits: Limits
     web: WebSettings
+    webhooks: SentWebhookSettings
     files: FilesSettings
     imports: ImportsSettings
     transcriber: TranscriberSettings | None

@@ -51,6 +51,7 @@ _PLAIN: Final = frozenset(
         "transcriber.key",
         "transcriber.model",
         "web.unsafe_allow_private_addresses.*",
+        "webhooks.unsafe_allow_private_addresses.*",
     }
 )
 _ADDRESSES: Final = frozenset(

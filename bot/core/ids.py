@@ -37,9 +37,29 @@ class Ids:
         """Return a turn's id: 16 letters and digits, 80 random bits."""
         return _base32(self._random_bytes(10))
 
+    def webhook(self) -> str:
+        """Return a webhook's id: 16 letters and digits, 80 random bits."""
+        return _base32(self._random_bytes(10))
+
+    def webhook_secret(self) -> str:
+        """Return what a webhook's signatures are made with, as Standard Webhooks writes it: 256 random bits."""
+        return f"whsec_{base64.b64encode(self._random_bytes(KEY_BYTES)).decode('ascii')}"
+
     def reference(self) -> str:
         """Return what a person quotes to the operator about an error: 8 letters and digits, 40 random bits."""
         return _base32(self._random_bytes(5))
+
+    def token(self) -> str:
+        """Return the name of a token's secret: 16 letters and digits, 80 random bits."""
+        return _base32(self._random_bytes(10))
+
+    def secret(self) -> str:
+        """Return the secret of a token: 52 letters and digits, 256 random bits."""
+        return _base32(self._random_bytes(32))
+
+    def chance(self) -> float:
+        """Return a number from 0 up to 1, by which those who wait do not all come back at once."""
+        return int.from_bytes(self._random_bytes(4)) / 2**32
 
     def approval(self) -> str:
         """Return an id a person can type: 8 of 31 letters and digits, none of which looks like another."""
@@ -68,6 +88,11 @@ def code_digest(key: bytes, code: str) -> str:
     return _base32(hmac.digest(key, b"pairing\0" + code.encode("utf-8", "surrogatepass"), hashlib.sha256))
 
 
+def token_digest(key: bytes, token: str) -> str:
+    """Return what is kept of the text of a program's token; without the key it cannot be compared with a guess."""
+    return _base32(hmac.digest(key, b"token\0" + token.encode("utf-8", "surrogatepass"), hashlib.sha256))
+
+
 def held_id(key: str) -> str:
     """Return the id of what a call's result is held under: the same whenever that call is repeated.
 
@@ -88,6 +113,11 @@ def receipt_id(key: str) -> str:
 def letter_id(sid: str, key: str) -> str:
     """Return the id of a dead letter, the delivery `key` of a session: it tells neither what nor where to."""
     return _hashed("letter", f"{sid}/{key}")
+
+
+def webhook_event_id(webhook: str, sid: str, seq: int) -> str:
+    """Return the id under which an event of a session is sent to a webhook: the same however often that is done."""
+    return _hashed("msg", f"{webhook}/{seq}/{sid}")
 
 
 def waiting_id(dedupe: str) -> str:

@@ -4,7 +4,7 @@ A reader takes an object and a name, and gives the value of the one kind it prom
 another kind raises, so that a record is never half read. Names that no reader asks for do no harm.
 """
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from typing import TypeAlias
 
 from pydantic import JsonValue
@@ -102,3 +102,21 @@ def objects(found: JsonObject, name: str) -> tuple[JsonObject, ...]:
     if not isinstance(value, list):
         raise TypeError(name)
     return tuple([whole_object(one) for one in value])
+
+
+def mapped_object(found: JsonObject, change: Callable[[str], str]) -> JsonObject:
+    """Return an object with every text of it changed, names too; a number that would be changed becomes a text."""
+    return {change(name): _mapped(value, change) for name, value in found.items()}
+
+
+def _mapped(value: JsonValue, change: Callable[[str], str]) -> JsonValue:
+    if isinstance(value, dict):
+        return {change(name): _mapped(inner, change) for name, inner in value.items()}
+    if isinstance(value, list):
+        return [_mapped(inner, change) for inner in value]
+    if isinstance(value, str):
+        return change(value)
+    if value is None or isinstance(value, bool):
+        return value
+    written = str(value)
+    return value if change(written) == written else change(written)

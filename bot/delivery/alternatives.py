@@ -30,6 +30,7 @@ from bot.sessions.ports.delivery import AlternativeStore
 from channels.messages import Address, Button, OutboundKind
 from policy.decision import Decision, Verdict
 from policy.document.model import Document
+from policy.document.programs import is_program
 from policy.labels import PUBLIC, Label, join_all
 from policy.request import Destination
 
@@ -267,9 +268,9 @@ def answer(events: Iterable[Event]) -> BoundText | None:
 def private_chats(document: Document, principal: str, home: Address) -> tuple[Address, ...]:
     """Return where a person is spoken to in private other than at home, the nearest to home first.
 
-    At a console nobody may be sitting.
+    At a console nobody may be sitting, and a program is no person.
     """
-    person = document.principals.get(principal)
+    person = None if is_program(principal) else document.principals.get(principal)
     chats = () if person is None else tuple(map(principals.private_chat, person.accounts))
     others = (chat for chat in chats if chat.channel != principals.CONSOLE and chat != home.place)
     return tuple(sorted(others, key=lambda chat: (chat.channel != home.channel, chat.workspace != home.workspace)))

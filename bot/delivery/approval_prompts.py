@@ -11,6 +11,7 @@ from bot.sessions.delegation import Lineage
 from channels.messages import Address, Button
 from policy import explain
 from policy.document.model import Document
+from policy.document.programs import is_program
 from policy.fixed import OUTCOME
 
 OTHERS_DO: Final = "The person who asked has to answer, or another person who is entitled."
@@ -69,7 +70,7 @@ def buttons(
 
 
 def places(document: Document, asked: tuple[Approval, ...], home: Address) -> tuple[Address, ...]:
-    """Return the private chats of people who may answer; none if the asker may.
+    """Return the private chats of people who may answer; none if the asker may. A program is asked nowhere: it looks.
 
     At a console nobody may be sitting, so it is asked there only if the policy names that chat.
     """
@@ -83,7 +84,7 @@ def places(document: Document, asked: tuple[Approval, ...], home: Address) -> tu
     chats = (
         principals.private_chat(account)
         for name, person in document.principals.items()
-        if entitled(name)
+        if not is_program(name) and entitled(name)
         for account in person.accounts
     )
     return tuple(

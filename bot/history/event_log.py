@@ -7,6 +7,7 @@ carries the session's taint, which is what its reader must be cleared for.
 from collections.abc import Iterable
 from dataclasses import replace
 
+from bot.access.approvals import ANSWER
 from bot.access.decision_context import Call, DecisionContext
 from bot.core.json_values import JsonObject
 from bot.sessions.approvals import Approval
@@ -64,13 +65,14 @@ def user_message(  # noqa: PLR0913 - what a message is made of
     files: Iterable[MessageFile] = (),
     authors: Iterable[str] = (),
     refs: Iterable[Ref] = (),
+    number: int = 0,
 ) -> NewEvent:
     """Admit what a person said and where the files are that came with it, or what another session said.
 
     Then `origin` tells which, and as what, and `authors` are the people whose words it derives from. `refs` are the
-    input that it is, and what that came from.
+    input that it is, and what that came from, `number` its place among the inputs if a program sent it.
     """
-    message = UserMessage(text, origin, named(authors), tuple(files))
+    message = UserMessage(text, origin, named(authors), tuple(files), number)
     event = _admitted(standing, sender, message, label=label, visibility=Visibility.USER)
     return replace(event, refs=tuple(refs))
 
@@ -201,13 +203,19 @@ def decided(standing: DecisionContext, told: PolicyDecision, label: Label = PUBL
     return _told(standing, "gate", told, label=label)
 
 
-def told_to(event: Event, reader: Label) -> JsonObject:
-    """Return an event's body as JSON; the labels that a decision names are there as far as its reader may know them."""
-    told = event_json(event.body)
-    if isinstance(event.body, PolicyDecision):
-        told["before"] = explain.shown(event.body.before, reader)
-        told["after"] = explain.shown(event.body.after, reader)
-    return told
+def told_to(event: Event, reader: Label, *, whole: bool = False) -> JsonObject:
+    """Return an event's body as JSON; the labels that a decision names are there as far as its reader may know them.
+
+    An answer that is held back until people approve it is told in a `whole` log alone.
+    """
+    match event.body:
+        case PolicyDecision() as body:
+            before, after = explain.shown(body.before, reader), explain.shown(body.after, reader)
+            return {**event_json(body), "before": before, "after": after}
+        case ApprovalRequested(question=question) as body if question.tool == ANSWER and not whole:
+            return event_json(replace(body, question=replace(question, arguments={})))
+        case body:
+            return event_json(body)
 
 
 def approval_requested(standing: DecisionContext, approval: Approval) -> NewEvent:

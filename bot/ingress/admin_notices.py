@@ -45,7 +45,7 @@ class AdminNotices:
 
 
 def admins(document: Document, place: Address, served: tuple[str, ...]) -> list[tuple[Caller, Address]]:
-    """Return everybody who may classify a chat, each with one private chat: of its channel, or of another served."""
+    """Return every person who may classify a chat, each with one private chat: of its channel, or of another served."""
     found = list[tuple[Caller, Address]]()
     for name, person in document.principals.items():
         if not at_least(person.role, Role.ADMIN):

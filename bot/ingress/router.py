@@ -7,6 +7,9 @@ in the audit.
 
 What is said in a shared chat and not to this bot is nothing to it, or observed where the policy says so. What is said
 to it there belongs to the chat's own session; what commands tell goes to whoever typed them alone.
+
+Programs were authorized by their tokens. They name the session that they mean, and what they say is a message, whatever
+it begins with; it goes the same way from there.
 """
 
 import logging
@@ -22,17 +25,18 @@ from bot.access.session_ids import SessionIds
 from bot.admission.ambient import Observer
 from bot.commands import table
 from bot.commands.command import Reply
-from bot.core.errors import AskedError, StoreError, StoreGoneError
+from bot.core.errors import AskedError, BusyError, NotFoundError, StoreError, StoreGoneError
 from bot.core.logs import bound
 from bot.gate.gate import Gate
 from bot.ingress.command_runner import CommandRunner
 from bot.ingress.direct_answers import DirectAnswers, answered_at
 from bot.ingress.flood_limits import FloodLimits
-from bot.ingress.inbox_writer import InboxWriter
+from bot.ingress.inbox_writer import InboxWriter, NewSession, Steer
 from bot.ingress.question_replies import QuestionReplies, QuestionReply
 from bot.ingress.refusals import Refusals
 from bot.policy_state import PolicyReloader
 from bot.quarantine import Quarantine
+from bot.sessions.inbox import Accepted
 from bot.sessions.models import Doing
 from channels.messages import How, Inbound
 from channels.port import Answer
@@ -118,6 +122,37 @@ class Router:
             receipt = await self._kept(inbound)
             _LOGGER.debug("an input was taken in", extra={"outcome": receipt.outcome})
         return receipt
+
+    async def begin(self, inbound: Inbound, caller: Caller, new: NewSession) -> tuple[str, Accepted]:
+        """Begin a session for a program that was authorized, or find the one that it began with the same.
+
+        Raises:
+            DedupeConflictError: it began one there with something else.
+            RequestError: it cannot be begun.
+            StoreError: it could not be kept.
+        """
+        with bound(request=inbound.identity):
+            await self._serving(inbound)
+            return await self._inbox.begin(inbound, caller, new)
+
+    async def steer(self, inbound: Inbound, caller: Caller, told: Steer) -> Accepted:
+        """Take in what a program that was authorized says to a session of its own.
+
+        Raises:
+            NotFoundError: it may not know of the session.
+            RequestError: it cannot be taken in.
+            StoreError: it could not be kept.
+        """
+        with bound(request=inbound.identity, session=told.state.sid):
+            await self._serving(inbound)
+            return await self._inbox.steer(inbound, caller, told)
+
+    async def _serving(self, inbound: Inbound) -> None:
+        """Raise what a program is told that cannot be served here: BusyError; NotFoundError: it is shut out."""
+        if not await self._reloader.current():
+            raise BusyError
+        if labelling.blocked(self._gate.document, inbound.address):
+            raise NotFoundError
 
     async def _kept(self, inbound: Inbound) -> RouterReceipt:
         await self._limits.heard(inbound)

@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING
 from pydantic import JsonValue
 
 from bot.access.labelling import CONFIGURED
+from bot.config.api import ApiSettings
 from bot.config.model import OFFLINE, Config
 from bot.core.clock import moment
 from bot.core.errors import UNREADABLE, ConfigError, OperatorError, SchemaError, StoreRefusedError
@@ -26,6 +27,7 @@ from channels.port import Platform
 from policy.labels import PUBLIC, Label
 
 if TYPE_CHECKING:
+    from bot.sessions.ports.programs import TokenStore
     from bot.sessions.ports.store import Store
 
 
@@ -85,12 +87,14 @@ class Diagnostics:
         found += store(await self._complaints())
         for adapter in adapters:
             found += await channel(adapter, top)
+        if self._config.channels.api is not None:
+            found.append(await api(self._config.channels.api, self._sessions.tokens))
         return [*found, *await quarantined(self._sessions, top)]
 
 
 async def configured(config: Config, environment: Mapping[str, str]) -> list[Diagnosis]:
     """Return what was found of models, agents, the web and secrets, which takes no store."""
-    found = [await asyncio.to_thread(model, config, environment), web(config)]
+    found = [await asyncio.to_thread(model, config, environment), web(config), webhooks(config)]
     if config.agents:
         found.append(await asyncio.to_thread(agents, config, environment))
     return [*found, await asyncio.to_thread(secrets, config, environment)]
@@ -218,6 +222,18 @@ def web(config: Config) -> Diagnosis:
     return Diagnosis("web")
 
 
+def webhooks(config: Config) -> Diagnosis:
+    """Look whether programs can have events sent to what is not public."""
+    private = config.webhooks.unsafe_allow_private_addresses
+    if private:
+        return Diagnosis(
+            "webhooks",
+            f"every program may have events sent to {', '.join(f'`{one}`' for one in private)}",
+            "take them out of `webhooks.unsafe_allow_private_addresses` unless that is meant",
+        )
+    return Diagnosis("webhooks")
+
+
 def read_secrets(config: Config, environment: Mapping[str, str]) -> Keyring:
     """Read the values of the configured secrets, to see that they are there. It blocks.
 
@@ -252,6 +268,14 @@ async def channel(adapter: Platform, top: Label) -> list[Diagnosis]:
         if not one.remark
     ]
     return wrong or [Diagnosis(subject, note=remarks, label=PUBLIC)]
+
+
+async def api(settings: ApiSettings, tokens: "TokenStore") -> Diagnosis:
+    """Tell where programs come in and how many may, and that nothing protects their tokens on the way to it."""
+    now = tokens.now_ms()
+    live = sum(1 for token in await tokens.tokens() if token.live(now))
+    note = f"at {settings.url}, {live} tokens count"
+    return Diagnosis("api", note=f"{note}; {settings.warning}" if settings.warning else note)
 
 
 def failed(failure: Failure, top: Label) -> Diagnosis:

@@ -9,14 +9,14 @@ from collections.abc import AsyncIterator, Callable
 from dataclasses import dataclass, replace
 from typing import Final
 
-from pydantic import JsonValue
-
 from bot.access.decision_context import DecisionContext
+from bot.core.json_values import mapped_object
 from bot.gate.gate import Gate
 from bot.gate.results import MAY_GO_ON, decision_row
 from bot.history import event_log
 from bot.operations.signing import ExportKey, signed_by
 from bot.sessions import exports, refs
+from bot.sessions.deliveries import OURS
 from bot.sessions.exports import BrokenExport, ExportEntry, Header, VerifiedExport
 from bot.sessions.log.events import Event, Visibility
 from bot.sessions.models import LastTurn, SessionState, Title
@@ -51,31 +51,36 @@ class Exporter:
         self._store = store
         self._key = ExportKey(key)
 
-    async def export(self, standing: DecisionContext, state: SessionState, *, operator: bool = False) -> Export:
+    async def export(
+        self, standing: DecisionContext, state: SessionState, *, whole: bool = False, approved: tuple[str, ...] = OURS
+    ) -> Export:
         """Export the generation of a session that runs, as far as whoever asks may know; the decision is audited.
 
-        `operator` adds what conversations do not show: withheld answers, what is held, thoughts, errors.
+        `whole` adds what conversations do not show: withheld answers, what is held, thoughts, errors. Such an export
+        can be imported. `approved` are the rules that ask people and do not count. For a program that is to have a
+        whole one they count: it must not read an answer that still waits for people.
         """
-        entries = [entry async for entry in self._entries(state, standing.reader, operator=operator)]
+        entries = [entry async for entry in self._entries(state, standing.reader, whole=whole)]
         entries.reverse()
         title = self._title(state, standing.reader)
         label = join_all((entry.label for entry in entries), state.visibility)
         label = label if title is None else label.join(title.label)
         told = [text for entry in entries for text in (entry.actor, *strings(dict(entry.body)))]
         content = "\n".join(told if title is None else (title.text, *told))
-        decision = self._gate.output.reply(standing, standing.destination, content, label).decision
+        about = replace(standing, taint=label)
+        decision = self._gate.output.speak(about, standing.destination, content, approved=approved).decision
         # Before anything is awaited: by the policy that decided.
         entries = [_changed(entry, lambda text: self._gate.masks.cleaned(text, decision)) for entry in entries]
         text = None
         if decision.verdict in MAY_GO_ON:
             if title is not None:
                 title = replace(title, text=self._gate.masks.cleaned(title.text, decision))
-            turn = _last_turn(state) if operator else None
+            turn = _last_turn(state) if whole else None
             head = Header(state.sid, state.generation, label, standing.now, title, turn)
             text = exports.sealed(self._key, head, entries)
         digest = None if text is None else hashlib.sha256(text.encode()).hexdigest()
         row = decision_row(
-            replace(standing, taint=label),
+            about,
             Hook.PRE_OUTPUT,
             decision,
             destination=standing.destination.address,
@@ -101,11 +106,11 @@ class Exporter:
             return None
         return replace(title, text=self._gate.masks.masked(title.text))
 
-    async def _entries(self, state: SessionState, reader: Label, *, operator: bool) -> AsyncIterator[ExportEntry]:
+    async def _entries(self, state: SessionState, reader: Label, *, whole: bool) -> AsyncIterator[ExportEntry]:
         """Yield the entries that may be known, newest first, secrets masked."""
         async for event in backwards(self._store.sessions, state):
-            if event.label.flows_to(reader) and (operator or event.visibility is not Visibility.INTERNAL):
-                body = event_log.told_to(event, reader)
+            if event.label.flows_to(reader) and (whole or event.visibility is not Visibility.INTERNAL):
+                body = event_log.told_to(event, reader, whole=whole)
                 entry = ExportEntry(
                     place(event, state),
                     event.ts,
@@ -116,7 +121,7 @@ class Exporter:
                     event.visibility,
                     event.admitted,
                     event.turn,
-                    _refs(event, state) if operator else "",
+                    _refs(event, state) if whole else "",
                 )
                 yield _changed(entry, self._gate.masks.masked)
 
@@ -139,19 +144,4 @@ def _refs(event: Event, state: SessionState) -> str:
 
 
 def _changed(entry: ExportEntry, change: Callable[[str], str]) -> ExportEntry:
-    body = {change(name): _mapped(value, change) for name, value in entry.body.items()}
-    return replace(entry, actor=change(entry.actor), body=body)
-
-
-def _mapped(value: JsonValue, change: Callable[[str], str]) -> JsonValue:
-    """Return a value with every text of it changed; a number that would be changed becomes a text."""
-    if isinstance(value, dict):
-        return {change(name): _mapped(inner, change) for name, inner in value.items()}
-    if isinstance(value, list):
-        return [_mapped(inner, change) for inner in value]
-    if isinstance(value, str):
-        return change(value)
-    if value is None or isinstance(value, bool):
-        return value
-    written = str(value)
-    return value if change(written) == written else change(written)
+    return replace(entry, actor=change(entry.actor), body=mapped_object(entry.body, change))

@@ -6,6 +6,7 @@ is archived and stays so: it can be read and exported again, and no turn goes on
 session of the same person, however often it is brought in.
 """
 
+import asyncio
 import hashlib
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
@@ -74,7 +75,8 @@ class Importer:
         """
         if len(file) > exports.MOST_BYTES:
             raise ImportRefusedError(f"the file is larger than {exports.MOST_BYTES // (1024 * 1024)} MB")
-        found, read = self._read(file, at_top=at_top)
+        # A large file is read in a thread: whoever else is served here does not wait for it.
+        found, read = await asyncio.to_thread(self._read, file, at_top=at_top)
         label = self._gate.document.top if at_top else read.label
         ceiling = labelling.ceiling(self._gate.document, principal, principal)
         home = self._home(principal)

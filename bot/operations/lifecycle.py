@@ -87,6 +87,13 @@ class SessionLifecycle:
         self._interrupt = interrupt
         self._close = close
 
+    async def cancel(self, state: SessionState, actor: str, *, typed: Label) -> None:
+        """Stop the open turn of a session and all that it spawned, and cancel what waits.
+
+        `typed` is the label of the command. Raises StoreError.
+        """
+        await self._stop(state, actor, typed)
+
     async def pause(self, state: SessionState, actor: str) -> None:
         """Let a session rest. Raises RequestError, StoreError."""
         await self._store.lifecycle.pause(state.sid, actor=actor, audit=_row("paused", actor))

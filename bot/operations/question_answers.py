@@ -10,10 +10,12 @@ from typing import Final
 
 from bot.access import labelling
 from bot.access.approvals import may_reply
+from bot.access.decision_context import DecisionContext
 from bot.core.errors import NotFoundError
 from bot.delegation import structured_result
 from bot.delivery import question_prompts
 from bot.gate.gate import Gate
+from bot.gate.results import MAY_GO_ON
 from bot.sessions.approvals import AnswerValue, Approval, ApprovalState, QuestionAnswer
 from bot.sessions.audit import AuditRow
 from bot.sessions.models import SessionState
@@ -51,6 +53,14 @@ class AskedQuestion:
             raise ValueError
         return words.strip()
 
+    def given(self, value: AnswerValue) -> AnswerValue:
+        """Return what a program's value answers; raises ValueError: it is no answer to this question."""
+        if isinstance(value, str):
+            return self.value(value)
+        if self.question.wanted is None:
+            raise ValueError
+        return structured_result.fitting(self.question.wanted, value)
+
 
 @dataclass(frozen=True, slots=True)
 class Replier:
@@ -79,6 +89,14 @@ class QuestionAnswers:
     async def readable(self, principal: str, reader: Label) -> tuple[AskedQuestion, ...]:
         """Return those of them that may be told of to a reader (law `no_read_up`). Raises StoreError."""
         return tuple(one for one in await self.of(principal) if one.label.flows_to(reader))
+
+    def spoken(self, asked: AskedQuestion, standing: DecisionContext) -> str | None:
+        """Return the model's words where they may be said like any output, None where they may not.
+
+        `standing` is that of whoever asks, about the session of the question.
+        """
+        spoken = self._gate.output.speak(standing, standing.destination, told(asked))
+        return spoken.text if spoken.decision.verdict in MAY_GO_ON else None
 
     async def give(self, asked: AskedQuestion, value: AnswerValue, by: Replier) -> tuple[Approval, bool]:
         """Answer a question; return it as it stands, and whether this answer is the one that counts.

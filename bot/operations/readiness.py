@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Final
 import anyio
 
 from bot.core.errors import StoreError
+from policy.document.reading import API
 
 if TYPE_CHECKING:
     from pydantic import JsonValue
@@ -59,7 +60,8 @@ class Readiness:
 class ReadinessChecks:
     """Looks at a process: `platforms` are those it is to listen to, and `heard` those that it listens to.
 
-    `working` says whether it runs turns. `ending` tells that it was told to end.
+    The HTTP API is in `heard` when it is served. `working` says whether it runs turns. `ending` tells that it was told
+    to end.
     """
 
     reloader: "PolicyReloader"
@@ -68,12 +70,16 @@ class ReadinessChecks:
     heard: set[str] = field(default_factory=set[str])
     ending: bool = False
 
-    async def look(self, role: str, *, listens: bool, works: bool) -> Readiness:
-        """Return what is missing now, for a process that `listens` to platforms, or that `works` on turns."""
-        found = await self._of_store()
-        return Readiness(role, (*self._of_process(listens=listens, works=works), *(() if found is None else (found,))))
+    async def look(self, role: str, *, listens: bool, works: bool, answers: bool = False) -> Readiness:
+        """Return what is missing now of a process.
 
-    def _of_process(self, *, listens: bool, works: bool) -> Iterator[Missing]:
+        It `listens` to platforms, `works` on turns, or `answers` programs.
+        """
+        found = await self._of_store()
+        here = self._of_process(listens=listens, works=works, answers=answers)
+        return Readiness(role, (*here, *(() if found is None else (found,))))
+
+    def _of_process(self, *, listens: bool, works: bool, answers: bool) -> Iterator[Missing]:
         if self.ending:
             yield Missing("process", "it was told to end, and takes nothing on")
             return
@@ -81,6 +87,8 @@ class ReadinessChecks:
             yield Missing("worker", "models and tools are still being loaded")
         for name in sorted(set(self.platforms) - self.heard) if listens else ():
             yield Missing(f"channel {name}", "it is not listened to yet", "`lockgate doctor` tells what is wrong there")
+        if answers and API not in self.heard:
+            yield Missing(API, "it is not served yet", "look whether another process listens at its port")
 
     async def _of_store(self) -> Missing | None:
         try:

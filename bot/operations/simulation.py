@@ -1,18 +1,25 @@
-"""Simulating a call: what the gate would decide, audited, with nothing done. For the command line and for chats."""
+"""Simulating a call: what the gate would decide, audited, with nothing done: for chats, programs and the operator."""
 
 import json
 from collections.abc import Mapping
+from dataclasses import dataclass
 from typing import cast
 
 from pydantic import JsonValue
 
 from bot.access.decision_context import DecisionContext
-from bot.core.errors import RequestError
+from bot.core.errors import BusyError, RequestError
+from bot.core.rate_limiter import RateLimiter
 from bot.gate.gate import Gate
+from bot.history.recall import recall
 from bot.sessions.audit import AuditRow
+from bot.sessions.models import SessionState
 from bot.sessions.ports.people import AuditStore
+from bot.sessions.ports.sessions import SessionStore
+from channels.messages import Address
 from policy import explain
 from policy.decision import Remedy, Verdict
+from policy.labels import Label
 from policy.request import Role
 
 
@@ -22,18 +29,48 @@ class CallArgumentsError(RequestError):
     code = "arguments"
 
 
-class Simulator:
-    """Simulates calls and audits that."""
+@dataclass(frozen=True, slots=True)
+class Simulating:
+    """Who simulates: where the call would be made from, the address that asks, and what may be told there."""
 
-    def __init__(self, gate: Gate, audit: AuditStore) -> None:
+    standing: DecisionContext
+    address: Address
+    reader: Label
+
+
+class Simulator:
+    """Simulates calls and audits that. `simulations` bounds how often an address may ask."""
+
+    def __init__(self, gate: Gate, audit: AuditStore, sessions: SessionStore, simulations: RateLimiter) -> None:
         self._gate = gate
         self._audit = audit
+        self._sessions = sessions
+        self._simulations = simulations
+
+    async def asked(
+        self, by: Simulating, state: SessionState | None, tool: str, arguments: Mapping[str, JsonValue]
+    ) -> Mapping[str, JsonValue]:
+        """Return the report for somebody who asks about a call in a session, or in one not begun.
+
+        Raises BusyError: their address asks too often. StoreError.
+        """
+        if not self._simulations.allows(str(by.address)):
+            raise BusyError
+        standing = by.standing
+        if state is not None:
+            standing = (await recall(self._sessions, state)).folds.of(standing)
+        return await self.report(standing, tool, arguments, by.reader)
 
     async def report(
-        self, standing: DecisionContext, tool: str, arguments: Mapping[str, JsonValue]
+        self,
+        standing: DecisionContext,
+        tool: str,
+        arguments: Mapping[str, JsonValue],
+        reader: Label | None = None,
     ) -> Mapping[str, JsonValue]:
-        """Return the gate's report about a call, as its caller may know it. Raises StoreError."""
-        report = await self._gate.calls.simulate(standing, tool, arguments, standing.reader)
+        """Return the gate's report about a call, as its caller, or a `reader`, may know it. Raises StoreError."""
+        known = standing.reader if reader is None else reader
+        report = await self._gate.calls.simulate(standing, tool, arguments, known)
         body: dict[str, JsonValue] = {"session": standing.sid} if standing.sid else {}
         body |= {"tool": self._gate.calls.known(tool), "taint": str(standing.taint), "verdict": report["verdict"]}
         await self._audit.append((AuditRow("simulate", standing.asker, body),))

@@ -1,6 +1,6 @@
 """Inputs of a session: what waits, what becomes of it, and what was overheard beside it."""
 
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from enum import StrEnum
 
 from bot.sessions.delegation import Lineage
@@ -39,6 +39,14 @@ class ItemStatus(StrEnum):
 
 
 @dataclass(frozen=True, slots=True)
+class Metadata:
+    """What a program keeps with its session, as JSON, with its label (law `stored_things_keep_their_label`)."""
+
+    text: str
+    label: Label
+
+
+@dataclass(frozen=True, slots=True)
 class NewItem:
     """An input to accept.
 
@@ -47,6 +55,11 @@ class NewItem:
     the same `body` is the same input. `sender` is the principal who wrote it, `label` its inbound label.
     `lineage` makes it the task of a new background session, created only until `reserved`. `refs` are what it came
     from. `agent` is what a session that it creates pins, see `bot.access.agents`.
+
+    What a program says has more. `created_with` is the digest of all that it creates a session with: one that is there
+    was created with the same, and takes this input once. `metadata` is what it keeps with that. `mode` is how the
+    session takes what comes while a turn runs, from this input on. With `reader` the session must be there and may be
+    known to whom that clears.
     """
 
     sid: str
@@ -61,6 +74,10 @@ class NewItem:
     reserved: int = 0
     refs: tuple[Ref, ...] = ()
     agent: str = ""
+    created_with: str = ""
+    metadata: Metadata | None = None
+    mode: QueueMode | None = None
+    reader: Label | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -81,7 +98,8 @@ class Accepted:
     """The receipt of an accepted input.
 
     `duplicate` tells that it had been accepted before, `stopping` is the id of the open turn if that is to stop.
-    `rests` tells that the session is paused, so that it waits.
+    `rests` tells that the session is paused, so that it waits. `created_at` is when the session was created, in
+    milliseconds on the store's clock.
     """
 
     position: int
@@ -89,6 +107,7 @@ class Accepted:
     duplicate: bool
     stopping: str = ""
     rests: bool = False
+    created_at: int = field(default=0, compare=False)
 
 
 @dataclass(frozen=True, slots=True)

@@ -12,7 +12,7 @@ from bot.sessions.approvals import Approval
 from bot.sessions.audit import AuditRow
 from bot.sessions.delegation import Lineage
 from bot.sessions.deliveries import NewDelivery
-from bot.sessions.inbox import InboxItem, ItemStatus, QueueMode
+from bot.sessions.inbox import InboxItem, ItemStatus, Metadata, QueueMode
 from bot.sessions.log.event_types import TurnCompleted, TurnState, YieldReason
 from bot.sessions.log.events import Event, NewEvent
 from bot.sessions.usage import UNUSED, Usage
@@ -156,6 +156,7 @@ class SessionState:
     comes while a turn runs. `turned` is its visibility when that first was UNTRUSTED, None as long as it is TRUSTED.
     `unsaid` hints that there may be something that could not be delivered. `turns_alone` is how many turns ended since
     the last one that a person's message was part of. `agent` is the pin of its agent, see `bot.access.agents`.
+    `metadata` is what the program whose it is keeps with it, None for nothing.
     """
 
     sid: str
@@ -186,6 +187,7 @@ class SessionState:
     context_seq: int = 1
     turns_alone: int = 0
     agent: str = ""
+    metadata: Metadata | None = None
 
     @property
     def title(self) -> Title | None:
@@ -323,7 +325,7 @@ class SessionQuery:
     """A question for a page of a principal's sessions whose visibility flows to `reader`.
 
     `cursor` is that of the page before, empty for the first. `since` leaves out what changed last before that moment,
-    in milliseconds on the store's clock. `archived` asks for those that are archived, too.
+    in milliseconds on the store's clock. `archived` asks for those that are archived, too. `status` is what they do.
     """
 
     principal: str
@@ -333,6 +335,7 @@ class SessionQuery:
     kind: SessionKind | None = None
     since: int = 0
     archived: bool = False
+    status: Status | None = None
 
 
 @dataclass(frozen=True, slots=True)

@@ -11,7 +11,7 @@ from bot.audit.chain import Head, genesis
 from bot.core.errors import SchemaError
 from bot.sessions.audit import AuditRecord, AuditRow
 from bot.store.records import codec
-from bot.store.schema import AUDIT, AUDIT_CHAIN, AUDIT_HEAD, session_keys, sid_of
+from bot.store.schema import AUDIT, AUDIT_CHAIN, AUDIT_HEAD, audit_op, session_keys, sid_of
 from bot.store.scripts.loader import Script
 from bot.store.shared import Shared
 
@@ -57,6 +57,10 @@ class RedisAudit:
             raise
         if mine.error is not None:
             raise mine.error
+
+    async def append_once(self, row: AuditRow, op: str) -> None:
+        """Append a row there, unless one was appended under `op` within the last ten minutes, by any process."""
+        await self._shared.change_outside(Script.AUDIT_APPEND, {"op": audit_op(op)}, {}, (row,))
 
     async def _append_waiting(self) -> None:
         """Append what waits, as far as one script may take it. What goes wrong goes wrong for all of that."""

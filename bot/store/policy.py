@@ -39,8 +39,9 @@ class RedisPolicy:
         return self._shared.policy
 
     async def read_policy(self) -> PolicyHead | None:
-        """Read it now."""
-        (reply,) = await self._shared.connection.commands(POLICY_ASKED)
+        """Read it now, and what time it is there."""
+        reply, clock = await self._shared.connection.commands(POLICY_ASKED, ("TIME",))
+        self._shared.saw_now(codec.clock_ms(clock))
         self._shared.saw_policy(reply)
         return self._shared.policy
 

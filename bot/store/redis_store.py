@@ -17,6 +17,9 @@ from bot.store.lifecycle import Eraser, RedisLifecycle
 from bot.store.options import StoreOptions
 from bot.store.outbox import RedisOutbox, RedisRateLimits
 from bot.store.policy import RedisAccess, RedisPolicy
+from bot.store.programs.changes import RedisChanges
+from bot.store.programs.tokens import RedisTokens
+from bot.store.programs.webhooks import RedisWebhooks
 from bot.store.records import codec
 from bot.store.servers.connection import Connection
 from bot.store.servers.embedded_server import Supervisor
@@ -31,7 +34,7 @@ if TYPE_CHECKING:
 from typing import Final
 
 from bot.store.records.form import check_version
-from bot.store.schema import AUDIT_HEAD, right_key
+from bot.store.schema import AUDIT_HEAD, CHANGED, right_key
 from bot.store.scripts.loader import Script
 
 
@@ -65,6 +68,7 @@ class RedisStore:
         self.audit = RedisAudit(shared)
         self.policy = RedisPolicy(shared)
         self.access = RedisAccess(shared)
+        self.tokens = RedisTokens(shared)
         self.delegation = RedisDelegation(shared, filing)
         self.observed = RedisObserved(shared)
         self.rate_limits = RedisRateLimits(shared)
@@ -74,6 +78,8 @@ class RedisStore:
         self.counts = RedisCounts(shared)
         self.quarantine = RedisQuarantine(shared)
         self.budgets = RedisBudgets(shared)
+        self.webhooks = RedisWebhooks(shared)
+        self.changes = RedisChanges(connection)
 
     @property
     def process(self) -> str:
@@ -178,7 +184,9 @@ def _complaints(facts: dict[str, str], who: str) -> Iterator[StoreRefusedError]:
 
 
 async def proof(connection: Connection) -> list[StoreRefusedError]:
-    """Return what keeps servers from running a script that writes, nothing if they do. It leaves nothing there.
+    """Return what keeps servers from running a script that writes, and from telling of it, nothing if they do both.
+
+    It leaves nothing there.
 
     Raises StoreGoneError: one does not answer.
     """
@@ -188,6 +196,7 @@ async def proof(connection: Connection) -> list[StoreRefusedError]:
             for life in (1000, 0):
                 asked = call(Script.HOLD, {"right": _proof_key(name)}, {"owner": connection.name, "life": life})
                 await connection.script(asked.script, asked.keys, asked.args)
+            await connection.commands(("PUBLISH", CHANGED, ""))
         except StoreRefusedError as refusal:
             refusals.setdefault(str(refusal), refusal)
     return list(refusals.values())

@@ -21,9 +21,10 @@ encoding is injective. What stands under a key is a record or several: `bot.stor
 | `lg:{<sid>}:body:<id>`  | string | the session's         | a body over 32 KB, referred to as `@<id>`     | accept write      |
 | `lg:{audit}:chain`      | list   | for ever              | `audit row`: the chain for decisions outside a session | audit_append |
 | `lg:{audit}:head`       | hash   | for ever              | its head: version, audit_seq and audit_hash, stored as in `state` | audit_append |
-| `lg:{audit}:op:<op>`    | string | 10 min                | as above                                      | audit_append      |
+| `lg:{audit}:op:<op>`    | string | 10 min                | as above; `read-<digest>` for a reading, which is noted once meanwhile | audit_append |
 | `lg:{audit}:policy`     | hash   | until the next        | in force: `version digest time process changes` | put_policy …    |
-| `lg:{audit}:overrides`  | hash   | for ever              | `version`, `count` of changes, and what people changed: `person:<name>` → `person`, `place:<chat>` → `chat`, `blocked:<account>` → `blocked` | override |
+| `lg:{audit}:overrides`  | hash   | for ever              | `version`, `count` of changes, and what people changed: `person:<name>` → `person`, `place:<chat>` → `chat`, `blocked:<account>` → `blocked` | override add_program… |
+| `lg:{audit}:tokens`     | hash   | for ever              | name of a program → its `api token`; changes count in `overrides` | add_program change_program |
 | `lg:{audit}:pairings`   | hash   | until they expire     | `a:<account>`, strangers who asked, and `t:<principal>`, wrong codes → `pairing` | ask_pairing override… |
 | `lg:{audit}:quarantine` | hash   | until worked or released | session and what failed → `quarantined`    | quarantine unquar…|
 | `lg:{live:<principal>}:slots` | hash | 24 h after their deadline | run → `slot`                        | reserve free      |
@@ -37,6 +38,10 @@ encoding is injective. What stands under a key is a record or several: `bot.stor
 | `lg:{budget:<account>}:open` | hash | 2 days after their time | reservation → `reservation`       | reserve_tokens settle_tokens… |
 | `lg:{budget:<account>}:op:<op>` | string | 10 min        | as above                                      | settle_tokens     |
 | `lg:{budget}:grants`    | hash   | until taken back      | account → the `portion` that it has of the budget of all, and `all`, their sum | grant_tokens lower_grant |
+| `lg:{webhooks}:all`     | hash   | until dropped         | id → `webhook`                                | add_webhook mark_webhook… |
+| `lg:{webhooks}:rights`  | hash   | until given back      | id → its `sending right`                      | hold_webhooks drop_webhook |
+| `lg:{webhooks}:at:<id>` | hash   | the webhook's         | session → `webhook position`                  | note_webhook give_up_event… |
+| `lg:{webhooks}:dead:<id>` | hash | 7 days each, the newest 200 | id of an event → `dead event`           | give_up_event settle_event… |
 | `lg:right:<name>`       | string | 30 s, renewed         | who has a right that one process has at a time| hold              |
 | `lg:{pace:<channel>}:all` | hash | hint, an hour         | `until` when the channel is silent, when its rate has room again | pace pause_delivery |
 | `lg:{pace:<channel>}:at:<place>` | hash | hint, an hour  | the same of a place, `n` turns so far, `last` the op that took none, and whose turn it is: `send turn` | pace pause_delivery |
@@ -54,6 +59,8 @@ encoding is injective. What stands under a key is a record or several: `bot.stor
 | `lg:list:{<who>}:<lab>` | zset   | hint                  | their sessions of one visibility, by time     | the client        |
 | `lg:past:{<who>}:<lab>` | zset   | hint                  | those of them that are archived               | the client        |
 | `lg:turned:{<who>}:<lab>` | zset | hint                  | sessions that were visible so while UNTRUSTED | the client        |
+
+One channel: on `lg:changed` each script that wrote a session's record publishes the record's key. It is a hint.
 
 Labels are their text form, times milliseconds on the store's clock. A record of another version is refused.
 """
@@ -83,6 +90,10 @@ LETTERS: Final = "lg:dead"
 COPIES: Final = "lg:copies"
 
 
+CHANGED: Final = "lg:changed"
+"""The channel that tells whose record was written: the key of the record."""
+
+
 STATES: Final = "lg:{*}:state"
 """Pattern that finds every session's state."""
 
@@ -109,6 +120,10 @@ OVERRIDES: Final = "lg:{audit}:overrides"
 """What people changed about who may what and which chat is what."""
 
 
+TOKENS: Final = "lg:{audit}:tokens"
+"""The tokens of programs, by name, in the slot of the chain that tells who made them."""
+
+
 PAIRINGS: Final = "lg:{audit}:pairings"
 
 
@@ -125,6 +140,13 @@ GRANTS: Final = "lg:{budget}:grants"
 
 
 SPENDERS: Final = "lg:spenders"
+
+
+WEBHOOKS: Final = "lg:{webhooks}:all"
+"""Where programs have events sent to; no session's id is that short."""
+
+
+WEBHOOK_RIGHTS: Final = "lg:{webhooks}:rights"
 
 
 @dataclass(frozen=True, slots=True)
@@ -190,6 +212,16 @@ def right_key(name: str) -> str:
 def sweep_key(name: str) -> str:
     """Return the key of how far the sweeps of some processes came."""
     return f"lg:sweep:{encode(name)}"
+
+
+def webhook_positions_key(webhook: str) -> str:
+    """Return the key of how far a webhook came."""
+    return f"lg:{{webhooks}}:at:{encode(webhook)}"
+
+
+def dead_events_key(webhook: str) -> str:
+    """Return the key of what a webhook did not take."""
+    return f"lg:{{webhooks}}:dead:{encode(webhook)}"
 
 
 def agent_key(digest: str) -> str:

@@ -362,5 +362,6 @@ def _fits(state: SessionState, asked: SessionQuery) -> bool:
         sees(state, asked.principal, asked.reader)
         and (asked.archived or state.status is not Status.ARCHIVED)
         and (asked.kind is None or state.kind is asked.kind)
+        and (asked.status is None or state.status is asked.status)
         and state.updated_at >= asked.since
     )

@@ -52,7 +52,7 @@ from bot.store.records.kinds import ITEM, OBSERVED, TURN
 from bot.store.schema import AUDIT, OPEN, SessionKeys, asked_key, encode, pace_keys, session_keys, sid_of
 from bot.store.scripts.loader import Script
 from bot.store.session_index import Filing, place_of
-from bot.store.shared import Place, SessionChange, Shared
+from bot.store.shared import POLICY_ASKED, Place, SessionChange, Shared
 from policy.labels import Label, join_all
 
 
@@ -86,7 +86,7 @@ class RedisSessions:
             ("UNLINK", pace_keys(item.home).gone),
             *self._filing.file(item.sid, likely),
         )
-        if got.word == "asked":
+        if got.word in {"asked", "conflict", "none"}:
             # The hints went along with what was left out.
             await self._filing.refile([item.sid])
         _refuse_input(got)
@@ -99,7 +99,12 @@ class RedisSessions:
                 await self._shared.connection.commands(*self._filing.file(item.sid, place))
         status = codec.reading(lambda: ItemStatus(got.text("status")))
         return Accepted(
-            got.number("position"), status, got.flag("duplicate"), got.text("stopping"), rests=got.flag("rests")
+            got.number("position"),
+            status,
+            got.flag("duplicate"),
+            got.text("stopping"),
+            rests=got.flag("rests"),
+            created_at=got.number("created"),
         )
 
     def _input(self, item: NewItem, bodies: Bodies) -> Arguments:
@@ -124,6 +129,10 @@ class RedisSessions:
             "lineage": stored(codec.lineage(item.lineage)) if item.lineage else None,
             "reserved": item.reserved,
             "agent": item.agent or None,
+            "created_with": item.created_with or None,
+            "metadata": stored(codec.metadata(item.metadata)) if item.metadata else None,
+            "mode": None if item.mode is None else item.mode.value,
+            "reader": None if item.reader is None else str(item.reader),
         }
 
     async def _looking(self, item: NewItem) -> tuple[SessionKeys, Arguments]:
@@ -330,6 +339,20 @@ class RedisSessions:
         (entries,) = await self._shared.connection.commands(("XRANGE", keys.log, f"{after + 1}-0", "+", "COUNT", limit))
         return await self._shared.events(keys, entries)
 
+    async def news(
+        self, sid: str, *, after: int = 0, limit: int = 1000
+    ) -> tuple[tuple[Event, ...], SessionState | None]:
+        """Return events with seq > `after`, oldest first, and the record, which is read after them."""
+        keys = session_keys(sid)
+        entries, flat, policy = await self._shared.connection.commands(
+            ("XRANGE", keys.log, f"{after + 1}-0", "+", "COUNT", limit), ("HGETALL", keys.state), POLICY_ASKED
+        )
+        self._shared.saw_policy(policy)
+        state = codec.reading(lambda: codec.state(sid, flat)) if flat else None
+        if state is None or state.status is Status.DELETED:
+            return (), None
+        return await self._shared.events(keys, entries), state
+
     async def events_at(self, sid: str, seqs: Sequence[int]) -> tuple[Event, ...]:
         """Return the events of these seqs, in this order; one that the log does not have is left out."""
         keys = session_keys(sid)
@@ -410,6 +433,8 @@ def _refuse_input(got: ScriptAnswer) -> None:
             raise DedupeConflictError("the same input came before with another content")
         case "busy":
             raise BusyError
+        case "none":
+            raise NotFoundError
         case "foreign":
             raise ForeignError
         case "asked":

@@ -1,4 +1,4 @@
-"""One request to a web server, on an address that was checked: what `web_fetch` sends and how the answer is read.
+"""One request to a web server, on an address that was checked: what `web_fetch` and webhooks send, how it is answered.
 
 The name is looked up once, every address it has is checked, and the connection is made to one of those, so that the
 name cannot mean another place a moment later. Certificates are checked against the name. No proxy, no cookies, no
@@ -77,9 +77,9 @@ class Connector:
 
     @asynccontextmanager
     async def answer(
-        self, place: WebAddress, addresses: tuple[str, ...], headers: Mapping[str, str]
+        self, place: WebAddress, addresses: tuple[str, ...], headers: Mapping[str, str], *, post: bytes | None = None
     ) -> AsyncGenerator["Response"]:
-        """Ask the first of the addresses that can be connected to; the body is not read yet.
+        """Ask the first of the addresses that can be connected to; the body is not read yet. With `post` that is sent.
 
         Raises ConnectionRefusedHereError: none can, or what answers does not speak HTTP.
         """
@@ -87,7 +87,7 @@ class Connector:
 
         async with AsyncExitStack() as stack:
             try:
-                response = await self._first(stack, place, addresses, headers)
+                response = await self._first(stack, place, addresses, headers, post=post)
             except (HTTPError, InvalidURL, OSError, ValueError):
                 raise ConnectionRefusedHereError(NOT_REACHED) from None
             try:
@@ -96,7 +96,13 @@ class Connector:
                 raise ConnectionRefusedHereError("the connection broke") from None
 
     async def _first(
-        self, stack: AsyncExitStack, place: WebAddress, addresses: tuple[str, ...], headers: Mapping[str, str]
+        self,
+        stack: AsyncExitStack,
+        place: WebAddress,
+        addresses: tuple[str, ...],
+        headers: Mapping[str, str],
+        *,
+        post: bytes | None,
     ) -> "Response":
         from httpx2 import ConnectError, ConnectTimeout
 
@@ -110,13 +116,17 @@ class Connector:
         }
         # The certificate is checked against the name, although the connection goes to the address.
         extensions = {"sni_hostname": place.host} if place.scheme == "https" else {}
+        method = "GET" if post is None else "POST"
+
+        async def answer(address: str) -> "Response":
+            asking = client.stream(method, place.at(address), headers=asked, content=post, extensions=extensions)
+            return await stack.enter_async_context(asking)
+
         *others, last = addresses
         for address in others:
             with suppress(ConnectError, ConnectTimeout):
-                answer = client.stream("GET", place.at(address), headers=asked, extensions=extensions)
-                return await stack.enter_async_context(answer)
-        answer = client.stream("GET", place.at(last), headers=asked, extensions=extensions)
-        return await stack.enter_async_context(answer)
+                return await answer(address)
+        return await answer(last)
 
     async def _client(self) -> "AsyncClient":
         if self._trust is None:

@@ -44,10 +44,6 @@ def with_known(read: Callable[[_T, reading.KnownNames], _V]) -> Callable[[_T, Va
     return lambda value, info: read(value, _known(info))
 
 
-def _channel_name(value: str, info: ValidationInfo) -> str:
-    return reading.one_of("channel", value, _known(info).channels)
-
-
 def _tool_name(value: str, info: ValidationInfo) -> str:
     return reading.one_of("tool", value, _known(info).tools)
 
@@ -82,7 +78,7 @@ def _when(value: object, info: ValidationInfo) -> Expression | None:
 
 Frozen = Annotated[Mapping[_K, _V], AfterValidator(MappingProxyType)]
 Name = Annotated[str, AfterValidator(reading.name)]
-ChannelName = Annotated[str, AfterValidator(_channel_name)]
+_PlaceChannel = Annotated[str, AfterValidator(with_known(reading.place_channel))]
 ToolName = Annotated[str, AfterValidator(_tool_name)]
 _Label = Annotated[Label, PlainValidator(with_known(reading.label))]
 _Integrity = Annotated[Integrity, PlainValidator(reading.member("integrity", Integrity.__members__))]
@@ -142,7 +138,7 @@ class Chat(Entry):
     in the name of every other one.
     """
 
-    channel: ChannelName
+    channel: _PlaceChannel
     chat: str
     workspace: str = ""
     classification: _Label
@@ -157,7 +153,7 @@ class Chat(Entry):
 class Recipient(Entry):
     """A place of an alias that the `message` tool may name."""
 
-    channel: ChannelName
+    channel: _PlaceChannel
     chat: str
     workspace: str = ""
     clearance: _Label

@@ -1,11 +1,12 @@
 """What people changed while Lockgate runs, and the policy that is in force then: the meet of that and the file.
 
 An override can let somebody in up to the file's `paired`, classify a chat up to its channel's classification, lower
-what the file names, take an account or a chat away, and add an account to a person. It can raise nothing above what
-the file alone allows. What the file no longer fits is void: a person who is let in by a label with a compartment
-there is not, or over a channel there is not, is unknown; such a chat is not classified. Two people who claim one
-account both lose it, and the file's people keep theirs. A claim outlasts its person: neither blocking nor sending away
-passes an account on, so that what is in force does not depend on how often or in which order it was composed.
+what the file names, take an account or a chat away, and add an account to a person. It can raise nothing above what the
+file alone allows. What the file no longer fits is void: a person who is let in by a label with a compartment there is
+not, or over a channel there is not, is unknown; such a chat is not classified. Two people who claim one account both
+lose it, and the file's people keep theirs. No person has an account of a program. A claim outlasts its person: neither
+blocking nor sending away passes an account on, so that what is in force does not depend on how often or in which order
+it was composed.
 """
 
 from collections import Counter
@@ -142,7 +143,7 @@ def _accounts(document: Document, people: Mapping[str, Person]) -> dict[str, fro
             for account in person.accounts
             if claims[account] == 1
             and owners.get(account, name) == name
-            and account.partition(":")[0] in document.channels
+            and account.partition(":")[0] in document.channels.keys() - {reading.API}
             and account.partition(":")[2]
         )
         for name, person in people.items()
@@ -161,7 +162,7 @@ def _person(document: Document, name: str, person: Person, accounts: Collection[
         ceiling is None
         or person.sent_away
         or not accounts
-        or not _is_name(name)
+        or not reading.is_name(name)
         or not _known(document, person.clearance)
     ):
         return None
@@ -202,10 +203,10 @@ def _lowered(known: Chat, placing: Placing) -> Chat:
 
 
 def _classified(document: Document, place: ChatPlace, placing: Placing) -> Chat | None:
-    """Return a chat that the file does not name, None for one that stays unclassified."""
+    """Return a chat that the file does not name, None for one that stays unclassified; programs have no chats."""
     channel = document.channels.get(place.channel)
     label = placing.classification if _known(document, placing.classification) else None
-    if channel is None or (label is None and not placing.blocked):
+    if channel is None or place.channel == reading.API or (label is None and not placing.blocked):
         return None
     return Chat.model_construct(
         channel=place.channel,
@@ -221,11 +222,3 @@ def _classified(document: Document, place: ChatPlace, placing: Placing) -> Chat 
 def _known(document: Document, label: Label | None) -> bool:
     """Say whether the file knows all compartments of a label."""
     return label is None or label.compartments.issubset(document.compartments)
-
-
-def _is_name(name: str) -> bool:
-    try:
-        reading.name(name)
-    except ValueError:
-        return False
-    return True

@@ -29,6 +29,9 @@ _E = TypeVar("_E", bound=Enum)
 WORKSPACE: Final = "workspace"
 """The folder name that every session's own folder has, so that no configured one may."""
 
+API: Final = "api"
+"""The channel of programs that use the HTTP API. Its accounts are theirs, and nothing is sent to them by name."""
+
 _NAME = re.compile(r"[a-z0-9][a-z0-9_-]{0,63}\Z")
 _SELECTOR = re.compile(r"\s*([^\sA-Za-z]*)\s*(\S*)\s*\Z")
 _OPERATORS: Final[Mapping[str, Callable[[Level, Level], bool]]] = MappingProxyType(
@@ -168,9 +171,21 @@ def one_of(kind: str, word: str, known: Collection[str]) -> str:
     raise refusal(f"unknown {kind} `{word}`{nearest(word, known)}")
 
 
+def is_name(value: str) -> bool:
+    """Say whether something may be called so."""
+    return bool(_NAME.match(value))
+
+
+def place_channel(value: str, known: KnownNames) -> str:
+    """Read the channel of a place where something is said by name, or by several people."""
+    if value == API:
+        raise refusal(f"`{value}` has no chats: a program reads what its own sessions say, name another channel")
+    return one_of("channel", value, known.channels)
+
+
 def name(value: str) -> str:
     """Read the name of something the operator names."""
-    if _NAME.match(value):
+    if is_name(value):
         return value
     raise refusal(f"`{value}` is not a name, use up to 64 lower-case letters, digits, `_` and `-`")
 
@@ -192,8 +207,10 @@ def any_account(value: str, known: KnownNames) -> str:
 
 
 def account(value: str, known: KnownNames) -> str:
-    """Read an account that only one principal may have."""
+    """Read an account that only one principal may have, and that is no program's."""
     any_account(value, known)
+    if value.partition(":")[0] == API:
+        raise refusal(f"`{value}` is a program's account, which `lockgate token create` makes, leave it out here")
     if ("account", value) in known.repeated:
         raise refusal(f"account `{value}` is given twice, it can belong to one principal only")
     return value

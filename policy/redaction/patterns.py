@@ -81,6 +81,7 @@ _KEYS = rf"\b(?:sk|pk|rk)-{_T}{{20,}}|\b[sr]k_(?:live|test)_[A-Za-z0-9]{{16,}}"
 _GOOGLE = rf"\bAIza{_T}{{35}}|\bya29\.{_T}{{20,}}|\bGOCSPX-{_T}{{20,}}"
 _REGISTRIES = rf"\b(?:npm_[A-Za-z0-9]{{36}}|hf_[A-Za-z0-9]{{30,}}|pypi-{_T}{{50,}}|dop_v1_[a-f0-9]{{64}})"
 _SENDGRID = rf"\bSG\.{_T}{{22}}\.{_T}{{43}}"
+_LOCKGATE = r"\blg_[a-z2-7]{16}_[a-z2-7]{16,}"
 _AGE = r"\bAGE-SECRET-KEY-1[A-Z0-9]{50,}"
 _JWT = rf"\beyJ{_T}{{8,}}\.{_T}{{8,}}(?:\.{_T}*)?"
 
@@ -93,6 +94,8 @@ BUILT_IN: Final = (
     # OpenAI, Anthropic and their like; Stripe; webhook signatures
     Pattern(SECRET, _KEYS),
     Pattern(SECRET, r"\bwhsec_[A-Za-z0-9+/]{24,}"),
+    # Tokens of Lockgate's own API
+    Pattern(SECRET, _LOCKGATE),
     # Google, package registries, SendGrid, age, Telegram
     Pattern(SECRET, _GOOGLE),
     Pattern(SECRET, _REGISTRIES),
@@ -119,6 +122,7 @@ BUILT_IN: Final = (
     _broken("AIza|GOCSPX-", _T, _GOOGLE, r"[\n/\\.]"),
     _broken("npm_|hf_|pypi-|dop_v1_", _T, _REGISTRIES, r"[\n/\\.]"),
     _broken("AGE-SECRET-KEY-1", "[A-Z0-9]", _AGE, r"[\n/\\.]"),
+    _broken("lg_", "[a-z2-7_]", _LOCKGATE, r"[\n/\\.]"),
     _broken("sk-|pk-|rk-", _T, _KEYS, r"\n"),
     _broken(r"SG\.", rf"\.?{_T}", _SENDGRID, r"\n"),
     _broken("eyJ", rf"\.?{_T}", _JWT, r"\n"),

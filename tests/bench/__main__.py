@@ -24,6 +24,7 @@ BENCHMARKS: Final = MappingProxyType(
         "kin": ("spawn_to_first_turn", "send_to_delivery"),
         "memory": ("idle_session_bytes", "idle_session_a_day_later_bytes"),
         "prompt": ("first_prompt",),
+        "creations": ("sessions_begun", "session_begun_cpu"),
         "messages": ("message_to_answer", "message_to_answer_two_calls"),
         "accepts": ("accept_telegram_poll", "accept_telegram_webhook", "accept_slack"),
         "flows": ("flow_telegram", "flow_slack"),
@@ -37,6 +38,7 @@ BENCHMARKS: Final = MappingProxyType(
             "recovery_after_kill",
         ),
         "crowd": ("thousand_chats_longest_wait", "thousand_chats_memory"),
+        "streams": ("program_first_event", "stream_reader_cpu", "stream_p50", "stream_memory_500"),
     }
 )
 """The modules here, each with the rows it prints."""

@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 ROOT = Path(__file__).parents[2]
-OURS = ("bot", "channels", "policy")
+OURS = ("bot", "channels", "lockgate", "policy")
 FILES = sorted(path for top in (*OURS, "tests") for path in (ROOT / top).rglob("*.py"))
 # A decision of `docs/adr` tells what was so when it was made.
 PAGES = [ROOT / "README.md", *sorted((ROOT / "docs").glob("*.md"))]

@@ -119,6 +119,14 @@ HAND_WRITTEN = [
     Import("bot-store", "bot.cli.chat", "bot.store"),
     Import("bot-commands", "bot.cli.policy", "bot.commands.decisions"),
     Import("redis", "bot.app.app", "redis.asyncio"),
+    *(
+        Import("client-knows-nobody", "lockgate.errors", name)
+        for name in ("bot.core", "channels.port", "policy.labels")
+    ),
+    *(
+        Import("client-unknown", name, "lockgate.client")
+        for name in ("bot.core.errors", "channels.port", "policy.labels")
+    ),
     Import("bot-layers", "bot.core.errors", "bot.app.app"),
     Import("bot-layers", "bot.tools.planted", "bot.gate"),
     Import("bot-layers", "bot.gate", "bot.agent.planted"),

@@ -1,7 +1,7 @@
-"""A worker process as `lockgate run --role worker` is one, with tools that take a while and note when they run.
+"""A process as `lockgate run --role worker` is one, with tools that take a while and note when they run.
 
-Started with a folder and its own name. What it says goes to the file `<name>.shown`, and each run of a tool is a line
-of the file `runs`.
+Started with a folder, its own name, and its role if that is another one. What it says goes to the file `<name>.shown`,
+and each run of a tool is a line of the file `runs`.
 """
 
 import asyncio
@@ -11,6 +11,7 @@ from pathlib import Path
 
 from bot.app.app import open_app
 from bot.app.extensions import Extensions
+from bot.cli.roles import ProcessRole
 from bot.cli.run import until_ended
 from bot.config.load import load_config
 from bot.tools import catalogue
@@ -62,14 +63,14 @@ def tools(folder: Path) -> Extensions:
     return Extensions(tools=lambda _files, _sessions: work)
 
 
-async def serve(folder: Path, name: str) -> None:
+async def serve(folder: Path, name: str, role: ProcessRole = ProcessRole.WORKER) -> None:
     """Serve until a signal ends it."""
     known = (*catalogue.NAMES, "look", "errand")
     config = load_config(folder / "config.yaml", os.environ, known)
     with (folder / f"{name}.shown").open("a", encoding="utf-8", buffering=1) as shown:
         async with open_app(config, [Console(shown)], {}, tools(folder)) as app:
-            await until_ended(app, listens=False, works=True)
+            await until_ended(app, role)
 
 
 if __name__ == "__main__":
-    asyncio.run(serve(Path(sys.argv[1]), sys.argv[2]))
+    asyncio.run(serve(Path(sys.argv[1]), sys.argv[2], *map(ProcessRole, sys.argv[3:])))

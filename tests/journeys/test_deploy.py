@@ -35,12 +35,12 @@ QUICK, SLOW = 1.0, 60.0
 
 
 @asynccontextmanager
-async def worker(folder: Path, name: str) -> AsyncGenerator[Process]:
+async def worker(folder: Path, name: str, role: str = "worker") -> AsyncGenerator[Process]:
     """Start a worker of a folder, and end it with the block if nobody did."""
     place = await SERVERS.place(folder / "data")
     process = await asyncio.create_subprocess_exec(
         sys.executable,
-        *("-m", "tests.journeys.deployed", str(folder), name),
+        *("-m", "tests.journeys.deployed", str(folder), name, role),
         cwd=ROOT,
         env={**inherited(), **place},
     )

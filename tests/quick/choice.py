@@ -6,7 +6,7 @@ from collections.abc import Collection, Iterable, Mapping
 from pathlib import Path
 from typing import Final
 
-OURS: Final = ("bot", "channels", "policy", "tests")
+OURS: Final = ("bot", "channels", "lockgate", "policy", "tests")
 _MOST: Final = 6
 """Test files that are run for one module: the ones that import least beside it, as they are most about it."""
 

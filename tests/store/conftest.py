@@ -21,6 +21,7 @@ from tests.store.world import KEY, served
 EVERYWHERE: Final = frozenset(
     {
         "test_accept",
+        "test_changes",
         "test_claim",
         "test_lost_reply",
         "test_trips",

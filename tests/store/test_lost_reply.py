@@ -11,7 +11,7 @@ from asyncio import StreamReader, StreamWriter
 from collections import Counter
 from collections.abc import AsyncIterator, Awaitable, Callable, Iterator
 from contextlib import AsyncExitStack, ExitStack, suppress
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from functools import cache
 from pathlib import Path
 from typing import cast
@@ -20,15 +20,18 @@ import pytest
 
 from bot.core.errors import BusyError
 from bot.sessions.alternatives import Way
+from bot.sessions.api_tokens import NewSecret, NewToken, Scope
 from bot.sessions.approvals import Answered, Approval, ApprovalState
 from bot.sessions.budgets import Budgets, Spender
 from bot.sessions.delegation import Arrival, Caps, Charge
 from bot.sessions.deliveries import DeliveryPause, DeliveryState, Rate
 from bot.sessions.deliveries import SendSlot as Place
 from bot.sessions.exports import ImportedEvent, ImportedSession
-from bot.sessions.inbox import NewObserved, QueueMode
+from bot.sessions.inbox import Metadata, NewObserved, QueueMode
 from bot.sessions.limits import TokenAllowance
+from bot.sessions.log.events import Visibility
 from bot.sessions.models import Claim, Doing, Title, Turn, Write
+from bot.sessions.webhooks import DeadEvent, ProgramWebhook, WebhookPosition
 from bot.store.calls import Arguments, call, nested
 from bot.store.opening import open_store
 from bot.store.records.form import stored_map, unpack
@@ -193,6 +196,20 @@ Prepare = Callable[[RedisStore], Awaitable[Callable[[RedisStore], Awaitable[obje
 
 async def accepting(_store: RedisStore) -> Callable[[RedisStore], Awaitable[object]]:
     new = item(fresh())
+    return lambda store: store.sessions.accept(new)
+
+
+async def beginning(_store: RedisStore) -> Callable[[RedisStore], Awaitable[object]]:
+    kept = Metadata('{"job": 7}', SECRET)
+    new = replace(item(fresh()), created_with="c1", metadata=kept, mode=QueueMode.QUEUE)
+    return lambda store: store.sessions.accept(new)
+
+
+async def steering(store: RedisStore) -> Callable[[RedisStore], Awaitable[object]]:
+    sid = fresh()
+    await store.sessions.accept(item(sid))
+    # It raises the session above the one who sends it.
+    new = replace(item(sid, "d2", SECRET), mode=QueueMode.STEER, reader=PUBLIC)
     return lambda store: store.sessions.accept(new)
 
 
@@ -402,6 +419,49 @@ async def overriding(store: RedisStore) -> Callable[[RedisStore], Awaitable[obje
     return override
 
 
+def program(name: str) -> NewToken:
+    return NewToken(name, "i", Scope.READ, PUBLIC, "d" * 52, created_by="ann", life=60_000)
+
+
+async def adding_a_program(store: RedisStore) -> Callable[[RedisStore], Awaitable[object]]:
+    name = fresh()
+    assert await store.tokens.create(program(fresh()), ()) is not None
+    before, _ = await store.access.overrides()
+
+    async def added(store: RedisStore) -> object:
+        made = await store.tokens.create(program(name), (row(),))
+        after, _ = await store.access.overrides()
+        return made is not None and made.name == name, after - before
+
+    return added
+
+
+async def rotating(store: RedisStore) -> Callable[[RedisStore], Awaitable[object]]:
+    name = fresh()
+    assert await store.tokens.create(program(name), ()) is not None
+    before, _ = await store.access.overrides()
+
+    async def rotated(store: RedisStore) -> object:
+        made = await store.tokens.rotate(name, NewSecret("i2", "e" * 52, 0), (row(),))
+        after, _ = await store.access.overrides()
+        return made.id, after - before
+
+    return rotated
+
+
+async def revoking(store: RedisStore) -> Callable[[RedisStore], Awaitable[object]]:
+    name = fresh()
+    assert await store.tokens.create(program(name), ()) is not None
+    before, _ = await store.access.overrides()
+
+    async def revoked(store: RedisStore) -> object:
+        made = await store.tokens.revoke(name, (row(),))
+        after, _ = await store.access.overrides()
+        return made.revoked, after - before
+
+    return revoked
+
+
 async def asking_to_be_let_in(_store: RedisStore) -> Callable[[RedisStore], Awaitable[object]]:
     account, workspace = f"chat:{fresh()}", fresh()
     return lambda store: store.access.ask_pairing(account, "chat", workspace, "d" * 43)
@@ -589,6 +649,19 @@ async def charging_a_session(store: RedisStore) -> Callable[[RedisStore], Awaita
     return charged
 
 
+async def noting_once(_store: RedisStore) -> Callable[[RedisStore], Awaitable[object]]:
+    op = fresh()
+
+    async def noted(store: RedisStore) -> object:
+        before, _ = await store.audit.head(AUDIT)
+        for _ in range(2):
+            await store.audit.append_once(row(), op)
+        after, _ = await store.audit.head(AUDIT)
+        return after - before
+
+    return noted
+
+
 async def at_budgets(store: RedisStore, script: Script, account: str, args: Arguments) -> tuple[str, list[int]]:
     """Run a script about budgets, and return its word and the numbers that do not differ from call to call."""
     own = budget_keys(account)
@@ -738,7 +811,83 @@ async def importing(_store: RedisStore) -> Callable[[RedisStore], Awaitable[obje
     return lambda store: store.sessions.import_session(new, (row(),))
 
 
+async def a_webhook(store: RedisStore) -> ProgramWebhook:
+    made = await store.webhooks.add(ProgramWebhook(fresh(), fresh(), "https://example.com", (Visibility.USER,)), 1)
+    assert made is not None
+    return made
+
+
+async def adding_a_webhook(_store: RedisStore) -> Callable[[RedisStore], Awaitable[object]]:
+    new = ProgramWebhook(fresh(), fresh(), "https://example.com", (Visibility.USER,))
+
+    async def added(store: RedisStore) -> bool:
+        return await store.webhooks.add(new, 1) is not None
+
+    return added
+
+
+async def dropping_a_webhook(store: RedisStore) -> Callable[[RedisStore], Awaitable[object]]:
+    made = await a_webhook(store)
+    return lambda store: store.webhooks.drop(made.id)
+
+
+async def sending_for_webhooks(store: RedisStore) -> Callable[[RedisStore], Awaitable[object]]:
+    made, me = await a_webhook(store), fresh()
+
+    async def sent_for(store: RedisStore) -> object:
+        held = made in await store.webhooks.hold(me, 60_000, 1000)
+        await store.webhooks.give_back(me)
+        return held
+
+    return sent_for
+
+
+async def marking_a_webhook(store: RedisStore) -> Callable[[RedisStore], Awaitable[object]]:
+    made = await a_webhook(store)
+    return lambda store: store.webhooks.mark(made.id, failing=True)
+
+
+async def noting_a_position(store: RedisStore) -> Callable[[RedisStore], Awaitable[object]]:
+    made = await a_webhook(store)
+
+    async def noted(store: RedisStore) -> object:
+        await store.webhooks.note(made.id, "s1", WebhookPosition(1))
+        return await store.webhooks.positions(made.id, ("s1",))
+
+    return noted
+
+
+async def giving_an_event_up(store: RedisStore) -> Callable[[RedisStore], Awaitable[object]]:
+    made = await a_webhook(store)
+    dead = DeadEvent("e1", made.id, "s1", 1, 0, 10, "status 500")
+
+    async def given_up(store: RedisStore) -> object:
+        await store.webhooks.give_up(dead, 1)
+        return await store.webhooks.positions(made.id, ("s1",)), len(await store.webhooks.dead(made.id))
+
+    return given_up
+
+
+async def settling_an_event(store: RedisStore) -> Callable[[RedisStore], Awaitable[object]]:
+    made = await a_webhook(store)
+    await store.webhooks.give_up(DeadEvent("e1", made.id, "s1", 1, 0, 10, "status 500"), 1)
+
+    async def settled(store: RedisStore) -> object:
+        (dead,) = await store.webhooks.dead(made.id)
+        await store.webhooks.settle(dead, "status 404")
+        return [one.attempts for one in await store.webhooks.dead(made.id)]
+
+    return settled
+
+
 CASES: tuple[tuple[Script, Prepare], ...] = (
+    (Script.ADD_WEBHOOK, adding_a_webhook),
+    (Script.DROP_WEBHOOK, dropping_a_webhook),
+    (Script.HOLD_WEBHOOKS, sending_for_webhooks),
+    (Script.MARK_WEBHOOK, marking_a_webhook),
+    (Script.NOTE_WEBHOOK, noting_a_position),
+    (Script.GIVE_UP_EVENT, giving_an_event_up),
+    (Script.SETTLE_EVENT, settling_an_event),
     (Script.PAUSE, resting),
     (Script.RESUME, going_on),
     (Script.ARCHIVE, archiving),
@@ -748,6 +897,9 @@ CASES: tuple[tuple[Script, Prepare], ...] = (
     (Script.ERASED, deleting),
     (Script.TURNS, looking_at_turns),
     (Script.ACCEPT, accepting),
+    (Script.ACCEPT, beginning),
+    (Script.ACCEPT, steering),
+    (Script.AUDIT_APPEND, noting_once),
     (Script.ACCEPT, interrupting),
     (Script.CLAIM, claiming),
     (Script.RAISE_TAINT, recording),
@@ -778,6 +930,9 @@ CASES: tuple[tuple[Script, Prepare], ...] = (
     (Script.AUDIT_APPEND, appending),
     (Script.PUT_POLICY, putting_in_force),
     (Script.OVERRIDE, overriding),
+    (Script.ADD_PROGRAM, adding_a_program),
+    (Script.CHANGE_PROGRAM, rotating),
+    (Script.CHANGE_PROGRAM, revoking),
     (Script.ASK_PAIRING, asking_to_be_let_in),
     (Script.TRY_PAIRING, trying_a_code),
     (Script.RECEIVE, receiving),

@@ -25,12 +25,15 @@ from policy.document import reading
 from policy.document.entries import Principal
 from policy.document.model import Document
 from policy.document.overrides import AccessChange, Overrides, Person
+from policy.document.programs import is_program, program_name
 from policy.errors import nearest
 from policy.request import Role
 
 WRONG_CODE: Final = "this is no code that counts now"
 NOT_PAIRED: Final = "nobody is let in while `paired` under `policy` in config.yaml says nothing"
 IN_PRIVATE: Final = "write this in a private chat"
+IN_THE_FILE: Final = "this is done in config.yaml"
+OF_A_PROGRAM: Final = "{account} is a program's account, which `lockgate token create` makes, and no person's"
 AT_THE_CONSOLE: Final = "an owner links an account at the console alone"
 
 _MINUTE: Final = 60_000
@@ -225,6 +228,8 @@ class AccessCommands:
         ceiling = known.file.paired
         if ceiling is None:
             raise CommandError(NOT_PAIRED)
+        if account.partition(":")[0] == reading.API:
+            raise CommandError(OF_A_PROGRAM.format(account=account))
         former = _former(known, account)
         name = name or former or _name_of(account)
         if former not in {"", name}:
@@ -256,7 +261,8 @@ class AccessCommands:
         """Refuse to act on oneself, and on whoever is no less than oneself."""
         person = document.principals.get(name)
         if person is not None and at_least(person.role, request.caller.role):
-            raise CommandError(f"`{name}` is no less than you are here, this is done in config.yaml")
+            where = f"`lockgate token revoke {program_name(name)}` does this" if is_program(name) else IN_THE_FILE
+            raise CommandError(f"`{name}` is no less than you are here, {where}")
 
     def _account(self, account: str) -> None:
         channel, _, user = account.partition(":")

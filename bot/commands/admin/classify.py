@@ -17,10 +17,12 @@ from channels.messages import Address, Button
 from policy.document.entries import Chat
 from policy.document.model import Document
 from policy.document.overrides import AccessChange, ChatPlace, Placing
+from policy.document.reading import API
 from policy.errors import nearest
 from policy.labels import PUBLIC, Label, Level
 
 PRIVATE: Final = "this is a private chat, name another"
+PROGRAMS: Final = "programs have no chats"
 BY_FILE: Final = "config.yaml blocks this chat"
 NOT_CLASSIFIED: Final = "nothing is taken in here until an admin says what may be said in this chat, with `/classify`"
 """All that is told in a shared chat that nobody classified, to members alone."""
@@ -162,6 +164,8 @@ class ChatCommands:
                 raise CommandError(f"unknown chat `{chat}`{nearest(chat, document.chats)}")
         if place.channel not in document.channels:
             raise CommandError(f"unknown channel `{place.channel}`{nearest(place.channel, document.channels)}")
+        if place.channel == API:
+            raise CommandError(PROGRAMS)
         return place
 
 

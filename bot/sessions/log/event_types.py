@@ -126,13 +126,15 @@ class MessageFile:
 class UserMessage:
     """A person's message, as the model reads it, or what another session sent: then `origin` tells which.
 
-    `authors` are the people whose words another session's message derives from.
+    `authors` are the people whose words another session's message derives from. `number` is the place among the inputs
+    of its generation that a program was told when it sent this, 0 for what no program sent.
     """
 
     text: str
     origin: Origin | None = None
     authors: tuple[str, ...] = ()
     files: tuple[MessageFile, ...] = ()
+    number: int = 0
 
 
 @dataclass(frozen=True, slots=True)

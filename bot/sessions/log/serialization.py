@@ -135,6 +135,7 @@ def _longer_json(  # noqa: PLR0911 - as above
                 **_origin_json(body.origin),
                 **_named("authors", body.authors),
                 **_named("files", map(_file_json, body.files)),
+                **({"number": body.number} if body.number else {}),
             }
         case event_types.ChatObserved():
             return {"text": body.text, "upto": body.upto, **_named("authors", body.authors)}
@@ -362,7 +363,9 @@ def _decision(found: JsonObject) -> PolicyDecision:
 
 def _user_message(found: JsonObject) -> EventBody:
     files = tuple([_file(one) for one in objects(found, "files")])
-    return event_types.UserMessage(text(found, "text"), _origin(found), texts(found, "authors"), files)
+    return event_types.UserMessage(
+        text(found, "text"), _origin(found), texts(found, "authors"), files, whole(found, "number", 0)
+    )
 
 
 def _chat_observed(found: JsonObject) -> EventBody:

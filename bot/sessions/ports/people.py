@@ -125,6 +125,10 @@ class AuditStore(Protocol):
         """Append rows to the chain for decisions outside a session."""
         ...
 
+    async def append_once(self, row: AuditRow, op: str) -> None:
+        """Append a row there, unless one was appended under `op` within the last ten minutes, by any process."""
+        ...
+
     async def records(self, chain: str, *, after: int = 0, limit: int = 1000) -> tuple[AuditRecord, ...]:
         """Return records with n > `after` of a session's chain or of the chain named `audit`."""
         ...

@@ -47,8 +47,9 @@ class SessionStore(Protocol):
         In the mode INTERRUPT its sender's open turn is asked to stop. With `unless_asked` what is new is not
         taken in where an agent may have asked its sender something.
 
-        Raises DedupeConflictError: the dedupe key was used with another body. BusyError: the inbox is full.
-        AskedError: it was left out, and nothing changed.
+        Raises DedupeConflictError: the dedupe key was used with another body, or the session was created with
+        something else. BusyError: the inbox is full. AskedError: it was left out. NotFoundError: it has a `reader`, who
+        may know of no such session. Nothing changed then.
         """
         ...
 
@@ -133,6 +134,16 @@ class SessionStore(Protocol):
 
     async def events(self, sid: str, *, after: int = 0, limit: int = 1000) -> tuple[Event, ...]:
         """Return events with seq > `after`, oldest first."""
+        ...
+
+    async def news(
+        self, sid: str, *, after: int = 0, limit: int = 1000
+    ) -> tuple[tuple[Event, ...], SessionState | None]:
+        """Return events as `events` does, and then the session's record, None if there is none.
+
+        The record is not older than the events: what the session had read when it wrote them is in it. Which policy is
+        in force is read along.
+        """
         ...
 
     async def events_at(self, sid: str, seqs: Sequence[int]) -> tuple[Event, ...]:

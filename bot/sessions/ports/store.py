@@ -3,8 +3,10 @@
 from typing import Protocol
 
 from bot.sessions.ports.accounts import AgentStore, BudgetStore, CountStore, DelegationStore
+from bot.sessions.ports.changes import Changes
 from bot.sessions.ports.delivery import AlternativeStore, OutboxStore, QuestionCopyStore, RateLimitStore
 from bot.sessions.ports.people import AccessStore, ApprovalStore, AuditStore, PolicyStore
+from bot.sessions.ports.programs import TokenStore
 from bot.sessions.ports.sessions import (
     LifecycleStore,
     ObservedStore,
@@ -14,6 +16,7 @@ from bot.sessions.ports.sessions import (
     SessionStore,
     Wake,
 )
+from bot.sessions.ports.webhooks import WebhookStore
 
 
 class Store(Protocol):
@@ -75,6 +78,11 @@ class Store(Protocol):
         ...
 
     @property
+    def tokens(self) -> TokenStore:
+        """Its part for tokens of programs."""
+        ...
+
+    @property
     def delegation(self) -> DelegationStore:
         """Its part for delegation."""
         ...
@@ -112,4 +120,14 @@ class Store(Protocol):
     @property
     def budgets(self) -> BudgetStore:
         """Its part for budgets."""
+        ...
+
+    @property
+    def webhooks(self) -> WebhookStore:
+        """Its part for webhooks."""
+        ...
+
+    @property
+    def changes(self) -> Changes:
+        """Its part for changes."""
         ...

@@ -21,7 +21,7 @@ from bot.sessions.approvals import AnswerValue, Approval, ApprovalState, Questio
 from bot.sessions.audit import AuditRecord
 from bot.sessions.delegation import Arrival, FieldKind, Lineage, ResultField
 from bot.sessions.deliveries import Delivery, DeliveryState, NewDelivery
-from bot.sessions.inbox import InboxItem, ItemOutcome, ItemStatus, QueueMode
+from bot.sessions.inbox import InboxItem, ItemOutcome, ItemStatus, Metadata, QueueMode
 from bot.sessions.log.event_types import YieldReason
 from bot.sessions.log.events import Event, NewEvent, Visibility
 from bot.sessions.log.serialization import event_from, event_json, message_from, question_from, question_json
@@ -179,7 +179,7 @@ def state_of(sid: str, got: Mapping[bytes, bytes]) -> SessionState:
 
     turn, last = _part(got, kinds.TURN, "turn"), _part(got, kinds.LAST_TURN, "last_turn")
     lineage, title = _part(got, kinds.LINEAGE, "lineage"), _part(got, kinds.TITLE, "title")
-    used = _part(got, kinds.USAGE, "usage")
+    used, kept = _part(got, kinds.USAGE, "usage"), _part(got, kinds.METADATA, "metadata")
     return SessionState(
         sid=sid,
         generation=number("generation"),
@@ -209,6 +209,7 @@ def state_of(sid: str, got: Mapping[bytes, bytes]) -> SessionState:
         context_seq=max(number("context_seq"), number("generation_seq")),
         turns_alone=number("turns_alone"),
         agent=word("agent"),
+        metadata=None if kept is None else Metadata(kept["text"], label(kept["label"])),
     )
 
 
@@ -224,6 +225,11 @@ def mode(stored: str) -> QueueMode:
 
 def title(value: Title) -> Values:
     """Write a title."""
+    return {"text": value.text, "label": str(value.label)}
+
+
+def metadata(value: Metadata) -> Values:
+    """Write what a program keeps with its session."""
     return {"text": value.text, "label": str(value.label)}
 
 

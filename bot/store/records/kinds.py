@@ -49,6 +49,7 @@ NAMES: Final = MappingProxyType(
         "address": "ad",
         "admitted": "c",
         "agent": "ag",
+        "again": "ai",
         "alone": "al",
         "approved": "ap",
         "arrival": "ar",
@@ -68,10 +69,13 @@ NAMES: Final = MappingProxyType(
         "charged": "cg",
         "classification": "cf",
         "clearance": "ce",
+        "closed": "cd",
         "context_seq": "cs",
         "cost": "ct",
         "created": "cr",
+        "created_with": "cw",
         "creation": "cn",
+        "creator": "co",
         "dead_until": "du",
         "day": "dy",
         "deadline": "dl",
@@ -79,12 +83,14 @@ NAMES: Final = MappingProxyType(
         "deliver_to": "dt",
         "depth": "dp",
         "digest": "di",
+        "disabled": "ds",
         "doubtful": "db",
         "ended": "en",
         "endorsed": "ed",
         "erasing": "eg",
         "error": "er",
         "expires": "ex",
+        "failing": "fi",
         "failures": "fa",
         "fallback": "fb",
         "fence": "fe",
@@ -111,10 +117,12 @@ NAMES: Final = MappingProxyType(
         "last_turn": "lt",
         "late": "la",
         "lease_until": "lu",
+        "levels": "le",
         "lineage": "li",
         "live": "lv",
         "meant": "me",
         "meant_for": "mf",
+        "metadata": "md",
         "millibits": "mb",
         "model": "mo",
         "number": "nu",
@@ -124,6 +132,7 @@ NAMES: Final = MappingProxyType(
         "owner": "ow",
         "parent": "pa",
         "paused": "pz",
+        "per_minute": "pm",
         "places": "pl",
         "pool": "po",
         "position": "p",
@@ -143,6 +152,7 @@ NAMES: Final = MappingProxyType(
         "resolved_by": "rb",
         "result_seq": "rr",
         "returns": "rt",
+        "revoked": "rv",
         "role": "rx",
         "root": "ru",
         "root_generation": "rg",
@@ -154,6 +164,7 @@ NAMES: Final = MappingProxyType(
         "sent": "sn",
         "seq": "q",
         "session": "se",
+        "sessions": "sl",
         "since": "si",
         "started_at": "sa",
         "state": "st",
@@ -173,10 +184,12 @@ NAMES: Final = MappingProxyType(
         "turned": "td",
         "turns_alone": "tn",
         "type": "y",
+        "types": "tp",
         "undelivered": "ud",
         "unpriced": "up",
         "untold": "ut",
         "updated": "ua",
+        "url": "ul",
         "usage": "us",
         "used": "uu",
         "version": "v",
@@ -363,6 +376,19 @@ CHAT: Final = _record(
 
 BLOCKED: Final = _record("blocked", Field("account", "", "the account"))
 
+TOKEN: Final = _record(
+    "api token",
+    Field("id", str, "the name of the secret in force"),
+    Field("scope", str, "what its program may ask for, see `Scope`"),
+    Field("clearance", str, "the clearance of its program"),
+    Field("digest", "", "the keyed hash of its text, none for one that was revoked"),
+    Field("created", int, "when it was made, ms"),
+    Field("expires", 0, "until when it counts, ms, none for ever"),
+    Field("creator", str, "the principal that made it"),
+    Field("per_minute", 0, "how many requests in a minute, none for what the configuration says"),
+    Field("revoked", 0, "when it was revoked, ms, none for never"),
+)
+
 QUARANTINED: Final = _record(
     "quarantined",
     Field("since", int, "when it failed first, ms"),
@@ -386,6 +412,42 @@ ALTERNATIVE: Final = _record(
     Field("private", "", "the address of the private chat"),
     Field("parent", "", "the address of the parent"),
     Field("recipients", "", "who may have it instead, a list as JSON"),
+)
+
+WEBHOOK: Final = _record(
+    "webhook",
+    Field("principal", str, "the program whose it is"),
+    Field("url", str, "where events are sent to"),
+    Field("levels", str, "the levels of events that are sent, a list as JSON"),
+    Field("types", "", "the types of events that are sent, a list as JSON; none for all"),
+    Field("sessions", "", "the sessions whose events are sent, a list as JSON; none for all"),
+    Field("created", int, "when it was made, ms; nothing older is sent"),
+    Field("failing", 0, "since when nothing was taken, ms, none for one that works"),
+    Field("disabled", "", "why nothing is sent any more, see `Ended`"),
+)
+
+SENDING_RIGHT: Final = _record(
+    "sending right",
+    Field("owner", str, "who sends for the webhook"),
+    Field("lapses", int, "until when, ms"),
+)
+
+WEBHOOK_POSITION: Final = _record(
+    "webhook position",
+    Field("seq", 0, "the last event that is done with"),
+    Field("attempt", 0, "how often the next was tried"),
+    Field("lapses", 0, "when it may be tried again, ms"),
+    Field("closed", False, "whether nothing is sent any more, as the session rose above its reader"),
+)
+
+DEAD_EVENT: Final = _record(
+    "dead event",
+    Field("session", str, "the session"),
+    Field("seq", int, "the event"),
+    Field("time", int, "when it was given up, ms"),
+    Field("attempt", 0, "how often it was tried"),
+    Field("error", "", "why the last try failed"),
+    Field("again", False, "whether it is to be tried once more"),
 )
 
 AGENT: Final = _record("agent", Field("body", str, "what sessions pinned of it, as JSON"))
@@ -447,6 +509,8 @@ LAST_TURN: Final = _part(
 USAGE: Final = _part("usage", *TURN.fields[-6:])
 
 TITLE: Final = _part("title", Field("text", str, "the title"), _LABEL)
+
+METADATA: Final = _part("metadata", Field("text", str, "what its program keeps with it, as JSON"), _LABEL)
 
 LINEAGE: Final = _part(
     "lineage",
@@ -524,14 +588,35 @@ STATE: Final = _record(
     Field("paused", "", "who let it rest"),
     Field("erasing", False, "whether it was deleted, and something of it may be left"),
     Field("agent", "", "the pin of its agent: its name, and the digest of its snapshot"),
+    Field(
+        "created_with", "", "the digest of all that its program created it with; none for one that no program created"
+    ),
+    Field("metadata", "", "what its program keeps with it, a record"),
 )
 """A session's record, the fields of a hash. Besides it has `taken:<position>`, the dedupe key of an input in the open
 turn, `charge:<run>`, a record of what a bounded answer may endorse since a person's last message, and `aside:<id>`, how
 many tokens of its own budget are set aside for a model that is being asked."""
 
 RECORDS: Final = (
-    *(STATE, TURN, LAST_TURN, USAGE, TITLE, LINEAGE, CHARGE, EVENT, ITEM, INPUT, HELD, HELD_KEY, APPROVAL, DELIVERY),
+    *(
+        STATE,
+        TURN,
+        LAST_TURN,
+        USAGE,
+        TITLE,
+        METADATA,
+        LINEAGE,
+        CHARGE,
+        EVENT,
+        ITEM,
+        INPUT,
+        HELD,
+        HELD_KEY,
+        APPROVAL,
+        DELIVERY,
+    ),
     *(AUDIT_ROW, OBSERVED, SLOT, PAIRING, PERSON, CHAT, BLOCKED, QUARANTINED, ALTERNATIVE, KEPT, SEND_TURN),
-    *(RESERVATION, PORTION, SPENT, AGENT),
+    *(WEBHOOK, SENDING_RIGHT, WEBHOOK_POSITION, DEAD_EVENT),
+    *(RESERVATION, PORTION, SPENT, AGENT, TOKEN),
 )
 """All kinds of records."""

@@ -4,9 +4,12 @@
 -- interrupt, the open turn of whoever sends it is asked to stop.
 -- Arguments: item (label, dedupe, sender, body, refs, digest), op, home, principal, creation, limit,
 --   lineage of a background session, reserved (until when), agent (what the session pins when it is created),
---   unless_asked (whether it is left out where its sender may be asked something), asked (whether they may)
--- Answers: ok position status duplicate stopping principal taint creation inbox_label · conflict · busy · foreign
---   move before · asked
+--   unless_asked (whether it is left out where its sender may be asked something), asked (whether they may),
+--   created_with (the digest of what a program creates the session with, which is there only if that was the same),
+--   metadata of a session that it creates (text, label), mode (how the session takes what comes, from now on),
+--   reader (the label of who has to know of the session, which has to be there)
+-- Answers: ok position status duplicate stopping principal taint creation inbox_label created · conflict · busy · foreign
+--   move before · asked · none
 
 local item, dedupe = A.item, A.item.dedupe
 local exists = read_state(K.state)
@@ -15,16 +18,29 @@ local exists = read_state(K.state)
 local function accepted(position, status, duplicate)
   return reply('ok', {position = position, status = status, duplicate = duplicate,
     stopping = S.turn and S.stop and open_turn().id, principal = S.principal, taint = S.taint or 'PUBLIC',
-    creation = S.creation or 'PUBLIC', inbox_label = S.inbox_label or 'PUBLIC', rests = S.paused ~= nil})
+    creation = S.creation or 'PUBLIC', inbox_label = S.inbox_label or 'PUBLIC', rests = S.paused ~= nil,
+    created = S.created})
 end
 
 local packed = redis.call('HGET', K.inputs, dedupe)
-if packed then
-  local known = decode(packed)
+local known = packed and decode(packed)
+local there = exists and S.status ~= Status.deleted
+-- Who may know of a session speaks in it: to anybody else it is as one that never was (law no_read_up). What is asked
+-- again for a lost reply was in time, though it may have raised the session itself.
+if A.reader and not (known and known.op == A.op) then
+  if not (there and S.principal == A.principal and flows(visibility(), A.reader)) then return reply('none') end
+end
+-- A session that was deleted leaves its key to the next one, while its inputs are still known.
+if A.created_with and exists and not there then return barred() end
+if A.created_with and there and S.created_with ~= A.created_with then return reply('conflict') end
+
+if known then
   -- Of an input of a session that was deleted nobody keeps what it was.
   if known.digest and known.digest ~= item.digest then return reply('conflict') end
   return accepted(known.position, known.status, known.op ~= A.op)
 end
+-- The input that it was created with is forgotten some time after its end, what that was is not.
+if A.created_with and there then return accepted(0, Item.consumed, true) end
 -- A private chat that is another person's by now: what was said in it before is not his.
 if exists and S.principal ~= A.principal then return reply('foreign') end
 local bar = barred()
@@ -45,9 +61,13 @@ if not exists then
   set(F.principal, A.principal)
   set(F.created, now)
   if A.agent then set(F.agent, A.agent) end
+  if A.created_with then set(F.created_with, A.created_with) end
+  if A.metadata then set(F.metadata, encode_part(A.metadata)) end
   if A.lineage then set(F.lineage, encode_part(A.lineage)) end
   append_event(now, {type = 'session.created', actor = item.sender, label = A.creation})
 end
+-- No mode is the usual one.
+if A.mode == QueueMode.collect then drop(F.queue_mode) elseif A.mode then set(F.queue_mode, A.mode) end
 -- A turn is read only where it may be interrupted: else a broken one waits for the worker, and costs no message.
 local turn = S.queue_mode == QueueMode.interrupt and open_turn()
 if turn and turn.suspended then read_ahead(K.approvals) end

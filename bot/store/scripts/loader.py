@@ -27,7 +27,7 @@ from bot.sessions.log.events import EventType
 from bot.sessions.models import SCHEMA, Status
 from bot.store.records.form import MOST
 from bot.store.records.kinds import NAMES
-from bot.store.schema import encode
+from bot.store.schema import CHANGED, encode
 from channels.messages import OutboundKind
 from policy.labels import Level
 
@@ -89,6 +89,15 @@ class Script(StrEnum):
     ERASED = "erased"
     TURNS = "turns"
     IMPORT_SESSION = "import_session"
+    ADD_WEBHOOK = "add_webhook"
+    DROP_WEBHOOK = "drop_webhook"
+    HOLD_WEBHOOKS = "hold_webhooks"
+    MARK_WEBHOOK = "mark_webhook"
+    NOTE_WEBHOOK = "note_webhook"
+    GIVE_UP_EVENT = "give_up_event"
+    SETTLE_EVENT = "settle_event"
+    ADD_PROGRAM = "add_program"
+    CHANGE_PROGRAM = "change_program"
 
 
 _WORD: Final = re.compile(r"\w+")
@@ -109,6 +118,8 @@ _OWN_NAMES: Final = frozenset({"A", "K", "redis", "cmsgpack", "math", "string", 
 _SHORT: Final = frozenset(NAMES.values())
 
 _USES_WRITE = frozenset({Script.RAISE_TAINT, Script.COMMIT})
+
+_TOKENS: Final = ("head", "audit", "policy", "overrides", "tokens", "op")
 
 _WRITE: Final = ("state", "log", "inbox", "inputs", "outbox", "approvals", "audit", "op")
 
@@ -171,6 +182,15 @@ KEYS: Final = MappingProxyType(
         Script.ERASED: ("state",),
         Script.TURNS: ("log",),
         Script.IMPORT_SESSION: ("state", "log", "audit", "op"),
+        Script.ADD_WEBHOOK: ("webhooks",),
+        Script.DROP_WEBHOOK: ("webhooks", "rights", "positions", "dead"),
+        Script.HOLD_WEBHOOKS: ("webhooks", "rights"),
+        Script.MARK_WEBHOOK: ("webhooks",),
+        Script.NOTE_WEBHOOK: ("webhooks", "positions", "dead"),
+        Script.GIVE_UP_EVENT: ("webhooks", "positions", "dead"),
+        Script.SETTLE_EVENT: ("dead",),
+        Script.ADD_PROGRAM: _TOKENS,
+        Script.CHANGE_PROGRAM: _TOKENS,
     }
 )
 """The keys of each script in their order, by the names that its text has for them. Those of large bodies follow."""
@@ -308,6 +328,7 @@ _VALUES: Final[Mapping[str, str | Mapping[str, str]]] = MappingProxyType(
     {
         "SCHEMA": str(SCHEMA),
         "MOST": str(MOST - 1),
+        "CHANGED": _quoted(CHANGED),
         "NEEDS_INPUT": _quoted(YieldReason.NEEDS_INPUT),
         "TURN_COMPLETED": _quoted(EventType.TURN_COMPLETED),
         "Status": _words(Status),

@@ -8,10 +8,8 @@
 local done = answered()
 if done then return done end
 local policy = policy_in_force()
-local there = redis.call('HMGET', K.overrides, 'version', 'count')
-if there[1] then check(there[1]) end
+local changes, now = changes_made(), now_ms()
 read_state(K.head)
-local changes, now = tonumber(there[2] or 0), now_ms()
 if changes ~= A.known then return reply('moved') end
 local asked = A.answered
 if asked then
@@ -30,8 +28,8 @@ if asked and asked.keep > 0 then
 elseif asked then
   redis.call('HDEL', K.pairings, 'a:' .. asked.account)
 end
+policy.changes = changes
 if #A.changes > 0 then
-  changes = changes + 1
   for _, change in ipairs(A.changes) do
     if change.record then
       local before = redis.call('HGET', K.overrides, change.field)
@@ -40,8 +38,7 @@ if #A.changes > 0 then
       redis.call('HDEL', K.overrides, change.field)
     end
   end
-  redis.call('HSET', K.overrides, 'version', SCHEMA, 'count', changes)
-  if policy.version then redis.call('HSET', K.policy, 'changes', changes) end
+  count_change(policy, changes)
 end
-policy.count, policy.changes = changes, changes
+policy.count = policy.changes
 return answer('ok', with_head(policy))

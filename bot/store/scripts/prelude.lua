@@ -2,9 +2,9 @@
 -- Python says, so that nothing is said twice and nothing is looked up while it runs:
 --   Status, IllegalMove, Item, Approval, Question, Delivery and QueueMode with a word of theirs, K with the name of a key
 --   of the script, NOTICE (what a parent is told), NEEDS_INPUT and TURN_COMPLETED (a reason and a type), SCHEMA, MOST (the
---   largest number that a record takes) and LARGE (which key is the first of a large body) stand for their values; LEVELS
---   (name -> rank), LEVEL_NAMES (rank -> name), MOVES (set of `before>after`), ILLEGAL (status -> how the script fares
---   there) and DEAD (set of delivery states) are tables;
+--   largest number that a record takes), CHANGED (a channel) and LARGE (which key is the first of a large body) stand for
+--   their values; LEVELS (name -> rank), LEVEL_NAMES (rank -> name), MOVES (set of `before>after`), ILLEGAL (status ->
+--   how the script fares there) and DEAD (set of delivery states) are tables;
 --   a field that `bot.store.records.kinds` names becomes its stored name: `one.label`, `{label = ...}`, and F.label,
 --   which stands for the name itself. So records, arguments and answers are read and written as they are.
 -- A script reads its arguments from A, a map; its header tells them. The texts of large bodies stand apart, in the order
@@ -268,6 +268,8 @@ local function save(key)
   end
   if size > 0 then redis.call('HSET', key, unpack(changed)) end
   if #dropped > 0 then redis.call('HDEL', key, unpack(dropped)) end
+  -- A hint for those who wait for news: a user who may not publish writes all the same.
+  redis.pcall('PUBLISH', CHANGED, key)
 end
 
 -- Keep the large bodies of a call under their own keys.
@@ -722,6 +724,23 @@ local function policy_in_force()
   if not version then return {} end
   check(version)
   return {version = version, digest = digest, time = time, process = process, changes = changes}
+end
+
+-- Changes of who may what ------------------------------------------------------------------------------
+-- The overrides count them, those of tokens too; the policy in force tells that number along.
+
+-- How many there were. A record of another version ends the script.
+local function changes_made()
+  local there = redis.call('HMGET', K.overrides, 'version', 'count')
+  if there[1] then check(there[1]) end
+  return tonumber(there[2] or 0)
+end
+
+-- Count one more than there were, in the policy in force too.
+local function count_change(policy, before)
+  policy.changes = before + 1
+  redis.call('HSET', K.overrides, 'version', SCHEMA, 'count', policy.changes)
+  if policy.version then redis.call('HSET', K.policy, 'changes', policy.changes) end
 end
 
 -- Pairings ---------------------------------------------------------------------------------------------

@@ -100,6 +100,10 @@ _COMMAND: Final = re.compile(r"'([a-z|]+)' command")
 _DENIED_IN_SCRIPT: Final = "ACL failure in script"
 
 
+_CHANNEL: Final = "access a channel"
+"""How a server says that a user may not use a channel."""
+
+
 _WRONG_TYPE: Final = "WRONGTYPE"
 
 
@@ -164,8 +168,41 @@ class RetryLimit:
     total: float = 0.0
 
 
+class Listening(Protocol):
+    """A connection that hears what is published on a channel."""
+
+    @property
+    def open(self) -> bool:
+        """Whether it still hears."""
+        ...
+
+    async def check(self) -> None:
+        """Ask the server whether it is there. Raises what the library raises where it does not answer."""
+        ...
+
+    async def close(self) -> None:
+        """Hear no more."""
+        ...
+
+
+@dataclass(frozen=True, slots=True)
+class Ear:
+    """What listens to a channel: `heard` gets what is published there, `lost` is told when the connection is lost."""
+
+    channel: str
+    heard: Callable[[bytes], None]
+    lost: Callable[[], None]
+
+
 class Answering(Protocol):
     """One server."""
+
+    async def listen(self, ear: Ear) -> Listening:
+        """Listen to a channel on a connection of its own.
+
+        Raises what the library raises where the server does not answer, or does not allow it.
+        """
+        ...
 
     async def exchange(self, commands: Sequence[Command]) -> list[Reply]:
         """Send commands, and return the replies in the order of the commands, errors among them.
@@ -238,6 +275,7 @@ class Connection:
         self._address = address
         self._servers = servers
         self._scripts = scripts
+        self._listened = -1
 
     @property
     def ordered(self) -> bool:
@@ -347,6 +385,20 @@ class Connection:
             if end != WALKED:
                 return _cursor(part.first, part.name, end), found
             return (_cursor(later[0].first, "", WALKED) if later else WALKED), found
+
+        return await self._trying(attempt)
+
+    async def listen(self, ear: Ear) -> Listening:
+        """Listen to a channel at one server: whichever it is, it tells what is published at any.
+
+        Raises StoreError: see `commands`.
+        """
+
+        async def attempt() -> Listening:
+            parts = await self._servers.parts()
+            # Another one each time, as one that is gone may still be named.
+            self._listened += 1
+            return await parts[self._listened % len(parts)].server.listen(ear)
 
         return await self._trying(attempt)
 
@@ -530,6 +582,8 @@ def _refused(error: RedisError) -> StoreError:
     if code == "NOPERM" or _DENIED_IN_SCRIPT in message:
         command = _COMMAND.search(message)
         denied = "use the keys `lg:*`" if command is None else f"run `{command[1].upper().replace('|', ' ')}`"
+        if _CHANNEL in message:
+            denied = "use the channels `lg:*`"
         return StoreRefusedError(
             f"the store's user may not {denied}", next_step="grant that user what docs/operating.md lists"
         )

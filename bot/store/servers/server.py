@@ -21,7 +21,7 @@ from redis.exceptions import RedisError
 
 from bot.core.errors import OperatorError, StoreError
 from bot.store.servers.address import StoreAddress
-from bot.store.servers.connection import Arg, Command, Part, Reply, RetryLimit
+from bot.store.servers.connection import Arg, Command, Ear, Listening, Part, Reply, RetryLimit
 from bot.store.servers.shared_connection import SharedConnection
 
 if TYPE_CHECKING:
@@ -78,6 +78,22 @@ class Server:
             if held:
                 self._lone.append(connection)
 
+    async def listen(self, ear: Ear) -> Listening:
+        """Listen to a channel on a connection of its own."""
+
+        def closed(made: "AbstractConnection") -> None:
+            self._closed.append(made)
+            ear.lost()
+
+        connection = await self._made(closed, ear.heard)
+        listener = _Listener(connection)
+        try:
+            await listener.ask("SUBSCRIBE", ear.channel)
+        except BaseException:
+            await listener.close()
+            raise
+        return listener
+
     async def renew(self) -> None:
         """Have connections made anew when they are wanted; who waits for an answer has it first."""
         for connection in list(self._all):
@@ -112,8 +128,12 @@ class Server:
                 return connection
         return await self._made()
 
-    async def _made(self) -> SharedConnection:
-        """Connect. Raises what the library raises where it cannot."""
+    async def _made(
+        self,
+        closed: "Callable[[AbstractConnection], None] | None" = None,
+        heard: Callable[[bytes], None] | None = None,
+    ) -> SharedConnection:
+        """Connect; `closed` and `heard` are those of the connection. Raises what the library raises where it cannot."""
         if self._retired:
             raise RedisConnectionError(_LEFT)
         # The library leaves its signatures untyped.
@@ -129,9 +149,35 @@ class Server:
             # It left the store meanwhile, so nobody would close this one.
             await made.disconnect(nowait=True)
             raise RedisConnectionError(_LEFT)
-        connection = SharedConnection(made, self._closed.append)
+        connection = SharedConnection(made, closed or self._closed.append, heard)
         self._all.add(connection)
         return connection
+
+
+class _Listener:
+    """Implements `Listening`."""
+
+    def __init__(self, connection: SharedConnection) -> None:
+        self._connection = connection
+
+    @property
+    def open(self) -> bool:
+        """Whether it still hears."""
+        return self._connection.open
+
+    async def check(self) -> None:
+        """Ask the server whether it is there."""
+        await self.ask("PING")
+
+    async def ask(self, *command: Arg) -> None:
+        """Say something to the server. Raises RedisError: it refuses."""
+        (reply,) = await self._connection.ask(_packed(command), 1)
+        if isinstance(reply, RedisError):
+            raise reply
+
+    async def close(self) -> None:
+        """Hear no more."""
+        await self._connection.close()
 
 
 class SingleServer:

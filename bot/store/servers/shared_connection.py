@@ -1,7 +1,8 @@
 """A connection that many exchanges share: replies come in the order of the questions.
 
 The library connects, encrypts, authenticates and names the connection. From then on it is read here: all that has come
-at once is read at once, whichever exchange it is for, where the library reads reply by reply.
+at once is read at once, whichever exchange it is for, where the library reads reply by reply. A connection that listens
+to a channel hears what is published there between the replies.
 """
 
 import asyncio
@@ -22,6 +23,9 @@ if TYPE_CHECKING:
 
 _CLOSED: Final = "the connection to the server is closed"
 
+_MESSAGE: Final = b"message"
+"""How what is published begins."""
+
 
 @dataclass(slots=True)
 class _Question:
@@ -35,12 +39,21 @@ class _Question:
 class SharedConnection(asyncio.Protocol):
     """A connection to a server, taken over from the library when that has made it."""
 
-    def __init__(self, made: "AbstractConnection", closed: "Callable[[AbstractConnection], None]") -> None:
-        """Take over a connection that the library has just made, in a running loop, and give it back when closed."""
+    def __init__(
+        self,
+        made: "AbstractConnection",
+        closed: "Callable[[AbstractConnection], None]",
+        heard: "Callable[[bytes], None] | None" = None,
+    ) -> None:
+        """Take over a connection that the library has just made, in a running loop, and give it back when closed.
+
+        `heard` gets what is published where this connection listens.
+        """
         # The library keeps these to itself. It is kept, as its streams would close the transport when they go.
         self.made: Final = made
         there = cast("Any", made)
         self._closed = closed
+        self._heard = heard
         self._loop = asyncio.get_running_loop()
         self._transport: asyncio.Transport = there._writer.transport  # noqa: SLF001 - see above
         self._before: asyncio.BaseProtocol = self._transport.get_protocol()
@@ -83,6 +96,9 @@ class SharedConnection(asyncio.Protocol):
         try:
             # `False` stands for a reply of which more is to come; no reply of this protocol is one.
             while (reply := reader.gets()) is not False:
+                if self._heard is not None and _published(reply):
+                    self._heard(reply[2])
+                    continue
                 question = asked[0]
                 question.replies.append(reply)
                 if len(question.replies) == question.count:
@@ -105,6 +121,11 @@ class SharedConnection(asyncio.Protocol):
         there._reader = there._writer = None  # noqa: SLF001 - see above
         self._lost.set()
         self._closed(self.made)
+
+
+def _published(reply: Reply) -> bool:
+    """Say whether a reply is no answer, but what was published."""
+    return isinstance(reply, list) and reply[:1] == [_MESSAGE]
 
 
 def _settle(question: _Question) -> None:

@@ -20,6 +20,7 @@ from channels.messages import Address, Inbound
 from policy.decision import Verdict
 from policy.document.model import Document
 from policy.labels import PUBLIC, Label
+from policy.request import Role
 from tests.bot.kit import (
     CONFIDENTIAL,
     DIRTY,
@@ -109,6 +110,40 @@ async def pending(person: Person) -> Approval:
 )
 def test_who_may_answer(asked: Approval, who: str, *, may: bool) -> None:
     assert approvals.may_answer(people(), asked, who) is may
+
+
+def with_program(role: Role) -> Document:
+    """Return those people and a program with a token, in a role."""
+    known = people()
+    program = known.principals["admin"].model_copy(update={"role": role, "accounts": ("api:nightly",)})
+    return known.model_copy(update={"principals": {**known.principals, "program:nightly": program}})
+
+
+@pytest.mark.parametrize(
+    "rules, role, may",
+    [
+        pytest.param(LAW_9, Role.MEMBER, False, id="a program consents to nothing for itself"),
+        pytest.param(LAW_9, Role.APPROVER, False, id="also one that may approve for others"),
+        pytest.param(LAW_9, Role.ADMIN, True, id="but an admin's"),
+        pytest.param(("mine",), Role.ADMIN, False, id="which needs another for a configured rule"),
+    ],
+)
+def test_a_program_consents_for_itself_by_an_admin_s_token_alone(
+    rules: tuple[str, ...], role: Role, *, may: bool
+) -> None:
+    asked = replace(question(PUBLIC, *rules), principal="program:nightly")
+    assert approvals.may_answer(with_program(role), asked, "program:nightly") is may
+    assert approvals.may_answer(with_program(role), asked, "boss")
+
+
+def test_what_a_program_alone_could_consent_to_is_refused_at_once() -> None:
+    asks = gate([Message()]).calls.prepare(standing(DIRTY), send("x")).decision
+    nightly = standing(DIRTY, principal="program:nightly", asker="program:nightly")
+    alone = {"program:nightly": with_program(Role.MEMBER).principals["program:nightly"]}
+    assert not approvals.someone_may_answer(people().model_copy(update={"principals": alone}), asks, nightly)
+    assert approvals.someone_may_answer(with_program(Role.MEMBER), asks, nightly)
+    put = approvals.put_to(with_program(Role.MEMBER), asks, nightly)
+    assert put.approvers == (Role.OWNER, Role.ADMIN, Role.APPROVER)
 
 
 def test_a_question_stands_as_long_as_the_shortest_rule_says() -> None:

@@ -216,7 +216,7 @@ async def test_an_operator_is_told_what_conversations_do_not_show(tmp_path: Path
         )
         state = await owner.state()
         for operator in (True, False):
-            made = await app.exporter.export(here, state, operator=operator)
+            made = await app.exporter.export(here, state, whole=operator)
             assert made.text is not None
             assert ("agent.thinking" in made.text) is operator
             assert isinstance(app.exporter.verified(made.text.encode()), VerifiedExport)

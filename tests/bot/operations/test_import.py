@@ -41,7 +41,7 @@ async def exported(person: Person, sid: str = "") -> bytes:
     app = person.app
     state = await app.store.sessions.state(sid or person.sid)
     assert state is not None
-    made = await app.exporter.export(await _standing(person), state, operator=True)
+    made = await app.exporter.export(await _standing(person), state, whole=True)
     assert made.text is not None
     return made.text.encode("ascii")
 

@@ -143,7 +143,9 @@ BODIES: Final[dict[EventType, st.SearchStrategy[EventBody]]] = {
     EventType.SESSION_RESUMED: st.just(SessionResumed()),
     EventType.SESSION_ARCHIVED: st.just(SessionArchived()),
     EventType.SESSION_RESTORED: st.just(SessionRestored()),
-    EventType.USER_MESSAGE: st.builds(UserMessage, words, origins, several, st.lists(files, max_size=2).map(tuple)),
+    EventType.USER_MESSAGE: st.builds(
+        UserMessage, words, origins, several, st.lists(files, max_size=2).map(tuple), numbers
+    ),
     EventType.OBSERVED: st.builds(ChatObserved, words, words, several),
     EventType.AGENT_MESSAGE: st.builds(AgentMessage, words),
     EventType.AGENT_THINKING: st.builds(AgentThinking, json_objects),
@@ -180,6 +182,7 @@ FULL: Final[dict[EventType, EventBody]] = {
             MessageFile("a.png", "", FileKind.PICTURE, "workspace/incoming/1-1-a.png", "image/png", 7, "d1"),
             MessageFile("b.pdf", "too large"),
         ),
+        3,
     ),
     EventType.OBSERVED: ChatObserved("lunch?", "7-0", ("mel", "room:zoe")),
     EventType.AGENT_MESSAGE: AgentMessage("hi"),
@@ -271,6 +274,7 @@ WRITTEN: Final[dict[EventType, dict[str, JsonValue]]] = {
             },
             {"name": "b.pdf", "problem": "too large"},
         ],
+        "number": 3,
     },
     EventType.OBSERVED: {"text": "lunch?", "upto": "7-0", "authors": ["mel", "room:zoe"]},
     EventType.AGENT_MESSAGE: {"text": "hi"},
@@ -319,7 +323,7 @@ NEEDED: Final = frozenset({(EventType.APPROVAL_REQUESTED, "arguments"), (EventTy
 OPTIONAL: Final = frozenset(
     {
         *("origin", "authors", "files", "decision", "asker", "topic", "messages"),
-        *("rules", "withheld", "interrupted", "endorsed", "arguments", "at_top"),
+        *("rules", "withheld", "interrupted", "endorsed", "arguments", "at_top", "number"),
         *("took", "idle", "attempt", "back", "error", "requests", "tokens", "cost", "complete", "priced"),
     }
 )

@@ -17,6 +17,7 @@ FOUND = [
     (SECRET, "AKIA" + "ABCDEFGHIJKLMNOP"),
     (SECRET, "ghp_" + "a1" * 18),
     (SECRET, "github_pat_" + "a1_" * 10),
+    (SECRET, "lg_" + "a2b3" * 4 + "_" + "c4d5" * 13),
     (SECRET, "glpat-" + "a1-" * 8),
     (SECRET, "xoxb-" + "1234567890-abc"),
     (SECRET, "xapp-1-" + "A012345678-9"),
@@ -206,6 +207,7 @@ def test_leaves_alone_what_only_looks_like_it(text: str) -> None:
         (PHONE, "+12025550143", "\n/\\|_*~`("),
         (SECRET, "AKIA" + "IOSFODNN7EXAMPLE", "\n/\\."),
         (SECRET, "ghp_" + "a1B2c" * 6, "\n/\\."),
+        (SECRET, "lg_" + "a2b3" * 4 + "_" + "c4d5" * 4, "\n/\\."),
     ],
 )
 @settings(deadline=None, max_examples=50)

@@ -1,0 +1,136 @@
+"""The application: every area of the API mounted, its errors in one shape, and its document.
+
+An area is a module with `router(services)`; it stands in `AREAS`, and nowhere else.
+"""
+
+import re
+from collections.abc import Callable, Sequence
+from dataclasses import replace
+from http import HTTPStatus
+from typing import TYPE_CHECKING, Any, Final, TypeAlias, cast
+
+from fastapi import APIRouter, Depends, FastAPI, Request, Response
+from fastapi.exceptions import RequestValidationError
+from fastapi.routing import APIRoute
+from starlette.exceptions import HTTPException
+from starlette.routing import compile_path
+
+from bot.api import event_routes, oversight_routes, session_routes, webhook_routes, whoami_routes
+from bot.api.entrance.caller_patience import PATIENCE, CallerPatience
+from bot.api.entrance.entrance import Asgi, Entrance
+from bot.api.errors import INTERNAL, INVALID, METHOD, NOT_FOUND, ErrorAnswer, answer_to
+from bot.api.requests import asked, known_query
+from bot.api.services import ApiServices
+from bot.api.shapes import ErrorDocument
+from bot.core.errors import LockgateError
+
+if TYPE_CHECKING:
+    from pydantic import JsonValue
+
+Area: TypeAlias = Callable[[ApiServices], APIRouter]
+"""Returns the routes of an area. It does nothing with the services but keep them."""
+
+AREAS: Final[tuple[Area, ...]] = (
+    whoami_routes.router,
+    session_routes.router,
+    event_routes.router,
+    oversight_routes.router,
+    webhook_routes.router,
+)
+"""Every area of the API, in the order of its document."""
+
+VERSION: Final = "1"
+PREFIX: Final = "/v1"
+
+_REFUSALS: Final = (400, 401, 403, 404, 405, 408, 409, 413, 422, 429, 500, 503)
+_MOST_NAMED: Final = 5
+_NAME: Final = re.compile(r"[A-Za-z_][A-Za-z0-9_]{0,63}")
+
+
+def make_api(services: ApiServices, patience: CallerPatience = PATIENCE, areas: Sequence[Area] = AREAS) -> Asgi:
+    """Return the API as an ASGI application: the entrance, and behind it the framework."""
+    return Entrance(cast("Asgi", _framework(services, areas)), services, patience)
+
+
+def document() -> "dict[str, JsonValue]":
+    """Return the API's document, OpenAPI 3.1."""
+    return cast("dict[str, JsonValue]", _framework(cast("ApiServices", _Described()), AREAS).openapi())
+
+
+class _Described:
+    """Stands in for the services of routes that are described and not called."""
+
+    def __getattr__(self, name: str) -> "_Described":
+        """Return a part of it."""
+        return self
+
+
+def _framework(services: ApiServices, areas: Sequence[Area]) -> FastAPI:
+    made = [area(services) for area in areas]
+    api = FastAPI(
+        title="Lockgate",
+        version=VERSION,
+        openapi_url=None,
+        docs_url=None,
+        redoc_url=None,
+        redirect_slashes=False,
+        exception_handlers={
+            LockgateError: _refused,
+            RequestValidationError: _invalid,
+            HTTPException: _Unrouted(made),
+            Exception: _broken,
+        },
+    )
+    refusals: dict[int | str, dict[str, Any]] = {
+        status: {"model": ErrorDocument, "description": HTTPStatus(status).phrase} for status in _REFUSALS
+    }
+    for routes in made:
+        api.include_router(routes, prefix=PREFIX, responses=refusals, dependencies=[Depends(known_query)])
+    return api
+
+
+def _told(request: Request, answer: ErrorAnswer) -> Response:
+    return Response(answer.body(asked(request).request_id), int(answer.status), {**answer.headers})
+
+
+async def _refused(request: Request, error: Exception) -> Response:
+    answer = answer_to(error)
+    if answer is INTERNAL:
+        raise error
+    return _told(request, answer)
+
+
+async def _invalid(request: Request, error: Exception) -> Response:
+    """Answer a request of another form than is documented: its fields are named, and nothing is told of a value."""
+    found = cast("RequestValidationError", error).errors()
+    named = [f"`{_place(one)}` ({one['type']})" for one in found[:_MOST_NAMED]]
+    return _told(request, replace(INVALID, next_step=f"Mend {', '.join(named)}. {INVALID.next_step}"))
+
+
+def _place(error: "dict[str, Any]") -> str:
+    """Return where an error is, by names of the document alone: a field that is unknown is not named."""
+    parts = error["loc"][:-1] if error["type"] == "extra_forbidden" else error["loc"]
+    return ".".join(str(part) for part in parts if isinstance(part, int) or _NAME.fullmatch(part))
+
+
+class _Unrouted:
+    """Answers what the framework itself refuses: a path that is none, or a method that a path does not have."""
+
+    def __init__(self, routers: Sequence[APIRouter]) -> None:
+        routes = [route for router in routers for route in router.routes if isinstance(route, APIRoute)]
+        self._methods = [(compile_path(f"{PREFIX}{route.path}")[0], route.methods) for route in routes]
+
+    async def __call__(self, request: Request, error: Exception) -> Response:
+        """Answer one."""
+        status = cast("HTTPException", error).status_code
+        if status != HTTPStatus.METHOD_NOT_ALLOWED:
+            return _told(request, NOT_FOUND if status == HTTPStatus.NOT_FOUND else INVALID)
+        response = _told(request, METHOD)
+        allowed = {one for path, methods in self._methods if path.match(request.url.path) for one in methods or ()}
+        response.headers["allow"] = ", ".join(sorted(allowed))
+        return response
+
+
+async def _broken(request: Request, _error: Exception) -> Response:
+    """Answer what nothing else answers; the entrance logs it."""
+    return _told(request, INTERNAL)

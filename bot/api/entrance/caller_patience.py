@@ -1,0 +1,23 @@
+"""How long callers may take over what they send and read, in seconds."""
+
+from dataclasses import dataclass
+from typing import Final
+
+
+@dataclass(frozen=True, slots=True)
+class CallerPatience:
+    """How long is waited for a caller.
+
+    `headers` of a request may take so long, and its `body`; a connection is kept `idle` for so long between two. A
+    caller who was refused may send the `rest` of their body for a while, so that they read the answer. While an answer
+    waits for its `reading`, none of it needs to be read for so long.
+    """
+
+    headers: float = 10
+    body: float = 30
+    idle: int = 60
+    rest: float = 2
+    reading: float = 30
+
+
+PATIENCE: Final = CallerPatience()

@@ -1,0 +1,96 @@
+"""The events of a session: a page of them, or a stream for those who ask for one.
+
+A stream is told by the media type that a program accepts. What both tell, and to whom, is for `events` and `streams`.
+"""
+
+from types import MappingProxyType
+from typing import Annotated, Final
+
+from fastapi import APIRouter, Header, Query, Response
+from pydantic import BaseModel, ConfigDict, Field
+
+from bot.api.errors import INVALID, ApiRefusedError
+from bot.api.events import EventChoice, EventPage, PageRequest, ToldEvent, page_of
+from bot.api.requests import Reading
+from bot.api.services import ApiServices
+from bot.api.streams import MEDIA_TYPE, EventStreams, StreamRequest
+from bot.operations.reading import ReadingKind
+from bot.operations.told_events import EventTeller
+from bot.sessions.log.events import Visibility
+
+_LAST_SEQ: Final = 2**53 - 1
+
+_MOST_PAGE: Final = 500
+
+_DEFAULT_PAGE: Final = 100
+
+_STREAMED: Final = MappingProxyType(
+    {
+        200: {
+            "description": "A page of events, or a stream of them for those who accept `text/event-stream`.",
+            "content": {MEDIA_TYPE: {"schema": {"type": "string"}}},
+        }
+    }
+)
+
+
+class EventQuery(BaseModel):
+    """Which events, and how many of them."""
+
+    model_config = ConfigDict(extra="forbid", frozen=True, hide_input_in_errors=True)
+
+    after: int = Field(default=0, ge=0, le=_LAST_SEQ, description="The seq behind which events are told.")
+    level: Visibility = Field(default=Visibility.INTERNAL, description="The least of the levels that are told.")
+    type: str | None = Field(
+        default=None, max_length=2_000, description="The types that are told, with commas between."
+    )
+    limit: int | None = Field(default=None, ge=1, le=_MOST_PAGE, description="The size of a page; not for a stream.")
+
+    @property
+    def choice(self) -> EventChoice:
+        """Which events are asked for. Raises ApiRefusedError: that cannot be read."""
+        return EventChoice.of(self.level, self.type)
+
+
+Accept = Annotated[str, Header(description="`text/event-stream` asks for a stream.")]
+LastSeen = Annotated[
+    str | None,
+    Header(
+        alias="Last-Event-ID", pattern=r"^[0-9]{1,15}$", description="The last id of a stream; it goes before `after`."
+    ),
+]
+
+
+def router(services: ApiServices) -> APIRouter:
+    """Return the route that tells events."""
+    teller = EventTeller(services.reading, services.gate.masks.masked)
+    streams = EventStreams(services, teller)
+    routes = APIRouter(tags=["sessions"])
+
+    @routes.get("/sessions/{sid}/events", response_model=EventPage, responses={**_STREAMED})
+    async def events(
+        sid: str,
+        asked: Reading,
+        query: Annotated[EventQuery, Query()],
+        accept: Accept = "",
+        last_event_id: LastSeen = None,
+    ) -> Response | EventPage:
+        """Tell what happened in a session, oldest first: a page, or a stream that goes on as more happens.
+
+        A stream ends with an event `end`. Where its reason is `restart`, it is to be asked for again.
+        """
+        principal, choice = asked.caller.principal, query.choice
+        streamed = MEDIA_TYPE in accept
+        if streamed and query.limit is not None:
+            raise ApiRefusedError(INVALID)
+        state = await services.reading.see(principal, asked.reader, sid)
+        if streamed:
+            begin = query.after if last_event_id is None else int(last_event_id)
+            await services.reading.noted(principal, state, ReadingKind.STREAM)
+            return streams.response(state, StreamRequest(asked.caller, choice, begin))
+        await services.reading.noted(principal, state, ReadingKind.EVENTS)
+        page = PageRequest(principal, asked.reader, choice, query.after, query.limit or _DEFAULT_PAGE)
+        told, after = await page_of(services.store.sessions, teller, sid, page)
+        return EventPage(events=tuple(map(ToldEvent.model_validate, told)), next=after)
+
+    return routes

@@ -1,0 +1,269 @@
+"""What waits for people and programs: agents' questions, calls that need an approval, and what a call would come to.
+
+The operations are those of the chat commands; here are their shapes. A session, a question or a call that a program may
+not know of is answered as one that does not exist (law `no_read_up`). A program consents to nothing for itself, unless
+its token is an admin's (ADR 0041). Copies of sessions and the audit are in modules of their own.
+"""
+
+from collections.abc import Mapping
+from http import HTTPStatus
+from typing import Annotated, Final, Literal
+
+from fastapi import APIRouter
+from pydantic import Field, JsonValue
+
+from bot.api import audit_routes, copy_routes
+from bot.api.errors import FORBIDDEN, ApiRefusedError, ErrorAnswer
+from bot.api.requests import ApiRequest, Reading, Steering
+from bot.api.services import ApiServices
+from bot.api.shapes import ApiInput, ApiOutput
+from bot.api.standing import standing_in, standing_of
+from bot.core.errors import NotFoundError
+from bot.core.json_values import mapped_object
+from bot.delivery import approval_prompts
+from bot.operations import reading
+from bot.operations.approval_answers import Decider, PendingCall, named
+from bot.operations.question_answers import AskedQuestion, Replier, fitting
+from bot.operations.simulation import Simulating
+from bot.sessions.api_tokens import Scope
+from bot.sessions.approvals import Approval, ApprovalState
+from bot.sessions.models import SessionState
+
+ANSWERED: Final = ErrorAnswer(HTTPStatus.CONFLICT, "answered", "This was answered already, in another way.")
+IS_QUESTION: Final = ErrorAnswer(
+    HTTPStatus.CONFLICT,
+    "is_question",
+    "This is a question of the agent, and no call that waits for an approval.",
+    "Answer it under `/v1/sessions/{id}/questions`, or deny it.",
+)
+UNFIT: Final = ErrorAnswer(HTTPStatus.UNPROCESSABLE_ENTITY, "unfit", "That is no answer to this question.")
+NOT_ELIGIBLE: Final = ErrorAnswer(HTTPStatus.FORBIDDEN, "not_eligible", "Another person has to answer this call.")
+
+_LONGEST_NAME: Final = 200
+
+
+class QuestionDocument(ApiOutput):
+    """A question of a session's agent, open or over since less than an hour."""
+
+    id: str
+    session: str
+    state: ApprovalState
+    text: str | None = Field(description="The agent's words; null where a rule keeps them back.")
+    takes: str = Field(description="What it can be answered with, in words.")
+    default: bool | int | float | str | None = Field(description="What counts if nobody answers.")
+    expires_at: int = Field(description="Milliseconds since 1970.")
+    label: str
+
+
+class QuestionList(ApiOutput):
+    """The questions of a session's agent, the next to end first."""
+
+    questions: tuple[QuestionDocument, ...]
+
+
+class AnswerRequest(ApiInput):
+    """An answer to an agent's question: of the kind that it takes."""
+
+    answer: bool | int | float | Annotated[str, Field(max_length=4_000)]
+
+
+class ApprovalDocument(ApiOutput):
+    """A call that waits for an approval, or a question of an agent that may be declined."""
+
+    id: str
+    session: str
+    kind: str
+    tool: str
+    principal: str = Field(description="Whom the call acts for.")
+    asks: dict[str, JsonValue] | None = Field(description="What is asked; null for an answer that is held back.")
+    rules: tuple[str, ...] = Field(description="The rules that ask.")
+    state: ApprovalState
+    may_approve: bool
+    expires_at: int = Field(description="Milliseconds since 1970.")
+    label: str
+
+
+class ApprovalList(ApiOutput):
+    """What waits: the calls of this program's sessions, and those that it may answer."""
+
+    approvals: tuple[ApprovalDocument, ...]
+
+
+class ApprovalAnswer(ApiInput):
+    """An answer to a call that waits. To approve takes the scope admin, to deny the scope steer."""
+
+    answer: Literal["approve", "deny"]
+
+
+class SettledApprovals(ApiOutput):
+    """The calls of a question that were answered, and how many of it wait for somebody else."""
+
+    approvals: tuple[ApprovalDocument, ...]
+    waiting: int
+
+
+class SimulatedCall(ApiInput):
+    """A tool call that is not made."""
+
+    tool: str = Field(min_length=1, max_length=_LONGEST_NAME)
+    arguments: dict[str, JsonValue] = Field(default_factory=dict[str, JsonValue])
+
+
+class SimulationReport(ApiOutput):
+    """What the gate would decide, as far as this program may know."""
+
+    report: dict[str, JsonValue]
+
+
+def router(services: ApiServices) -> APIRouter:
+    """Return the routes by which programs oversee sessions."""
+    routes = APIRouter()
+    for part in (_questions, _approvals, _simulations, copy_routes.router, audit_routes.router):
+        routes.include_router(part(services))
+    return routes
+
+
+def _questions(services: ApiServices) -> APIRouter:
+    routes = APIRouter(tags=["questions"])
+
+    @routes.get("/sessions/{sid}/questions")
+    async def questions(asked: Reading, sid: str) -> QuestionList:
+        """List what a session's agent wants to know of this program."""
+        state, found = await _asked_in(services, asked, sid)
+        standing = await standing_of(services, asked, state)
+        told = [_question(one, services.question_answers.spoken(one, standing)) for one in found]
+        return QuestionList(questions=tuple(told))
+
+    @routes.post("/sessions/{sid}/questions/{qid}")
+    async def reply(asked: Steering, sid: str, qid: str, given: AnswerRequest) -> QuestionDocument:
+        """Answer a question of a session's agent, once: the same answer again is no error."""
+        state, found = await _asked_in(services, asked, sid)
+        one = _named_question(found, qid)
+        try:
+            value = one.given(given.answer)
+        except ValueError:
+            raise ApiRefusedError(UNFIT) from None
+        by = Replier(asked.caller.principal, asked.caller.caller.role, asked.caller.address, shared=False)
+        stands, counts = await services.question_answers.give(one, value, by)
+        if not counts:
+            raise ApiRefusedError(ANSWERED)
+        text = services.question_answers.spoken(one, await standing_of(services, asked, state))
+        return _question(AskedQuestion(state, stands), text)
+
+    return routes
+
+
+def _approvals(services: ApiServices) -> APIRouter:
+    routes = APIRouter(tags=["approvals"])
+
+    @routes.get("/approvals")
+    async def approvals(asked: Reading) -> ApprovalList:
+        """List the calls that wait for an approval: of this program, and those that it may answer."""
+        pending = await services.approval_answers.pending(_decider(asked))
+        return ApprovalList(approvals=tuple(_approval(services, asked, one.approval) for one in pending))
+
+    @routes.post("/approvals/{aid}")
+    async def answer(asked: Steering, aid: str, given: ApprovalAnswer) -> SettledApprovals:
+        """Let a call go on, refuse it, or take back one's own. An id of several calls answers them all."""
+        wanted = ApprovalState.APPROVED if given.answer == "approve" else ApprovalState.DENIED
+        if wanted is ApprovalState.APPROVED and not asked.caller.may(Scope.ADMIN):
+            raise ApiRefusedError(FORBIDDEN)
+        by = _decider(asked)
+        calls = named(await services.approval_answers.pending(by), aid)
+        if wanted is ApprovalState.APPROVED and calls[0].approval.is_question:
+            raise ApiRefusedError(IS_QUESTION)
+        done = await services.approval_answers.answer(by, calls, wanted)
+        if not done.settled:
+            raise ApiRefusedError(_not_eligible(services, calls))
+        if any(one.state is not wanted for one in done.settled):
+            raise ApiRefusedError(ANSWERED)
+        told = tuple(_approval(services, asked, one) for one in done.settled)
+        return SettledApprovals(approvals=told, waiting=len(done.left))
+
+    return routes
+
+
+def _simulations(services: ApiServices) -> APIRouter:
+    routes = APIRouter(tags=["simulations"])
+
+    @routes.post("/simulate")
+    async def simulate(asked: Reading, call: SimulatedCall) -> SimulationReport:
+        """Tell what the gate would decide about a call in a session that has not begun; nothing is done."""
+        by = Simulating(await standing_of(services, asked), asked.caller.address, asked.reader)
+        return _report(await services.simulator.asked(by, None, call.tool, call.arguments))
+
+    @routes.post("/sessions/{sid}/simulate")
+    async def simulate_in(asked: Reading, sid: str, call: SimulatedCall) -> SimulationReport:
+        """Tell what the gate would decide about a call in a session as it stands; nothing is done."""
+        state = await services.reading.see(asked.caller.principal, asked.reader, sid)
+        by = Simulating(await standing_in(services, asked, state), asked.caller.address, asked.reader)
+        return _report(await services.simulator.asked(by, state, call.tool, call.arguments))
+
+    return routes
+
+
+async def _asked_in(
+    services: ApiServices, asked: ApiRequest, sid: str
+) -> tuple[SessionState, tuple[AskedQuestion, ...]]:
+    """Return a session and what its agent asks its program. Raises NotFoundError: it may not be known of."""
+    principal = asked.caller.principal
+    state = await services.reading.see(principal, asked.reader, sid)
+    await services.reading.noted(principal, state, reading.ReadingKind.QUESTIONS)
+    found = await services.question_answers.readable(principal, asked.reader)
+    return state, tuple(one for one in found if one.question.sid == state.sid)
+
+
+def _named_question(found: tuple[AskedQuestion, ...], qid: str) -> AskedQuestion:
+    for one in found:
+        if one.question.id == qid:
+            return one
+    raise NotFoundError
+
+
+def _question(one: AskedQuestion, text: str | None) -> QuestionDocument:
+    question = one.question
+    return QuestionDocument(
+        id=question.id,
+        session=question.sid,
+        state=question.state,
+        text=text,
+        takes=fitting(one),
+        default=question.default,
+        expires_at=question.expires_at,
+        label=str(one.label),
+    )
+
+
+def _decider(asked: ApiRequest) -> Decider:
+    return Decider(asked.caller.principal, asked.reader, asked.caller.address)
+
+
+def _approval(services: ApiServices, asked: ApiRequest, approval: Approval) -> ApprovalDocument:
+    shown = services.approval_answers.shown(asked.caller.principal, approval)
+    masked = services.gate.masks.masked
+    return ApprovalDocument(
+        id=approval.id,
+        session=approval.sid,
+        kind=approval.question.kind.value,
+        tool=masked(approval.tool),
+        principal=approval.principal,
+        asks=None if shown is None else dict(mapped_object(shown, masked)),
+        rules=approval.rules,
+        state=approval.state,
+        may_approve=asked.caller.may(Scope.ADMIN)
+        and services.approval_answers.may_approve(asked.caller.principal, approval),
+        expires_at=approval.expires_at,
+        label=str(approval.label),
+    )
+
+
+def _not_eligible(services: ApiServices, calls: tuple[PendingCall, ...]) -> ErrorAnswer:
+    """Return the refusal of an answer that another person has to give, with who that is."""
+    who = approval_prompts.answers(services.gate.document, tuple(known.approval for known in calls))
+    return ErrorAnswer(
+        NOT_ELIGIBLE.status, NOT_ELIGIBLE.code, NOT_ELIGIBLE.message, " ".join(who) or approval_prompts.OTHERS_DO
+    )
+
+
+def _report(report: Mapping[str, JsonValue]) -> SimulationReport:
+    return SimulationReport(report=dict(report))

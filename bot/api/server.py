@@ -1,0 +1,210 @@
+"""The server: HTTP/1.1 by uvicorn, which neither follows signals nor keeps callers who dawdle.
+
+uvicorn knows no limit on how long headers take and none on a caller who does not read, so its protocol has both here.
+Where all connections are taken, the one that has been idle longest makes room; so opening many keeps nobody out.
+"""
+
+import asyncio
+import socket
+from collections.abc import Callable, Generator, Sequence
+from contextlib import contextmanager
+from typing import TYPE_CHECKING, Final, cast
+
+import anyio
+import h11
+import uvicorn
+from uvicorn.protocols.http.h11_impl import H11Protocol
+
+from bot.api.application import AREAS, Area, make_api
+from bot.api.entrance.caller_patience import PATIENCE, CallerPatience
+from bot.api.errors import MALFORMED
+
+if TYPE_CHECKING:
+    from uvicorn.protocols.http.h11_impl import RequestResponseCycle
+
+    from bot.api.services import ApiServices
+
+_HEADER_BYTES: Final = 32_768
+_BACKLOG: Final = 1024
+_DRAIN_SECONDS: Final = 5
+"""How long requests may still take when the process is told to end."""
+
+
+async def serve(
+    services: "ApiServices",
+    began: Callable[[str], None],
+    patience: CallerPatience = PATIENCE,
+    areas: Sequence[Area] = AREAS,
+) -> None:
+    """Serve the API until cancelled; then take nothing in, let streams say that they end, and requests be answered.
+
+    `began` is told the address when it is listened at. Raises OSError: it cannot be listened at.
+    """
+    settings = services.settings
+    listening = await asyncio.to_thread(_bound, settings.host, settings.port)
+
+    class Protocol(_Guarded):
+        most = settings.most_connections
+        waits = patience
+
+    server = _Server(_config(make_api(services, patience, areas), Protocol, patience), lambda: began(_url(listening)))
+    async with asyncio.TaskGroup() as tasks:
+        serving = tasks.create_task(server.serve(sockets=[listening]))
+        try:
+            await asyncio.shield(serving)
+        finally:
+            services.closing.set()
+            server.should_exit = True
+            with anyio.CancelScope(shield=True):
+                await serving
+
+
+def _bound(host: str, port: int) -> socket.socket:
+    family = socket.AF_INET6 if ":" in host else socket.AF_INET
+    listening = socket.create_server((host, port), family=family, backlog=_BACKLOG)
+    # Head and body are written apart: without this the body waits 40 ms for the caller to acknowledge the head. asyncio
+    # does it only for sockets that name their protocol, which these do not.
+    listening.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
+    return listening
+
+
+def _url(listening: socket.socket) -> str:
+    host, port = listening.getsockname()[:2]
+    return f"http://{f'[{host}]' if ':' in host else host}:{port}"
+
+
+def _config(api: object, protocol: "type[_Guarded]", patience: CallerPatience) -> uvicorn.Config:
+    return uvicorn.Config(
+        api,  # pyright: ignore[reportArgumentType] - uvicorn's own types of ASGI are narrower than ASGI
+        http=protocol,
+        ws="none",
+        lifespan="off",
+        interface="asgi3",
+        log_config=None,
+        # What breaks is logged at the entrance; of callers who cannot speak HTTP there is nothing to tell.
+        log_level="critical",
+        access_log=False,
+        proxy_headers=False,
+        server_header=False,
+        timeout_keep_alive=patience.idle,
+        timeout_graceful_shutdown=_DRAIN_SECONDS,
+        h11_max_incomplete_event_size=_HEADER_BYTES,
+    )
+
+
+class _Server(uvicorn.Server):
+    """A server that leaves signals to `lockgate run`, and tells when it began."""
+
+    def __init__(self, config: uvicorn.Config, began: Callable[[], None]) -> None:
+        super().__init__(config)
+        self._began = began
+
+    @contextmanager
+    def capture_signals(self) -> Generator[None]:
+        """Leave signals alone."""
+        yield
+
+    async def startup(self, sockets: list[socket.socket] | None = None) -> None:
+        """Begin to listen."""
+        await super().startup(sockets)
+        self._began()
+
+
+class _Guarded(H11Protocol):
+    """A connection that ends where its caller dawdles; `most` is how many there are at a time."""
+
+    most: int
+    waits: CallerPatience
+
+    _used: float = 0.0
+    _awaited: object = None
+    """What the caller is to send next, while nothing of theirs is being answered."""
+    _sending_due: asyncio.TimerHandle | None = None
+    _reading_due: asyncio.TimerHandle | None = None
+
+    @property
+    def idle(self) -> bool:
+        """Whether nothing that was asked for on this connection is being answered."""
+        cycle = cast("RequestResponseCycle | None", self.cycle)
+        return cycle is None or bool(cycle.response_complete)
+
+    def used(self) -> float:
+        """Return when something came on this connection last, on the loop's clock in seconds."""
+        return self._used
+
+    def connection_made(self, transport: asyncio.Transport) -> None:  # pyright: ignore[reportIncompatibleMethodOverride] - as uvicorn's
+        """Take a connection, if there is room or can be."""
+        super().connection_made(transport)
+        self._used = self.loop.time()
+        self._await()
+        if len(self.connections) > self.most:
+            others: list[_Guarded] = [one for one in self.connections if isinstance(one, _Guarded) and one is not self]
+            min((one for one in others if one.idle), key=_Guarded.used, default=self).transport.abort()
+
+    def connection_lost(self, exc: Exception | None) -> None:
+        """Let a connection go."""
+        for timer in (self._sending_due, self._reading_due):
+            if timer is not None:
+                timer.cancel()
+        super().connection_lost(exc)
+
+    def data_received(self, data: bytes) -> None:
+        """Take what came; what is missing of a request is waited for, for a while."""
+        self._used = self.loop.time()
+        super().data_received(data)
+        self._await()
+
+    def on_response_complete(self) -> None:
+        """End a request; what nobody reads any more of it may still come for a moment."""
+        super().on_response_complete()
+        if self.transport.is_closing():
+            self._end()
+        elif self.conn.their_state is not h11.IDLE or self.conn.trailing_data[0]:
+            self._await()
+
+    def pause_writing(self) -> None:
+        """Wait until the caller reads, for a while."""
+        super().pause_writing()
+        self._reading_due = self.loop.call_later(self.waits.reading, self.transport.abort)
+
+    def resume_writing(self) -> None:
+        """Go on writing."""
+        super().resume_writing()
+        if self._reading_due is not None and not self.transport.is_closing():
+            self._reading_due.cancel()
+
+    def timeout_keep_alive_handler(self) -> None:
+        """End a connection on which nothing was asked for a while."""
+        self._end()
+
+    def send_400_response(self, msg: str) -> None:
+        """Tell in the API's own shape that a request cannot be read."""
+        del msg
+        body = MALFORMED.body("")
+        headers = {**MALFORMED.headers, "content-length": str(len(body)), "connection": "close"}
+        if self.conn.our_state in {h11.IDLE, h11.SEND_RESPONSE}:
+            answer = h11.Response(status_code=MALFORMED.status, headers=[*headers.items()], reason=b"Bad Request")
+            for event in (answer, h11.Data(data=body), h11.EndOfMessage()):
+                self.transport.write(self.conn.send(event) or b"")
+        # Else an answer is on its way, and is cut short.
+        self._end()
+
+    def _await(self) -> None:
+        """Give the caller some time for what they are to send next, all of it."""
+        awaited = self.conn.their_state if self.idle else None
+        if awaited is self._awaited:
+            return
+        self._awaited = awaited
+        if self._sending_due is not None:
+            self._sending_due.cancel()
+        self._sending_due = None
+        if awaited is h11.IDLE:
+            self._sending_due = self.loop.call_later(self.waits.headers, self._end)
+        elif awaited is h11.SEND_BODY:
+            # What is left of a body that was answered already.
+            self._sending_due = self.loop.call_later(self.waits.rest, self._end)
+
+    def _end(self) -> None:
+        """End the connection, also where its caller never reads what was written."""
+        self.transport.close()
+        self._reading_due = self.loop.call_later(self.waits.rest, self.transport.abort)

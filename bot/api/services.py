@@ -1,0 +1,58 @@
+"""What modules of routes are given: the parts of the application that they work with."""
+
+import asyncio
+from collections.abc import Callable
+from dataclasses import dataclass
+
+from bot.access.session_ids import SessionIds
+from bot.access.tokens import Tokens
+from bot.config.api import ApiSettings
+from bot.config.model import Config
+from bot.core.clock import Clock
+from bot.core.ids import Ids
+from bot.gate.gate import Gate
+from bot.ingress.router import Router
+from bot.operations.approval_answers import ApprovalAnswers
+from bot.operations.audit import AuditReader
+from bot.operations.export import Exporter
+from bot.operations.importing import Importer
+from bot.operations.lifecycle import SessionLifecycle
+from bot.operations.question_answers import QuestionAnswers
+from bot.operations.reading import SessionReader
+from bot.operations.simulation import Simulator
+from bot.pinned_agents import PinnedAgents
+from bot.policy_state import PolicyReloader
+from bot.sessions.ports.store import Store
+from bot.webhooks.keeper import WebhookKeeper
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ApiServices:
+    """The parts of the application that routes work with, made in `bot.app.programs`.
+
+    `interrupt` stops a session's turn of an id at once if it runs in this process. `closing` is set when this process
+    is told to end: whoever waits or streams tells so and ends.
+    """
+
+    settings: ApiSettings
+    config: Config
+    clock: Clock
+    ids: Ids
+    tokens: Tokens
+    gate: Gate
+    reloader: PolicyReloader
+    store: Store
+    session_ids: SessionIds
+    router: Router
+    agents: PinnedAgents
+    lifecycle: SessionLifecycle
+    reading: SessionReader
+    exporter: Exporter
+    importer: Importer
+    simulator: Simulator
+    audit: AuditReader
+    approval_answers: ApprovalAnswers
+    question_answers: QuestionAnswers
+    webhooks: WebhookKeeper
+    interrupt: Callable[[str, str], None]
+    closing: asyncio.Event

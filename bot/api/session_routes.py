@@ -1,0 +1,352 @@
+"""Sessions of programs: begun, read, steered and ended by the routes under `/sessions`.
+
+What begins or steers a session goes through the router, as a chat's message does. A session that a program may not know
+of is answered as one that does not exist (law `no_read_up`). Of one that is its own and rose above it, it can still
+cancel the turn, archive it and delete it; what it is told then is the same whatever came of that (ADR 0040).
+"""
+
+import base64
+import hashlib
+from collections.abc import AsyncIterator, Awaitable, Callable
+from http import HTTPStatus
+from typing import Annotated, Final
+
+import anyio
+from fastapi import APIRouter, Header, Query, Response
+
+from bot.access import labelling
+from bot.access.tokens import address_of, program
+from bot.api.errors import UNAUTHORIZED, ApiRefusedError
+from bot.api.requests import ApiRequest, Reading, Steering
+from bot.api.services import ApiServices
+from bot.api.session_shapes import (
+    MessageRequest,
+    MessageTaken,
+    ResultBody,
+    ResultDocument,
+    SessionBegun,
+    SessionDocument,
+    SessionList,
+    SessionRequest,
+    TurnDocument,
+    TurnList,
+    ended_turn,
+    open_turn,
+    session_document,
+    turn_document,
+    written,
+)
+from bot.core.errors import NotFoundError, RequestError
+from bot.ingress.inbox_writer import NewSession, Steer
+from bot.operations.reading import ReadingKind
+from bot.pinned_agents import WantedAgent
+from bot.sessions.inbox import QueueMode
+from bot.sessions.models import SessionKind, SessionQuery, SessionState, Status, TurnRecord
+from bot.sessions.visibility import sees
+from channels.messages import Inbound
+from policy.labels import Label
+
+LONGEST_WAIT: Final = 60
+"""Seconds that a result is waited for at most."""
+
+LOOK_SECONDS: Final = 5.0
+"""How often a waiting request looks by itself: what changes is a hint."""
+
+_BUSY: Final = frozenset({Status.QUEUED, Status.RUNNING})
+_BEGIN: Final = "begin"
+"""The identity of the first message of a session, at an address that is that session's alone."""
+
+_TURNS: Final = 200
+_PAGES: Final = 20
+"""How many turns are looked at together, and how often, to find one by its id."""
+
+_PAGE: Final = 200
+
+Key = Annotated[str | None, Header(alias="Idempotency-Key", min_length=1, max_length=256)]
+Limit = Annotated[int, Query(ge=1, le=_PAGE)]
+
+
+def router(services: ApiServices) -> APIRouter:
+    """Return the routes about sessions."""
+    routes = APIRouter(tags=["sessions"])
+    for part in (_beginning, _listing, _turns, _steering, _ending):
+        routes.include_router(part(services))
+    return routes
+
+
+def _beginning(services: ApiServices) -> APIRouter:
+    routes = APIRouter()
+
+    @routes.post("/sessions", status_code=HTTPStatus.CREATED, responses={HTTPStatus.OK: {"model": SessionBegun}})
+    async def begin(
+        asked: Steering, new: SessionRequest, response: Response, idempotency_key: Key = None
+    ) -> SessionBegun:
+        """Begin a session, or return the one that was begun with the same key and the same body.
+
+        With `Idempotency-Key` and without `key`, that takes the key's place. With another body a key is a conflict.
+        """
+        if new.key is not None:
+            thread = _named("k", new.key)
+        else:
+            thread = f"r:{services.ids.op()}" if idempotency_key is None else _named("i", idempotency_key)
+        wanted = WantedAgent(
+            new.agent or "", new.credential or "", new.limits.tokens, new.limits.turn_seconds, new.limits.turns
+        )
+        agent = await services.agents.pin_as(asked.caller.principal, wanted)
+        kept = "" if new.metadata is None else written(new.metadata)
+        begun = NewSession(new.digest, agent, QueueMode(new.mode), kept)
+        inbound = _inbound(asked, new.input, _BEGIN, thread)
+        sid, accepted = await services.router.begin(inbound, asked.caller.caller, begun)
+        if accepted.duplicate:
+            response.status_code = HTTPStatus.OK
+        return SessionBegun(id=sid, created=not accepted.duplicate, created_at=accepted.created_at)
+
+    return routes
+
+
+def _listing(services: ApiServices) -> APIRouter:
+    routes = APIRouter()
+
+    @routes.get("/sessions")
+    async def sessions(
+        asked: Reading,
+        *,
+        cursor: Annotated[str, Query(max_length=512)] = "",
+        limit: Limit = 50,
+        status: Status | None = None,
+        kind: SessionKind | None = None,
+    ) -> SessionList:
+        """List the sessions of this program, newest first; archived ones only where `status` asks for them."""
+        query = SessionQuery(
+            asked.caller.principal,
+            asked.reader,
+            cursor=cursor,
+            limit=limit,
+            kind=kind,
+            archived=status is Status.ARCHIVED,
+            status=status,
+        )
+        page = await services.store.index.listed(query)
+        told = tuple(session_document(state, asked.reader) for state in page.sessions)
+        return SessionList(sessions=told, cursor=page.cursor or None)
+
+    @routes.get("/sessions/{sid}")
+    async def session(asked: Reading, sid: str) -> SessionDocument:
+        """Return a session."""
+        return session_document(await _seen(services, asked, sid, ReadingKind.RECORD), asked.reader)
+
+    @routes.get("/sessions/{sid}/result")
+    async def result(
+        asked: Reading, sid: str, wait: Annotated[int, Query(ge=0, le=LONGEST_WAIT)] = 0
+    ) -> ResultDocument:
+        """Return what the last turn came to; wait for as many seconds while a turn runs or is about to."""
+        state = await _seen(services, asked, sid, ReadingKind.RESULT)
+        reader = asked.reader
+        if wait and state.status in _BUSY:
+            with anyio.move_on_after(wait):
+                await _settled(services, asked, sid)
+            # As of now: the last look may be some time ago, and it may have risen since.
+            reader = _reader(services, asked)
+            state = await services.reading.see(asked.caller.principal, reader, sid)
+        return await _result(services, reader, state)
+
+    return routes
+
+
+def _turns(services: ApiServices) -> APIRouter:
+    routes = APIRouter()
+
+    @routes.get("/sessions/{sid}/turns")
+    async def turns(
+        asked: Reading, sid: str, before: Annotated[int | None, Query(ge=1, le=2**53)] = None, limit: Limit = 50
+    ) -> TurnList:
+        """List the turns of a session that ended, newest first."""
+        state = await _seen(services, asked, sid, ReadingKind.RECORD)
+        page = await services.store.lifecycle.turns(sid, before=before, limit=limit)
+        told = tuple(turn_document(turn) for turn in page.turns if turn.seq >= state.generation_seq)
+        more = page.before is not None and page.before > state.generation_seq
+        return TurnList(turns=told, next=page.before if more else None)
+
+    @routes.get("/sessions/{sid}/turns/{tid}")
+    async def turn(asked: Reading, sid: str, tid: str) -> TurnDocument:
+        """Return a turn of a session: the one that runs, or one of the last 4,000 or so."""
+        state = await _seen(services, asked, sid, ReadingKind.RECORD)
+        running = open_turn(state)
+        if running is not None and running.id == tid:
+            return running
+        async for one in _ended_turns(services, state):
+            if one.id == tid:
+                return turn_document(one)
+        raise NotFoundError
+
+    return routes
+
+
+def _steering(services: ApiServices) -> APIRouter:
+    routes = APIRouter()
+
+    @routes.post("/sessions/{sid}/messages", status_code=HTTPStatus.ACCEPTED)
+    async def message(asked: Steering, sid: str, said: MessageRequest, idempotency_key: Key = None) -> MessageTaken:
+        """Send a session a message. The same `Idempotency-Key` with the same text is the same message."""
+        state = await services.reading.see(asked.caller.principal, asked.reader, sid)
+        dedupe = f"r:{services.ids.op()}" if idempotency_key is None else _named("i", idempotency_key)
+        told = Steer(state, None if said.mode is None else QueueMode(said.mode), asked.reader)
+        accepted = await services.router.steer(_inbound(asked, said.text, dedupe), asked.caller.caller, told)
+        return MessageTaken(seq=accepted.position)
+
+    @routes.post("/sessions/{sid}/pause", status_code=HTTPStatus.NO_CONTENT)
+    async def pause(asked: Steering, sid: str) -> None:
+        """Let a session rest: what it is sent waits."""
+        await _act(services, asked, sid, services.lifecycle.pause)
+
+    @routes.post("/sessions/{sid}/resume", status_code=HTTPStatus.NO_CONTENT)
+    async def resume(asked: Steering, sid: str) -> None:
+        """Let a session that rests go on."""
+        await _act(services, asked, sid, services.lifecycle.resume)
+
+    @routes.post("/sessions/{sid}/restore", status_code=HTTPStatus.NO_CONTENT)
+    async def restore(asked: Steering, sid: str) -> None:
+        """Let an archived session be spoken in again."""
+        await _act(services, asked, sid, services.lifecycle.restore)
+
+    return routes
+
+
+def _ending(services: ApiServices) -> APIRouter:
+    routes = APIRouter()
+
+    @routes.post("/sessions/{sid}/cancel", status_code=HTTPStatus.ACCEPTED, response_class=Response)
+    async def cancel(asked: Steering, sid: str) -> None:
+        """Stop the turn that runs and all that it set going, and cancel what waits."""
+
+        async def act(state: SessionState) -> None:
+            await services.lifecycle.cancel(state, asked.caller.principal, typed=_typed(services, asked))
+
+        await _blindly(services, asked, sid, act)
+
+    @routes.post("/sessions/{sid}/archive", status_code=HTTPStatus.NO_CONTENT)
+    async def archive(asked: Steering, sid: str) -> None:
+        """Make a session read-only, and stop what runs in it."""
+
+        async def act(state: SessionState) -> None:
+            await services.lifecycle.archive(state, asked.caller.principal)
+
+        await _blindly(services, asked, sid, act)
+
+    @routes.delete("/sessions/{sid}", status_code=HTTPStatus.NO_CONTENT)
+    async def delete(asked: Steering, sid: str) -> None:
+        """Erase a session, its files and all that it spawned; its key may begin another one."""
+
+        async def act(state: SessionState) -> None:
+            typed = _typed(services, asked)
+            await services.lifecycle.delete(state, asked.caller.principal, reader=asked.reader, typed=typed)
+
+        await _blindly(services, asked, sid, act)
+
+    return routes
+
+
+async def _seen(services: ApiServices, asked: ApiRequest, sid: str, kind: ReadingKind) -> SessionState:
+    """Return a session that is read, which is in the audit then. Raises NotFoundError: it may not be known of."""
+    state = await services.reading.see(asked.caller.principal, asked.reader, sid)
+    await services.reading.noted(asked.caller.principal, state, kind)
+    return state
+
+
+async def _settled(services: ApiServices, asked: ApiRequest, sid: str) -> None:
+    """Wait until no turn runs in a session or is about to, or this process ends.
+
+    Raises NotFoundError: it may not be known of any more. ApiRefusedError: the token counts no more.
+    """
+    async with services.store.changes.watching(sid) as feed:
+        while True:
+            state = await services.reading.see(asked.caller.principal, _reader(services, asked), sid)
+            if state.status not in _BUSY or services.closing.is_set():
+                return
+            await _first(feed.next, services.closing.wait)
+
+
+async def _first(*waits: Callable[[], Awaitable[object]]) -> None:
+    """Wait until one of several is there, for a moment at most."""
+    with anyio.move_on_after(LOOK_SECONDS):
+        async with anyio.create_task_group() as tasks:
+
+            async def until(wait: Callable[[], Awaitable[object]]) -> None:
+                await wait()
+                tasks.cancel_scope.cancel()
+
+            for one in waits:
+                tasks.start_soon(until, one)
+
+
+async def _result(services: ApiServices, reader: Label, state: SessionState) -> ResultDocument:
+    last, result = state.last_turn, None
+    if last is not None and last.result_seq:
+        for event in await services.store.sessions.events_at(state.sid, [last.result_seq]):
+            told = services.reading.told(event, reader)
+            if told is not None:
+                result = ResultBody(type=event.type, level=event.visibility.value, body=dict(told))
+    return ResultDocument(status=state.status, last_turn=ended_turn(last), result=result)
+
+
+async def _ended_turns(services: ApiServices, state: SessionState) -> AsyncIterator[TurnRecord]:
+    """Yield the newest turns of a session's generation, as many as are looked at."""
+    before: int | None = None
+    for _ in range(_PAGES):
+        page = await services.store.lifecycle.turns(state.sid, before=before, limit=_TURNS)
+        for turn in page.turns:
+            if turn.seq >= state.generation_seq:
+                yield turn
+        before = page.before
+        if before is None or before <= state.generation_seq:
+            return
+
+
+async def _act(
+    services: ApiServices, asked: ApiRequest, sid: str, act: Callable[[SessionState, str], Awaitable[None]]
+) -> None:
+    """Do something to a session that its program may know of."""
+    await act(await services.reading.see(asked.caller.principal, asked.reader, sid), asked.caller.principal)
+
+
+async def _blindly(
+    services: ApiServices, asked: ApiRequest, sid: str, act: Callable[[SessionState], Awaitable[None]]
+) -> None:
+    """Do something to a program's own session, whether or not it may know of it; then why it failed is not told.
+
+    Raises NotFoundError: there is none of its own. RequestError: it cannot be done, and it may know why.
+    """
+    principal = asked.caller.principal
+    state = await services.reading.own(principal, sid)
+    try:
+        await act(state)
+    except RequestError:
+        # It may have risen since.
+        now = await services.store.sessions.state(sid)
+        if now is not None and sees(state, principal, asked.reader) and sees(now, principal, asked.reader):
+            raise
+
+
+def _reader(services: ApiServices, asked: ApiRequest) -> Label:
+    """Return what a program may read now, after it waited. Raises ApiRefusedError: its token counts no more."""
+    caller = services.tokens.still(asked.caller)
+    if caller is None:
+        raise ApiRefusedError(UNAUTHORIZED)
+    return services.tokens.reader(caller).meet(asked.reader)
+
+
+def _typed(services: ApiServices, asked: ApiRequest) -> Label:
+    """Return the label of what a program says at its address."""
+    caller = asked.caller
+    return labelling.inbound(services.gate.document, caller.address, caller.caller.role, authored=True)
+
+
+def _inbound(asked: ApiRequest, text: str, dedupe: str, thread: str = "") -> Inbound:
+    caller = asked.caller
+    return Inbound(address_of(caller.name, thread), program(caller.token).account, text, dedupe)
+
+
+def _named(kind: str, key: str) -> str:
+    """Return how a key of a program's is kept: whatever it has in it, short and of plain letters."""
+    digest = hashlib.sha256(key.encode("utf-8", "surrogatepass")).digest()[:20]
+    return f"{kind}:{base64.b32encode(digest).decode('ascii').lower()}"

@@ -1,0 +1,248 @@
+"""The documents about sessions: what programs send to begin and steer one, and what they are told of it.
+
+What is told is made of a record that its reader may know of, and of nothing else.
+"""
+
+import hashlib
+import json
+from typing import Annotated, Final, Literal
+
+from pydantic import AfterValidator, Field, JsonValue
+
+from bot.access.agents import Pin
+from bot.api.shapes import ApiInput, ApiOutput
+from bot.sessions.inbox import QueueMode
+from bot.sessions.log.event_types import TurnState, YieldReason
+from bot.sessions.models import LastTurn, SessionKind, SessionState, Status, TurnRecord
+from bot.sessions.usage import Usage
+from policy.labels import Label
+
+METADATA_BYTES: Final = 16_384
+"""How large metadata may be, as compact JSON in UTF-8."""
+
+Mode = Literal["queue", "collect", "steer", "interrupt"]
+"""A `QueueMode`, as JSON has it."""
+
+_MOST: Final = 1_000_000_000_000
+
+
+def _small(metadata: dict[str, JsonValue]) -> dict[str, JsonValue]:
+    if len(written(metadata).encode()) > METADATA_BYTES:
+        raise ValueError
+    return metadata
+
+
+def written(value: JsonValue) -> str:
+    """Return a value as compact JSON, the same text for the same value. Raises ValueError: it is none of JSON."""
+    return json.dumps(value, ensure_ascii=False, allow_nan=False, sort_keys=True, separators=(",", ":"))
+
+
+class NewLimits(ApiInput):
+    """Limits of a session, none above those of its agent; what is left out is as there."""
+
+    tokens: int | None = Field(default=None, ge=1000, le=_MOST, description="That models read and write for it.")
+    turn_seconds: int | None = Field(default=None, ge=1, le=7 * 24 * 3600, description="That a turn is worked.")
+    turns: int | None = Field(default=None, ge=1, le=1_000_000, description="In a row without a message.")
+
+
+class SessionRequest(ApiInput):
+    """A session to begin, with its first message."""
+
+    input: str = Field(min_length=1, max_length=1_000_000, pattern=r"\S", description="The first message.")
+    key: str | None = Field(
+        default=None, min_length=1, max_length=256, description="A name of the program's own: one session for each."
+    )
+    agent: str | None = Field(default=None, min_length=1, max_length=64)
+    credential: str | None = Field(
+        default=None, min_length=1, max_length=64, description="A secret that an agent of the same models has."
+    )
+    limits: NewLimits = NewLimits()
+    metadata: Annotated[dict[str, JsonValue], AfterValidator(_small)] | None = Field(
+        default=None, description="Facts of the program's own, up to 16 KB as JSON."
+    )
+    mode: Mode = Field(default="queue", description="How it takes messages that come while a turn runs.")
+
+    @property
+    def digest(self) -> str:
+        """The digest of all that it says, by which the same is told from another."""
+        said = self.model_dump(mode="json", exclude_defaults=True, exclude={"key"})
+        return hashlib.sha256(written(said).encode()).hexdigest()
+
+
+class SessionBegun(ApiOutput):
+    """A session that was begun, or that was there under its key; it says nothing of what the session did since."""
+
+    id: str
+    created: bool = Field(description="Whether this request began it.")
+    created_at: int = Field(description="Milliseconds since 1970.")
+
+
+class MessageRequest(ApiInput):
+    """A message to a session."""
+
+    text: str = Field(min_length=1, max_length=1_000_000, pattern=r"\S")
+    mode: Mode | None = Field(
+        default=None, description="How the session takes this one and what follows; as before if it is left out."
+    )
+
+
+class MessageTaken(ApiOutput):
+    """A message that was accepted."""
+
+    seq: int = Field(description="Its number among what the session was sent; the event that it becomes tells it.")
+
+
+class EndedTurn(ApiOutput):
+    """How the last turn ended."""
+
+    id: str
+    state: TurnState
+    yield_reason: YieldReason
+    result_event_id: int | None = Field(description="The event that holds its answer.")
+
+
+class UsageDocument(ApiOutput):
+    """What models were asked for; `complete` is false where not all tokens are known, `priced` where not all cost."""
+
+    requests: int
+    input_tokens: int
+    output_tokens: int
+    cost: int = Field(description="Millionths of the currency of the configured prices.")
+    complete: bool
+    priced: bool
+
+
+class TurnDocument(ApiOutput):
+    """A turn, as it ended or as it goes on."""
+
+    id: str
+    state: TurnState | Literal["running"]
+    yield_reason: YieldReason | None
+    attempt: int = Field(description="How often it was claimed.")
+    started_at: int = Field(description="Milliseconds since 1970.")
+    completed_at: int | None
+    active_seconds: float | None = Field(description="For how long it was worked; waiting does not count.")
+    usage: UsageDocument | None
+    error: str | None = Field(description="The reference under which the operator finds what went wrong.")
+    result_event_id: int | None
+
+
+class TurnList(ApiOutput):
+    """A page of turns, newest first; `next` is the `before` of the next page, null at the end."""
+
+    turns: tuple[TurnDocument, ...]
+    next: int | None
+
+
+class SessionDocument(ApiOutput):
+    """A session."""
+
+    id: str
+    status: Status
+    kind: SessionKind
+    agent: str
+    title: str | None
+    taint: str = Field(description="The label of everything that it has read.")
+    mode: QueueMode
+    waiting: int = Field(description="How many messages wait.")
+    created_at: int = Field(description="Milliseconds since 1970.")
+    updated_at: int
+    last_turn: EndedTurn | None
+    usage: UsageDocument
+    metadata: dict[str, JsonValue] | None
+
+
+class SessionList(ApiOutput):
+    """A page of sessions, newest first; `cursor` asks for the next page, null at the end."""
+
+    sessions: tuple[SessionDocument, ...]
+    cursor: str | None
+
+
+class ResultBody(ApiOutput):
+    """The answer of a turn: the event that holds it."""
+
+    type: str
+    level: str
+    body: dict[str, JsonValue]
+
+
+class ResultDocument(ApiOutput):
+    """How the last turn ended, and what it came to; null where there is none, or where it may not be told."""
+
+    status: Status
+    last_turn: EndedTurn | None
+    result: ResultBody | None
+
+
+def session_document(state: SessionState, reader: Label) -> SessionDocument:
+    """Return what a reader who may know of a session is told of it."""
+    title, kept = state.title, state.metadata
+    return SessionDocument(
+        id=state.sid,
+        status=state.status,
+        kind=state.kind,
+        agent=Pin.parse(state.agent).name,
+        title=title.text if title is not None and title.label.flows_to(reader) else None,
+        taint=str(state.taint),
+        mode=state.mode,
+        waiting=state.waiting_items,
+        created_at=state.created_at,
+        updated_at=state.updated_at,
+        last_turn=ended_turn(state.last_turn),
+        usage=_usage(state.usage),
+        metadata=json.loads(kept.text) if kept is not None and kept.label.flows_to(reader) else None,
+    )
+
+
+def ended_turn(last: LastTurn | None) -> EndedTurn | None:
+    """Return how the last turn of a session ended, None for one that had none."""
+    if last is None:
+        return None
+    return EndedTurn(id=last.id, state=last.state, yield_reason=last.reason, result_event_id=last.result_seq or None)
+
+
+def turn_document(turn: TurnRecord) -> TurnDocument:
+    """Return a turn that ended."""
+    return TurnDocument(
+        id=turn.id,
+        state=TurnState.of(turn.told.reason),
+        yield_reason=turn.told.reason,
+        attempt=turn.told.attempt,
+        started_at=turn.started_at,
+        completed_at=turn.completed_at,
+        active_seconds=turn.active_seconds,
+        usage=_usage(turn.told.usage),
+        error=turn.told.error or None,
+        result_event_id=turn.result_seq or None,
+    )
+
+
+def open_turn(state: SessionState) -> TurnDocument | None:
+    """Return the turn that goes on in a session, None if there is none."""
+    turn = state.turn
+    if turn is None:
+        return None
+    return TurnDocument(
+        id=turn.id,
+        state="running",
+        yield_reason=None,
+        attempt=turn.attempt,
+        started_at=turn.started_at,
+        completed_at=None,
+        active_seconds=None,
+        usage=None,
+        error=None,
+        result_event_id=None,
+    )
+
+
+def _usage(used: Usage) -> UsageDocument:
+    return UsageDocument(
+        requests=used.requests,
+        input_tokens=used.input_tokens,
+        output_tokens=used.output_tokens,
+        cost=used.cost,
+        complete=used.complete,
+        priced=used.priced,
+    )

@@ -1,0 +1,30 @@
+"""What the documents of the API have in common: their strictness, and the shape of an error."""
+
+from pydantic import BaseModel, ConfigDict, Field
+
+
+class ApiInput(BaseModel):
+    """A body that a program sends: an unknown field is an error, and so is a value of another type."""
+
+    model_config = ConfigDict(extra="forbid", frozen=True, strict=True, hide_input_in_errors=True)
+
+
+class ApiOutput(BaseModel):
+    """A body that a program gets."""
+
+    model_config = ConfigDict(frozen=True)
+
+
+class ErrorDetail(ApiOutput):
+    """What went wrong: a stable code, a sentence for people, and what to do, if there is something."""
+
+    code: str = Field(description="Stable; programs decide by it.")
+    message: str
+    next_step: str = ""
+
+
+class ErrorDocument(ApiOutput):
+    """The body of every refusal."""
+
+    error: ErrorDetail
+    request_id: str = Field(description="The answer's `X-Request-Id`; operators find the request by it.")

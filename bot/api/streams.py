@@ -1,0 +1,253 @@
+"""Streams of a session's events by Server-Sent Events: what a program is told as it happens.
+
+The id of an event is its seq, and a stream begins behind the one that its reader names, so it tells each event once,
+whatever breaks. A reader who is slow holds nothing here: they are told from what was looked at last, or from the log.
+
+Labels gate a stream as they gate everything else (laws `no_write_down`, `no_read_up`). Before anything is told, the
+token and its clearance are looked at as they are now, and the session's record as it was read after the events. Where
+the session has risen above its reader, or where the token counts no more, one constant event ends the stream: its bytes
+depend on nothing. What was read together with the rise is not told.
+"""
+
+import json
+from collections.abc import Awaitable, Callable, Iterable
+from dataclasses import dataclass
+from types import MappingProxyType
+from typing import TYPE_CHECKING, Final
+
+import anyio
+from starlette.responses import Response
+
+from bot.access.tokens import ApiCaller
+from bot.api.errors import BUSY, ApiRefusedError
+from bot.api.events import EventChoice
+from bot.api.services import ApiServices
+from bot.api.watching import PAGE, Frame, RecentEvent, WatchedSession, Watching, WatchingParts
+from bot.core.errors import SchemaError, StoreError
+from bot.operations.reading import ReadingKind
+from bot.operations.told_events import EventTeller
+from bot.sessions.models import SessionState
+from bot.sessions.visibility import sees
+from policy.labels import Label
+
+if TYPE_CHECKING:
+    from starlette.types import Receive, Scope, Send
+
+MEDIA_TYPE: Final = "text/event-stream"
+
+UNAVAILABLE: Final = b'event: end\ndata: {"reason":"unavailable"}\n\n'
+"""What ends a stream whose reader may not know of the session any more, whatever the cause."""
+
+RESTART: Final = b'event: end\ndata: {"reason":"restart"}\n\n'
+"""What ends a stream because its process ends: its reader asks again."""
+
+BEAT: Final = b":\n\n"
+"""What says that a stream stands, and nothing else."""
+
+_HEADERS: Final = MappingProxyType({"x-accel-buffering": "no"})
+"""What keeps proxies from holding a stream back."""
+
+_PIECE: Final = 64 * 1024
+"""How many bytes are sent at once, unless one event has more."""
+
+
+@dataclass(frozen=True, slots=True)
+class StreamRequest:
+    """A program that asks for the events of a session behind one."""
+
+    caller: ApiCaller
+    choice: EventChoice
+    after: int
+
+
+@dataclass(frozen=True, slots=True)
+class _Standing:
+    """What a token may read, None if it counts no more, by the policy and the tokens that it was found with."""
+
+    policy: object
+    live: object
+    reader: Label | None
+
+
+class EventStreams:
+    """All streams of this process; how many there may be is counted, and one program has half of them at most."""
+
+    def __init__(self, services: ApiServices, teller: EventTeller) -> None:
+        self.services = services
+        self.teller = teller
+        beat = services.settings.heartbeat_seconds
+        self.watching = Watching(WatchingParts(services.store, services.reloader, services.closing, beat))
+        self._open = dict[str, int]()
+        self._standings = dict[str, _Standing]()
+
+    def reader(self, caller: ApiCaller) -> Label | None:
+        """Return what a program may read now, None if the token that it showed counts no more.
+
+        Found once as long as nothing changes: all streams of a program ask for it with each event.
+        """
+        services, token = self.services, caller.token
+        policy, live = services.gate.document, services.reloader.live_tokens
+        known = self._standings.get(token.id)
+        if known is None or known.policy is not policy or known.live is not live:
+            now = services.tokens.still(caller)
+            known = _Standing(policy, live, None if now is None else services.tokens.reader(now))
+            self._standings[token.id] = known
+        return known.reader if token.live(services.store.tokens.now_ms()) else None
+
+    def response(self, state: SessionState, asked: StreamRequest) -> Response:
+        """Return the answer that streams a session's events; its reader may know of it, and that was noted.
+
+        Raises ApiRefusedError: there are as many streams as there may be.
+        """
+        most, own = self.services.settings.most_streams, self._open.get(asked.caller.principal, 0)
+        if sum(self._open.values()) >= most or own >= (most + 1) // 2:
+            raise ApiRefusedError(BUSY)
+        return _StreamResponse(lambda send: self._follow(state, asked, send))
+
+    async def _follow(self, state: SessionState, asked: StreamRequest, send: "Tell") -> None:
+        principal = asked.caller.principal
+        self._open[principal] = self._open.get(principal, 0) + 1
+        try:
+            async with self.watching.session(state) as watched:
+                await EventStream(self, watched, state, asked).tell(send)
+        finally:
+            self._open[principal] -= 1
+            if not self._open[principal]:
+                del self._open[principal]
+                self._standings.pop(asked.caller.token.id, None)
+
+
+Tell = Callable[[bytes], Awaitable[None]]
+"""Sends bytes to a reader, and waits until there is room for more."""
+
+
+class EventStream:
+    """What one reader is told of one session."""
+
+    def __init__(
+        self, streams: EventStreams, watched: WatchedSession, state: SessionState, asked: StreamRequest
+    ) -> None:
+        self._streams = streams
+        self._services = streams.services
+        self._watched = watched
+        self._sid = state.sid
+        self._asked = asked
+        self._after = asked.after
+        self._behind = True
+        self._noted = state
+
+    async def tell(self, send: Tell) -> None:
+        """Tell events until the stream ends."""
+        now, beat = self._services.clock.monotonic, self._services.settings.heartbeat_seconds
+        number, told_at = self._watched.latest.number, now()
+        await send(BEAT)
+        while not self._services.closing.is_set():
+            before = self._after
+            told = await self._more()
+            if told is None:
+                await send(UNAVAILABLE)
+                return
+            if not told and now() - told_at >= beat:
+                told = [BEAT]
+            for piece in _pieces(told):
+                await send(piece)
+                told_at = now()
+            if not self._behind or self._after == before:
+                number = (await self._watched.next(number)).number
+        await send(RESTART)
+
+    async def _more(self) -> list[bytes] | None:
+        """Return what is to be told now, None if nothing may be told any more."""
+        try:
+            return await self._page() if self._behind else await self._recent()
+        except SchemaError:
+            # Whose it is cannot be told, so it is as if it were not there.
+            return None
+        except StoreError:
+            self._behind = True
+            return []
+
+    async def _recent(self) -> list[bytes] | None:
+        """Return what the looks since the last time found."""
+        look, events = self._watched.latest, self._watched.recent(self._after)
+        if events is None:
+            self._behind = True
+            return await self._page()
+        if not look.serves:
+            return []
+        return await self._told(look.state, events)
+
+    async def _page(self) -> list[bytes] | None:
+        """Return what the log has behind what was told, a page of it: what was looked at last does not reach there."""
+        events, state = await self._services.store.sessions.news(self._sid, after=self._after, limit=PAGE)
+        if not await self._services.reloader.current():
+            return []
+        told = await self._told(state, map(RecentEvent.of, events))
+        self._behind = len(events) == PAGE
+        return told
+
+    async def _told(self, state: SessionState | None, events: Iterable[RecentEvent]) -> list[bytes] | None:
+        reader, principal = self._streams.reader(self._asked.caller), self._asked.caller.principal
+        if reader is None or state is None or not sees(state, principal, reader):
+            return None
+        if (self._noted.taint, self._noted.inbox_label) != (state.taint, state.inbox_label):
+            await self._services.reading.noted(principal, state, ReadingKind.STREAM)
+            self._noted = state
+        found = list[bytes]()
+        for one in events:
+            self._after = one.event.seq
+            if one.event.generation == state.generation and self._asked.choice.takes(one.event):
+                frame = self._frame(one, reader)
+                if frame is not None:
+                    found.append(frame)
+        return found
+
+    def _frame(self, one: RecentEvent, reader: Label) -> bytes | None:
+        """Return an event as readers of a label are sent it; made once as long as the same policy is in force."""
+        made, policy = one.frames.get(reader), self._services.gate.document
+        if made is None or made.by is not policy:
+            told = self._streams.teller.told(self._sid, one.event, reader)
+            text = None if told is None else json.dumps(told, separators=(",", ":"))
+            made = Frame(policy, None if text is None else f"id: {one.event.seq}\ndata: {text}\n\n".encode("ascii"))
+            one.frames[reader] = made
+        return made.sent
+
+
+class _StreamResponse(Response):
+    """An answer that goes on until it ends or its reader is gone."""
+
+    def __init__(self, told: Callable[[Tell], Awaitable[None]]) -> None:
+        super().__init__(media_type=MEDIA_TYPE, headers=_HEADERS)
+        del self.headers["content-length"]
+        self._told = told
+
+    async def __call__(self, scope: "Scope", receive: "Receive", send: "Send") -> None:
+        """Send it."""
+        del scope
+        await send({"type": "http.response.start", "status": self.status_code, "headers": self.raw_headers})
+
+        async def tell(piece: bytes) -> None:
+            await send({"type": "http.response.body", "body": piece, "more_body": True})
+
+        async def until_gone() -> None:
+            while (await receive())["type"] != "http.disconnect":
+                pass
+            both.cancel_scope.cancel()
+
+        async with anyio.create_task_group() as both:
+            both.start_soon(until_gone)
+            await self._told(tell)
+            await send({"type": "http.response.body", "body": b""})
+            both.cancel_scope.cancel()
+
+
+def _pieces(frames: Iterable[bytes]) -> Iterable[bytes]:
+    """Yield frames together, as many as are sent at once."""
+    piece = bytearray()
+    for frame in frames:
+        if piece and len(piece) + len(frame) > _PIECE:
+            yield bytes(piece)
+            piece.clear()
+        piece += frame
+    if piece:
+        yield bytes(piece)

@@ -1,0 +1,171 @@
+"""Webhooks: where a program has events of its sessions sent, and what was not taken there.
+
+A webhook of another program is answered as one that does not exist. What was not taken of a session is listed while the
+program may know of the session (law `no_read_up`). `bot.webhooks` decides and sends.
+"""
+
+from collections.abc import Iterable
+from http import HTTPStatus
+from typing import Annotated, Final, TypeVar
+
+from fastapi import APIRouter
+from pydantic import Field
+
+from bot.api.requests import Reading, Steering
+from bot.api.services import ApiServices
+from bot.api.shapes import ApiInput, ApiOutput
+from bot.sessions.log.events import Visibility
+from bot.sessions.visibility import LONGEST_ID
+from bot.sessions.webhooks import DeadEvent, Ended, ProgramWebhook
+from bot.tools.web_address import LONGEST
+from bot.webhooks.keeper import WebhookRequest
+
+_T = TypeVar("_T")
+
+_TYPES: Final = 50
+_SESSIONS: Final = 100
+
+LevelName = Annotated[Visibility, Field(strict=False)]
+"""JSON has no enums."""
+
+TypeName = Annotated[str, Field(min_length=1, max_length=64)]
+SessionName = Annotated[str, Field(min_length=1, max_length=LONGEST_ID)]
+
+
+class NewWebhook(ApiInput):
+    """Where events are to be sent, and which."""
+
+    url: str = Field(min_length=1, max_length=LONGEST, description="An address with https:// that is public.")
+    levels: list[LevelName] = Field(
+        default=[Visibility.USER], min_length=1, max_length=3, description="Who events are meant for."
+    )
+    types: list[TypeName] = Field(default=[], max_length=_TYPES, description="Types of events; none for all.")
+    sessions: list[SessionName] = Field(default=[], max_length=_SESSIONS, description="Sessions; none for all.")
+
+
+class WebhookDocument(ApiOutput):
+    """A webhook, without its secret."""
+
+    id: str
+    url: str
+    levels: tuple[Visibility, ...]
+    types: tuple[str, ...]
+    sessions: tuple[str, ...]
+    created_at: int = Field(description="Milliseconds since 1970; nothing older is sent.")
+    failing: int | None = Field(description="Since when nothing was taken, milliseconds since 1970; null: it works.")
+    disabled: Ended | None = Field(description="Why nothing is sent any more; null: it is sent.")
+
+
+class WebhookWithSecret(WebhookDocument):
+    """A webhook with its secret, which is told once."""
+
+    secret: str = Field(description="What its signatures are made with; it is not told again.")
+
+
+class WebhookList(ApiOutput):
+    """The webhooks of a program, the oldest first."""
+
+    webhooks: tuple[WebhookDocument, ...]
+
+
+class DeadEventDocument(ApiOutput):
+    """An event that was not taken, however often it was tried."""
+
+    id: str = Field(description="The `webhook-id` that it was sent with.")
+    webhook: str
+    session: str
+    seq: int
+    failed_at: int = Field(description="When it was given up, milliseconds since 1970.")
+    attempts: int
+    error: str = Field(description="Why the last try failed.")
+    again: bool = Field(description="Whether it waits to be tried once more.")
+
+
+class DeadEventList(ApiOutput):
+    """The events that were not taken, the oldest first of each webhook."""
+
+    dead: tuple[DeadEventDocument, ...]
+
+
+class Redelivery(ApiOutput):
+    """An event that is tried once more."""
+
+    id: str
+
+
+def router(services: ApiServices) -> APIRouter:
+    """Return the routes by which programs have events sent."""
+    routes = APIRouter(tags=["webhooks"])
+    keeper = services.webhooks
+
+    @routes.post("/webhooks", status_code=HTTPStatus.CREATED)
+    async def make(asked: Steering, new: NewWebhook) -> WebhookWithSecret:
+        """Have events sent to a server from now on. The secret is in this answer and in no other."""
+        wanted = WebhookRequest(new.url, _once(new.levels), _once(new.types), _once(new.sessions))
+        made = await keeper.make(asked.caller, wanted)
+        return WebhookWithSecret(**dict(_webhook(made.webhook)), secret=made.secret)
+
+    @routes.get("/webhooks")
+    async def webhooks(asked: Reading) -> WebhookList:
+        """List the webhooks of this program."""
+        return WebhookList(webhooks=tuple(map(_webhook, await keeper.all(asked.caller))))
+
+    # Before those with an id, which would take its name for one.
+    @routes.get("/webhooks/dead")
+    async def dead(asked: Reading, webhook: str = "") -> DeadEventList:
+        """List what was not taken, by one webhook or by all."""
+        return DeadEventList(dead=tuple(map(_dead, await keeper.dead(asked.caller, asked.reader, webhook))))
+
+    @routes.post("/webhooks/dead/{did}/redeliver", status_code=HTTPStatus.ACCEPTED)
+    async def redeliver(asked: Steering, did: str) -> Redelivery:
+        """Have an event that was not taken tried once more, under the same id."""
+        return Redelivery(id=(await keeper.redeliver(asked.caller, asked.reader, did)).id)
+
+    @routes.get("/webhooks/{wid}")
+    async def webhook(asked: Reading, wid: str) -> WebhookDocument:
+        """Tell of a webhook."""
+        return _webhook(await keeper.find(asked.caller, wid))
+
+    @routes.delete("/webhooks/{wid}", status_code=HTTPStatus.NO_CONTENT)
+    async def drop(asked: Steering, wid: str) -> None:
+        """Have nothing sent there any more. What was not taken is forgotten."""
+        await keeper.drop(asked.caller, wid)
+
+    @routes.post("/webhooks/{wid}/secret")
+    async def replace_secret(asked: Steering, wid: str) -> WebhookWithSecret:
+        """Give a webhook another secret. For a day messages have a signature by the one before, too."""
+        made = await keeper.replace_secret(asked.caller, wid)
+        return WebhookWithSecret(**dict(_webhook(made.webhook)), secret=made.secret)
+
+    return routes
+
+
+def _once(given: Iterable[_T]) -> tuple[_T, ...]:
+    """Return what is given, each once, in its order."""
+    return tuple(dict.fromkeys(given))
+
+
+def _webhook(one: ProgramWebhook) -> WebhookDocument:
+    return WebhookDocument(
+        id=one.id,
+        url=one.url,
+        levels=one.levels,
+        types=one.types,
+        sessions=one.sessions,
+        created_at=one.created_at,
+        failing=one.failing or None,
+        disabled=one.disabled,
+    )
+
+
+def _dead(one: DeadEvent) -> DeadEventDocument:
+    return DeadEventDocument(
+        id=one.id,
+        webhook=one.webhook,
+        session=one.sid,
+        seq=one.seq,
+        failed_at=one.failed_at,
+        attempts=one.attempts,
+        error=one.error,
+        again=one.again,
+    )

@@ -1,0 +1,39 @@
+"""Who a token is."""
+
+from fastapi import APIRouter
+from pydantic import Field
+
+from bot.api.requests import Reading
+from bot.api.services import ApiServices
+from bot.api.shapes import ApiOutput
+from bot.sessions.api_tokens import Scope
+
+
+class WhoAmI(ApiOutput):
+    """Who a token is, and what it may."""
+
+    name: str
+    principal: str
+    scope: Scope
+    clearance: str = Field(description="The most that this token may read here.")
+    expires_at: int = Field(description="Milliseconds since 1970; 0 for never.")
+
+
+def router(services: ApiServices) -> APIRouter:
+    """Return the routes that tell who asks."""
+    del services
+    routes = APIRouter(tags=["tokens"])
+
+    @routes.get("/whoami")
+    async def whoami(asked: Reading) -> WhoAmI:
+        """Tell who this token is, and what it may."""
+        token = asked.caller.token
+        return WhoAmI(
+            name=token.name,
+            principal=asked.caller.principal,
+            scope=token.scope,
+            clearance=str(asked.reader),
+            expires_at=token.expires_at,
+        )
+
+    return routes

@@ -1,0 +1,123 @@
+"""What a program reads of its own sessions: which it may know of, and the rows of the audit that tell of its reading.
+
+Absent, another's, above the reader and deleted are one answer (law `no_read_up`). A program that may not know of its
+own session any more can still end it, so `own` finds it whatever it has read; what is told of that must be constant.
+
+A program may read a session a thousand times a minute. The audit has one row for each kind of reading in ten minutes,
+and another one when the session has risen meanwhile: all processes together, as the store keeps each row once.
+"""
+
+import hashlib
+from collections import OrderedDict
+from collections.abc import Callable
+from enum import StrEnum
+from typing import Final
+
+from bot.core.clock import Clock
+from bot.core.errors import NotFoundError, SchemaError
+from bot.core.json_values import JsonObject, mapped_object
+from bot.history import event_log
+from bot.sessions.audit import AuditRow
+from bot.sessions.log.events import Event, Visibility
+from bot.sessions.models import SessionState
+from bot.sessions.ports.store import Store
+from bot.sessions.visibility import LONGEST_ID, sees
+from policy.labels import Label
+
+NOTED_SECONDS: Final = 600.0
+"""For how long one row of the audit stands for all readings of a kind; the store keeps answers for as long."""
+
+_NOTED: Final = 4096
+"""How many readings a process remembers."""
+
+
+class ReadingKind(StrEnum):
+    """What is read of a session: its record and turns, its events in a page or as they come, its answer, all of it.
+
+    `QUESTIONS` is what its agent asks people, and which of its calls wait for them; `WEBHOOK` is
+    what is sent.
+    """
+
+    RECORD = "record"
+    EVENTS = "events"
+    STREAM = "stream"
+    RESULT = "result"
+    EXPORT = "export"
+    QUESTIONS = "questions"
+    WEBHOOK = "webhook"
+
+
+class SessionReader:
+    """Finds sessions for programs, and notes in the audit that they were read.
+
+    `masked` takes the values of secrets from a text.
+    """
+
+    def __init__(self, store: Store, clock: Clock, masked: Callable[[str], str]) -> None:
+        self._store = store
+        self._clock = clock
+        self._masked = masked
+        # The reading that was noted longest ago comes first, with when that was.
+        self._noted = OrderedDict[str, float]()
+
+    async def see(self, principal: str, reader: Label, sid: str) -> SessionState:
+        """Return the record of a session that a principal, cleared for `reader`, may know of.
+
+        Raises:
+            NotFoundError: it is absent, another's, deleted, above the reader, or cannot be read.
+            StoreError: the store does not answer.
+        """
+        state = await self._state(sid)
+        if state is None or not sees(state, principal, reader):
+            raise NotFoundError
+        return state
+
+    async def own(self, principal: str, sid: str) -> SessionState:
+        """Return the record of a principal's own session, whatever it has read; nothing of it may be told.
+
+        Raises:
+            NotFoundError: it is absent, another's, deleted, or cannot be read.
+            StoreError: the store does not answer.
+        """
+        state = await self._state(sid)
+        if state is None or state.principal != principal:
+            raise NotFoundError
+        return state
+
+    async def noted(self, principal: str, state: SessionState, reading: ReadingKind) -> None:
+        """Note in the audit that a session is read, before it is; once in ten minutes, and once for each rise.
+
+        Raises:
+            StoreError: it cannot be noted, so the session must not be read.
+        """
+        label = str(state.visibility)
+        key, now = f"{principal}\0{state.sid}\0{reading}\0{label}", self._clock.monotonic()
+        while self._noted and next(iter(self._noted.values())) <= now - NOTED_SECONDS:
+            self._noted.popitem(last=False)
+        if key in self._noted:
+            return
+        body: JsonObject = {"session": state.sid, "reading": reading.value, "label": label}
+        op = f"read-{hashlib.sha256(key.encode('utf-8', 'surrogatepass')).hexdigest()}"
+        await self._store.audit.append_once(AuditRow("read", principal, body), op)
+        self._noted[key] = now
+        self._noted.move_to_end(key)
+        if len(self._noted) > _NOTED:
+            self._noted.popitem(last=False)
+
+    def told(self, event: Event, reader: Label) -> JsonObject | None:
+        """Return what an event tells a program, secrets masked, None for one that it may not know.
+
+        What people in a chat do not see is not for programs either: withheld answers, what is held, thoughts, errors.
+        """
+        if event.visibility is Visibility.INTERNAL or not event.label.flows_to(reader):
+            return None
+        return mapped_object(event_log.told_to(event, reader), self._masked)
+
+    async def _state(self, sid: str) -> SessionState | None:
+        if len(sid) > LONGEST_ID:
+            return None
+        try:
+            return await self._store.sessions.state(sid)
+        except SchemaError:
+            # Whose it is cannot be told, so it is as if it were not there.
+            return None

@@ -1,0 +1,158 @@
+"""What changes in sessions, as the scripts publish it, for all of a process who wait.
+
+One connection hears all, and gives each feed what it asked for. No task runs for it: who waits connects where nobody
+did. After a lost connection each feed is told that everything may have changed, as nobody knows what was said
+meanwhile.
+"""
+
+import asyncio
+from collections.abc import AsyncGenerator, Iterator
+from contextlib import asynccontextmanager
+from typing import Final
+
+from bot.core.errors import StoreError, StoreGoneError
+from bot.sessions.ports.changes import Changed, ChangeFeed
+from bot.store.schema import CHANGED, session_keys, sid_of
+from bot.store.servers.connection import UNREACHED, Connection, Ear, Listening
+
+_ALL: Final = b""
+"""Stands for every session among those that feeds ask for."""
+
+_RECORD: Final = b"}:state"
+"""How the key of a session's record ends; heads of other chains are published too."""
+
+_MOST: Final = 10_000
+"""How many sessions a feed keeps for one who does not come; from then on it only says that there were more."""
+
+_CHECK_SECONDS: Final = 5.0
+"""How long nothing is heard until the server is asked whether it is there, and how long it has to answer."""
+
+_PAUSE_SECONDS: Final = 0.5
+
+_LONG_PAUSE_SECONDS: Final = 30.0
+"""How long to wait after a store that was away, and after one that does not let us listen."""
+
+
+class RedisChanges:
+    """Implements the port `Changes`."""
+
+    def __init__(self, connection: Connection) -> None:
+        self._connection = connection
+        self._feeds = dict[bytes, set[_Feed]]()
+        self._listening: Listening | None = None
+        self._connecting = asyncio.Lock()
+        self._sure = 0.0
+
+    @asynccontextmanager
+    async def watching(self, sid: str = "") -> AsyncGenerator[ChangeFeed]:
+        """Yield a feed of one session, or of all of them without `sid`."""
+        feed, key = _Feed(self), session_keys(sid).state.encode() if sid else _ALL
+        self._feeds.setdefault(key, set()).add(feed)
+        try:
+            yield feed
+        finally:
+            self._feeds[key].discard(feed)
+            if not self._feeds[key]:
+                del self._feeds[key]
+            if not self._feeds and self._listening is not None:
+                listening, self._listening = self._listening, None
+                await listening.close()
+
+    async def listen(self) -> None:
+        """Connect where nobody did, and tell all feeds. Raises StoreError."""
+        if self._open():
+            return
+        async with self._connecting:
+            if not self._open():
+                self._listening = await self._connection.listen(Ear(CHANGED, self._heard, self._lost))
+                self._sure = asyncio.get_running_loop().time()
+                for feed in self._all():
+                    feed.add_everything()
+
+    async def check(self) -> None:
+        """Make sure that the server is there, once for all who wait; where it is not, `listen` connects anew."""
+        loop = asyncio.get_running_loop()
+        async with self._connecting:
+            listening = self._listening
+            if listening is None or loop.time() < self._sure + _CHECK_SECONDS:
+                return
+            try:
+                async with asyncio.timeout(_CHECK_SECONDS):
+                    await listening.check()
+                self._sure = loop.time()
+            except UNREACHED:
+                self._listening = None
+                await listening.close()
+
+    def _open(self) -> bool:
+        return self._listening is not None and self._listening.open
+
+    def _all(self) -> Iterator["_Feed"]:
+        for feeds in self._feeds.values():
+            yield from feeds
+
+    def _heard(self, key: bytes) -> None:
+        for feed in self._feeds.get(key, ()):
+            feed.add(key)
+        if key.endswith(_RECORD):
+            for feed in self._feeds.get(_ALL, ()):
+                feed.add(key)
+
+    def _lost(self) -> None:
+        for feed in self._all():
+            feed.wake()
+
+
+class _Feed:
+    """Implements the port `ChangeFeed`."""
+
+    def __init__(self, changes: RedisChanges) -> None:
+        self._changes = changes
+        self._keys = set[bytes]()
+        self._everything = True
+        self._woken = asyncio.Event()
+
+    def add(self, key: bytes) -> None:
+        """Note whose record was written."""
+        if self._everything:
+            return
+        self._keys.add(key)
+        if len(self._keys) > _MOST:
+            self.add_everything()
+        self._woken.set()
+
+    def add_everything(self) -> None:
+        """Note that every record may have been written."""
+        self._everything = True
+        self._keys.clear()
+        self._woken.set()
+
+    def wake(self) -> None:
+        """Have who waits look whether there is a connection."""
+        self._woken.set()
+
+    async def next(self) -> Changed:
+        """Wait for what changes."""
+        while True:
+            try:
+                await self._changes.listen()
+            except StoreGoneError:
+                await asyncio.sleep(_PAUSE_SECONDS)
+                continue
+            except StoreError:
+                await asyncio.sleep(_LONG_PAUSE_SECONDS)
+                continue
+            if self._everything or self._keys:
+                return self._taken()
+            self._woken.clear()
+            try:
+                async with asyncio.timeout(_CHECK_SECONDS):
+                    await self._woken.wait()
+            except TimeoutError:
+                await self._changes.check()
+
+    def _taken(self) -> Changed:
+        changed = Changed(frozenset(map(sid_of, self._keys)), self._everything)
+        self._keys.clear()
+        self._everything = False
+        return changed

@@ -1,0 +1,405 @@
+"""One webhook: the events of its program's sessions, in order within each, each until it is taken or given up.
+
+The log is what there is to send. At each try the events are read first and the session's record after them, and then it
+is decided whether the program may know of the session, and of the event: what it reads at that moment (law
+`no_read_up`), by a token that counts at that moment. Of a session that rose above the program one constant event is
+sent, and nothing more. How far it came is noted after the receiver answered, so an event is sent again, under the same
+id, if this process ends in between.
+
+Sessions are sent side by side, a few at a time, as one that a receiver does not take must not hold up the others; a
+receiver that failed just now is tried with one alone.
+"""
+
+import heapq
+import logging
+from collections import deque
+from collections.abc import Awaitable, Callable, Sequence
+from contextlib import suppress
+from dataclasses import dataclass, field, replace
+from typing import Final
+
+import anyio
+
+from bot.access.tokens import ApiCaller, Tokens
+from bot.core.clock import Clock
+from bot.core.errors import SchemaError, StoreError
+from bot.core.json_values import JsonObject
+from bot.operations.reading import ReadingKind, SessionReader
+from bot.operations.told_events import EventTeller
+from bot.sessions.log.events import Event
+from bot.sessions.models import SessionQuery, SessionState
+from bot.sessions.ports.store import Store
+from bot.sessions.visibility import sees
+from bot.sessions.webhooks import UNAVAILABLE, DeadEvent, Ended, ProgramWebhook, WebhookPosition
+from bot.webhooks.attempt import Attempted, Poster, WebhookMessage, message, signed
+from bot.webhooks.secrets import WebhookSecrets
+from policy.labels import Label
+
+MOST_DEAD: Final = 200
+"""How many events that were not taken are kept of a webhook, the newest."""
+
+AT_ONCE: Final = 4
+"""How many sessions of one webhook are sent at once."""
+
+LONGEST_SECONDS: Final = 3600.0
+"""The longest that a receiver may ask to be left alone."""
+
+_PAGE: Final = 100
+_JITTER: Final = 0.2
+_PATIENCE: Final = 5
+"""After how many failures in a row the whole webhook rests between tries, up to a minute."""
+
+_LONGEST_REST: Final = 60.0
+_AGAIN_SECONDS: Final = 1.0
+"""When to look again where the store was away, or another policy is in force."""
+
+_DAY_MS: Final = 86_400_000
+_LOGGER: Final = logging.getLogger(__name__)
+
+UNSIGNED: Final = "its secret is missing here, replace it"
+
+
+class Slots:
+    """How many requests a process makes at once, apart for receivers that work and for those that failed just now.
+
+    So a receiver that hangs holds up none but others that fail, after its first try.
+    """
+
+    def __init__(self, working: int = 32, failing: int = 8) -> None:
+        self._working, self._failing = anyio.Semaphore(working), anyio.Semaphore(failing)
+
+    def of(self, *, failing: bool) -> anyio.Semaphore:
+        """Return where a webhook waits for its turn."""
+        return self._failing if failing else self._working
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class SendingParts:
+    """What sending is done with.
+
+    `in_force` reads what is in force, and says whether this process decides by it. `now` is the time on the store's
+    clock. `chance` is a random number from 0 to 1. `retries` are the seconds before each further try.
+    """
+
+    store: Store
+    tokens: Tokens
+    reading: SessionReader
+    teller: EventTeller
+    poster: Poster
+    secrets: WebhookSecrets
+    slots: Slots
+    clock: Clock
+    top: Callable[[], Label]
+    in_force: Callable[[], Awaitable[bool]]
+    now: Callable[[], int]
+    chance: Callable[[], float]
+    retries: Sequence[float]
+    failing_days: float
+
+
+@dataclass(slots=True)
+class _Stretch:
+    """Events of a session that were read and not sent yet; `whole` says that the log had no more of them."""
+
+    events: deque[Event] = field(default_factory=deque[Event])
+    whole: bool = False
+
+    def skip(self, seq: int) -> WebhookPosition:
+        """Pass by all events of a session whose last is `seq`."""
+        self.events.clear()
+        self.whole = True
+        return WebhookPosition(seq)
+
+
+@dataclass(frozen=True, slots=True)
+class _Step:
+    """The next to be sent of a session, and where the webhook is when that is taken."""
+
+    sent: WebhookMessage
+    after: WebhookPosition
+    state: SessionState
+
+
+class WebhookDelivery:
+    """Sends for one webhook, while `held` says that this process may."""
+
+    def __init__(self, webhook: ProgramWebhook, parts: SendingParts, held: Callable[[], bool]) -> None:
+        self.webhook = webhook
+        self._parts, self._held = parts, held
+        self._waiting = dict[str, None]()
+        self._busy = set[str]()
+        self._later = list[tuple[float, str]]()
+        self._failures, self._rest = 0, 0.0
+        self._ended = False
+        self._news = anyio.Event()
+
+    @property
+    def principal(self) -> str | None:
+        """Whose sessions they are, None while its token does not count."""
+        caller = self._parts.tokens.of(self.webhook.owner)
+        return None if caller is None else caller.principal
+
+    def look(self, sid: str) -> None:
+        """Note that something changed in a session."""
+        if self.webhook.covers(sid):
+            self._waiting[sid] = None
+            self._news.set()
+
+    async def serve(self) -> None:
+        """Send until cancelled, first what was left."""
+        async with anyio.create_task_group() as tasks:
+            tasks.start_soon(self._catch_up)
+            tasks.start_soon(self._send_wanted)
+            while not self._ended:
+                self._news = anyio.Event()
+                wait = self._start(tasks.start_soon)
+                with anyio.move_on_after(wait):
+                    await self._news.wait()
+            tasks.cancel_scope.cancel()
+
+    async def catch_up(self, since: int = 0) -> None:
+        """Look at all sessions of the program that changed since, a moment on the store's clock. Raises StoreError."""
+        if (principal := self.principal) is None:
+            return
+        top, cursor = self._parts.top(), ""
+        while True:
+            asked = SessionQuery(principal, top, cursor, _PAGE, since=since, archived=True)
+            page = await self._parts.store.index.listed(asked)
+            sids = tuple(state.sid for state in page.sessions if self.webhook.covers(state.sid))
+            at = await self._parts.store.webhooks.positions(self.webhook.id, sids)
+            for state in page.sessions:
+                known = at.get(state.sid)
+                if known is None or (not known.closed and known.seq < state.seq):
+                    self.look(state.sid)
+            cursor = page.cursor
+            if not cursor:
+                return
+
+    async def _catch_up(self) -> None:
+        while True:
+            with suppress(StoreError):
+                await self.catch_up()
+                return
+            await anyio.sleep(_AGAIN_SECONDS)
+
+    def _start(self, spawn: Callable[..., object]) -> float | None:
+        """Begin with the sessions whose turn it is; return in how many seconds to look again, None for at any news."""
+        now = self._parts.clock.monotonic()
+        while self._later and self._later[0][0] <= now:
+            self._waiting[heapq.heappop(self._later)[1]] = None
+        if self._rest > now:
+            return self._rest - now
+        room = (1 if self._failures else AT_ONCE) - len(self._busy)
+        for sid in [one for one in self._waiting if one not in self._busy][: max(room, 0)]:
+            del self._waiting[sid]
+            self._busy.add(sid)
+            spawn(self._serve, sid)
+        return max(self._later[0][0] - now, 0.0) if self._later else None
+
+    async def _serve(self, sid: str) -> None:
+        try:
+            stretch = _Stretch()
+            while not self._ended and await self._send_next(sid, stretch):
+                pass
+        except SchemaError:
+            # It is another program's to read, or damaged; how far this came stays as it is.
+            self._again(sid, _LONGEST_REST)
+        except StoreError:
+            self._again(sid, _AGAIN_SECONDS)
+        except Exception:
+            # One session that cannot be sent must not end the others.
+            _LOGGER.exception("a webhook cannot be sent", extra={"webhook": self.webhook.id, "session": sid})
+            self._again(sid, _LONGEST_REST)
+        finally:
+            self._busy.discard(sid)
+            self._news.set()
+
+    def _again(self, sid: str, seconds: float) -> None:
+        heapq.heappush(self._later, (self._parts.clock.monotonic() + seconds, sid))
+
+    async def _send_next(self, sid: str, stretch: _Stretch) -> bool:
+        """Send the next event of a session; return False if there is none, or not now."""
+        async with self._slot():
+            caller = await self._caller()
+            if caller is None:
+                self._again(sid, _AGAIN_SECONDS)
+                return False
+            at = (await self._parts.store.webhooks.positions(self.webhook.id, (sid,))).get(sid)
+            if at is not None and at.retry_at > (now := self._parts.now()):
+                self._again(sid, (at.retry_at - now) / 1000)
+                return False
+            step = await self._next(caller, sid, at, stretch)
+            if step is None:
+                return False
+            answered = await self._send(step.sent)
+        return await self._settle(step, at or WebhookPosition(), answered)
+
+    async def _caller(self) -> ApiCaller | None:
+        """Return the program as it is now, None if nothing may be sent."""
+        if not self._held() or not await self._parts.in_force():
+            return None
+        return self._parts.tokens.of(self.webhook.owner)
+
+    def _slot(self) -> anyio.Semaphore:
+        """Return where to wait for a turn among all webhooks of this process, before anything is decided."""
+        return self._parts.slots.of(failing=self._failures > 0)
+
+    async def _next(self, caller: ApiCaller, sid: str, at: WebhookPosition | None, stretch: _Stretch) -> _Step | None:
+        """Decide what is sent next of a session; None for nothing more now."""
+        known = at or WebhookPosition()
+        while not known.closed:
+            state = await self._read(sid, known, stretch)
+            if state is None or state.principal != caller.principal:
+                if at is not None:
+                    await self._parts.store.webhooks.forget(self.webhook.id, sid)
+                return None
+            reader = self._parts.tokens.reader(caller)
+            if not sees(state, caller.principal, reader):
+                return await self._closing(state, reader, at)
+            if state.turn is None and state.updated_at < self.webhook.created_at:
+                # Nothing of it is new.
+                known = stretch.skip(max(known.seq, state.seq))
+            while stretch.events:
+                event = stretch.events.popleft()
+                if (told := self._told(state, event, reader)) is not None:
+                    await self._parts.reading.noted(caller.principal, state, ReadingKind.WEBHOOK)
+                    return self._event(event, told, state)
+                known = WebhookPosition(event.seq)
+            if known != at:
+                # Also where nothing was passed by: that it was seen is what a rise is told by.
+                await self._parts.store.webhooks.note(self.webhook.id, sid, known)
+                at = known
+            if stretch.whole:
+                break
+        return None
+
+    async def _read(self, sid: str, at: WebhookPosition, stretch: _Stretch) -> SessionState | None:
+        """Read a session's record, and before it more of its log where all that was read of that is done with.
+
+        The record is never older than the events: what the session had read when it wrote them is in it.
+        """
+        sessions = self._parts.store.sessions
+        if stretch.events or stretch.whole:
+            return await sessions.state(sid)
+        events, state = await sessions.news(sid, after=at.seq, limit=_PAGE)
+        stretch.events.extend(events)
+        stretch.whole = len(events) < _PAGE
+        return state
+
+    async def _send_wanted(self) -> None:
+        """Send what programs want to be tried once more, until cancelled."""
+        while True:
+            found = ()
+            with suppress(StoreError):
+                found = await self._parts.store.webhooks.dead(self.webhook.id)
+            for dead in found:
+                with suppress(StoreError):
+                    if dead.again:
+                        await self._send_again(dead)
+            await anyio.sleep(_AGAIN_SECONDS)
+
+    async def _send_again(self, dead: DeadEvent) -> None:
+        """Try once more what was not taken, if its program may still know of it; else it is forgotten."""
+        async with self._slot():
+            caller = await self._caller()
+            if caller is None:
+                return
+            events, state = await self._parts.store.sessions.news(dead.sid, after=dead.seq - 1, limit=1)
+            reader, answered = self._parts.tokens.reader(caller), Attempted()
+            if events and state is not None and sees(state, caller.principal, reader):
+                told = self._told(state, events[0], reader)
+                if told is not None:
+                    await self._parts.reading.noted(caller.principal, state, ReadingKind.WEBHOOK)
+                    answered = await self._send(self._event(events[0], told, state).sent)
+        await self._parts.store.webhooks.settle(dead, answered.error)
+        if answered.gone:
+            await self._fails(answered)
+
+    def _told(self, state: SessionState, event: Event, reader: Label) -> JsonObject | None:
+        """Return what an event tells a program, None where it passes no filter or may not be known.
+
+        What was before the last reset is for nobody any more.
+        """
+        if event.generation != state.generation or not self.webhook.wants(event):
+            return None
+        return self._parts.teller.told(state.sid, event, reader)
+
+    def _event(self, event: Event, told: JsonObject, state: SessionState) -> _Step:
+        sent = message(
+            self.webhook.event_id(state.sid, event.seq), event.type, event.ts, {"session": state.sid, "event": {**told}}
+        )
+        return _Step(sent, WebhookPosition(event.seq), state)
+
+    async def _closing(self, state: SessionState, reader: Label, at: WebhookPosition | None) -> _Step | None:
+        """Return the one event that ends a session that rose; none where its program could not know of it before."""
+        own = state.lineage is None and state.created_at >= self.webhook.created_at and state.creation.flows_to(reader)
+        closed = WebhookPosition(at.seq if at else 0, closed=True)
+        if at is None and not own:
+            await self._parts.store.webhooks.note(self.webhook.id, state.sid, closed)
+            return None
+        sent = message(
+            self.webhook.event_id(state.sid, 0), UNAVAILABLE, self._parts.clock.wall_ms(), {"session": state.sid}
+        )
+        return _Step(sent, closed, state)
+
+    async def _send(self, sent: WebhookMessage) -> Attempted:
+        secrets = await self._parts.secrets.all(self.webhook.id)
+        if not secrets:
+            return Attempted(UNSIGNED)
+        headers = signed(sent, secrets, self._parts.clock.wall_ms())
+        return await self._parts.poster.post(self.webhook.url, headers, sent.payload)
+
+    async def _settle(self, step: _Step, at: WebhookPosition, answered: Attempted) -> bool:
+        """Note what became of a try; return whether the next may follow."""
+        webhooks, sid = self._parts.store.webhooks, step.state.sid
+        if not answered.error:
+            self._failures, self._rest = 0, 0.0
+            await webhooks.note(self.webhook.id, sid, step.after)
+            await self._works()
+            return True
+        await self._fails(answered)
+        attempt = at.attempt + 1
+        if attempt <= len(self._parts.retries):
+            wait = self._pause(attempt, answered.after)
+            # What comes before it is done with: it was not for this webhook.
+            seq = at.seq if step.after.closed else step.after.seq - 1
+            tried = WebhookPosition(max(at.seq, seq), attempt)
+            await webhooks.note(self.webhook.id, sid, tried, wait=round(wait * 1000))
+            self._again(sid, wait)
+            return False
+        if step.after.closed:
+            await webhooks.note(self.webhook.id, sid, step.after)
+            return False
+        dead = self._dead(step, attempt, answered)
+        await webhooks.give_up(dead, MOST_DEAD)
+        return True
+
+    def _dead(self, step: _Step, attempts: int, answered: Attempted) -> DeadEvent:
+        at = step.after.seq
+        return DeadEvent(step.sent.id, self.webhook.id, step.state.sid, at, 0, attempts, answered.error)
+
+    def _pause(self, attempt: int, after: float) -> float:
+        """Return how many seconds to wait before the next try: as configured, or as the receiver asks."""
+        usual = self._parts.retries[attempt - 1] * (1 + _JITTER * (2 * self._parts.chance() - 1))
+        return max(usual, min(after, LONGEST_SECONDS))
+
+    async def _works(self) -> None:
+        if self.webhook.failing:
+            await self._parts.store.webhooks.mark(self.webhook.id, failing=False)
+            self.webhook = replace(self.webhook, failing=0)
+
+    async def _fails(self, answered: Attempted) -> None:
+        """Note that a try failed, and end it all where the receiver says so, or has failed for days."""
+        self._failures += 1
+        over = self._failures - _PATIENCE
+        if over >= 0:
+            self._rest = self._parts.clock.monotonic() + min(2.0**over, _LONGEST_REST)
+        ended = Ended.GONE if answered.gone else None
+        if self.webhook.failing and self._parts.now() - self.webhook.failing > self._parts.failing_days * _DAY_MS:
+            ended = ended or Ended.FAILING
+        if ended or not self.webhook.failing:
+            await self._parts.store.webhooks.mark(self.webhook.id, failing=True, disabled=ended)
+            self.webhook = replace(self.webhook, failing=self.webhook.failing or self._parts.now(), disabled=ended)
+        if ended:
+            self._ended = True
+            self._news.set()

@@ -1,0 +1,153 @@
+"""What programs ask for about their webhooks: make one, list them, replace a secret, and try again what was not taken.
+
+A webhook of another program is as absent as one that never was. What was not taken of a session is listed while its
+program may know of the session, and not counted otherwise (law `no_read_up`).
+"""
+
+from collections.abc import Iterable
+from dataclasses import dataclass, field
+from typing import Final
+
+from bot.access.tokens import ApiCaller
+from bot.core.errors import NotFoundError, RequestError
+from bot.core.ids import Ids
+from bot.operations.reading import SessionReader
+from bot.sessions.audit import AuditRow
+from bot.sessions.log.events import EventType, Visibility
+from bot.sessions.ports.store import Store
+from bot.sessions.webhooks import UNAVAILABLE, DeadEvent, ProgramWebhook
+from bot.tools.web_address import AddressError, WebAddress, is_ip, is_public, parsed
+from bot.webhooks.secrets import WebhookSecrets
+from policy.labels import Label
+
+_KNOWN: Final = frozenset({*EventType, UNAVAILABLE})
+
+
+@dataclass(frozen=True, slots=True)
+class WebhookRequest:
+    """What a webhook is to be; no types and no sessions stand for all."""
+
+    url: str
+    levels: tuple[Visibility, ...]
+    types: tuple[str, ...] = ()
+    sessions: tuple[str, ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class MadeWebhook:
+    """A webhook with its secret, which nobody is told again."""
+
+    webhook: ProgramWebhook
+    secret: str = field(repr=False)
+
+
+class WebhookKeeper:
+    """Makes, changes and lists webhooks. A program may have `most`; `private` are addresses that are let through."""
+
+    def __init__(
+        self,
+        store: Store,
+        reading: SessionReader,
+        secrets: WebhookSecrets,
+        ids: Ids,
+        *,
+        most: int,
+        private: frozenset[tuple[str, int]],
+    ) -> None:
+        self._store, self._reading = store, reading
+        self.secrets, self._ids = secrets, ids
+        self._most, self._private = most, private
+
+    async def make(self, caller: ApiCaller, asked: WebhookRequest) -> MadeWebhook:
+        """Make a webhook.
+
+        Raises:
+            RequestError: nothing is ever sent there, a type is unknown, or the program has as many as it may.
+            StoreError: it cannot be kept.
+        """
+        self._check(asked.url)
+        if not _KNOWN.issuperset(asked.types):
+            raise RequestError("there is no such type of event", next_step="see docs/webhooks.md for the types")
+        new = ProgramWebhook(self._ids.webhook(), caller.name, asked.url, asked.levels, asked.types, asked.sessions)
+        secret = self._ids.webhook_secret()
+        await self._note(caller, "make", new)
+        # Before: a webhook without its secret could not be sent, a secret without its webhook harms nobody.
+        await self.secrets.put(new.id, secret)
+        made = await self._store.webhooks.add(new, self._most)
+        if made is None:
+            await self.secrets.drop(new.id)
+            raise RequestError("a program has no more webhooks than that", next_step="delete one that is not needed")
+        return MadeWebhook(made, secret)
+
+    async def all(self, caller: ApiCaller) -> tuple[ProgramWebhook, ...]:
+        """Return a program's webhooks, the oldest first. Raises StoreError."""
+        return await self._store.webhooks.owned(caller.name)
+
+    async def find(self, caller: ApiCaller, webhook: str) -> ProgramWebhook:
+        """Return one of a program's webhooks. Raises NotFoundError: it has no such one. StoreError."""
+        for one in await self.all(caller):
+            if one.id == webhook:
+                return one
+        raise NotFoundError
+
+    async def drop(self, caller: ApiCaller, webhook: str) -> None:
+        """Send nothing there any more, and forget it. Raises NotFoundError, StoreError."""
+        found = await self.find(caller, webhook)
+        await self._note(caller, "drop", found)
+        await self._store.webhooks.drop(webhook)
+        await self.secrets.drop(webhook)
+
+    async def replace_secret(self, caller: ApiCaller, webhook: str) -> MadeWebhook:
+        """Give a webhook another secret; the one before signs for a day more. Raises as `drop` does."""
+        found, secret = await self.find(caller, webhook), self._ids.webhook_secret()
+        await self._note(caller, "replace_secret", found)
+        await self.secrets.replace(webhook, secret)
+        return MadeWebhook(found, secret)
+
+    async def dead(self, caller: ApiCaller, reader: Label, webhook: str = "") -> tuple[DeadEvent, ...]:
+        """Return what was not taken by one of a program's webhooks, or by all, of sessions that it may know of.
+
+        Raises NotFoundError: it has no such webhook. StoreError.
+        """
+        asked = (await self.find(caller, webhook),) if webhook else await self.all(caller)
+        found = [one for hook in asked for one in await self._store.webhooks.dead(hook.id)]
+        seen = await self._seen(caller, reader, {one.sid for one in found})
+        return tuple(one for one in found if one.sid in seen)
+
+    async def redeliver(self, caller: ApiCaller, reader: Label, event: str) -> DeadEvent:
+        """Have what was not taken tried once more. Raises NotFoundError: it is not listed. StoreError."""
+        for one in await self.dead(caller, reader):
+            if one.id == event and await self._store.webhooks.ask_again(one.webhook, event):
+                return one
+        raise NotFoundError
+
+    async def _seen(self, caller: ApiCaller, reader: Label, sids: Iterable[str]) -> set[str]:
+        seen = set[str]()
+        for sid in sids:
+            try:
+                await self._reading.see(caller.principal, reader, sid)
+            except NotFoundError:
+                continue
+            seen.add(sid)
+        return seen
+
+    def _check(self, url: str) -> None:
+        """Refuse an address that nothing would ever be sent to; names are looked up at each try, and not here."""
+        try:
+            place = parsed(url)
+        except AddressError as error:
+            raise RequestError(str(error)) from None
+        if self._is_let_through(place):
+            return
+        if place.scheme != "https":
+            raise RequestError("events are sent over https:// alone", next_step="use an address with https://")
+        if is_ip(place.host) and not is_public(place.host):
+            raise RequestError("that is no public address, and events are sent to those alone")
+
+    def _is_let_through(self, place: WebAddress) -> bool:
+        return is_ip(place.host) and (place.host, place.port) in self._private
+
+    async def _note(self, caller: ApiCaller, what: str, webhook: ProgramWebhook) -> None:
+        """Note in the audit what is done, before it is."""
+        told = {"do": what, "webhook": webhook.id, "url": webhook.url}
+        await self._store.audit.append((AuditRow("webhook", caller.principal, dict(told)),))

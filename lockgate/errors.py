@@ -1,0 +1,71 @@
+"""What the client raises.
+
+- `LockgateClientError`
+  - `ApiError`: the API refused; its `code` is stable, and `next_step` says what helps
+  - `UnreachableError`: no answer came for as long as the client waits; what was asked may have been done
+  - `UnexpectedAnswerError`: an answer that the API does not give, as of a proxy, or of a newer version
+  - `StreamEndedError`: the session cannot be read any more by this token
+  - `ForgedWebhookError`: a webhook's request that the API did not send, or not lately
+
+No message holds the token or a body that was sent.
+"""
+
+from typing import Final
+
+TOO_MANY: Final = 429
+UNAVAILABLE: Final = 503
+
+
+class LockgateClientError(Exception):
+    """Base of all that the client raises by itself."""
+
+
+class ApiError(LockgateClientError):
+    """The API refused what was asked.
+
+    Args:
+        status: the HTTP status.
+        code: stable; docs/api.md lists them.
+        message: one sentence for people.
+        next_step: what helps, or empty.
+        request_id: what the operator finds in the log.
+        retry_after: for how many seconds the API asks to wait, 0 if it does not say.
+    """
+
+    def __init__(
+        self,
+        status: int,
+        code: str,
+        message: str,
+        *,
+        next_step: str = "",
+        request_id: str = "",
+        retry_after: float = 0.0,
+    ) -> None:
+        super().__init__(f"{message} ({code}, request {request_id})" if request_id else f"{message} ({code})")
+        self.status = status
+        self.code = code
+        self.message = message
+        self.next_step = next_step
+        self.request_id = request_id
+        self.retry_after = retry_after
+
+
+class UnreachableError(LockgateClientError):
+    """The API gave no answer; what was asked may have been done all the same."""
+
+
+class UnexpectedAnswerError(LockgateClientError):
+    """An answer that is not one of the API."""
+
+
+class StreamEndedError(LockgateClientError):
+    """The stream ended for good: this token may not read the session any more, or there is no such session."""
+
+    def __init__(self, reason: str) -> None:
+        super().__init__(f"the stream ended: {reason}")
+        self.reason = reason
+
+
+class ForgedWebhookError(LockgateClientError):
+    """A request to a webhook that the API did not send, or not lately."""

@@ -1,0 +1,60 @@
+"""What programs oversee: calls that wait for an approval, what a call would come to, and the audit."""
+
+from collections.abc import Mapping
+from urllib.parse import quote
+
+from pydantic import JsonValue
+
+from lockgate.shapes import ApprovalList, AuditEntry, AuditPage, CheckedAudit, SettledApprovals
+from lockgate.transport import ClientRequest, Query, Transport
+
+
+class Approvals:
+    """Calls that wait for an approval: those of this program's sessions, and those that it may answer."""
+
+    def __init__(self, transport: Transport) -> None:
+        self._transport = transport
+
+    async def list(self) -> ApprovalList:
+        """Return the calls that wait."""
+        return await self._transport.value(ClientRequest("GET", "/approvals", repeatable=True), ApprovalList)
+
+    async def approve(self, approval: str) -> SettledApprovals:
+        """Let a call go on, with a token of the scope `admin`."""
+        return await self._answer(approval, "approve")
+
+    async def deny(self, approval: str) -> SettledApprovals:
+        """Refuse a call, or take back one's own."""
+        return await self._answer(approval, "deny")
+
+    async def _answer(self, approval: str, answer: str) -> SettledApprovals:
+        path = f"/approvals/{quote(approval, safe='')}"
+        return await self._transport.value(ClientRequest("POST", path, body={"answer": answer}), SettledApprovals)
+
+
+class Audit:
+    """The audit, for tokens of the scope `admin`; rows above the token are not there."""
+
+    def __init__(self, transport: Transport) -> None:
+        self._transport = transport
+
+    async def newest(self, chain: str | None = None, *, limit: int | None = None) -> AuditPage:
+        """Return the newest rows of a session's chain, or of what was decided outside sessions; oldest first."""
+        query: Query = {"chain": chain, "limit": limit}
+        return await self._transport.value(ClientRequest("GET", "/audit", query, repeatable=True), AuditPage)
+
+    async def row(self, row: str) -> AuditEntry:
+        """Return a row by its id, `CHAIN:NAME`."""
+        chain, _, name = row.rpartition(":")
+        path = f"/audit/{quote(chain, safe='')}/{quote(name, safe='')}"
+        return await self._transport.value(ClientRequest("GET", path, repeatable=True), AuditEntry)
+
+    async def verify(self) -> CheckedAudit:
+        """Return whether the chains hold."""
+        return await self._transport.value(ClientRequest("GET", "/audit/verify", repeatable=True), CheckedAudit)
+
+
+def simulation(path: str, tool: str, arguments: Mapping[str, JsonValue] | None) -> ClientRequest:
+    """Return the request that asks what a call would come to; it may be asked again."""
+    body: dict[str, JsonValue] = {"tool": tool, "arguments": dict(arguments or {})}
+    return ClientRequest("POST", path, body=body, repeatable=True)

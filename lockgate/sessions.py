@@ -1,0 +1,247 @@
+"""Sessions of a program: what it may do with each, by the routes under `/v1/sessions`."""
+
+import asyncio
+from collections.abc import Iterable, Mapping
+from dataclasses import asdict, dataclass
+from typing import Final
+from urllib.parse import quote
+
+from pydantic import JsonValue
+
+from lockgate.events import EventStream
+from lockgate.oversight import simulation
+from lockgate.retries import new_key
+from lockgate.shapes import (
+    AgentQuestion,
+    CreatedSession,
+    EventLevel,
+    EventPage,
+    ImportedCopy,
+    MessageMode,
+    QuestionPage,
+    SentMessage,
+    Session,
+    SessionList,
+    SessionResult,
+    SessionTurn,
+    SessionTurns,
+    Simulation,
+)
+from lockgate.transport import IDEMPOTENCY_KEY, READ_SECONDS, ClientRequest, Query, Transport
+
+LONGEST_WAIT: Final = 60
+"""Seconds that the API waits for a result at most."""
+
+_GRACE: Final = 15.0
+_COPY_SECONDS: Final = 120.0
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class TaskLimits:
+    """What a session may take, never more than is configured; None for what is configured.
+
+    Args:
+        tokens: that models read and write for it.
+        turn_seconds: that one turn may take.
+        turns: in a row without a message of the program.
+    """
+
+    tokens: int | None = None
+    turn_seconds: int | None = None
+    turns: int | None = None
+
+
+class Sessions:
+    """The sessions of the program whose token this is."""
+
+    def __init__(self, transport: Transport) -> None:
+        self._transport = transport
+
+    async def create(  # noqa: PLR0913 - what a session may be begun with
+        self,
+        text: str,
+        *,
+        key: str | None = None,
+        agent: str | None = None,
+        credential: str | None = None,
+        limits: TaskLimits | None = None,
+        metadata: Mapping[str, JsonValue] | None = None,
+        mode: MessageMode | None = None,
+    ) -> CreatedSession:
+        """Create a session with its first message, or return the one that was created under `key`.
+
+        Args:
+            text: the first message.
+            key: a name of the program's own for it. With the same key and the same arguments it is the same session.
+            agent: a name under `agents:` of config.yaml; None for the usual one.
+            credential: a name under `secrets:` of config.yaml, in place of the agent's own.
+            limits: what it may take.
+            metadata: facts of the program's own, 16 KB as JSON at most.
+            mode: how it takes messages that come while a turn runs; None for `queue`.
+
+        Raises:
+            ApiError: with code `conflict` if the key was given for something else.
+        """
+        named: dict[str, JsonValue] = {"key": key, "agent": agent, "credential": credential, "mode": mode}
+        body: dict[str, JsonValue] = {"input": text, **{name: value for name, value in named.items() if value}}
+        if limits is not None:
+            body["limits"] = {name: value for name, value in asdict(limits).items() if value is not None}
+        if metadata is not None:
+            body["metadata"] = dict(metadata)
+        headers = {} if key else {IDEMPOTENCY_KEY: new_key()}
+        return await self._transport.value(
+            ClientRequest("POST", "/sessions", body=body, headers=headers, repeatable=True), CreatedSession
+        )
+
+    async def get(self, sid: str) -> Session:
+        """Return the record of a session."""
+        return await self._transport.value(_reading(sid), Session)
+
+    async def list(
+        self, *, cursor: str | None = None, limit: int | None = None, kind: str | None = None, status: str | None = None
+    ) -> SessionList:
+        """Return a page of sessions, newest first; archived ones only where `status` asks for them."""
+        query: Query = {"cursor": cursor, "limit": limit, "kind": kind, "status": status}
+        return await self._transport.value(ClientRequest("GET", "/sessions", query, repeatable=True), SessionList)
+
+    async def say(self, sid: str, text: str, *, mode: MessageMode | None = None, key: str | None = None) -> SentMessage:
+        """Send a session a message.
+
+        Args:
+            sid: the session.
+            text: the message.
+            mode: how the session takes this one, and those after it, while a turn runs; None for as before.
+            key: an idempotency key of the program's own, in place of one for this call.
+        """
+        body: dict[str, JsonValue] = {"text": text} if mode is None else {"text": text, "mode": mode}
+        headers = {IDEMPOTENCY_KEY: key or new_key()}
+        ask = ClientRequest("POST", f"{_path(sid)}/messages", body=body, headers=headers, repeatable=True)
+        return await self._transport.value(ask, SentMessage)
+
+    async def finished(self, sid: str, *, within: float) -> SessionResult:
+        """Wait until no turn runs in a session and none is about to; return what the last one came to.
+
+        Args:
+            sid: the session.
+            within: how many seconds it may take.
+
+        Raises:
+            TimeoutError: it took longer.
+        """
+        async with asyncio.timeout(within):
+            while True:
+                found = await self.result(sid, wait=LONGEST_WAIT)
+                if not found.busy:
+                    return found
+
+    async def result(self, sid: str, *, wait: int = 0) -> SessionResult:
+        """Return what the last turn came to; wait up to 60 seconds for one that runs."""
+        return await self._transport.value(
+            _reading(sid, "/result", {"wait": wait or None}, seconds=wait + _GRACE), SessionResult
+        )
+
+    def events(
+        self, sid: str, *, after: int = 0, level: EventLevel | None = None, types: Iterable[str] = ()
+    ) -> EventStream:
+        """Return the events of a session after a number, as they happen.
+
+        Args:
+            sid: the session.
+            after: the number of the last event that the program knows.
+            level: the least of these that is told: `user`, `progress`, `internal`.
+            types: only events of these types; all, if there are none.
+        """
+        query: Query = {"level": level, "type": ",".join(types) or None}
+        return EventStream(self._transport, f"{_path(sid)}/events", query, after)
+
+    async def page(
+        self,
+        sid: str,
+        *,
+        after: int = 0,
+        limit: int | None = None,
+        level: EventLevel | None = None,
+        types: Iterable[str] = (),
+    ) -> EventPage:
+        """Return a page of the events of a session after a number."""
+        query: Query = {"after": after, "limit": limit, "level": level, "type": ",".join(types) or None}
+        return await self._transport.value(_reading(sid, "/events", query), EventPage)
+
+    async def questions(self, sid: str) -> QuestionPage:
+        """Return what the agent of a session wants to know, open or over since less than an hour."""
+        return await self._transport.value(_reading(sid, "/questions"), QuestionPage)
+
+    async def answer(self, sid: str, question: str, value: bool | float | str) -> AgentQuestion:  # noqa: FBT001 - yes or no
+        """Answer a question of the agent, once; the same answer again is no error."""
+        path = f"{_path(sid)}/questions/{quote(question, safe='')}"
+        return await self._transport.value(
+            ClientRequest("POST", path, body={"answer": value}, repeatable=True), AgentQuestion
+        )
+
+    async def simulate(self, sid: str, tool: str, arguments: Mapping[str, JsonValue] | None = None) -> Simulation:
+        """Return what the gate would decide about a call in a session as it stands; nothing is done."""
+        return await self._transport.value(simulation(f"{_path(sid)}/simulate", tool, arguments), Simulation)
+
+    async def export(self, sid: str, *, whole: bool = False) -> bytes:
+        """Return a session as signed JSON lines, each entry with its label.
+
+        Args:
+            sid: the session.
+            whole: leave nothing out, so that it can be brought in; for tokens of the scope `admin`.
+        """
+        query: Query = {"whole": "true" if whole else None}
+        return await self._transport.content(_reading(sid, "/export", query, seconds=_COPY_SECONDS))
+
+    async def bring(self, file: bytes, *, as_top: bool = False) -> ImportedCopy:
+        """Bring in what an export gave, as an archived session; the same file makes the same session.
+
+        Args:
+            file: the export.
+            as_top: take also one whose signature is of nobody who is known there, as high as anything can be.
+        """
+        query: Query = {"as_top": "true" if as_top else None}
+        ask = ClientRequest("POST", "/import", query, file, repeatable=True, seconds=_COPY_SECONDS)
+        return await self._transport.value(ask, ImportedCopy)
+
+    async def turns(self, sid: str, *, before: int | None = None, limit: int | None = None) -> SessionTurns:
+        """Return a page of the turns that ended, newest first."""
+        return await self._transport.value(_reading(sid, "/turns", {"before": before, "limit": limit}), SessionTurns)
+
+    async def turn(self, sid: str, turn: str) -> SessionTurn:
+        """Return a turn: the one that runs, or one that ended."""
+        return await self._transport.value(_reading(sid, f"/turns/{quote(turn, safe='')}"), SessionTurn)
+
+    async def pause(self, sid: str) -> None:
+        """Let a session rest: what it is sent waits."""
+        await self._does("POST", f"{_path(sid)}/pause")
+
+    async def resume(self, sid: str) -> None:
+        """Let a session that rests go on."""
+        await self._does("POST", f"{_path(sid)}/resume")
+
+    async def cancel(self, sid: str) -> None:
+        """Stop the turn that runs and all that it set going, and cancel what waits."""
+        await self._does("POST", f"{_path(sid)}/cancel")
+
+    async def archive(self, sid: str) -> None:
+        """Make a session read-only, and stop what runs in it."""
+        await self._does("POST", f"{_path(sid)}/archive")
+
+    async def restore(self, sid: str) -> None:
+        """Let an archived session be spoken in again."""
+        await self._does("POST", f"{_path(sid)}/restore")
+
+    async def delete(self, sid: str) -> None:
+        """Erase a session, its files and all that it spawned; its key may begin another one."""
+        await self._does("DELETE", _path(sid))
+
+    async def _does(self, method: str, path: str) -> None:
+        await self._transport.content(ClientRequest(method, path))
+
+
+def _path(sid: str) -> str:
+    return f"/sessions/{quote(sid, safe='')}"
+
+
+def _reading(sid: str, below: str = "", query: Query | None = None, *, seconds: float = READ_SECONDS) -> ClientRequest:
+    return ClientRequest("GET", f"{_path(sid)}{below}", query, repeatable=True, seconds=seconds)

@@ -1,0 +1,96 @@
+"""Webhooks: where the API sends events by itself, and how a receiver knows that they come from there."""
+
+from collections.abc import Iterable, Mapping
+from typing import TYPE_CHECKING
+from urllib.parse import quote
+
+from standardwebhooks.webhooks import Webhook as Signatures
+from standardwebhooks.webhooks import WebhookVerificationError
+
+from lockgate.errors import ForgedWebhookError
+from lockgate.shapes import (
+    DeadEventPage,
+    EventLevel,
+    Redelivered,
+    SecretWebhook,
+    WebhookEntry,
+    WebhookMessage,
+    WebhookPage,
+)
+from lockgate.transport import ClientRequest, Transport, read
+
+if TYPE_CHECKING:
+    from pydantic import JsonValue
+
+
+class Webhooks:
+    """The webhooks of the program whose token this is."""
+
+    def __init__(self, transport: Transport) -> None:
+        self._transport = transport
+
+    async def create(
+        self, url: str, *, levels: Iterable[EventLevel] = (), types: Iterable[str] = (), sessions: Iterable[str] = ()
+    ) -> SecretWebhook:
+        """Have events sent to a server from now on; its secret is told this once.
+
+        Args:
+            url: an address with `https` that is public.
+            levels: of the events; `user` alone, if there are none.
+            types: of the events; all, if there are none.
+            sessions: whose events; all sessions of this program, if there are none.
+        """
+        chosen: dict[str, JsonValue] = {"levels": [*levels], "types": [*types], "sessions": [*sessions]}
+        body: dict[str, JsonValue] = {"url": url, **{name: value for name, value in chosen.items() if value}}
+        return await self._transport.value(ClientRequest("POST", "/webhooks", body=body), SecretWebhook)
+
+    async def list(self) -> WebhookPage:
+        """Return the webhooks of this program, the oldest first."""
+        return await self._transport.value(ClientRequest("GET", "/webhooks", repeatable=True), WebhookPage)
+
+    async def get(self, webhook: str) -> WebhookEntry:
+        """Return a webhook by its id."""
+        return await self._transport.value(ClientRequest("GET", _path(webhook), repeatable=True), WebhookEntry)
+
+    async def delete(self, webhook: str) -> None:
+        """Have nothing sent there any more; what was not taken is forgotten."""
+        await self._transport.content(ClientRequest("DELETE", _path(webhook)))
+
+    async def replace_secret(self, webhook: str) -> SecretWebhook:
+        """Give a webhook another secret; for a day messages are signed by the one before, too."""
+        return await self._transport.value(ClientRequest("POST", f"{_path(webhook)}/secret"), SecretWebhook)
+
+    async def dead(self, webhook: str | None = None) -> DeadEventPage:
+        """Return what was not taken, by one webhook or by all."""
+        query = {"webhook": webhook}
+        return await self._transport.value(
+            ClientRequest("GET", "/webhooks/dead", query, repeatable=True), DeadEventPage
+        )
+
+    async def redeliver(self, event: str) -> Redelivered:
+        """Have an event that was not taken tried once more, under the same id."""
+        path = f"/webhooks/dead/{quote(event, safe='')}/redeliver"
+        return await self._transport.value(ClientRequest("POST", path, repeatable=True), Redelivered)
+
+
+def received(body: bytes, headers: Mapping[str, str], secret: str) -> WebhookMessage:
+    """Return what a webhook's request tells, after its signature was checked.
+
+    Args:
+        body: as it came, not parsed.
+        headers: of the request.
+        secret: of the webhook, as it was told when it was made.
+
+    Raises:
+        ForgedWebhookError: it is not signed with this secret, or was sent more than five minutes ago.
+        UnexpectedAnswerError: it is signed, and of another shape.
+    """
+    try:
+        Signatures(secret).verify(body, dict(headers), json_parse=False)
+    except (WebhookVerificationError, ValueError):
+        raise ForgedWebhookError("this request is not signed with the webhook's secret, or not lately") from None
+    return read(WebhookMessage, body)
+
+
+def _path(webhook: str) -> str:
+    return f"/webhooks/{quote(webhook, safe='')}"

@@ -1,0 +1,218 @@
+"""Events over HTTP: pages and streams that tell each event once, and nothing above their reader."""
+
+import asyncio
+import random
+from pathlib import Path
+
+import pytest
+
+from bot.sessions.api_tokens import Scope
+from bot.sessions.log.events import Visibility
+from policy.labels import parse
+from tests.bot.api.kit import api_config, served
+from tests.bot.api.listening import STREAM, Listener, Scribe, revoke, said, store_of
+
+pytestmark = pytest.mark.anyio
+
+SECRET = parse("CONFIDENTIAL~")
+QUIET = api_config(settings={"heartbeat_seconds": 600})
+UNAVAILABLE = b'event: end\ndata: {"reason":"unavailable"}\n\n'
+
+
+async def test_a_page_tells_events_as_they_are(tmp_path: Path) -> None:
+    async with served(tmp_path, QUIET, works=False) as host:
+        token = await host.token("ci", Scope.READ, "INTERNAL~")
+        scribe = await Scribe.begun(store_of(host))
+        last = await scribe.write(said("one"), said("two", visibility=Visibility.PROGRESS))
+        async with host.client(token) as client:
+            page = (await client.get(f"/v1/sessions/{scribe.sid}/events")).json()
+            shown = page["events"][-1]
+            assert [one["seq"] for one in page["events"]] == [last - 1, last]
+            assert page["next"] is None
+            assert shown == {
+                "id": f"{scribe.sid}-{last}",
+                "seq": last,
+                "ts": shown["ts"],
+                "actor": "agent",
+                "type": "agent.message",
+                "level": "progress",
+                "label": "PUBLIC",
+                "body": {"text": "two"},
+                "turn_id": "t",
+            }
+            first = (await client.get(f"/v1/sessions/{scribe.sid}/events?limit=1")).json()
+            rest = (await client.get(f"/v1/sessions/{scribe.sid}/events?after={first['next']}")).json()
+            assert first["events"] + rest["events"] == page["events"]
+            user = (await client.get(f"/v1/sessions/{scribe.sid}/events?level=user&type=agent.message")).json()
+            assert [one["body"]["text"] for one in user["events"]] == ["one"]
+
+
+async def test_a_stream_tells_what_was_and_what_comes(tmp_path: Path) -> None:
+    async with served(tmp_path, QUIET, works=False) as host:
+        token = await host.token()
+        scribe = await Scribe.begun(store_of(host))
+        before = [await scribe.write(said("before"))]
+        async with host.client(token) as client, Listener(client, scribe.sid).connected() as one:
+            await one.heard(*before)
+            last = await scribe.write(said("one"))
+            await one.heard(*before, last)
+            more = await scribe.write(said("two"), said("three"))
+            await one.heard(*before, last, last + 1, more)
+            page = (await client.get(f"/v1/sessions/{scribe.sid}/events")).json()
+            assert one.told == page["events"]
+
+
+async def test_what_was_told_last_decides_where_a_stream_begins(tmp_path: Path) -> None:
+    async with served(tmp_path, QUIET, works=False) as host:
+        token = await host.token()
+        scribe = await Scribe.begun(store_of(host))
+        last = await scribe.write(said("one"), said("two"))
+        async with host.client(token) as client:
+            async with Listener(client, scribe.sid, {"after": str(last - 1)}).connected() as one:
+                await one.heard(last)
+            async with Listener(client, scribe.sid, {"after": "0"}, last=str(last - 1)).connected() as one:
+                await one.heard(last)
+            for headers in ({"last-event-id": "x"}, {"last-event-id": "-1"}, {"last-event-id": "9" * 16}):
+                refused = await client.get(f"/v1/sessions/{scribe.sid}/events", headers=headers)
+                assert refused.status_code == 422
+            for query in ("limit=0", "limit=501", "after=-1", "level=x", "type=", "type=a,,b", "more=1"):
+                refused = await client.get(f"/v1/sessions/{scribe.sid}/events?{query}")
+                assert refused.status_code == 422, query
+            refused = await client.get(f"/v1/sessions/{scribe.sid}/events?limit=1", headers=STREAM)
+            assert refused.status_code == 422
+
+
+async def test_a_stream_is_filtered_as_a_page_is(tmp_path: Path) -> None:
+    async with served(tmp_path, QUIET, works=False) as host:
+        token = await host.token()
+        scribe = await Scribe.begun(store_of(host))
+        query = {"level": "user", "type": "agent.message"}
+        async with host.client(token) as client, Listener(client, scribe.sid, query).connected() as one:
+            await scribe.write(said("progress", visibility=Visibility.PROGRESS))
+            last = await scribe.write(said("user"))
+            await one.heard(last)
+
+
+async def test_of_a_rise_one_constant_event_is_told_and_then_it_is_as_absent(tmp_path: Path) -> None:
+    async with served(tmp_path, QUIET, works=False) as host:
+        token = await host.token("ci", Scope.ADMIN, "INTERNAL~")
+        scribe = await Scribe.begun(store_of(host))
+        async with host.client(token) as client:
+            path = f"/v1/sessions/{scribe.sid}/events"
+            async with Listener(client, scribe.sid).connected() as one:
+                before = [await scribe.write(said("before"))]
+                await one.heard(*before)
+                await scribe.write(said("harmless"), said("the secret", SECRET))
+                assert await one.ended() == "unavailable"
+                assert one.seqs == before
+                assert one.raw.endswith(b"\n\n" + UNAVAILABLE)
+                assert b"harmless" not in one.raw
+            for headers in ({}, STREAM):
+                gone, absent = [
+                    await client.get(each, headers=headers) for each in (path, "/v1/sessions/nothing/events")
+                ]
+                assert gone.status_code == absent.status_code == 404
+                assert gone.json()["error"] == absent.json()["error"]
+
+
+async def test_a_revoked_token_ends_its_streams(tmp_path: Path) -> None:
+    async with served(tmp_path, api_config(settings={"heartbeat_seconds": 0.2}), works=False) as host:
+        token = await host.token("ci")
+        scribe = await Scribe.begun(store_of(host))
+        async with host.client(token) as client, Listener(client, scribe.sid).connected() as one:
+            before = [await scribe.write(said("before"))]
+            await one.heard(*before)
+            await revoke(host)
+            await scribe.write(said("not for it"))
+            assert await one.ended() == "unavailable"
+            assert one.seqs == before
+            assert one.raw.endswith(b"\n\n" + UNAVAILABLE)
+
+
+async def test_a_silent_stream_beats_and_is_looked_at(tmp_path: Path) -> None:
+    async with served(tmp_path, api_config(settings={"heartbeat_seconds": 0.2}), works=False) as host:
+        token = await host.token()
+        scribe = await Scribe.begun(store_of(host))
+        async with host.client(token) as client, Listener(client, scribe.sid).connected() as one:
+            await one.until(lambda: one.beats >= 3, seconds=5)
+            await revoke(host)
+            assert await one.ended() == "unavailable"
+
+
+async def test_a_deleted_session_ends_its_streams(tmp_path: Path) -> None:
+    async with served(tmp_path, QUIET, works=False) as host:
+        token = await host.token()
+        scribe = await Scribe.begun(store_of(host))
+        async with host.client(token) as client, Listener(client, scribe.sid).connected() as one:
+            await store_of(host).lifecycle.delete(scribe.sid, ())
+            assert await one.ended() == "unavailable"
+
+
+async def test_after_a_reset_the_new_generation_alone_is_told(tmp_path: Path) -> None:
+    async with served(tmp_path, QUIET, works=False) as host:
+        token = await host.token("ci", Scope.READ, "INTERNAL~")
+        scribe = await Scribe.begun(store_of(host))
+        await scribe.write(said("secret", SECRET), said("public, said above"))
+        await scribe.reset()
+        last = await scribe.write(said("anew"))
+        async with host.client(token) as client:
+            page = (await client.get(f"/v1/sessions/{scribe.sid}/events")).json()
+            async with Listener(client, scribe.sid).connected() as one:
+                await one.until(lambda: one.last == str(last))
+                assert one.told == page["events"]
+                assert page["events"][0]["type"] == "session.reset"
+
+
+async def test_fifty_reconnections_tell_each_event_once(tmp_path: Path) -> None:
+    chance = random.Random(15)  # noqa: S311 - any chance will do
+    async with served(tmp_path, QUIET, works=False) as host:
+        token = await host.token()
+        scribe = await Scribe.begun(store_of(host))
+        first = scribe.seq + 1
+        done = asyncio.Event()
+
+        async def write() -> None:
+            while not done.is_set():
+                await scribe.write(*[said(f"event {n}") for n in range(chance.randint(1, 4))])
+                await asyncio.sleep(chance.random() / 100)
+
+        async with host.client(token) as client, asyncio.TaskGroup() as tasks:
+            one = Listener(client, scribe.sid)
+            tasks.create_task(write())
+            for _ in range(50):
+                await one.connect()
+                await asyncio.sleep(chance.random() / 20)
+                await one.leave()
+            done.set()
+            await asyncio.sleep(0.05)
+            async with one.connected():
+                await one.until(lambda: one.last == str(scribe.seq))
+        assert one.seqs == list(range(first, scribe.seq + 1))
+
+
+async def test_a_program_has_half_of_the_streams_at_most(tmp_path: Path) -> None:
+    async with served(tmp_path, api_config(settings={"most_streams": 3}), works=False) as host:
+        first, second = await host.token("ci"), await host.token("other")
+        scribe, theirs = await Scribe.begun(store_of(host)), await Scribe.begun(store_of(host), "other")
+        async with host.client(first) as client, host.client(second) as others:
+            own = [Listener(client, scribe.sid) for _ in range(3)]
+            for one in own:
+                await one.connect()
+            assert [one.status for one in own] == [200, 200, 503]
+            async with Listener(others, theirs.sid).connected() as one:
+                assert one.status == 200
+            for one in own:
+                await one.leave()
+            await asyncio.sleep(0.2)
+            async with Listener(client, scribe.sid).connected() as one:
+                assert one.status == 200
+
+
+async def test_a_slow_look_finds_what_no_hint_told(tmp_path: Path) -> None:
+    async with served(tmp_path, api_config(settings={"heartbeat_seconds": 0.2}), works=False) as host:
+        token = await host.token()
+        scribe = await Scribe.begun(store_of(host))
+        async with host.client(token) as client, Listener(client, scribe.sid).connected() as one:
+            first = await scribe.write(said("heard"))
+            await one.heard(first)
+            await one.heard(first, await scribe.write_unheard())

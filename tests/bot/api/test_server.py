@@ -1,0 +1,271 @@
+"""The server: callers who dawdle keep nothing, what breaks is told by one sentence, and it ends in a moment."""
+
+import asyncio
+import json
+from collections.abc import AsyncGenerator, AsyncIterator, Sequence
+from contextlib import asynccontextmanager, suppress
+from pathlib import Path
+
+import httpx2
+import pytest
+from fastapi import APIRouter
+from fastapi.responses import StreamingResponse
+
+from bot.api.application import AREAS, Area
+from bot.api.entrance.caller_patience import PATIENCE, CallerPatience
+from bot.api.requests import Reading
+from bot.api.server import serve
+from bot.api.services import ApiServices
+from bot.app.programs import api_services
+from bot.core.errors import LeaseLostError, StoreGoneError
+from tests.bot.api.kit import ApiHost, api_config, served
+
+pytestmark = pytest.mark.anyio
+
+HASTE = CallerPatience(headers=0.5, body=0.5, idle=1, rest=0.3, reading=0.5)
+
+
+def breaking(_services: ApiServices) -> APIRouter:
+    """Routes that break."""
+    routes = APIRouter()
+
+    @routes.get("/breaks")
+    async def breaks(asked: Reading) -> None:
+        raise RuntimeError(f"the secret of {asked.caller.name}")
+
+    @routes.get("/loses")
+    async def loses(_asked: Reading) -> None:
+        raise LeaseLostError("held by another worker")
+
+    @routes.get("/lacks")
+    async def lacks(_asked: Reading) -> None:
+        raise StoreGoneError("no answer from 10.0.0.7", next_step="start it")
+
+    @routes.get("/echoes/{number}")
+    async def echoes(_asked: Reading, number: int) -> int:
+        return number
+
+    return routes
+
+
+def following(services: ApiServices) -> APIRouter:
+    """Routes that say much and for ever, or half of it."""
+    routes = APIRouter()
+
+    async def until_closing() -> AsyncIterator[bytes]:
+        yield b"begun\n"
+        await services.closing.wait()
+        yield b"ended\n"
+
+    @routes.get("/follows")
+    async def follows(_asked: Reading) -> StreamingResponse:
+        return StreamingResponse(until_closing())
+
+    async def half() -> AsyncIterator[bytes]:
+        yield b"begun\n"
+        raise RuntimeError("the rest is a secret")
+
+    @routes.get("/halves")
+    async def halves(_asked: Reading) -> StreamingResponse:
+        return StreamingResponse(half())
+
+    async def flood() -> AsyncIterator[bytes]:
+        while True:
+            yield b"x" * 100_000
+            await asyncio.sleep(0)
+
+    @routes.get("/floods")
+    async def floods(_asked: Reading) -> StreamingResponse:
+        return StreamingResponse(flood())
+
+    return routes
+
+
+@asynccontextmanager
+async def host(
+    folder: Path,
+    patience: CallerPatience = PATIENCE,
+    areas: Sequence[Area] = (*AREAS, breaking, following),
+    **settings: object,
+) -> AsyncGenerator[tuple[ApiHost, "asyncio.Task[None]"]]:
+    """Serve an API with other patience and areas than usual; return it, and the task that serves it."""
+    async with served(folder, api_config(settings=settings), works=False) as first:
+        began = asyncio.get_running_loop().create_future()
+        serving = asyncio.create_task(serve(api_services(first.app), began.set_result, patience, areas))
+        try:
+            yield ApiHost(first.person, await began), serving
+        finally:
+            serving.cancel()
+            with suppress(asyncio.CancelledError):
+                await serving
+
+
+@asynccontextmanager
+async def line(url: str) -> AsyncGenerator[tuple[asyncio.StreamReader, asyncio.StreamWriter]]:
+    """Open a connection that says what it likes."""
+    name, port = url.removeprefix("http://").split(":")
+    reader, writer = await asyncio.open_connection(name, int(port))
+    try:
+        yield reader, writer
+    finally:
+        writer.close()
+        with suppress(ConnectionError):
+            await writer.wait_closed()
+
+
+async def ended(reader: asyncio.StreamReader, seconds: float = 10) -> bytes:
+    """Return what is said until the other side ends the connection, within some seconds."""
+    said = b""
+    async with asyncio.timeout(seconds):
+        with suppress(ConnectionError):
+            while more := await reader.read(65_536):
+                said += more
+    return said
+
+
+@pytest.mark.parametrize(
+    "said",
+    [
+        b"",
+        b"GET /v1/who",
+        b"GET /v1/whoami HTTP/1.1\r\nhost: x\r\nx-more: ",
+        # A second request on a connection is no different.
+        b"GET /v1/whoami HTTP/1.1\r\nhost: x\r\n\r\nGET /v1/who",
+        b"GET /v1/whoami HTTP/1.1\r\nhost: x\r\n\r\n",
+        # What is left of a body whose request was refused.
+        b"POST /v1/whoami HTTP/1.1\r\nhost: x\r\ncontent-length: 100\r\n\r\n{",
+    ],
+)
+async def test_a_caller_who_dawdles_is_let_go(tmp_path: Path, said: bytes) -> None:
+    async with host(tmp_path, HASTE) as (api, _), line(api.url) as (reader, writer):
+        writer.write(said)
+        told = await ended(reader, 5)
+    assert told.count(b"HTTP/1.1 401") == said.count(b"\r\n\r\n")
+
+
+async def test_headers_that_trickle_are_not_waited_for(tmp_path: Path) -> None:
+    async with host(tmp_path, HASTE) as (api, _), line(api.url) as (reader, writer):
+        writer.write(b"GET /v1/whoami HTTP/1.1\r\n")
+        trickling = asyncio.create_task(trickle(writer))
+        assert await ended(reader, 5) == b""
+        trickling.cancel()
+
+
+async def trickle(writer: asyncio.StreamWriter) -> None:
+    for number in range(1000):
+        writer.write(f"x-{number}: y\r\n".encode())
+        await asyncio.sleep(0.05)
+
+
+async def test_a_body_that_trickles_is_refused(tmp_path: Path) -> None:
+    async with host(tmp_path, HASTE) as (api, _), line(api.url) as (reader, writer):
+        token = await api.token()
+        head = f"POST /v1/whoami HTTP/1.1\r\nhost: x\r\nauthorization: Bearer {token}\r\ncontent-length: 9000\r\n\r\n"
+        writer.write(head.encode())
+        trickling = asyncio.create_task(trickle(writer))
+        told = await ended(reader, 5)
+        trickling.cancel()
+    assert told.startswith(b"HTTP/1.1 408 ")
+    assert b'"too_slow"' in told
+
+
+async def test_a_caller_who_does_not_read_is_let_go(tmp_path: Path) -> None:
+    async with host(tmp_path, HASTE) as (api, _), line(api.url) as (reader, writer):
+        token = await api.token()
+        writer.write(f"GET /v1/floods HTTP/1.1\r\nhost: x\r\nauthorization: Bearer {token}\r\n\r\n".encode())
+        await asyncio.sleep(2)
+        assert len(await ended(reader)) > 100_000
+
+
+@pytest.mark.parametrize(
+    "said",
+    [
+        b"\x16\x03\x01\x02\x00\x01\x00\x01\xfc\x03\x03\r\n\r\n",
+        b"GET /v1/whoami HTTP/1.1\r\nhost: x\r\nbad header: y\r\n\r\n",
+        b"GET /v1/whoami HTTP/1.1\r\n\r\n",
+        b"POST /v1/whoami HTTP/1.1\r\nhost: x\r\ncontent-length: 1\r\ncontent-length: 2\r\n\r\n",
+        b"GET /v1/whoami HTTP/1.1\r\nhost: x\r\nx: " + b"y" * 40_000,
+    ],
+)
+async def test_what_is_no_http_is_told_so_in_the_same_shape(tmp_path: Path, said: bytes) -> None:
+    async with host(tmp_path) as (api, _), line(api.url) as (reader, writer):
+        writer.write(said)
+        head, _, body = (await ended(reader)).partition(b"\r\n\r\n")
+    assert head.startswith(b"HTTP/1.1 400 ")
+    assert json.loads(body)["error"]["code"] == "malformed"
+
+
+async def test_idle_connections_make_room(tmp_path: Path) -> None:
+    """Whoever opens as many as there are keeps nobody out."""
+    async with host(tmp_path, most_connections=5) as (api, _):
+        token = await api.token()
+        opened = [await line(api.url).__aenter__() for _ in range(20)]
+        async with api.client(token) as client:
+            for _ in range(3):
+                assert (await client.get("/v1/whoami")).status_code == 200
+        assert await ended(opened[0][0]) == b""
+        for _, writer in opened:
+            writer.close()
+
+
+async def test_what_breaks_is_told_by_one_sentence_and_logged_once(
+    tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    async with host(tmp_path) as (api, _), api.client(await api.token()) as client:
+        answers = [await client.get(path) for path in ("/v1/breaks", "/v1/loses")]
+    for answer in answers:
+        assert (answer.status_code, answer.json()["error"]["code"]) == (500, "internal")
+        assert "secret" not in answer.text
+        assert "worker" not in answer.text
+        reference = answer.json()["request_id"]
+        logged = [one for one in caplog.records if getattr(one, "reference", "") == reference]
+        assert len(logged) == 1
+    assert len([one for one in caplog.records if one.levelname == "ERROR"]) == 2
+
+
+async def test_an_answer_that_breaks_on_the_way_is_cut_and_logged_once(
+    tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    async with host(tmp_path) as (api, _), api.client(await api.token()) as client:
+        with pytest.raises(httpx2.RemoteProtocolError):
+            await client.get("/v1/halves")
+    assert len([one for one in caplog.records if one.levelname == "ERROR"]) == 1
+
+
+async def test_the_words_of_the_store_are_not_for_programs(tmp_path: Path) -> None:
+    async with host(tmp_path) as (api, _), api.client(await api.token()) as client:
+        answer = await client.get("/v1/lacks")
+    assert (answer.status_code, answer.json()["error"]["code"]) == (503, "unavailable")
+    assert "10.0.0.7" not in answer.text
+    assert int(answer.headers["retry-after"]) >= 1
+
+
+async def test_a_wrong_value_is_named_by_its_place_and_not_echoed(tmp_path: Path) -> None:
+    async with host(tmp_path) as (api, _), api.client(await api.token()) as client:
+        answer = await client.get("/v1/echoes/planted-secret")
+    assert answer.status_code == 422
+    assert "path.number" in answer.json()["error"]["next_step"]
+    assert "planted" not in answer.text
+
+
+async def test_it_ends_in_a_moment_with_streams_that_are_told_so(tmp_path: Path) -> None:
+    async with host(tmp_path) as (api, serving), api.client(await api.token()) as client:
+        async with client.stream("GET", "/v1/follows") as stream:
+            lines = stream.aiter_lines()
+            assert await anext(lines) == "begun"
+            began = asyncio.get_running_loop().time()
+            serving.cancel()
+            assert await anext(lines) == "ended"
+        with suppress(asyncio.CancelledError):
+            await serving
+        assert asyncio.get_running_loop().time() - began < 1
+        with pytest.raises(httpx2.ConnectError):
+            await client.get("/v1/whoami")
+
+
+async def test_a_port_that_is_taken_is_an_error(tmp_path: Path) -> None:
+    async with served(tmp_path, works=False) as first:
+        port = int(first.url.rpartition(":")[2])
+        with pytest.RaisesGroup(pytest.RaisesExc(OSError, match="in use")):
+            async with served(tmp_path, api_config(settings={"port": port}), works=False):
+                pass

@@ -1,0 +1,92 @@
+"""A stream goes on where it broke off, and ends where there is nothing to read any more."""
+
+from contextlib import suppress
+from urllib.parse import parse_qs, urlsplit
+
+import pytest
+
+from lockgate.client import Client
+from lockgate.errors import ApiError, StreamEndedError, UnexpectedAnswerError, UnreachableError
+from lockgate.events import EventStream
+from tests.lockgate.scripted import CUT, answer, end, event, refusal, scripted, stream
+from tests.lockgate.test_retries import TOKEN
+
+pytestmark = pytest.mark.anyio
+
+
+async def heard(events: EventStream, until: int) -> list[int]:
+    seen = list[int]()
+    async with events:
+        async for each in events:
+            seen.append(each.seq)
+            if each.seq == until:
+                break
+    return seen
+
+
+async def test_a_stream_that_broke_off_goes_on_after_the_last_event() -> None:
+    half = event(3)[:20]
+    script = (stream(event(1), event(2), half), CUT, stream(": still here\n\n", event(3)), stream(event(4)))
+    async with scripted(*script) as server, Client(server.url, TOKEN) as client:
+        assert await heard(client.sessions.events("s1"), 4) == [1, 2, 3, 4]
+    assert [parse_qs(urlsplit(asked.path).query)["after"] for asked in server.asked] == [["0"], ["2"], ["2"], ["3"]]
+    assert {asked.headers["accept"] for asked in server.asked} == {"text/event-stream"}
+
+
+async def test_an_event_that_is_told_twice_is_handed_on_once() -> None:
+    script = (stream(event(1), event(2)), stream(event(2), event(3)))
+    async with scripted(*script) as server, Client(server.url, TOKEN) as client:
+        assert await heard(client.sessions.events("s1"), 3) == [1, 2, 3]
+
+
+async def test_a_restart_of_the_api_does_not_end_a_stream() -> None:
+    script = (stream(event(1), end("restart")), refusal(503, "store_gone"), stream(event(2)))
+    async with scripted(*script) as server, Client(server.url, TOKEN) as client:
+        assert await heard(client.sessions.events("s1"), 2) == [1, 2]
+
+
+async def test_a_session_that_cannot_be_read_any_more_ends_its_stream() -> None:
+    async with scripted(stream(event(1), end("unavailable"))) as server, Client(server.url, TOKEN) as client:
+        events = client.sessions.events("s1")
+        with pytest.raises(StreamEndedError) as told:
+            await heard(events, 9)
+    assert (told.value.reason, events.last, len(server.asked)) == ("unavailable", 1, 1)
+
+
+async def test_an_absent_session_has_no_stream() -> None:
+    async with scripted(refusal(404, "not_found")) as server, Client(server.url, TOKEN) as client:
+        with pytest.raises(ApiError):
+            await anext(client.sessions.events("s1"))
+    assert len(server.asked) == 1
+
+
+async def test_a_stream_gives_up_when_the_api_stays_away() -> None:
+    async with scripted(stream(event(1)), CUT) as server, Client(server.url, TOKEN, patience=0.5) as client:
+        events = client.sessions.events("s1")
+        with pytest.raises(UnreachableError):
+            await heard(events, 9)
+    assert events.last == 1
+
+
+async def test_something_else_than_a_stream_is_told() -> None:
+    page = answer(200, plain="<html>", Content_Type="text/html")
+    async with scripted(page) as server, Client(server.url, TOKEN) as client:
+        with pytest.raises(UnexpectedAnswerError):
+            await anext(client.sessions.events("s1"))
+
+
+async def test_filters_are_sent_and_what_was_read_before_is_not_asked_for() -> None:
+    async with scripted(stream(event(8))) as server, Client(server.url, TOKEN) as client:
+        events = client.sessions.events("s1", after=7, level="progress", types=("tool.call", "tool.result"))
+        assert await heard(events, 8) == [8]
+        with suppress(StopAsyncIteration):
+            await anext(events)
+    query = parse_qs(urlsplit(server.asked[0].path).query)
+    assert query == {"after": ["7"], "level": ["progress"], "type": ["tool.call,tool.result"]}
+
+
+async def test_a_quiet_stream_that_stood_longer_than_the_patience_is_taken_up_again() -> None:
+    async with scripted(stream(event(1)), stream(event(2))) as server:
+        server.slow = 1.2
+        async with Client(server.url, TOKEN, patience=0.8) as client:
+            assert await heard(client.sessions.events("s1"), 2) == [1, 2]
