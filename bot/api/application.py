@@ -54,7 +54,9 @@ def make_api(services: ApiServices, patience: CallerPatience = PATIENCE, areas: 
 
 def document() -> "dict[str, JsonValue]":
     """Return the API's document, OpenAPI 3.1."""
-    return cast("dict[str, JsonValue]", _framework(cast("ApiServices", _Described()), AREAS).openapi())
+    told = _framework(cast("ApiServices", _Described()), AREAS).openapi()
+    told["components"]["securitySchemes"] = {"token": {"type": "http", "scheme": "bearer"}}
+    return cast("dict[str, JsonValue]", {**told, "security": [{"token": []}]})
 
 
 class _Described:
@@ -118,7 +120,12 @@ class _Unrouted:
 
     def __init__(self, routers: Sequence[APIRouter]) -> None:
         routes = [route for router in routers for route in router.routes if isinstance(route, APIRoute)]
-        self._methods = [(compile_path(f"{PREFIX}{route.path}")[0], route.methods) for route in routes]
+        # Of paths that are alike the one with the fewest names in it comes first, as it is meant.
+        self._paths = sorted({f"{PREFIX}{route.path}" for route in routes}, key=lambda path: path.count("{"))
+        self._methods = {
+            path: {one for route in routes if f"{PREFIX}{route.path}" == path for one in route.methods or ()}
+            for path in self._paths
+        }
 
     async def __call__(self, request: Request, error: Exception) -> Response:
         """Answer one."""
@@ -126,8 +133,8 @@ class _Unrouted:
         if status != HTTPStatus.METHOD_NOT_ALLOWED:
             return _told(request, NOT_FOUND if status == HTTPStatus.NOT_FOUND else INVALID)
         response = _told(request, METHOD)
-        allowed = {one for path, methods in self._methods if path.match(request.url.path) for one in methods or ()}
-        response.headers["allow"] = ", ".join(sorted(allowed))
+        path = next(path for path in self._paths if compile_path(path)[0].match(request.url.path))
+        response.headers["allow"] = ", ".join(sorted(self._methods[path]))
         return response
 
 

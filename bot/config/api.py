@@ -39,6 +39,4 @@ class ApiSettings(Block):
             own = ipaddress.ip_address(self.host).is_loopback
         except ValueError:
             own = self.host == "localhost"
-        return (
-            "" if own else "other machines reach it, let a proxy in front of it speak TLS: tokens are sent as they are"
-        )
+        return "" if own else "other machines reach it, let a proxy in front of it speak TLS, as tokens are sent bare"
