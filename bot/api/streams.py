@@ -60,6 +60,15 @@ class StreamRequest:
     after: int
 
 
+@dataclass(frozen=True, slots=True)
+class _Standing:
+    """What a token may read, None if it counts no more, by the policy and the tokens that it was found with."""
+
+    policy: object
+    live: object
+    reader: Label | None
+
+
 class EventStreams:
     """All streams of this process; how many there may be is counted, and one program has half of them at most."""
 
@@ -69,6 +78,21 @@ class EventStreams:
         beat = services.settings.heartbeat_seconds
         self.watching = Watching(WatchingParts(services.store, services.reloader, services.closing, beat))
         self._open = dict[str, int]()
+        self._standings = dict[str, _Standing]()
+
+    def reader(self, caller: ApiCaller) -> Label | None:
+        """Return what a program may read now, None if the token that it showed counts no more.
+
+        Found once as long as nothing changes: all streams of a program ask for it with each event.
+        """
+        services, token = self.services, caller.token
+        policy, live = services.gate.document, services.reloader.live_tokens
+        known = self._standings.get(token.id)
+        if known is None or known.policy is not policy or known.live is not live:
+            now = services.tokens.still(caller)
+            known = _Standing(policy, live, None if now is None else services.tokens.reader(now))
+            self._standings[token.id] = known
+        return known.reader if token.live(services.store.tokens.now_ms()) else None
 
     def response(self, state: SessionState, asked: StreamRequest) -> Response:
         """Return the answer that streams a session's events; its reader may know of it, and that was noted.
@@ -90,6 +114,7 @@ class EventStreams:
             self._open[principal] -= 1
             if not self._open[principal]:
                 del self._open[principal]
+                self._standings.pop(asked.caller.token.id, None)
 
 
 Tell = Callable[[bytes], Awaitable[None]]
@@ -109,7 +134,7 @@ class EventStream:
         self._asked = asked
         self._after = asked.after
         self._behind = True
-        self._noted = state.visibility
+        self._noted = state
 
     async def tell(self, send: Tell) -> None:
         """Tell events until the stream ends."""
@@ -162,12 +187,12 @@ class EventStream:
         return told
 
     async def _told(self, state: SessionState | None, events: Iterable[RecentEvent]) -> list[bytes] | None:
-        reader = self._reader()
-        if reader is None or state is None or not sees(state, self._asked.caller.principal, reader):
+        reader, principal = self._streams.reader(self._asked.caller), self._asked.caller.principal
+        if reader is None or state is None or not sees(state, principal, reader):
             return None
-        if self._noted != state.visibility:
-            await self._services.reading.noted(self._asked.caller.principal, state, ReadingKind.STREAM)
-            self._noted = state.visibility
+        if (self._noted.taint, self._noted.inbox_label) != (state.taint, state.inbox_label):
+            await self._services.reading.noted(principal, state, ReadingKind.STREAM)
+            self._noted = state
         found = list[bytes]()
         for one in events:
             self._after = one.event.seq
@@ -176,12 +201,6 @@ class EventStream:
                 if frame is not None:
                     found.append(frame)
         return found
-
-    def _reader(self) -> Label | None:
-        """Return what this program may read now, None if its token counts no more."""
-        tokens = self._services.tokens
-        caller = tokens.still(self._asked.caller)
-        return None if caller is None else tokens.reader(caller)
 
     def _frame(self, one: RecentEvent, reader: Label) -> bytes | None:
         """Return an event as readers of a label are sent it; made once as long as the same policy is in force."""

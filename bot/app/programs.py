@@ -91,6 +91,7 @@ async def answer(app: App, began: Callable[[str], None]) -> None:
 
 
 def _sender(services: ApiServices, connector: Connector) -> "WebhookSender":
+    from bot.operations.told_events import EventTeller
     from bot.webhooks.attempt import Poster
     from bot.webhooks.delivery import SendingParts, Slots
     from bot.webhooks.sender import WebhookSender
@@ -100,7 +101,7 @@ def _sender(services: ApiServices, connector: Connector) -> "WebhookSender":
         store=store,
         tokens=services.tokens,
         reading=services.reading,
-        told=services.reading.document,
+        teller=EventTeller(services.reading, services.gate.masks.masked),
         poster=Poster(connector, settings.seconds, services.clock),
         secrets=services.webhooks.secrets,
         slots=Slots(),

@@ -38,6 +38,7 @@ BENCHMARKS: Final = MappingProxyType(
             "recovery_after_kill",
         ),
         "crowd": ("thousand_chats_longest_wait", "thousand_chats_memory"),
+        "streams": ("program_first_event", "stream_reader_cpu", "stream_p50", "stream_memory_500"),
     }
 )
 """The modules here, each with the rows it prints."""
