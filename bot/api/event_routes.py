@@ -69,8 +69,9 @@ def router(services: ApiServices) -> APIRouter:
 
     @routes.get("/sessions/{sid}/events", response_model=EventPage, responses={**_STREAMED})
     async def events(
-        sid: str,
         asked: Reading,
+        sid: str,
+        *,
         query: Annotated[EventQuery, Query()],
         accept: Accept = "",
         last_event_id: LastSeen = None,

@@ -41,7 +41,7 @@ async def serve(
     `began` is told the address when it is listened at. Raises OSError: it cannot be listened at.
     """
     settings = services.settings
-    listening = await asyncio.to_thread(_bound, settings.host, settings.port)
+    listening = await asyncio.to_thread(bound, settings.host, settings.port)
 
     class Protocol(_Guarded):
         most = settings.most_connections
@@ -59,7 +59,8 @@ async def serve(
                 await serving
 
 
-def _bound(host: str, port: int) -> socket.socket:
+def bound(host: str, port: int) -> socket.socket:
+    """Return a socket that listens at an address. Raises OSError: it cannot."""
     family = socket.AF_INET6 if ":" in host else socket.AF_INET
     listening = socket.create_server((host, port), family=family, backlog=_BACKLOG)
     # Head and body are written apart: without this the body waits 40 ms for the caller to acknowledge the head. asyncio

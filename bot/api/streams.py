@@ -102,14 +102,14 @@ class EventStreams:
         most, own = self.services.settings.most_streams, self._open.get(asked.caller.principal, 0)
         if sum(self._open.values()) >= most or own >= (most + 1) // 2:
             raise ApiRefusedError(BUSY)
-        return _StreamResponse(lambda send: self._follow(state, asked, send))
+        return _StreamResponse(lambda write: self._follow(state, asked, write))
 
-    async def _follow(self, state: SessionState, asked: StreamRequest, send: "Tell") -> None:
+    async def _follow(self, state: SessionState, asked: StreamRequest, write: "Tell") -> None:
         principal = asked.caller.principal
         self._open[principal] = self._open.get(principal, 0) + 1
         try:
             async with self.watching.session(state) as watched:
-                await EventStream(self, watched, state, asked).tell(send)
+                await EventStream(self, watched, state, asked).tell(write)
         finally:
             self._open[principal] -= 1
             if not self._open[principal]:
@@ -136,25 +136,25 @@ class EventStream:
         self._behind = True
         self._noted = state
 
-    async def tell(self, send: Tell) -> None:
+    async def tell(self, write: Tell) -> None:
         """Tell events until the stream ends."""
         now, beat = self._services.clock.monotonic, self._services.settings.heartbeat_seconds
         number, told_at = self._watched.latest.number, now()
-        await send(BEAT)
+        await write(BEAT)
         while not self._services.closing.is_set():
             before = self._after
             told = await self._more()
             if told is None:
-                await send(UNAVAILABLE)
+                await write(UNAVAILABLE)
                 return
             if not told and now() - told_at >= beat:
                 told = [BEAT]
             for piece in _pieces(told):
-                await send(piece)
+                await write(piece)
                 told_at = now()
             if not self._behind or self._after == before:
                 number = (await self._watched.next(number)).number
-        await send(RESTART)
+        await write(RESTART)
 
     async def _more(self) -> list[bytes] | None:
         """Return what is to be told now, None if nothing may be told any more."""
@@ -224,10 +224,11 @@ class _StreamResponse(Response):
     async def __call__(self, scope: "Scope", receive: "Receive", send: "Send") -> None:
         """Send it."""
         del scope
-        await send({"type": "http.response.start", "status": self.status_code, "headers": self.raw_headers})
+        answer = send
+        await answer({"type": "http.response.start", "status": self.status_code, "headers": self.raw_headers})
 
         async def tell(piece: bytes) -> None:
-            await send({"type": "http.response.body", "body": piece, "more_body": True})
+            await answer({"type": "http.response.body", "body": piece, "more_body": True})
 
         async def until_gone() -> None:
             while (await receive())["type"] != "http.disconnect":
@@ -237,7 +238,7 @@ class _StreamResponse(Response):
         async with anyio.create_task_group() as both:
             both.start_soon(until_gone)
             await self._told(tell)
-            await send({"type": "http.response.body", "body": b""})
+            await answer({"type": "http.response.body", "body": b""})
             both.cancel_scope.cancel()
 
 

@@ -24,7 +24,6 @@ class EventTeller:
         body = self._reading.told(event, reader)
         if body is None:
             return None
-        turn: JsonObject = {"turn_id": event.turn} if event.turn else {}
         return {
             "id": f"{sid}-{event.seq}",
             "seq": event.seq,
@@ -34,5 +33,5 @@ class EventTeller:
             "level": event.visibility.value,
             "label": str(event.label),
             "body": dict(body),
-            **turn,
+            "turn_id": event.turn or None,
         }

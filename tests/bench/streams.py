@@ -16,7 +16,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from statistics import median
 from tempfile import TemporaryDirectory
-from typing import TYPE_CHECKING, Final, cast
+from typing import Final
 from urllib.parse import urlsplit
 
 from bot.app.app import App, open_app
@@ -29,9 +29,6 @@ from tests.bench.measure import Row, at_most
 from tests.bot.api.crew import Crew
 from tests.bot.api.kit import MAKER, api_config
 from tests.bot.api.listening import Scribe, said
-
-if TYPE_CHECKING:
-    from bot.store.redis_store import RedisStore
 
 _READERS: Final = 500
 _EVENTS: Final = 60
@@ -171,7 +168,7 @@ class _Heard:
 
 async def _told(folder: Path) -> _Found:
     async with _served(folder, "api") as served:
-        scribe = await Scribe.begun(cast("RedisStore", served.app.store))
+        scribe = await Scribe.begun(served.app.store)
         before, heard, begun = _resident(served.pid), _Heard(), asyncio.Semaphore(0)
         lines = [await served.connect() for _ in range(_READERS)]
         tasks = list[asyncio.Task[None]]()

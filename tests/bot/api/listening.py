@@ -5,7 +5,7 @@ import json
 from collections.abc import AsyncGenerator, Callable
 from contextlib import asynccontextmanager, suppress
 from dataclasses import dataclass, field
-from typing import Any, Final, Self, cast
+from typing import Any, Final, Self
 
 import httpx2
 
@@ -122,7 +122,7 @@ class Listener:
 
 def store_of(host: ApiHost) -> RedisStore:
     """Return the store of an API."""
-    return cast("RedisStore", host.app.store)
+    return host.app.store
 
 
 async def revoke(host: ApiHost, name: str = "ci") -> None:

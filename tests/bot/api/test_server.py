@@ -2,6 +2,7 @@
 
 import asyncio
 import json
+import socket
 from collections.abc import AsyncGenerator, AsyncIterator, Sequence
 from contextlib import asynccontextmanager, suppress
 from pathlib import Path
@@ -14,7 +15,7 @@ from fastapi.responses import StreamingResponse
 from bot.api.application import AREAS, Area
 from bot.api.entrance.caller_patience import PATIENCE, CallerPatience
 from bot.api.requests import Reading
-from bot.api.server import serve
+from bot.api.server import bound, serve
 from bot.api.services import ApiServices
 from bot.app.programs import api_services
 from bot.core.errors import LeaseLostError, StoreGoneError
@@ -269,3 +270,11 @@ async def test_a_port_that_is_taken_is_an_error(tmp_path: Path) -> None:
         with pytest.RaisesGroup(pytest.RaisesExc(OSError, match="in use")):
             async with served(tmp_path, api_config(settings={"port": port}), works=False):
                 pass
+
+
+def test_what_is_written_does_not_wait_for_what_was_read() -> None:
+    """A connection whose small packets wait for one another takes 40 ms for each answer."""
+    with bound("127.0.0.1", 0) as listening, socket.create_connection(listening.getsockname()):
+        accepted, _ = listening.accept()
+        with accepted:
+            assert accepted.getsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY)
