@@ -35,7 +35,8 @@ from bot.sessions.webhooks import DeadEvent, ProgramWebhook, WebhookPosition
 from bot.store.calls import Arguments, call, nested
 from bot.store.opening import open_store
 from bot.store.records.form import stored_map, unpack
-from bot.store.records.kinds import NAMES, PORTION
+from bot.store.records.kinds import PORTION
+from bot.store.records.names import NAMES
 from bot.store.redis_store import RedisStore
 from bot.store.schema import AUDIT, GRANTS, budget_keys, person_account
 from bot.store.scripts.loader import Script, load_scripts
