@@ -420,9 +420,18 @@ async def test_a_session_that_rises_while_its_result_is_waited_for_is_absent(tmp
 
 
 async def test_a_token_that_is_revoked_waits_for_nothing_more(tmp_path: Path) -> None:
-    async with served(tmp_path, works=False) as host, asking(host) as client:
+    """Also where another process revoked it."""
+    async with (
+        served(tmp_path, works=False) as host,
+        served(tmp_path, works=False) as second,
+        asking(host) as client,
+    ):
         sid = await begin(client)
-        await host.app.token_keeper.revoke("ci", "owner")
+        async with asyncio.TaskGroup() as tasks:
+            asked = tasks.create_task(client.get(f"/v1/sessions/{sid}/result", params={"wait": 30}))
+            await asyncio.sleep(0.5)
+            await second.app.token_keeper.revoke("ci", "owner")
+        assert asked.result().status_code == 401
         assert (await client.get(f"/v1/sessions/{sid}")).status_code == 401
 
 
