@@ -121,7 +121,6 @@ class PinnedAgents:
         self._tools_here: Mapping[str, str] | None = None
         self._stored: dict[str, str] = {}
         self._known = OrderedDict[str, AgentSnapshot]()
-        # Of agents that are named: which agent somebody has who names none may change.
         self._wanted = OrderedDict[WantedAgent, str]()
 
     @property
@@ -165,19 +164,19 @@ class PinnedAgents:
             LimitsError: they are above those of the agent.
             StoreError: it could not be kept there.
         """
+        name = wanted.name or self._name_for(owner)
+        wanted = replace(wanted, name=name)
         if wanted in self._wanted:
             return self._wanted[wanted]
-        name = wanted.name or self._name_for(owner)
         if name not in with_default(self._config.agents):
             raise UnknownAgentError
         agent = self._configured(name)
         if wanted.credential:
             agent = replace(agent, credential=self._shared_credential(agent, wanted.credential))
-        pin = await self._kept(replace(agent, limits=_lowered(agent.limits, wanted)))
-        if wanted.name:
-            self._wanted[wanted] = pin
-            if len(self._wanted) > _KEPT:
-                self._wanted.popitem(last=False)
+        self._wanted[wanted] = await self._kept(replace(agent, limits=_lowered(agent.limits, wanted)))
+        pin = self._wanted[wanted]
+        if len(self._wanted) > _KEPT:
+            self._wanted.popitem(last=False)
         return pin
 
     async def pinned(self, pin: str) -> AgentSnapshot:

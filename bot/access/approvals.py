@@ -171,17 +171,16 @@ def _may_answer(
     """Say whether a person satisfies all rules that ask, and is cleared for what they ask about.
 
     Whose words may have asked for it does not answer for them, under whatever account they were heard. A program
-    consents to nothing for itself, unless its token is an admin's: nobody looks at what it is asked (ADR 0041).
+    consents to nothing, for itself or for others, unless its token has the scope `admin` (ADR 0041).
     """
     person = document.principals.get(principal)
     if person is None or not rules or not label.flows_to(person.clearance):
         return False
     if OTHERS in rules and principal != asker and not others.isdisjoint({principal, *person.accounts}):
         return False
-    own = principal == asker
-    if own and is_program(principal) and not at_least(person.role, Role.ADMIN):
+    if is_program(principal) and not at_least(person.role, Role.ADMIN):
         return False
-    return all(_satisfies(document, rule, person.role, own=own) for rule in rules)
+    return all(_satisfies(document, rule, person.role, own=principal == asker) for rule in rules)
 
 
 def _satisfies(document: Document, rule: str, role: Role, *, own: bool) -> bool:

@@ -31,7 +31,7 @@ def is_chat(principal: str) -> bool:
     return principal.startswith(_CHAT)
 
 
-def is_program(account: str) -> bool:
+def is_of_program(account: str) -> bool:
     """Say whether an account is a program's, which has a token and is on no platform."""
     return account.startswith(f"{API}:")
 

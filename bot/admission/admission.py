@@ -93,7 +93,7 @@ class Admission:
             files=[file.described() for file in brought],
             authors=item.body.authors,
             refs=(InputRef(item.dedupe), *item.refs),
-            number=item.position if principals.is_program(item.body.account) else 0,
+            number=item.position if principals.is_of_program(item.body.account) else 0,
         )
         heard = await self._observer.before(turn, item, decision.label_after)
         await self._written(turn, item, event, heard=heard, row=row, brought=brought)

@@ -16,9 +16,9 @@ from starlette.exceptions import HTTPException
 from starlette.routing import compile_path
 
 from bot.api import event_routes, oversight_routes, session_routes, webhook_routes, whoami_routes
-from bot.api.entrance import Asgi, Entrance
+from bot.api.entrance.caller_patience import PATIENCE, CallerPatience
+from bot.api.entrance.entrance import Asgi, Entrance
 from bot.api.errors import INTERNAL, INVALID, METHOD, NOT_FOUND, ErrorAnswer, answer_to
-from bot.api.patience import PATIENCE, Patience
 from bot.api.requests import asked, known_query
 from bot.api.services import ApiServices
 from bot.api.shapes import ErrorDocument
@@ -47,14 +47,16 @@ _MOST_NAMED: Final = 5
 _NAME: Final = re.compile(r"[A-Za-z_][A-Za-z0-9_]{0,63}")
 
 
-def make_api(services: ApiServices, patience: Patience = PATIENCE, areas: Sequence[Area] = AREAS) -> Asgi:
+def make_api(services: ApiServices, patience: CallerPatience = PATIENCE, areas: Sequence[Area] = AREAS) -> Asgi:
     """Return the API as an ASGI application: the entrance, and behind it the framework."""
     return Entrance(cast("Asgi", _framework(services, areas)), services, patience)
 
 
 def document() -> "dict[str, JsonValue]":
     """Return the API's document, OpenAPI 3.1."""
-    return cast("dict[str, JsonValue]", _framework(cast("ApiServices", _Described()), AREAS).openapi())
+    told = _framework(cast("ApiServices", _Described()), AREAS).openapi()
+    told["components"]["securitySchemes"] = {"token": {"type": "http", "scheme": "bearer"}}
+    return cast("dict[str, JsonValue]", {**told, "security": [{"token": []}]})
 
 
 class _Described:
@@ -118,7 +120,12 @@ class _Unrouted:
 
     def __init__(self, routers: Sequence[APIRouter]) -> None:
         routes = [route for router in routers for route in router.routes if isinstance(route, APIRoute)]
-        self._methods = [(compile_path(f"{PREFIX}{route.path}")[0], route.methods) for route in routes]
+        # Of paths that are alike the one with the fewest names in it comes first, as it is meant.
+        self._paths = sorted({f"{PREFIX}{route.path}" for route in routes}, key=lambda path: path.count("{"))
+        self._methods = {
+            path: {one for route in routes if f"{PREFIX}{route.path}" == path for one in route.methods or ()}
+            for path in self._paths
+        }
 
     async def __call__(self, request: Request, error: Exception) -> Response:
         """Answer one."""
@@ -126,8 +133,8 @@ class _Unrouted:
         if status != HTTPStatus.METHOD_NOT_ALLOWED:
             return _told(request, NOT_FOUND if status == HTTPStatus.NOT_FOUND else INVALID)
         response = _told(request, METHOD)
-        allowed = {one for path, methods in self._methods if path.match(request.url.path) for one in methods or ()}
-        response.headers["allow"] = ", ".join(sorted(allowed))
+        path = next(path for path in self._paths if compile_path(path)[0].match(request.url.path))
+        response.headers["allow"] = ", ".join(sorted(self._methods[path]))
         return response
 
 

@@ -27,7 +27,10 @@ JSON_LINES: Final = "application/jsonl"
 REFUSED: Final = ErrorAnswer(HTTPStatus.FORBIDDEN, "refused", "")
 """The refusal of an export by a rule, which gives its sentence."""
 
-_FILE: Final[dict[str, Any]] = {"schema": {"type": "string"}}
+
+def _file() -> dict[str, Any]:
+    """Return how a signed file is documented."""
+    return {JSON_LINES: {"schema": {"type": "string"}}}
 
 
 class ImportDocument(ApiOutput):
@@ -43,9 +46,7 @@ def router(services: ApiServices) -> APIRouter:
     """Return the routes that make copies of sessions and bring them in."""
     routes = APIRouter(tags=["copies"])
 
-    @routes.get(
-        "/sessions/{sid}/export", response_class=Response, responses={HTTPStatus.OK: {"content": {JSON_LINES: _FILE}}}
-    )
+    @routes.get("/sessions/{sid}/export", response_class=Response, responses={HTTPStatus.OK: {"content": _file()}})
     async def export(asked: Reading, sid: str, *, whole: bool = False) -> Response:
         """Return a session as signed JSON lines, each entry with its label.
 
@@ -60,7 +61,7 @@ def router(services: ApiServices) -> APIRouter:
         "/import",
         status_code=HTTPStatus.CREATED,
         responses={HTTPStatus.OK: {"model": ImportDocument}},
-        openapi_extra={"requestBody": {"required": True, "content": {JSON_LINES: _FILE}}},
+        openapi_extra={"requestBody": {"required": True, "content": _file()}},
     )
     async def bring(asked: Steering, request: Request, response: Response, *, as_top: bool = False) -> ImportDocument:
         """Bring in a file that an export gave, as an archived session of this program.

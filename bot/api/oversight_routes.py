@@ -61,7 +61,7 @@ class QuestionList(ApiOutput):
     questions: tuple[QuestionDocument, ...]
 
 
-class QuestionReply(ApiInput):
+class AnswerRequest(ApiInput):
     """An answer to an agent's question: of the kind that it takes."""
 
     answer: bool | int | float | Annotated[str, Field(max_length=4_000)]
@@ -135,7 +135,7 @@ def _questions(services: ApiServices) -> APIRouter:
         return QuestionList(questions=tuple(told))
 
     @routes.post("/sessions/{sid}/questions/{qid}")
-    async def reply(asked: Steering, sid: str, qid: str, given: QuestionReply) -> QuestionDocument:
+    async def reply(asked: Steering, sid: str, qid: str, given: AnswerRequest) -> QuestionDocument:
         """Answer a question of a session's agent, once: the same answer again is no error."""
         state, found = await _asked_in(services, asked, sid)
         one = _named_question(found, qid)

@@ -16,8 +16,8 @@ import uvicorn
 from uvicorn.protocols.http.h11_impl import H11Protocol
 
 from bot.api.application import AREAS, Area, make_api
+from bot.api.entrance.caller_patience import PATIENCE, CallerPatience
 from bot.api.errors import MALFORMED
-from bot.api.patience import PATIENCE, Patience
 
 if TYPE_CHECKING:
     from uvicorn.protocols.http.h11_impl import RequestResponseCycle
@@ -33,7 +33,7 @@ _DRAIN_SECONDS: Final = 5
 async def serve(
     services: "ApiServices",
     began: Callable[[str], None],
-    patience: Patience = PATIENCE,
+    patience: CallerPatience = PATIENCE,
     areas: Sequence[Area] = AREAS,
 ) -> None:
     """Serve the API until cancelled; then take nothing in, let streams say that they end, and requests be answered.
@@ -74,7 +74,7 @@ def _url(listening: socket.socket) -> str:
     return f"http://{f'[{host}]' if ':' in host else host}:{port}"
 
 
-def _config(api: object, protocol: "type[_Guarded]", patience: Patience) -> uvicorn.Config:
+def _config(api: object, protocol: "type[_Guarded]", patience: CallerPatience) -> uvicorn.Config:
     return uvicorn.Config(
         api,  # pyright: ignore[reportArgumentType] - uvicorn's own types of ASGI are narrower than ASGI
         http=protocol,
@@ -115,15 +115,13 @@ class _Guarded(H11Protocol):
     """A connection that ends where its caller dawdles; `most` is how many there are at a time."""
 
     most: int
-    waits: Patience
+    waits: CallerPatience
 
-    def __init__(self, *args: object, **named: object) -> None:
-        super().__init__(*args, **named)  # pyright: ignore[reportArgumentType] - uvicorn's own arguments, as they come
-        self._used: float = 0.0
-        # What the caller is to send next, while nothing of theirs is being answered.
-        self._awaited: object = None
-        self._sending_due: asyncio.TimerHandle | None = None
-        self._reading_due: asyncio.TimerHandle | None = None
+    _used: float = 0.0
+    _awaited: object = None
+    """What the caller is to send next, while nothing of theirs is being answered."""
+    _sending_due: asyncio.TimerHandle | None = None
+    _reading_due: asyncio.TimerHandle | None = None
 
     @property
     def idle(self) -> bool:

@@ -16,7 +16,7 @@ from fastapi import APIRouter, Header, Query, Response
 
 from bot.access import labelling
 from bot.access.tokens import address_of, program
-from bot.api.errors import UNAUTHORIZED, ApiRefusedError
+from bot.api.errors import NOT_SERVING, UNAUTHORIZED, ApiRefusedError
 from bot.api.requests import ApiRequest, Reading, Steering
 from bot.api.services import ApiServices
 from bot.api.session_shapes import (
@@ -146,7 +146,7 @@ def _listing(services: ApiServices) -> APIRouter:
             with anyio.move_on_after(wait):
                 await _settled(services, asked, sid)
             # As of now: the last look may be some time ago, and it may have risen since.
-            reader = _reader(services, asked)
+            reader = await _reader(services, asked)
             state = await services.reading.see(asked.caller.principal, reader, sid)
         return await _result(services, reader, state)
 
@@ -260,7 +260,7 @@ async def _settled(services: ApiServices, asked: ApiRequest, sid: str) -> None:
     """
     async with services.store.changes.watching(sid) as feed:
         while True:
-            state = await services.reading.see(asked.caller.principal, _reader(services, asked), sid)
+            state = await services.reading.see(asked.caller.principal, await _reader(services, asked), sid)
             if state.status not in _BUSY or services.closing.is_set():
                 return
             await _first(feed.next, services.closing.wait)
@@ -327,8 +327,14 @@ async def _blindly(
             raise
 
 
-def _reader(services: ApiServices, asked: ApiRequest) -> Label:
-    """Return what a program may read now, after it waited. Raises ApiRefusedError: its token counts no more."""
+async def _reader(services: ApiServices, asked: ApiRequest) -> Label:
+    """Return what a program may read now, after it waited.
+
+    Raises ApiRefusedError: its token counts no more, or this process serves no more. StoreError.
+    """
+    # It may have been revoked in another process.
+    if not await services.reloader.current_now():
+        raise ApiRefusedError(NOT_SERVING)
     caller = services.tokens.still(asked.caller)
     if caller is None:
         raise ApiRefusedError(UNAUTHORIZED)

@@ -16,7 +16,7 @@ from bot.api.services import ApiServices
 from bot.api.shapes import ApiInput, ApiOutput
 from bot.sessions.log.events import Visibility
 from bot.sessions.visibility import LONGEST_ID
-from bot.sessions.webhooks import DeadEvent, Ended, Webhook
+from bot.sessions.webhooks import DeadEvent, Ended, ProgramWebhook
 from bot.tools.web_address import LONGEST
 from bot.webhooks.keeper import WebhookRequest
 
@@ -145,7 +145,7 @@ def _once(given: Iterable[_T]) -> tuple[_T, ...]:
     return tuple(dict.fromkeys(given))
 
 
-def _webhook(one: Webhook) -> WebhookDocument:
+def _webhook(one: ProgramWebhook) -> WebhookDocument:
     return WebhookDocument(
         id=one.id,
         url=one.url,

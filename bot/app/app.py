@@ -16,8 +16,6 @@ from bot.access.pairing import Pairing
 from bot.access.session_ids import SessionIds
 from bot.access.tokens import Tokens
 from bot.admission.ambient import Observer
-from bot.api.services import ApiServices
-from bot.app import programs
 from bot.app.adapters import platforms
 from bot.app.extensions import BUILT_IN, Extensions
 from bot.app.first_run import FILES, WORKSPACES, seed
@@ -30,7 +28,7 @@ from bot.commands.table import CommandTable
 from bot.config.model import Config
 from bot.config.telemetry import given_headers
 from bot.core.clock import Clock, SystemClock
-from bot.core.errors import ConfigError, ElsewhereError, StoreError, StoreGoneError
+from bot.core.errors import ElsewhereError, StoreError, StoreGoneError
 from bot.core.ids import Ids
 from bot.core.logs import bound
 from bot.core.rate_limiter import RateLimiter
@@ -66,7 +64,6 @@ from bot.operations.importing import Importer
 from bot.operations.lifecycle import SessionLifecycle
 from bot.operations.question_answers import QuestionAnswers
 from bot.operations.readiness import ReadinessChecks
-from bot.operations.reading import SessionReader
 from bot.operations.simulation import Simulator
 from bot.operations.tokens import TokenKeeper
 from bot.pinned_agents import PinnedAgents
@@ -83,14 +80,11 @@ from bot.tools.labelled_files import FileRoot
 from bot.tools.references import definition_digest
 from bot.tools.web_connection import Connector
 from bot.tools.web_fetch import WebFetch
-from bot.webhooks.keeper import WebhookKeeper
-from bot.webhooks.secrets import WebhookSecrets
 from bot.worker.lease import LeaseKeeper
 from bot.worker.model_loader import ModelLoader
 from channels.api import Api
 from channels.messages import Address, Inbound, Membership, Moved
 from channels.port import Answer, Audience, Channel, ChannelVault, Platform
-from policy.document.reading import API
 from policy.labels import PUBLIC
 
 if TYPE_CHECKING:
@@ -129,12 +123,10 @@ class App:
         self.session_ids = SessionIds(store.lifecycle, secrets.session, self.clock)
         self.chains = AnchoredChains(store.audit, config.data_dir / "anchors", secrets.audit)
         self.files = FileRoot(config.data_dir / FILES, config.data_dir / WORKSPACES, config.policy.top)
-        self._secrets = secrets
+        self._secrets, self._environment, self._parts = secrets, environment, parts
         self.failures = Failures(self.vault, clock, store.process)
-        self._environment, self._parts = environment, parts
-        self.listened = tuple(listened)
-        own = () if config.channels.api is None else (Api(),)
-        self.channels = {channel.name: channel for channel in (*channels, *own, *listened)}
+        self.resolve, self.listened = parts.resolve, tuple(listened)
+        self.channels = self._channels(channels)
         self.telemetry = self._telemetry()
         self._simulations = RateLimiter(clock, config.limits.simulations_per_minute)
         self._serving: Worker | None = None
@@ -146,19 +138,16 @@ class App:
         self.spawner = self._spawner()
         self.gate = self._gate(tools)
         self.reloader = self._reloader(tools)
-        self.tokens = self._programs()
-        self.token_keeper = TokenKeeper(store, self.reloader, self.tokens, ids=self.ids, key=secrets.tokens)
+        self.tokens, self.token_keeper = self._programs()
         self.quarantine = Quarantine(store.quarantine, store.lifecycle)
         self.pairing = Pairing(store, self.ids, secrets.session)
         self.exporter, self.importer = self._copies()
         self.simulator = Simulator(self.gate, store.audit, store.sessions, self._simulations)
-        self.reading = self._reading()
         self.audit = AuditReader(self.chains, AuditTrail(store, self.chains, lambda: self.gate.document.top))
         self.alternatives = self._alternatives()
         self.outbox = self._outbox()
         self.question_updates = QuestionUpdates(store, self.gate, self.outbox)
-        self.approval_answers = ApprovalAnswers(store.approvals, self.gate, self.question_updates.close)
-        self.question_answers = QuestionAnswers(store.approvals, self.gate, self.question_updates.close)
+        self.approval_answers, self.question_answers = self._answers()
         self._notices = AdminNotices(self.gate, self.outbox, clock)
         self.new_chats = NewChats(store.counts, self.gate, self._notices)
         self._memberships = Memberships(self.gate, self.reloader, store.audit, self.new_chats)
@@ -209,9 +198,6 @@ class App:
             limits=self.config.limits.session,
         )
 
-    def _reading(self) -> SessionReader:
-        return SessionReader(self.store, self.clock, self.gate.masks.masked)
-
     def _alternatives(self) -> Alternatives:
         life = self.config.limits.approval_minutes * 60_000
         return Alternatives(self.store.alternatives, self.gate, self.ids, session_id=self.session_id, life=life)
@@ -233,13 +219,24 @@ class App:
             process=process,
         )
 
-    def _programs(self) -> Tokens:
-        """Return what recognises programs by their tokens."""
-        in_force, live = lambda: self.gate.document, lambda: self.reloader.live_tokens
-        return Tokens(in_force, live, now=self.store.tokens.now_ms, key=self._secrets.tokens)
+    def _channels(self, given: Sequence[Channel]) -> dict[str, Channel]:
+        """Return the channels of this process by name; programs have one in every process."""
+        programs = () if self.config.channels.api is None else (Api(),)
+        return {channel.name: channel for channel in (*given, *programs, *self.listened)}
+
+    def _answers(self) -> tuple[ApprovalAnswers, QuestionAnswers]:
+        """Return what takes people's answers to questions of the gate, and to those of agents."""
+        approvals, close = self.store.approvals, self.question_updates.close
+        return ApprovalAnswers(approvals, self.gate, close), QuestionAnswers(approvals, self.gate, close)
+
+    def _programs(self) -> tuple[Tokens, TokenKeeper]:
+        """Return what recognises programs by their tokens, and what makes and changes those."""
+        in_force, live, key = lambda: self.gate.document, lambda: self.reloader.live_tokens, self._secrets.tokens
+        tokens = Tokens(in_force, live, now=self.store.tokens.now_ms, key=key)
+        return tokens, TokenKeeper(self.store, self.reloader, tokens, ids=self.ids, key=key)
 
     def _web(self) -> WebFetch:
-        return WebFetch(Connector(self._parts.resolve, self.config.web.private), self.config.web)
+        return WebFetch(Connector(self.resolve, self.config.web.private), self.config.web)
 
     def _spawner(self) -> Spawner:
         limits = self.config.limits
@@ -376,62 +373,12 @@ class App:
             for adapter in self.listened:
                 tasks.create_task(adapter.serve(self.receive, partial(heard, adapter.name)))
 
-    async def answer(self, began: Callable[[str], None] = _untold) -> None:
-        """Serve the HTTP API until cancelled, beside `serve` or `deliver`; `began` is told where it listens.
-
-        Raises ConfigError: none is configured. OSError: its address cannot be listened at.
-        """
-
-        def answering(url: str) -> None:
-            self.readiness.heard.add(API)
-            began(url)
-
-        # Looked up again at each try: a name may mean another place by then.
-        connector = Connector(self._parts.resolve, self.config.webhooks.private)
-        await programs.answer(self.api_services(), connector, answering)
-
     async def close(self) -> None:
         """Close the connections to platforms and models."""
         for adapter in self.listened:
             await adapter.close()
         await self.model_loader.close()
         await self.telemetry.close()
-
-    def api_services(self) -> ApiServices:
-        """Return what the HTTP API works with. Raises ConfigError: none is configured."""
-        settings = self.config.channels.api
-        if settings is None:
-            raise ConfigError("`channels.api` is not configured", next_step="add it to `channels`, see docs/api.md")
-        return ApiServices(
-            settings=settings,
-            config=self.config,
-            clock=self.clock,
-            ids=self.ids,
-            tokens=self.tokens,
-            gate=self.gate,
-            reloader=self.reloader,
-            store=self.store,
-            session_ids=self.session_ids,
-            router=self.router,
-            agents=self.agents,
-            lifecycle=self.lifecycle,
-            reading=self.reading,
-            exporter=self.exporter,
-            importer=self.importer,
-            simulator=self.simulator,
-            audit=self.audit,
-            approval_answers=self.approval_answers,
-            question_answers=self.question_answers,
-            webhooks=self._webhooks(),
-            interrupt=self.interrupt,
-            closing=asyncio.Event(),
-        )
-
-    def _webhooks(self) -> WebhookKeeper:
-        settings, secrets = self.config.webhooks, WebhookSecrets(self.vault)
-        return WebhookKeeper(
-            self.store, self.reading, secrets, self.ids, most=settings.per_program, private=settings.private
-        )
 
     def _alerts(self) -> Alerts:
         return Alerts(self.failures, self.store.counts, gate=self.gate, outbox=self.outbox, clock=self.clock)

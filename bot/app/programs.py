@@ -6,7 +6,13 @@ from importlib import import_module
 from typing import TYPE_CHECKING
 
 from bot.api.services import ApiServices
+from bot.app.app import App
+from bot.core.errors import ConfigError
+from bot.operations.reading import SessionReader
 from bot.tools.web_connection import Connector
+from bot.webhooks.keeper import WebhookKeeper
+from bot.webhooks.secrets import WebhookSecrets
+from policy.document.reading import API
 
 if TYPE_CHECKING:
     from pydantic import JsonValue
@@ -21,24 +27,71 @@ def document() -> "dict[str, JsonValue]":
     return application.document()
 
 
-async def answer(services: ApiServices, connector: Connector, began: Callable[[str], None]) -> None:
-    """Serve the API and send webhooks until cancelled; `began` is told where it listens.
+def api_services(app: App) -> ApiServices:
+    """Return what the HTTP API works with. Raises ConfigError: none is configured."""
+    settings = app.config.channels.api
+    if settings is None:
+        raise ConfigError("`channels.api` is not configured", next_step="add it to `channels`, see docs/api.md")
+    reading = SessionReader(app.store, app.clock, app.gate.masks.masked)
+    return ApiServices(
+        settings=settings,
+        config=app.config,
+        clock=app.clock,
+        ids=app.ids,
+        tokens=app.tokens,
+        gate=app.gate,
+        reloader=app.reloader,
+        store=app.store,
+        session_ids=app.session_ids,
+        router=app.router,
+        agents=app.agents,
+        lifecycle=app.lifecycle,
+        reading=reading,
+        exporter=app.exporter,
+        importer=app.importer,
+        simulator=app.simulator,
+        audit=app.audit,
+        approval_answers=app.approval_answers,
+        question_answers=app.question_answers,
+        webhooks=_webhooks(app, reading),
+        interrupt=app.interrupt,
+        closing=asyncio.Event(),
+    )
 
-    `connector` reaches the receivers of webhooks. Raises OSError: the API's address cannot be listened at.
+
+def _webhooks(app: App, reading: SessionReader) -> WebhookKeeper:
+    settings, secrets = app.config.webhooks, WebhookSecrets(app.vault)
+    return WebhookKeeper(app.store, reading, secrets, app.ids, most=settings.per_program, private=settings.private)
+
+
+async def answer(app: App, began: Callable[[str], None]) -> None:
+    """Serve the API and send webhooks until cancelled, beside `App.serve` or `App.deliver`.
+
+    `began` is told where it listens. Raises ConfigError: none is configured. OSError: its address cannot be listened
+    at.
     """
+
+    def answering(url: str) -> None:
+        app.readiness.heard.add(API)
+        began(url)
+
+    services = api_services(app)
     await asyncio.to_thread(import_module, "bot.api.server")
     from bot.api import server
 
+    # Looked up again at each try: a name may mean another place by then.
+    connector = Connector(app.resolve, app.config.webhooks.private)
     sender = await asyncio.to_thread(_sender, services, connector)
     async with asyncio.TaskGroup() as tasks:
         sending = tasks.create_task(sender.serve())
         try:
-            await server.serve(services, began)
+            await server.serve(services, answering)
         finally:
             sending.cancel()
 
 
 def _sender(services: ApiServices, connector: Connector) -> "WebhookSender":
+    from bot.operations.told_events import EventTeller
     from bot.webhooks.attempt import Poster
     from bot.webhooks.delivery import SendingParts, Slots
     from bot.webhooks.sender import WebhookSender
@@ -48,7 +101,7 @@ def _sender(services: ApiServices, connector: Connector) -> "WebhookSender":
         store=store,
         tokens=services.tokens,
         reading=services.reading,
-        told=services.reading.document,
+        teller=EventTeller(services.reading, services.gate.masks.masked),
         poster=Poster(connector, settings.seconds, services.clock),
         secrets=services.webhooks.secrets,
         slots=Slots(),

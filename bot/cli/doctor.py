@@ -57,6 +57,9 @@ def check(config: Config) -> None:
     if config.telemetry is not None:
         given_headers(config.telemetry, os.environ)
         bare.append(f"traces go to {machine(config.telemetry.endpoint)}, cleared for {config.telemetry.clearance}")
+    api = config.channels.api
+    if api is not None:
+        bare.append(", ".join(filter(None, (f"programs come in at {api.url}", api.warning))))
     print_lines(
         [
             f"{config.source or 'no config.yaml, the defaults'}: in order",

@@ -100,6 +100,8 @@ def _first(broken: "BaseExceptionGroup[OSError | ListenError]") -> OSError | Lis
 
 async def until_ended(app: "App", role: ProcessRole) -> None:
     """Serve as a role until signals end it, in order; a process that runs no turns says what waits to be said."""
+    from bot.app import programs
+
     ended, hurry = asyncio.Event(), asyncio.Event()
     listens, works, answers = role.listens, role.works, role.answers(app.config.channels)
     look = partial(app.readiness.look, role, listens=listens, works=works, answers=answers)
@@ -109,7 +111,7 @@ async def until_ended(app: "App", role: ProcessRole) -> None:
             work = [tasks.create_task(reloading(app, _tell))]
             work.append(tasks.create_task(app.serve(_tell) if works else app.deliver(_tell)))
             taking = [tasks.create_task(app.listen(_began))] if listens else []
-            taking += [tasks.create_task(app.answer(_answering))] if answers else []
+            taking += [tasks.create_task(programs.answer(app, _answering))] if answers else []
             if not taking:
                 await _tell(WORKING.format(", ".join(app.config.channels.listened)))
             await ended.wait()

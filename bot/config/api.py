@@ -1,5 +1,7 @@
 """The HTTP API: where programs reach this installation, and how much of anything they may take."""
 
+import ipaddress
+
 from pydantic import Field
 
 from bot.config.fields import Block
@@ -24,3 +26,17 @@ class ApiSettings(Block):
     most_connections: int = Field(default=2_000, ge=1, le=100_000)
     most_streams: int = Field(default=1_000, ge=1, le=100_000)
     heartbeat_seconds: float = Field(default=15, ge=0.1, le=600)
+
+    @property
+    def url(self) -> str:
+        """The address as programs on this machine have it."""
+        return f"http://{f'[{self.host}]' if ':' in self.host else self.host}:{self.port}"
+
+    @property
+    def warning(self) -> str:
+        """What operators are told of an address that other machines reach, empty for one of this machine alone."""
+        try:
+            own = ipaddress.ip_address(self.host).is_loopback
+        except ValueError:
+            own = self.host == "localhost"
+        return "" if own else "other machines reach it, let a proxy in front of it speak TLS, as tokens are sent bare"

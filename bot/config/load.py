@@ -15,7 +15,7 @@ from pydantic_core import ErrorDetails
 from bot.config.agents import NamedElsewhere, agent_problems
 from bot.config.channels import unlabelled
 from bot.config.mcp import naming_problems, server_names, tool_arguments, tool_names
-from bot.config.model import Config, Settings
+from bot.config.model import Config, Settings, StoreSettings
 from bot.config.secrets import grant_problems, granted
 from bot.config.yaml import BrokenYamlError, Parsed, parse_yaml
 from bot.core.errors import ConfigError
@@ -76,13 +76,11 @@ def load_config(named: Path | None, environment: Mapping[str, str], tools: Colle
         problems.append(Problem((), "the file must hold fields, such as `model:`"))
     if problems or parsed.problems or policy is None:
         raise _config_error(path, parsed, problems)
-    url = environment.get(STORE_VARIABLE)
-    store = settings.store.model_copy(update={"url": url}) if url else settings.store
     return Config(
         data_dir=_data_dir(settings, path, environment),
         logs=settings.logs,
         telemetry=settings.telemetry,
-        store=store,
+        store=_store(settings, environment),
         model=settings.model,
         agents=settings.agents,
         limits=settings.limits,
@@ -98,6 +96,12 @@ def load_config(named: Path | None, environment: Mapping[str, str], tools: Colle
         source=path,
         rule_lines=tuple(parsed.line((_POLICY, "rules", place)) for place in range(len(policy.rules))),
     )
+
+
+def _store(settings: Settings, environment: Mapping[str, str]) -> StoreSettings:
+    """Return where the store is; the environment may name another place."""
+    url = environment.get(STORE_VARIABLE)
+    return settings.store.model_copy(update={"url": url}) if url else settings.store
 
 
 def find_config(named: Path | None, environment: Mapping[str, str]) -> Path | None:

@@ -199,7 +199,7 @@ class WebSettings(Block):
         return private_addresses(self.unsafe_allow_private_addresses)
 
 
-class WebhookSettings(Block):
+class SentWebhookSettings(Block):
     """What programs have sent to servers: a receiver has `seconds` to take an event.
 
     `retry_seconds` are how long to wait before each further try, after which an event is given up. One that took
@@ -233,7 +233,7 @@ class Settings(Block):
     agents: dict[AgentName, AgentSettings] = Field(default_factory=dict[str, AgentSettings], max_length=100)
     limits: Limits = Limits()
     web: WebSettings = WebSettings()
-    webhooks: WebhookSettings = WebhookSettings()
+    webhooks: SentWebhookSettings = SentWebhookSettings()
     files: FilesSettings = FilesSettings()
     imports: ImportsSettings = ImportsSettings()
     transcriber: TranscriberSettings | None = Field(default=None)
@@ -258,7 +258,7 @@ class Config:
     agents: Mapping[str, AgentSettings]
     limits: Limits
     web: WebSettings
-    webhooks: WebhookSettings
+    webhooks: SentWebhookSettings
     files: FilesSettings
     imports: ImportsSettings
     transcriber: TranscriberSettings | None

@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING
 from pydantic import JsonValue
 
 from bot.access.labelling import CONFIGURED
+from bot.config.api import ApiSettings
 from bot.config.model import OFFLINE, Config
 from bot.core.clock import moment
 from bot.core.errors import UNREADABLE, ConfigError, OperatorError, SchemaError, StoreRefusedError
@@ -26,6 +27,7 @@ from channels.port import Platform
 from policy.labels import PUBLIC, Label
 
 if TYPE_CHECKING:
+    from bot.sessions.ports.programs import TokenStore
     from bot.sessions.ports.store import Store
 
 
@@ -85,6 +87,8 @@ class Diagnostics:
         found += store(await self._complaints())
         for adapter in adapters:
             found += await channel(adapter, top)
+        if self._config.channels.api is not None:
+            found.append(await api(self._config.channels.api, self._sessions.tokens))
         return [*found, *await quarantined(self._sessions, top)]
 
 
@@ -264,6 +268,14 @@ async def channel(adapter: Platform, top: Label) -> list[Diagnosis]:
         if not one.remark
     ]
     return wrong or [Diagnosis(subject, note=remarks, label=PUBLIC)]
+
+
+async def api(settings: ApiSettings, tokens: "TokenStore") -> Diagnosis:
+    """Tell where programs come in and how many may, and that nothing protects their tokens on the way to it."""
+    now = tokens.now_ms()
+    live = sum(1 for token in await tokens.tokens() if token.live(now))
+    note = f"at {settings.url}, {live} tokens count"
+    return Diagnosis("api", note=f"{note}; {settings.warning}" if settings.warning else note)
 
 
 def failed(failure: Failure, top: Label) -> Diagnosis:

@@ -113,22 +113,6 @@ class SessionReader:
             return None
         return mapped_object(event_log.told_to(event, reader), self._masked)
 
-    def document(self, event: Event, reader: Label) -> JsonObject | None:
-        """Return an event as programs get it, None for one that they may not know."""
-        if (body := self.told(event, reader)) is None:
-            return None
-        found: JsonObject = {
-            "id": str(event.seq),
-            "seq": event.seq,
-            "ts": event.ts,
-            "actor": self._masked(event.actor),
-            "type": event.type,
-            "level": event.visibility.value,
-            "label": str(event.label),
-            "body": {**body},
-        }
-        return {**found, "turn_id": event.turn} if event.turn else found
-
     async def _state(self, sid: str) -> SessionState | None:
         if len(sid) > LONGEST_ID:
             return None

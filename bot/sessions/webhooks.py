@@ -22,7 +22,7 @@ class Ended(StrEnum):
 
 
 @dataclass(frozen=True, slots=True)
-class Webhook:
+class ProgramWebhook:
     """Where events are sent to.
 
     `owner` is the program's principal. Events of these `levels` and `types`, of these `sessions`, are sent; no types

@@ -7,7 +7,7 @@ from typing import Any, Final, TypeAlias
 
 from bot.store.records.codec import Bodies, text
 from bot.store.records.form import pack_arguments
-from bot.store.records.kinds import NAMES
+from bot.store.records.names import NAMES
 from bot.store.schema import SessionKeys
 from bot.store.scripts.loader import KEYS, Script
 from bot.store.servers.connection import Arg, Reply

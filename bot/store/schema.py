@@ -21,7 +21,7 @@ encoding is injective. What stands under a key is a record or several: `bot.stor
 | `lg:{<sid>}:body:<id>`  | string | the session's         | a body over 32 KB, referred to as `@<id>`     | accept write      |
 | `lg:{audit}:chain`      | list   | for ever              | `audit row`: the chain for decisions outside a session | audit_append |
 | `lg:{audit}:head`       | hash   | for ever              | its head: version, audit_seq and audit_hash, stored as in `state` | audit_append |
-| `lg:{audit}:op:<op>`    | string | 10 min                | as above                                      | audit_append      |
+| `lg:{audit}:op:<op>`    | string | 10 min                | as above; `read-<digest>` for a reading, which is noted once meanwhile | audit_append |
 | `lg:{audit}:policy`     | hash   | until the next        | in force: `version digest time process changes` | put_policy …    |
 | `lg:{audit}:overrides`  | hash   | for ever              | `version`, `count` of changes, and what people changed: `person:<name>` → `person`, `place:<chat>` → `chat`, `blocked:<account>` → `blocked` | override add_program… |
 | `lg:{audit}:tokens`     | hash   | for ever              | name of a program → its `api token`; changes count in `overrides` | add_program change_program |

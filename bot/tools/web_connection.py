@@ -87,7 +87,7 @@ class Connector:
 
         async with AsyncExitStack() as stack:
             try:
-                response = await self._first(stack, place, addresses, headers, post)
+                response = await self._first(stack, place, addresses, headers, post=post)
             except (HTTPError, InvalidURL, OSError, ValueError):
                 raise ConnectionRefusedHereError(NOT_REACHED) from None
             try:
@@ -101,6 +101,7 @@ class Connector:
         place: WebAddress,
         addresses: tuple[str, ...],
         headers: Mapping[str, str],
+        *,
         post: bytes | None,
     ) -> "Response":
         from httpx2 import ConnectError, ConnectTimeout

@@ -41,7 +41,7 @@ class WebhookMessage:
 
 
 @dataclass(frozen=True, slots=True)
-class Answered:
+class Attempted:
     """What became of a try: taken if there is no `error`.
 
     `gone` tells that the receiver wants nothing any more, `after` how many seconds it asks to be left alone.
@@ -79,30 +79,30 @@ class Poster:
         self._connector, self._seconds = connector, seconds
         self._clock = clock
 
-    async def post(self, url: str, headers: dict[str, str], payload: str) -> Answered:
+    async def post(self, url: str, headers: dict[str, str], payload: str) -> Attempted:
         """Send a message, and return what became of that."""
         try:
             # Nothing is written in between that a cancellation could tear.
             with anyio.fail_after(self._seconds):
                 return await self._posted(url, headers, payload)
         except TimeoutError:
-            return Answered(TIMEOUT)
+            return Attempted(TIMEOUT)
         except (AddressError, ConnectionRefusedHereError) as error:
-            return Answered(str(error))
+            return Attempted(str(error))
 
-    async def _posted(self, url: str, headers: dict[str, str], payload: str) -> Answered:
+    async def _posted(self, url: str, headers: dict[str, str], payload: str) -> Attempted:
         place = parsed(url)
         addresses = await self._connector.addresses(place)
         if not self._connector.is_safe_for_secrets(place, addresses):
-            return Answered(UNENCRYPTED)
+            return Attempted(UNENCRYPTED)
         async with self._connector.answer(place, addresses, headers, post=payload.encode()) as response:
             status = response.status_code
             after = response.headers.get("retry-after", "") if status in _BACKING_OFF else ""
         if HTTPStatus.OK <= status < HTTPStatus.MULTIPLE_CHOICES:
-            return Answered()
+            return Attempted()
         if HTTPStatus.MULTIPLE_CHOICES <= status < HTTPStatus.BAD_REQUEST:
-            return Answered(REDIRECT)
-        return Answered(f"it answered with status {status}", gone=status == HTTPStatus.GONE, after=self._until(after))
+            return Attempted(REDIRECT)
+        return Attempted(f"it answered with status {status}", gone=status == HTTPStatus.GONE, after=self._until(after))
 
     def _until(self, written: str) -> float:
         """Return the seconds that `Retry-After` asks for, which is a number of them or a date; 0 for neither."""

@@ -25,12 +25,13 @@ from bot.core.clock import Clock
 from bot.core.errors import SchemaError, StoreError
 from bot.core.json_values import JsonObject
 from bot.operations.reading import ReadingKind, SessionReader
+from bot.operations.told_events import EventTeller
 from bot.sessions.log.events import Event
 from bot.sessions.models import SessionQuery, SessionState
 from bot.sessions.ports.store import Store
 from bot.sessions.visibility import sees
-from bot.sessions.webhooks import UNAVAILABLE, DeadEvent, Ended, Webhook, WebhookPosition
-from bot.webhooks.attempt import Answered, Poster, WebhookMessage, message, signed
+from bot.sessions.webhooks import UNAVAILABLE, DeadEvent, Ended, ProgramWebhook, WebhookPosition
+from bot.webhooks.attempt import Attempted, Poster, WebhookMessage, message, signed
 from bot.webhooks.secrets import WebhookSecrets
 from policy.labels import Label
 
@@ -56,9 +57,6 @@ _DAY_MS: Final = 86_400_000
 _LOGGER: Final = logging.getLogger(__name__)
 
 UNSIGNED: Final = "its secret is missing here, replace it"
-
-Told = Callable[[Event, Label], JsonObject | None]
-"""What an event tells a reader, None for one that they may not know."""
 
 
 class Slots:
@@ -86,7 +84,7 @@ class SendingParts:
     store: Store
     tokens: Tokens
     reading: SessionReader
-    told: Told
+    teller: EventTeller
     poster: Poster
     secrets: WebhookSecrets
     slots: Slots
@@ -125,7 +123,7 @@ class _Step:
 class WebhookDelivery:
     """Sends for one webhook, while `held` says that this process may."""
 
-    def __init__(self, webhook: Webhook, parts: SendingParts, held: Callable[[], bool]) -> None:
+    def __init__(self, webhook: ProgramWebhook, parts: SendingParts, held: Callable[[], bool]) -> None:
         self.webhook = webhook
         self._parts, self._held = parts, held
         self._waiting = dict[str, None]()
@@ -147,7 +145,7 @@ class WebhookDelivery:
             self._waiting[sid] = None
             self._news.set()
 
-    async def run(self) -> None:
+    async def serve(self) -> None:
         """Send until cancelled, first what was left."""
         async with anyio.create_task_group() as tasks:
             tasks.start_soon(self._catch_up)
@@ -203,6 +201,9 @@ class WebhookDelivery:
             stretch = _Stretch()
             while not self._ended and await self._send_next(sid, stretch):
                 pass
+        except SchemaError:
+            # It is another program's to read, or damaged; how far this came stays as it is.
+            self._again(sid, _LONGEST_REST)
         except StoreError:
             self._again(sid, _AGAIN_SECONDS)
         except Exception:
@@ -247,9 +248,7 @@ class WebhookDelivery:
         """Decide what is sent next of a session; None for nothing more now."""
         known = at or WebhookPosition()
         while not known.closed:
-            await self._read(sid, known, stretch)
-            # After the events: what the session had read when it wrote them is in its record by now.
-            state = await self._state(sid)
+            state = await self._read(sid, known, stretch)
             if state is None or state.principal != caller.principal:
                 if at is not None:
                     await self._parts.store.webhooks.forget(self.webhook.id, sid)
@@ -262,7 +261,7 @@ class WebhookDelivery:
                 known = stretch.skip(max(known.seq, state.seq))
             while stretch.events:
                 event = stretch.events.popleft()
-                if (told := self._told(event, reader)) is not None:
+                if (told := self._told(state, event, reader)) is not None:
                     await self._parts.reading.noted(caller.principal, state, ReadingKind.WEBHOOK)
                     return self._event(event, told, state)
                 known = WebhookPosition(event.seq)
@@ -274,18 +273,27 @@ class WebhookDelivery:
                 break
         return None
 
-    async def _read(self, sid: str, at: WebhookPosition, stretch: _Stretch) -> None:
-        """Read more of a session's log where all that was read is done with."""
-        if not stretch.events and not stretch.whole:
-            events = await self._parts.store.sessions.events(sid, after=at.seq, limit=_PAGE)
-            stretch.events.extend(events)
-            stretch.whole = len(events) < _PAGE
+    async def _read(self, sid: str, at: WebhookPosition, stretch: _Stretch) -> SessionState | None:
+        """Read a session's record, and before it more of its log where all that was read of that is done with.
+
+        The record is never older than the events: what the session had read when it wrote them is in it.
+        """
+        sessions = self._parts.store.sessions
+        if stretch.events or stretch.whole:
+            return await sessions.state(sid)
+        events, state = await sessions.news(sid, after=at.seq, limit=_PAGE)
+        stretch.events.extend(events)
+        stretch.whole = len(events) < _PAGE
+        return state
 
     async def _send_wanted(self) -> None:
         """Send what programs want to be tried once more, until cancelled."""
         while True:
+            found = ()
             with suppress(StoreError):
-                for dead in await self._parts.store.webhooks.dead(self.webhook.id):
+                found = await self._parts.store.webhooks.dead(self.webhook.id)
+            for dead in found:
+                with suppress(StoreError):
                     if dead.again:
                         await self._send_again(dead)
             await anyio.sleep(_AGAIN_SECONDS)
@@ -296,11 +304,10 @@ class WebhookDelivery:
             caller = await self._caller()
             if caller is None:
                 return
-            events = await self._parts.store.sessions.events(dead.sid, after=dead.seq - 1, limit=1)
-            state, reader = await self._state(dead.sid), self._parts.tokens.reader(caller)
-            answered = Answered()
+            events, state = await self._parts.store.sessions.news(dead.sid, after=dead.seq - 1, limit=1)
+            reader, answered = self._parts.tokens.reader(caller), Attempted()
             if events and state is not None and sees(state, caller.principal, reader):
-                told = self._parts.told(events[0], reader)
+                told = self._told(state, events[0], reader)
                 if told is not None:
                     await self._parts.reading.noted(caller.principal, state, ReadingKind.WEBHOOK)
                     answered = await self._send(self._event(events[0], told, state).sent)
@@ -308,22 +315,20 @@ class WebhookDelivery:
         if answered.gone:
             await self._fails(answered)
 
-    def _told(self, event: Event, reader: Label) -> JsonObject | None:
-        """Return what an event tells a program, None where it passes no filter or may not be known."""
-        return self._parts.told(event, reader) if self.webhook.wants(event) else None
+    def _told(self, state: SessionState, event: Event, reader: Label) -> JsonObject | None:
+        """Return what an event tells a program, None where it passes no filter or may not be known.
+
+        What was before the last reset is for nobody any more.
+        """
+        if event.generation != state.generation or not self.webhook.wants(event):
+            return None
+        return self._parts.teller.told(state.sid, event, reader)
 
     def _event(self, event: Event, told: JsonObject, state: SessionState) -> _Step:
         sent = message(
             self.webhook.event_id(state.sid, event.seq), event.type, event.ts, {"session": state.sid, "event": {**told}}
         )
         return _Step(sent, WebhookPosition(event.seq), state)
-
-    async def _state(self, sid: str) -> SessionState | None:
-        try:
-            return await self._parts.store.sessions.state(sid)
-        except SchemaError:
-            # Whose it is cannot be told, so it is as if it were not there.
-            return None
 
     async def _closing(self, state: SessionState, reader: Label, at: WebhookPosition | None) -> _Step | None:
         """Return the one event that ends a session that rose; none where its program could not know of it before."""
@@ -337,14 +342,14 @@ class WebhookDelivery:
         )
         return _Step(sent, closed, state)
 
-    async def _send(self, sent: WebhookMessage) -> Answered:
+    async def _send(self, sent: WebhookMessage) -> Attempted:
         secrets = await self._parts.secrets.all(self.webhook.id)
         if not secrets:
-            return Answered(UNSIGNED)
+            return Attempted(UNSIGNED)
         headers = signed(sent, secrets, self._parts.clock.wall_ms())
         return await self._parts.poster.post(self.webhook.url, headers, sent.payload)
 
-    async def _settle(self, step: _Step, at: WebhookPosition, answered: Answered) -> bool:
+    async def _settle(self, step: _Step, at: WebhookPosition, answered: Attempted) -> bool:
         """Note what became of a try; return whether the next may follow."""
         webhooks, sid = self._parts.store.webhooks, step.state.sid
         if not answered.error:
@@ -369,7 +374,7 @@ class WebhookDelivery:
         await webhooks.give_up(dead, MOST_DEAD)
         return True
 
-    def _dead(self, step: _Step, attempts: int, answered: Answered) -> DeadEvent:
+    def _dead(self, step: _Step, attempts: int, answered: Attempted) -> DeadEvent:
         at = step.after.seq
         return DeadEvent(step.sent.id, self.webhook.id, step.state.sid, at, 0, attempts, answered.error)
 
@@ -383,7 +388,7 @@ class WebhookDelivery:
             await self._parts.store.webhooks.mark(self.webhook.id, failing=False)
             self.webhook = replace(self.webhook, failing=0)
 
-    async def _fails(self, answered: Answered) -> None:
+    async def _fails(self, answered: Attempted) -> None:
         """Note that a try failed, and end it all where the receiver says so, or has failed for days."""
         self._failures += 1
         over = self._failures - _PATIENCE

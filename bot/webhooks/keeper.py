@@ -15,7 +15,7 @@ from bot.operations.reading import SessionReader
 from bot.sessions.audit import AuditRow
 from bot.sessions.log.events import EventType, Visibility
 from bot.sessions.ports.store import Store
-from bot.sessions.webhooks import UNAVAILABLE, DeadEvent, Webhook
+from bot.sessions.webhooks import UNAVAILABLE, DeadEvent, ProgramWebhook
 from bot.tools.web_address import AddressError, WebAddress, is_ip, is_public, parsed
 from bot.webhooks.secrets import WebhookSecrets
 from policy.labels import Label
@@ -37,7 +37,7 @@ class WebhookRequest:
 class MadeWebhook:
     """A webhook with its secret, which nobody is told again."""
 
-    webhook: Webhook
+    webhook: ProgramWebhook
     secret: str = field(repr=False)
 
 
@@ -68,7 +68,7 @@ class WebhookKeeper:
         self._check(asked.url)
         if not _KNOWN.issuperset(asked.types):
             raise RequestError("there is no such type of event", next_step="see docs/webhooks.md for the types")
-        new = Webhook(self._ids.webhook(), caller.name, asked.url, asked.levels, asked.types, asked.sessions)
+        new = ProgramWebhook(self._ids.webhook(), caller.name, asked.url, asked.levels, asked.types, asked.sessions)
         secret = self._ids.webhook_secret()
         await self._note(caller, "make", new)
         # Before: a webhook without its secret could not be sent, a secret without its webhook harms nobody.
@@ -79,11 +79,11 @@ class WebhookKeeper:
             raise RequestError("a program has no more webhooks than that", next_step="delete one that is not needed")
         return MadeWebhook(made, secret)
 
-    async def all(self, caller: ApiCaller) -> tuple[Webhook, ...]:
+    async def all(self, caller: ApiCaller) -> tuple[ProgramWebhook, ...]:
         """Return a program's webhooks, the oldest first. Raises StoreError."""
         return await self._store.webhooks.owned(caller.name)
 
-    async def find(self, caller: ApiCaller, webhook: str) -> Webhook:
+    async def find(self, caller: ApiCaller, webhook: str) -> ProgramWebhook:
         """Return one of a program's webhooks. Raises NotFoundError: it has no such one. StoreError."""
         for one in await self.all(caller):
             if one.id == webhook:
@@ -147,7 +147,7 @@ class WebhookKeeper:
     def _is_let_through(self, place: WebAddress) -> bool:
         return is_ip(place.host) and (place.host, place.port) in self._private
 
-    async def _note(self, caller: ApiCaller, what: str, webhook: Webhook) -> None:
+    async def _note(self, caller: ApiCaller, what: str, webhook: ProgramWebhook) -> None:
         """Note in the audit what is done, before it is."""
         told = {"do": what, "webhook": webhook.id, "url": webhook.url}
         await self._store.audit.append((AuditRow("webhook", caller.principal, dict(told)),))

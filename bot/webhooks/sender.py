@@ -41,10 +41,10 @@ class _Running:
         self.scope = anyio.CancelScope()
         self.over = False
 
-    async def run(self) -> None:
+    async def serve(self) -> None:
         try:
             with self.scope:
-                await self.delivery.run()
+                await self.delivery.serve()
         finally:
             self.over = True
 
@@ -95,7 +95,7 @@ class WebhookSender:
                 known.delivery.webhook = webhook
             else:
                 self._running[name] = _Running(WebhookDelivery(webhook, self._parts, self._held))
-                spawn(self._running[name].run)
+                spawn(self._running[name].serve)
 
     async def _follow(self) -> None:
         """Tell webhooks what changes."""

@@ -41,6 +41,7 @@ from channels.messages import Address, Attachment, Inbound, Outbound, Signal
 from channels.port import Audience, Channel
 from tests.adversary.mind import Adversary, Trace, route
 from tests.adversary.plans import TYPE, WAIT, Copy, Plan, Step
+from tests.adversary.programs import LowProgram
 from tests.adversary.sinks import Effect, Sink
 from tests.adversary.worlds import Lane, World
 from tests.folders import quick_folder
@@ -153,6 +154,7 @@ class Stage:
         self.channels = channels
         self.sink = sink
         self.worker: Worker | None = None
+        self.program = LowProgram(app, leaky=world.leaky) if world.program else None
         self._folder = app.config.data_dir
         self._actors: dict[str, Actor] = {}
         self._count = 0
@@ -227,6 +229,8 @@ class Stage:
     async def _clear(self, secret: str) -> None:
         await command(self.app.store, "FLUSHALL")
         await self.app.reloader.current_now()
+        if self.program is not None:
+            await self.program.begin()
         self.app.store._shared.places.clear()
         self.app.store._shared.heads.clear()
         self.app.store.budgets._hinted.clear()

@@ -84,7 +84,7 @@ async def _lines(stage: Stage, seen: Seen) -> AsyncIterator[str]:
             yield f"session {where}: {_standing(state)}"
             for event in await _log(stage, state):
                 yield f"session {where}: {_told(event, state)}"
-    for line in await _asked(stage):
+    for line in [*await _asked(stage), *await _read(stage)]:
         yield line
 
 
@@ -143,6 +143,14 @@ async def _asked(stage: Stage) -> list[str]:
         may = told.label.flows_to(PUBLIC)
         found.append(f"{line}: {told.text if may else 'withheld'} {[button.label for button in told.buttons]}")
     return found
+
+
+async def _read(stage: Stage) -> list[str]:
+    """Return what the HTTP API tells a program with a low token, if there is one."""
+    if stage.program is None:
+        return []
+    states = [state async for state in stage.app.store.sessions.states()]
+    return [f"program: {line}" async for line in stage.program.lines(states)]
 
 
 def differences(one: tuple[str, ...], other: tuple[str, ...]) -> Iterator[str]:

@@ -17,6 +17,7 @@ from channels.messages import Address
 from policy.labels import top
 from tests.adversary.disguises import DISGUISES
 from tests.adversary.plans import THINK, TYPE, WAIT, Alphabet, Script, Step
+from tests.adversary.programs import ACCOUNT, HOME, UPPER
 from tests.adversary.sinks import Puppet
 from tests.people import principal
 
@@ -75,7 +76,8 @@ class World:
     what was told before is for other worlds. `asked` are further commands that
     this person types in the end. `depth` is how many steps the breadth-first search goes, and
     `breadth` how many sequences found the weakness when there was one: a check tries a share of them. A weakness that
-    is `known` is not mended yet: the check leaves its world out.
+    is `known` is not mended yet: the check leaves its world out. With `program` the reader below is a program with a
+    token, too, which reads all of the HTTP API in the end; with `leaky` its gate of reading is broken.
     """
 
     name: str
@@ -99,6 +101,8 @@ class World:
     depth: int = 6
     breadth: int = 60
     known: bool = False
+    program: bool = False
+    leaky: bool = False
 
     @property
     def roles(self) -> tuple[str, ...]:
@@ -124,6 +128,11 @@ class World:
             "channels": {
                 "console": {"classification": "top", "inbound": "PUBLIC", "overshoot": "allow"},
                 "room": {"classification": "CONFIDENTIAL", "overshoot": "allow"},
+                **(
+                    {"api": {"classification": "PUBLIC", "inbound": "PUBLIC", "overshoot": "allow"}}
+                    if self.program
+                    else {}
+                ),
             },
             "chats": {"team": {"channel": "room", "chat": "team", "classification": "PUBLIC", "inbound": "PUBLIC"}},
             "recipients": {
@@ -138,7 +147,8 @@ class World:
             },
             **self.policy,
         }
-        return json.dumps({"limits": limits, "policy": policy})
+        channels = {"channels": {"api": {"port": 0}}} if self.program else {}
+        return json.dumps({**channels, "limits": limits, "policy": policy})
 
 
 def call(tool: str, **arguments: JsonValue) -> Step:
@@ -395,6 +405,20 @@ WORLDS: Final = (
         limits={"background_live": 3, "background_children": 3, "person_daily_tokens": 2 * BUDGET},
     ),
     World(
+        "program",
+        "A1",
+        "what a program's sessions read above its address must show on no route and in no stream of the HTTP API",
+        {
+            "low": (spawn("child"), PAUSE, LIST, WRITE, READ_SHARED, HOLD, call("ask_user", question="x"), RECEIPT),
+            "high": (READ, spawn("child"), SEND_LOW, WRITE, TIME, call("ask_user", question="bit=<bit>")),
+            "child": (READ, SEND_UP, PAUSE, TIME, spawn("grandchild"), call("ask_user", question="x")),
+            "grandchild": (READ, SEND_UP),
+        },
+        breadth=60,
+        lanes=(Lane("low", "low", HOME, ACCOUNT, patient=True), Lane("high", "high", UPPER, ACCOUNT)),
+        program=True,
+    ),
+    World(
         "shown",
         "A4",
         "what a rule refuses must not be seen, however it is written",
@@ -607,6 +631,12 @@ PLANTED: Final = (
         policy={"folders": _TRUSTED},
     ),
     replace(_BY_NAME["numbers"], name="anybody's folder is trusted: numbers", policy={"folders": _TRUSTED}),
+    replace(
+        _BY_NAME["program"],
+        name="a gate of reading that compares no labels",
+        alphabet={"low": (spawn("child"), LIST), "high": (), "child": (READ, TIME, SEND_UP)},
+        leaky=True,
+    ),
     replace(
         _BY_NAME["others"],
         name="an account of somebody else's",

@@ -15,6 +15,7 @@ from tempfile import TemporaryDirectory
 from typing import Final
 from urllib.parse import urlsplit
 
+from bot.app import programs
 from bot.app.app import App, open_app
 from bot.operations.tokens import TokenRequest
 from bot.sessions.api_tokens import Scope
@@ -47,7 +48,7 @@ async def _measured(folder: Path) -> tuple[float, float]:
         request = TokenRequest("bench", Scope.STEER, parse("PUBLIC~"), 0, 0)
         token = (await app.token_keeper.create(request, MAKER)).text
         began = asyncio.get_running_loop().create_future()
-        async with during(app.answer(began.set_result)):
+        async with during(programs.answer(app, began.set_result)):
             clients = _Clients(await began, token)
             await clients.begin(_WARM)
             start, worked = time.perf_counter(), time.process_time()

@@ -33,7 +33,8 @@ from bot.config.model import Config
 from bot.sessions.deliveries import DeliveryState
 from bot.sessions.models import SCHEMA
 from bot.store.records.form import pack
-from bot.store.records.kinds import NAMES, USAGE
+from bot.store.records.kinds import USAGE
+from bot.store.records.names import NAMES
 from bot.tools import catalogue
 from channels.messages import Address, Inbound, Outbound, Signal
 from channels.port import Audience

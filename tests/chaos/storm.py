@@ -21,7 +21,7 @@ from bot.sessions.deliveries import DeliveryState
 from bot.sessions.inbox import QueueMode
 from bot.sessions.models import Status
 from bot.store.opening import open_store
-from bot.store.records.kinds import NAMES
+from bot.store.records.names import NAMES
 from bot.store.redis_store import RedisStore
 from bot.store.servers.embedded_server import Supervisor
 from channels.messages import Address, Inbound

@@ -73,7 +73,8 @@ SITES: Final = (
         apart_from=("policy", "channels", "bot.store", "bot.cli", "bot.__main__"),
     ),
     # an MCP server is sent messages of its protocol, by a tool that the gate runs
-    Site("send", "bot.delivery.outbox", frozenset({"messages", "stdin"}), apart_from=("policy", "channels")),
+    # ASGI, and the library of HTTP, call it `send` what they write to a program
+    Site("send", "bot.delivery.outbox", frozenset({"messages", "stdin"}), apart_from=("policy", "channels", "bot.api")),
     Site("preview", "bot.delivery.previews", frozenset({"outbox"}), apart_from=("policy", "channels")),
     Site("mint_child", "bot.gate"),
 )

@@ -61,9 +61,11 @@ async def test_the_programs_of_the_page_do_what_it_says(tmp_path: Path) -> None:
         async with Client(following.url, following.known["TOKEN"]) as client:
             (session,) = (await client.sessions.list()).sessions
         told = await following.types(f"export API={following.url}\npython follow.py {session.id}")
-    assert [line.split(" ", 2)[1:] for line in told.splitlines()] == [
-        ["user.message", "Is the quay office open today?"],
-        ["agent.message", "You said: Is the quay office open today?"],
+    assert told.splitlines() == [
+        "2 turn.started ",
+        "3 user.message Is the quay office open today?",
+        "4 agent.message You said: Is the quay office open today?",
+        "5 turn.completed ",
     ]
 
 

@@ -18,7 +18,8 @@ from bot.sessions.models import Write
 from bot.store.calls import Arguments, ScriptAnswer
 from bot.store.opening import open_store
 from bot.store.records.form import pack, unpack
-from bot.store.records.kinds import AUDIT_ROW, NAMES
+from bot.store.records.kinds import AUDIT_ROW
+from bot.store.records.names import NAMES
 from bot.store.redis_store import RedisStore
 from bot.store.schema import AUDIT, AUDIT_CHAIN, AUDIT_HEAD
 from tests.bot.kit import eventually

@@ -14,7 +14,8 @@ from bot.sessions.usage import Usage
 from bot.store.records import codec
 from bot.store.records.codec import INLINE, Bodies, dump, raw, reading, referred, text, whole
 from bot.store.records.form import pack
-from bot.store.records.kinds import LAST_TURN, LINEAGE, NAMES, TITLE, TURN
+from bot.store.records.kinds import LAST_TURN, LINEAGE, TITLE, TURN
+from bot.store.records.names import NAMES
 from policy.labels import parse
 
 TEXT = st.text(st.characters(exclude_categories=()))

@@ -31,11 +31,12 @@ from bot.sessions.inbox import Metadata, NewObserved, QueueMode
 from bot.sessions.limits import TokenAllowance
 from bot.sessions.log.events import Visibility
 from bot.sessions.models import Claim, Doing, Title, Turn, Write
-from bot.sessions.webhooks import DeadEvent, Webhook, WebhookPosition
+from bot.sessions.webhooks import DeadEvent, ProgramWebhook, WebhookPosition
 from bot.store.calls import Arguments, call, nested
 from bot.store.opening import open_store
 from bot.store.records.form import stored_map, unpack
-from bot.store.records.kinds import NAMES, PORTION
+from bot.store.records.kinds import PORTION
+from bot.store.records.names import NAMES
 from bot.store.redis_store import RedisStore
 from bot.store.schema import AUDIT, GRANTS, budget_keys, person_account
 from bot.store.scripts.loader import Script, load_scripts
@@ -811,14 +812,14 @@ async def importing(_store: RedisStore) -> Callable[[RedisStore], Awaitable[obje
     return lambda store: store.sessions.import_session(new, (row(),))
 
 
-async def a_webhook(store: RedisStore) -> Webhook:
-    made = await store.webhooks.add(Webhook(fresh(), fresh(), "https://example.com", (Visibility.USER,)), 1)
+async def a_webhook(store: RedisStore) -> ProgramWebhook:
+    made = await store.webhooks.add(ProgramWebhook(fresh(), fresh(), "https://example.com", (Visibility.USER,)), 1)
     assert made is not None
     return made
 
 
 async def adding_a_webhook(_store: RedisStore) -> Callable[[RedisStore], Awaitable[object]]:
-    new = Webhook(fresh(), fresh(), "https://example.com", (Visibility.USER,))
+    new = ProgramWebhook(fresh(), fresh(), "https://example.com", (Visibility.USER,))
 
     async def added(store: RedisStore) -> bool:
         return await store.webhooks.add(new, 1) is not None

@@ -23,7 +23,6 @@ from bot.store.records.kinds import (
     APPROVAL,
     DELIVERY,
     INPUT,
-    NAMES,
     PAIRING,
     PERSON,
     QUARANTINED,
@@ -35,6 +34,7 @@ from bot.store.records.kinds import (
     RecordType,
     Value,
 )
+from bot.store.records.names import NAMES
 from bot.store.redis_store import RedisStore
 from bot.store.schema import OVERRIDES, PAIRINGS, QUARANTINE, VAULT, encode, pace_keys, slots_key, turn_field
 from bot.store.scripts.loader import Script, lua, script_text

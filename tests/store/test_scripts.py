@@ -11,7 +11,8 @@ from bot.sessions.approvals import ApprovalState
 from bot.sessions.deliveries import DeliveryState
 from bot.sessions.inbox import ItemStatus, QueueMode
 from bot.sessions.models import Status
-from bot.store.records.kinds import NAMES, STATE
+from bot.store.records.kinds import STATE
+from bot.store.records.names import NAMES
 from bot.store.scripts.loader import KEYS, Script, script_text
 
 FOLDER: Final = files("bot.store").joinpath("scripts")

@@ -3,7 +3,7 @@
 import pytest
 
 from bot.sessions.log.events import Visibility
-from bot.sessions.webhooks import DeadEvent, Ended, Webhook, WebhookPosition
+from bot.sessions.webhooks import DeadEvent, Ended, ProgramWebhook, WebhookPosition
 from bot.store.records.kinds import SENDING_RIGHT
 from bot.store.redis_store import RedisStore
 from bot.store.schema import WEBHOOK_RIGHTS, dead_events_key
@@ -14,15 +14,15 @@ pytestmark = pytest.mark.anyio
 MINUTE = 60_000
 
 
-async def webhook(store: RedisStore, owner: str = "", **changes: tuple[str, ...]) -> Webhook:
+async def webhook(store: RedisStore, *, types: tuple[str, ...] = (), sessions: tuple[str, ...] = ()) -> ProgramWebhook:
     """Keep a new webhook, and return it."""
-    new = Webhook(fresh(), owner or f"program:{fresh()}", "https://example.com/hook", (Visibility.USER,), **changes)
+    new = ProgramWebhook(fresh(), fresh(), "https://example.com/hook", (Visibility.USER,), types, sessions)
     made = await store.webhooks.add(new, 10)
     assert made is not None
     return made
 
 
-def dead(hook: Webhook, sid: str = "s1", seq: int = 3) -> DeadEvent:
+def dead(hook: ProgramWebhook, sid: str = "s1", seq: int = 3) -> DeadEvent:
     """Return an event of a session that was not taken."""
     return DeadEvent(hook.event_id(sid, seq), hook.id, sid, seq, 0, 10, "status 500")
 
@@ -43,7 +43,7 @@ async def test_a_webhook_comes_back_as_it_was_made(store: RedisStore) -> None:
 
 async def test_a_program_has_as_many_as_it_may(store: RedisStore) -> None:
     first = await webhook(store)
-    assert await store.webhooks.add(Webhook(fresh(), first.owner, "https://b", ()), 1) is None
+    assert await store.webhooks.add(ProgramWebhook(fresh(), first.owner, "https://b", ()), 1) is None
     # The same again, as after a lost reply, is no second one.
     assert await store.webhooks.add(first, 1) == first
 

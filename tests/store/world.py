@@ -23,7 +23,8 @@ from bot.sessions.messages import SessionMessage
 from bot.sessions.models import Claim, LastTurn, Status, Turn, Write, Written
 from bot.sessions.usage import Usage
 from bot.store.records.form import pack, pack_arguments, stored_map, unpack
-from bot.store.records.kinds import DELIVERY, INPUT, LINEAGE, NAMES, SLOT, RecordType, Value
+from bot.store.records.kinds import DELIVERY, INPUT, LINEAGE, SLOT, RecordType, Value
+from bot.store.records.names import NAMES
 from bot.store.redis_store import RedisStore
 from bot.store.schema import SessionKeys, session_keys, slots_key
 from bot.store.servers.connection import Reply

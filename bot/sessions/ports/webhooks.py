@@ -7,13 +7,13 @@ StoreRefusedError, records of a newer version SchemaError.
 
 from typing import Protocol
 
-from bot.sessions.webhooks import DeadEvent, Ended, Webhook, WebhookPosition
+from bot.sessions.webhooks import DeadEvent, Ended, ProgramWebhook, WebhookPosition
 
 
 class WebhookStore(Protocol):
     """The webhooks of all programs."""
 
-    async def add(self, new: Webhook, most: int) -> Webhook | None:
+    async def add(self, new: ProgramWebhook, most: int) -> ProgramWebhook | None:
         """Keep a webhook and return it with the time; None if its owner has `most` of them."""
         ...
 
@@ -21,11 +21,11 @@ class WebhookStore(Protocol):
         """Forget a webhook, how far it came and what it did not take."""
         ...
 
-    async def owned(self, owner: str) -> tuple[Webhook, ...]:
+    async def owned(self, owner: str) -> tuple[ProgramWebhook, ...]:
         """Return a program's webhooks, the oldest first."""
         ...
 
-    async def hold(self, holder: str, life: int, most: int) -> tuple[Webhook, ...]:
+    async def hold(self, holder: str, life: int, most: int) -> tuple[ProgramWebhook, ...]:
         """Take the right to send for webhooks, for `life` milliseconds, and return those that this holder may send for.
 
         It keeps what it holds, and takes at most `most` besides that nobody holds.

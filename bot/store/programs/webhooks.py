@@ -9,7 +9,7 @@ from collections.abc import Sequence
 from typing import cast
 
 from bot.sessions.log.events import Visibility
-from bot.sessions.webhooks import DeadEvent, Ended, Webhook, WebhookPosition
+from bot.sessions.webhooks import DeadEvent, Ended, ProgramWebhook, WebhookPosition
 from bot.store.calls import Arguments, ScriptAnswer, call, nested
 from bot.store.records import codec
 from bot.store.records.codec import Fields, dump, raw, text
@@ -26,7 +26,7 @@ class RedisWebhooks:
     def __init__(self, shared: Shared) -> None:
         self._shared = shared
 
-    async def add(self, new: Webhook, most: int) -> Webhook | None:
+    async def add(self, new: ProgramWebhook, most: int) -> ProgramWebhook | None:
         """Keep a webhook and return it with the time."""
         record = {
             "principal": new.owner,
@@ -45,13 +45,13 @@ class RedisWebhooks:
         """Forget a webhook, how far it came and what it did not take."""
         await self._run(Script.DROP_WEBHOOK, webhook, {})
 
-    async def owned(self, owner: str) -> tuple[Webhook, ...]:
+    async def owned(self, owner: str) -> tuple[ProgramWebhook, ...]:
         """Return a program's webhooks, the oldest first."""
         (flat,) = await self._shared.connection.commands(("HGETALL", WEBHOOKS))
         found = [_webhook(name, record) for name, record in codec.pairs(flat).items()]
         return tuple(sorted((one for one in found if one.owner == owner), key=lambda one: (one.created_at, one.id)))
 
-    async def hold(self, holder: str, life: int, most: int) -> tuple[Webhook, ...]:
+    async def hold(self, holder: str, life: int, most: int) -> tuple[ProgramWebhook, ...]:
         """Take the right to send for webhooks, and return those that this holder may send for."""
         got = await self._hold(holder, life, most)
         return tuple([_webhook(name, record) for name, record in codec.pairs(got.list("webhooks")).items()])
@@ -117,12 +117,12 @@ class RedisWebhooks:
         return await self._shared.run(call(script, keys, {"id": webhook, **args}))
 
 
-def _webhook(name: bytes, record: bytes) -> Webhook:
+def _webhook(name: bytes, record: bytes) -> ProgramWebhook:
     return codec.reading(lambda: _read(text(name), unpack(WEBHOOK, record)))
 
 
-def _read(name: str, got: Fields) -> Webhook:
-    return Webhook(
+def _read(name: str, got: Fields) -> ProgramWebhook:
+    return ProgramWebhook(
         id=name,
         owner=got["principal"],
         url=got["url"],

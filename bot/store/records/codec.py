@@ -30,7 +30,7 @@ from bot.sessions.models import LastTurn, SessionState, Status, Title, Turn
 from bot.sessions.usage import Usage
 from bot.store.records import form, kinds
 from bot.store.records.form import Values
-from bot.store.records.kinds import NAMES
+from bot.store.records.names import NAMES
 from policy.errors import LabelTextError
 from policy.labels import PUBLIC, Label, parse
 

@@ -12,6 +12,8 @@ local count, oldest = 0, nil
 for id, event in pairs(dead) do
   count = count + 1
   if not oldest or event.time < dead[oldest].time then oldest = id end
+  -- No two have one time, so that their order is plain.
+  now = math.max(now, event.time + 1)
 end
 if count >= A.most then redis.call('HDEL', K.dead, oldest) end
 redis.call('HSET', K.dead, A.event, encode({session = A.session, seq = A.seq, time = now, attempt = A.attempt,

@@ -26,7 +26,7 @@ from bot.sessions.log.event_types import YieldReason
 from bot.sessions.log.events import EventType
 from bot.sessions.models import SCHEMA, Status
 from bot.store.records.form import MOST
-from bot.store.records.kinds import NAMES
+from bot.store.records.names import NAMES
 from bot.store.schema import CHANGED, encode
 from channels.messages import OutboundKind
 from policy.labels import Level

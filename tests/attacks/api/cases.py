@@ -21,6 +21,7 @@ class RouteCase(BaseModel):
     low: int
     archived: int | None = None
     blind: bool = False
+    labelled: bool = False
     body: dict[str, JsonValue] | None = None
     content: str | None = None
     query: dict[str, str] = Field(default_factory=dict[str, str])

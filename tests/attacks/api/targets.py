@@ -1,14 +1,19 @@
 """The sessions that a program with a low token asks about: its own, which it may know of or not, and others'."""
 
+# Webhooks are made as the application's own routes make them.
+# pyright: reportPrivateUsage=false
+
+from collections.abc import Iterable
 from dataclasses import dataclass, field
 from enum import StrEnum
 from itertools import count
+from types import MappingProxyType
 from typing import Final
 
 import httpx2
 
-from bot.sessions.api_tokens import Scope
 from bot.sessions.models import SessionState
+from bot.webhooks.keeper import WebhookRequest
 from channels.messages import Address
 from tests.attacks.api.cases import RouteCase
 from tests.bot.api.kit import ApiHost, api_config
@@ -16,7 +21,9 @@ from tests.bot.kit import bang
 from tests.harness import Person
 from tests.people import principal
 
-MINE: Final = "nightly"
+STEERS: Final = "nightly"
+ADMINISTERS: Final = "chief"
+READS: Final = "reader"
 OTHER: Final = "other"
 
 CONFIG: Final = api_config(
@@ -35,7 +42,7 @@ ABSENT: Final = "a" * 32
 _DIRTY: Final = bang("read_file", path="public/welcome.md")
 _READ: Final = bang("read_file", path="confidential/pipeline.md")
 _ASK: Final = bang("ask_user", question="Which?", schema={"type": "enum", "values": ["red", "blue"]})
-_TELL: Final = bang("message", channel="console", recipient="owner", text="hello")
+_TELL: Final = bang("message", channel="console", recipient="boss", text="hello")
 
 
 class Situation(StrEnum):
@@ -62,49 +69,93 @@ HIDDEN: Final = (
 )
 """All of which a program hears what it hears of one that is absent."""
 
-_ABOVE: Final = frozenset({Situation.RISEN, Situation.RESTED, Situation.RISEN_DELETED})
+ABOVE: Final = frozenset({Situation.RISEN, Situation.RESTED, Situation.RISEN_DELETED})
 _GONE: Final = frozenset({Situation.DELETED, Situation.RISEN_DELETED})
 _AT_REST: Final = frozenset({Situation.ARCHIVED, Situation.RESTED})
 
 
+_NONE: Final = MappingProxyType(
+    {
+        **dict.fromkeys(("sid", "chain", "tid", "wid", "did"), ABSENT),
+        **dict.fromkeys(("qid", "aid"), "aaaaaaaa"),
+        "name": "0" * 12,
+    }
+)
+"""What names nothing that there ever was."""
+
+
 @dataclass
 class Targets:
-    """Makes sessions for cases, each one new, as routes change what they name."""
+    """Makes sessions of a program for cases.
+
+    One that a program may not know of is the same for all cases, as no case changes it. Where one may, it is new.
+    """
 
     host: ApiHost
+    program: str
     _number: "count[int]" = field(default_factory=count)
+    _hidden: dict[tuple[Situation, str], dict[str, str]] = field(
+        default_factory=dict[tuple[Situation, str], dict[str, str]]
+    )
 
     async def path(self, case: RouteCase, situation: Situation) -> str:
         """Return the path of a route, with the ids of a session in this situation."""
-        ids = {"sid": ABSENT, "chain": ABSENT, "name": "0" * 12, "qid": "aaaaaaaa", "aid": "aaaaaaaa", "tid": ABSENT}
+        ids = {**_NONE}
         if situation is not Situation.ABSENT and "{" in case.path:
-            ids |= await self._made(case, situation)
+            ids |= await self._ids(case, situation)
         return case.path.format(**ids)
 
-    async def _made(self, case: RouteCase, situation: Situation) -> dict[str, str]:
+    def hidden(self, case: RouteCase) -> Iterable[Situation]:
+        """Return why a program may not know of what a route names."""
+        if "{did}" in case.path:
+            return ()
+        if "{wid}" in case.path:
+            return (Situation.ANOTHER,)
+        return ABOVE if case.labelled else HIDDEN
+
+    async def _ids(self, case: RouteCase, situation: Situation) -> dict[str, str]:
+        if "{wid}" in case.path or "{did}" in case.path:
+            return await self._webhook(OTHER if situation is Situation.ANOTHER else self.program)
+        waits = next((kind for kind in ("qid", "aid") if f"{{{kind}}}" in case.path), "")
+        if case.blind or situation not in HIDDEN:
+            return await self._made(situation, waits)
+        if (situation, waits) not in self._hidden:
+            self._hidden[situation, waits] = await self._made(situation, waits)
+        return self._hidden[situation, waits]
+
+    async def _made(self, situation: Situation, waits: str) -> dict[str, str]:
+        """Make a session in which a question or an approval waits, or nothing; return the ids of what there is."""
         person = self._speaking(situation)
-        if "{aid}" in case.path:
+        if waits == "aid":
             await person.say(_DIRTY)
-        await person.say(_READ if situation in _ABOVE else "hello")
+        await person.say(_READ if situation in ABOVE else "hello")
         state = await person.state()
-        if "{qid}" in case.path or "{aid}" in case.path:
-            await person.say(_ASK if "{qid}" in case.path else _TELL)
-        asked = await self.host.app.store.approvals.of(person.sid)
-        assert len(asked) == ("{qid}" in case.path or "{aid}" in case.path)
+        # What a session may not tell at home it does not ask there either.
+        waits = "" if situation in ABOVE else waits
+        if waits:
+            await person.say(_ASK if waits == "qid" else _TELL)
+        asked = [one for one in await self.host.app.store.approvals.of(person.sid) if one.state == "pending"]
+        assert len(asked) == bool(waits), (situation, waits)
         rows = await self.host.app.chains.newest(person.sid, 1)
         await self._ended(situation, await person.state())
         turn = state.last_turn
         assert turn is not None
         ids = {"sid": person.sid, "chain": person.sid, "name": rows[0].hash[:12], "tid": turn.id}
-        return ids | {name: one.id for one in asked for name in ("qid", "aid")}
+        return {**ids, waits: asked[0].id} if asked else ids
+
+    async def _webhook(self, name: str) -> dict[str, str]:
+        caller = self.host.app.tokens.of(name)
+        assert caller is not None
+        made = await self.host.app._webhooks().make(caller, WebhookRequest("https://example.com/hook", (), (), ()))
+        return {"wid": made.webhook.id}
 
     def _speaking(self, situation: Situation) -> Person:
         app, output = self.host.app, self.host.person.output
-        thread = f"r:{next(self._number)}"
+        number = next(self._number)
         if situation is Situation.PERSON:
-            return Person(app, output, Address("console", "owner", thread=thread), "console:owner")
-        name = OTHER if situation is Situation.ANOTHER else MINE
-        return Person(app, output, Address("api", name, thread=thread), f"api:{name}")
+            return Person(app, output, Address("console", f"desk{number}"), "console:owner")
+        name = OTHER if situation is Situation.ANOTHER else self.program
+        return Person(app, output, Address("api", name, thread=f"r:{number}"), f"api:{name}")
 
     async def _ended(self, situation: Situation, state: SessionState) -> None:
         lifecycle = self.host.app.lifecycle
@@ -126,17 +177,18 @@ class Heard:
 
 async def heard(client: httpx2.AsyncClient, case: RouteCase, path: str) -> Heard:
     """Send what a case sends to a path, and return the answer."""
-    sent = {"json": case.body} if case.content is None else {"content": case.content.encode()}
-    if case.body is None and case.content is None:
-        sent = {}
-    answer = await client.request(case.method, path, params=case.query, headers=case.headers, **sent)
+    content = None if case.content is None else case.content.encode()
+    request = client.build_request(
+        case.method, path, params=case.query, headers=case.headers, json=case.body, content=content
+    )
+    answer = await client.send(request, stream=True)
+    if answer.headers.get("content-type", "").startswith("text/event-stream"):
+        # It goes on for as long as its session may be known of; that it began is the answer.
+        await answer.aclose()
+        return Heard(answer.status_code, (), b"")
+    await answer.aread()
     request_id = answer.headers["x-request-id"]
     plain = [(name, value) for name, value in answer.headers.items() if name not in {"x-request-id", "date"}]
     # As long as before, so that the size counts.
     body = answer.content.replace(request_id.encode(), b"_" * len(request_id))
     return Heard(answer.status_code, tuple(sorted(plain)), body)
-
-
-async def program(host: ApiHost, scope: Scope, name: str = MINE) -> str:
-    """Make a program that is cleared for all that its sessions read, and hears what is PUBLIC alone."""
-    return await host.token(name, scope)

@@ -12,6 +12,7 @@ from typing import Final
 import httpx2
 
 from bot.access.authorize import Caller, Ingress
+from bot.app import programs
 from bot.app.app import App
 from bot.app.extensions import Extensions
 from bot.operations.tokens import TokenRequest
@@ -79,7 +80,7 @@ async def served(
         if not works:
             await person.app.reloader.start(_untold)
         began = asyncio.get_running_loop().create_future()
-        answering = asyncio.create_task(person.app.answer(began.set_result))
+        answering = asyncio.create_task(programs.answer(person.app, began.set_result))
         try:
             await asyncio.wait({began, answering}, return_when=asyncio.FIRST_COMPLETED)
             if answering.done():

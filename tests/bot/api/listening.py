@@ -14,7 +14,7 @@ from bot.sessions.log.event_types import AgentMessage
 from bot.sessions.log.events import NewEvent, Visibility
 from bot.sessions.messages import SessionMessage
 from bot.sessions.models import Claim, Write
-from bot.store.records.kinds import NAMES
+from bot.store.records.names import NAMES
 from bot.store.redis_store import RedisStore
 from bot.store.schema import session_keys
 from policy.labels import PUBLIC, Label

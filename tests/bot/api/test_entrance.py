@@ -7,7 +7,7 @@ from pathlib import Path
 import httpx2
 import pytest
 
-from bot.api.entrance import STRANGERS_PER_MINUTE
+from bot.api.entrance.entrance import STRANGERS_PER_MINUTE
 from bot.sessions.api_tokens import Scope
 from tests.bot.api.kit import api_config, served
 

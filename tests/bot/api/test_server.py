@@ -13,16 +13,17 @@ from fastapi import APIRouter
 from fastapi.responses import StreamingResponse
 
 from bot.api.application import AREAS, Area
-from bot.api.patience import PATIENCE, Patience
+from bot.api.entrance.caller_patience import PATIENCE, CallerPatience
 from bot.api.requests import Reading
 from bot.api.server import bound, serve
 from bot.api.services import ApiServices
+from bot.app.programs import api_services
 from bot.core.errors import LeaseLostError, StoreGoneError
 from tests.bot.api.kit import ApiHost, api_config, served
 
 pytestmark = pytest.mark.anyio
 
-HASTE = Patience(headers=0.5, body=0.5, idle=1, rest=0.3, reading=0.5)
+HASTE = CallerPatience(headers=0.5, body=0.5, idle=1, rest=0.3, reading=0.5)
 
 
 def breaking(_services: ApiServices) -> APIRouter:
@@ -84,14 +85,14 @@ def following(services: ApiServices) -> APIRouter:
 @asynccontextmanager
 async def host(
     folder: Path,
-    patience: Patience = PATIENCE,
+    patience: CallerPatience = PATIENCE,
     areas: Sequence[Area] = (*AREAS, breaking, following),
     **settings: object,
 ) -> AsyncGenerator[tuple[ApiHost, "asyncio.Task[None]"]]:
     """Serve an API with other patience and areas than usual; return it, and the task that serves it."""
     async with served(folder, api_config(settings=settings), works=False) as first:
         began = asyncio.get_running_loop().create_future()
-        serving = asyncio.create_task(serve(first.app.api_services(), began.set_result, patience, areas))
+        serving = asyncio.create_task(serve(api_services(first.app), began.set_result, patience, areas))
         try:
             yield ApiHost(first.person, await began), serving
         finally:
@@ -266,8 +267,8 @@ async def test_it_ends_in_a_moment_with_streams_that_are_told_so(tmp_path: Path)
 async def test_a_port_that_is_taken_is_an_error(tmp_path: Path) -> None:
     async with served(tmp_path, works=False) as first:
         port = int(first.url.rpartition(":")[2])
-        with pytest.raises(OSError, match="in use"):
-            async with served(tmp_path / "..", api_config(settings={"port": port}), works=False):
+        with pytest.RaisesGroup(pytest.RaisesExc(OSError, match="in use")):
+            async with served(tmp_path, api_config(settings={"port": port}), works=False):
                 pass
 
 

@@ -7,6 +7,7 @@ from collections.abc import AsyncGenerator, Mapping
 from contextlib import asynccontextmanager
 from dataclasses import replace
 from pathlib import Path
+from statistics import median
 from typing import Any, Final
 
 import httpx2
@@ -15,6 +16,7 @@ from pydantic import JsonValue
 
 from bot.sessions.api_tokens import Scope
 from bot.sessions.inbox import NewItem
+from bot.sessions.log.event_types import UserMessage
 from bot.sessions.messages import SessionMessage
 from bot.sessions.models import SessionState, Status
 from policy.labels import parse
@@ -37,7 +39,7 @@ async def asking(host: ApiHost, scope: Scope = Scope.STEER, **facts: Any) -> Asy
         yield client
 
 
-async def begin(client: httpx2.AsyncClient, text: str = "hello", **fields: JsonValue) -> str:
+async def begin(client: httpx2.AsyncClient, text: str = "hello", **fields: object) -> str:
     answer = await client.post("/v1/sessions", json={"input": text, **fields})
     assert answer.status_code == 201, answer.text
     assert answer.json()["created"]
@@ -108,7 +110,7 @@ async def test_a_message_has_the_number_that_its_event_tells(tmp_path: Path) -> 
 
         await eventually(consumed)
         events = await host.app.store.sessions.events(sid)
-        numbers = [event.body.number for event in events if event.type == "user.message"]  # pyright: ignore[reportAttributeAccessIssue] - of that type
+        numbers = [event.body.number for event in events if isinstance(event.body, UserMessage)]
         assert numbers == [1, 2, 3]
 
 
@@ -117,15 +119,20 @@ async def test_one_key_is_one_session(tmp_path: Path, by_header: bool) -> None: 
     headers, key = ({"idempotency-key": "k"}, {}) if by_header else ({}, {"key": "k"})
     async with served(tmp_path, works=False) as host, asking(host) as client, asking(host, name="other") as another:
 
-        async def post(by: httpx2.AsyncClient = client, **fields: JsonValue) -> httpx2.Response:
+        async def post(by: httpx2.AsyncClient = client, /, **fields: object) -> httpx2.Response:
             return await by.post("/v1/sessions", json={"input": "hello", **key, **fields}, headers=headers)
 
         first = await post(metadata={"a": 1, "b": [2.5, None]})
         again = await post(metadata={"b": [2.5, None], "a": 1})
         assert (first.status_code, again.status_code) == (201, 200)
         assert again.json() == {**first.json(), "created": False}
-        for other in ({}, {"metadata": {"a": 2}}, {"metadata": {"a": 1, "b": [2.5, None]}, "mode": "steer"}):
-            refused = await post(**other)
+        others: tuple[dict[str, object], ...] = (
+            {},
+            {"metadata": {"a": 2}},
+            {"metadata": {"a": 1, "b": [2.5, None]}, "mode": "steer"},
+        )
+        for other in others:
+            refused = await post(client, **other)
             assert (refused.status_code, refused.json()["error"]["code"]) == (409, "conflict")
         # Another program's key is another key.
         assert (await post(another)).status_code == 201
@@ -413,9 +420,18 @@ async def test_a_session_that_rises_while_its_result_is_waited_for_is_absent(tmp
 
 
 async def test_a_token_that_is_revoked_waits_for_nothing_more(tmp_path: Path) -> None:
-    async with served(tmp_path, works=False) as host, asking(host) as client:
+    """Also where another process revoked it."""
+    async with (
+        served(tmp_path, works=False) as host,
+        served(tmp_path, works=False) as second,
+        asking(host) as client,
+    ):
         sid = await begin(client)
-        await host.app.token_keeper.revoke("ci", "owner")
+        async with asyncio.TaskGroup() as tasks:
+            asked = tasks.create_task(client.get(f"/v1/sessions/{sid}/result", params={"wait": 30}))
+            await asyncio.sleep(0.5)
+            await second.app.token_keeper.revoke("ci", "owner")
+        assert asked.result().status_code == 401
         assert (await client.get(f"/v1/sessions/{sid}")).status_code == 401
 
 
@@ -470,3 +486,21 @@ async def test_a_background_session_takes_no_messages(tmp_path: Path) -> None:
         refused = await client.post(f"/v1/sessions/{task.sid}/messages", json={"text": "more"})
         assert (refused.status_code, refused.json()["error"]["code"]) == (400, "request")
         assert (await state_of(host, task.sid)).waiting_items == 1
+
+
+async def test_a_body_does_not_wait_for_its_headers(tmp_path: Path) -> None:
+    """A caller of some requests confirms headers after 40 ms, and the body must not wait for that."""
+    async with served(tmp_path, works=False) as host, asking(host) as client:
+        place = client.base_url
+        shown = f"GET /v1/whoami HTTP/1.1\r\nhost: x\r\nauthorization: {client.headers['authorization']}\r\n\r\n"
+        reader, writer = await asyncio.open_connection(place.host, place.port)
+        waited = list[float]()
+        for _ in range(40):
+            writer.write(shown.encode())
+            head = await reader.readuntil(b"\r\n\r\n")
+            began = time.monotonic()
+            (length,) = [line for line in head.lower().split(b"\r\n") if line.startswith(b"content-length:")]
+            await reader.readexactly(int(length.partition(b":")[2]))
+            waited.append(time.monotonic() - began)
+        writer.close()
+        assert median(waited[20:]) < 0.03

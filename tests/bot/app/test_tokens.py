@@ -3,7 +3,7 @@
 import asyncio
 import json
 import sys
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Generator, Mapping
 from contextlib import contextmanager
 from pathlib import Path
 from types import FrameType
@@ -206,7 +206,7 @@ async def test_a_file_that_does_not_know_its_compartment_or_channel_lets_it_in_n
 
 
 @contextmanager
-def called() -> Iterator[list[str]]:
+def called() -> Generator[list[str]]:
     """Note every function that is called meanwhile, ours and the libraries', in order."""
     names: list[str] = []
 
@@ -258,7 +258,7 @@ async def test_all_refusals_go_one_way(tmp_path: Path) -> None:
         assert await shown(owner, live.text) is not None
 
 
-READ: Mapping[bytes, Callable[[bytes], tuple[object, ...]]] = {
+READ: Mapping[bytes, Callable[[bytes], tuple[str | bytes | int, ...]]] = {
     b"hash": lambda name: ("HGETALL", name),
     b"list": lambda name: ("LRANGE", name, 0, -1),
     b"stream": lambda name: ("XRANGE", name, "-", "+"),

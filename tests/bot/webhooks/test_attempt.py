@@ -13,7 +13,7 @@ import pytest
 from bot.app.extensions import Extensions
 from bot.core.clock import SystemClock
 from bot.tools.web_connection import Connector
-from bot.webhooks.attempt import REDIRECT, TIMEOUT, UNENCRYPTED, Answered, Poster, WebhookMessage, message, signed
+from bot.webhooks.attempt import REDIRECT, TIMEOUT, UNENCRYPTED, Attempted, Poster, WebhookMessage, message, signed
 from tests.bot.webhooks.kit import begin, hook_config, program, until
 from tests.sim.receiver import HANG, Receiver, receiver
 
@@ -70,9 +70,9 @@ def test_a_text_that_is_no_unicode_is_sent_all_the_same() -> None:
 async def test_a_name_that_comes_to_mean_a_place_inside_is_refused(later: str) -> None:
     names = Names("127.0.0.1")
     async with posting(names) as (here, poster):
-        assert await poster.post(named(here), {}, "{}") == Answered()
+        assert await poster.post(named(here), {}, "{}") == Attempted()
         names.addresses = ("127.0.0.1", later)
-        assert await poster.post(named(here), {}, "{}") == Answered(NOT_PUBLIC)
+        assert await poster.post(named(here), {}, "{}") == Attempted(NOT_PUBLIC)
         assert names.asked == 2
         assert len(here.got) == 1
 
@@ -80,23 +80,23 @@ async def test_a_name_that_comes_to_mean_a_place_inside_is_refused(later: str) -
 async def test_nothing_is_sent_to_a_public_address_unencrypted() -> None:
     names = Names("93.184.216.34")
     async with posting(names) as (_, poster):
-        assert await poster.post("http://hooks.example.com/x", {}, "{}") == Answered(UNENCRYPTED)
+        assert await poster.post("http://hooks.example.com/x", {}, "{}") == Attempted(UNENCRYPTED)
 
 
 @pytest.mark.parametrize(
     "status, answered",
     [
-        (200, Answered()),
-        (204, Answered()),
-        (302, Answered(REDIRECT)),
-        (308, Answered(REDIRECT)),
-        (404, Answered("it answered with status 404")),
-        (410, Answered("it answered with status 410", gone=True)),
-        (429, Answered("it answered with status 429", after=7)),
-        (500, Answered("it answered with status 500")),
+        (200, Attempted()),
+        (204, Attempted()),
+        (302, Attempted(REDIRECT)),
+        (308, Attempted(REDIRECT)),
+        (404, Attempted("it answered with status 404")),
+        (410, Attempted("it answered with status 410", gone=True)),
+        (429, Attempted("it answered with status 429", after=7)),
+        (500, Attempted("it answered with status 500")),
     ],
 )
-async def test_what_an_answer_means(status: int, answered: Answered) -> None:
+async def test_what_an_answer_means(status: int, answered: Attempted) -> None:
     async with posting(Names("127.0.0.1")) as (here, poster):
         here.usual, here.extra = status, (f"Location: {here.url}/inside", "Retry-After: 7")
         assert await poster.post(named(here), {}, "{}") == answered
@@ -117,7 +117,7 @@ async def test_one_that_does_not_answer_is_left() -> None:
     async with posting(Names("127.0.0.1"), seconds=0.3) as (here, poster):
         here.usual = HANG
         begun = asyncio.get_running_loop().time()
-        assert await poster.post(named(here), {}, "{}") == Answered(TIMEOUT)
+        assert await poster.post(named(here), {}, "{}") == Attempted(TIMEOUT)
         assert asyncio.get_running_loop().time() - begun < 2
 
 

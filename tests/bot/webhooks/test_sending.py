@@ -7,6 +7,9 @@ from pathlib import Path
 import pytest
 from standardwebhooks import WebhookVerificationError
 
+from bot.sessions.log.event_types import AgentMessage
+from bot.sessions.log.events import NewEvent
+from policy.labels import PUBLIC
 from tests.bot.webhooks.kit import SECRET, begin, hook_config, program, until
 from tests.sim.receiver import receiver
 
@@ -85,9 +88,11 @@ async def test_a_receiver_is_left_alone_for_as_long_as_it_asks(tmp_path: Path) -
     async with receiver() as here, program(tmp_path, hook_config(here)) as ci:
         await ci.hook(here)
         here.answers, here.extra = deque([429]), ("Retry-After: 4",)
-        await begin(ci.app)
+        session = await begin(ci.app)
         await here.have(1)
         begun = asyncio.get_running_loop().time()
+        # What is new of the session does not have it tried sooner.
+        await session.say("news")
         await here.have(2)
         assert 3.8 <= asyncio.get_running_loop().time() - begun <= 8
 
@@ -249,3 +254,84 @@ async def test_one_that_is_deleted_is_sent_nothing_more(tmp_path: Path) -> None:
         await session.say("nobody hears this")
         await asyncio.sleep(1)
         assert len(here.got) == 1
+
+
+async def test_what_was_before_a_reset_and_what_is_internal_is_not_sent(tmp_path: Path) -> None:
+    async with receiver() as here, program(tmp_path, hook_config(here)) as ci:
+        here.usual = 500
+        await ci.hook(here, levels=["user", "progress", "internal"])
+        session = await begin(ci.app)
+        await here.have(1)
+        await session.write(NewEvent("agent", PUBLIC, AgentMessage("withheld"), turn="t"))
+        await ci.app.store.sessions.reset(session.sid, op="r1", actor="ci", audit=())
+        here.usual = 204
+        again = await begin(ci.app)
+        await again.say("after it")
+        await here.have(3)
+        await asyncio.sleep(2.5)
+        assert b"withheld" not in b"".join(one.body for one in here.got)
+        # The message was tried before the reset, and is over with it; the reset itself is told.
+        reset = session.seq + 1
+        tried = here.seqs(session.sid)
+        assert tried == [2] * (len(tried) - 1) + [reset]
+
+
+async def test_a_session_that_is_deleted_is_not_spoken_of(tmp_path: Path) -> None:
+    async with receiver() as here, program(tmp_path, hook_config(here)) as ci:
+        here.usual = 500
+        await ci.hook(here)
+        session = await begin(ci.app)
+        await here.have(1)
+        await ci.app.store.lifecycle.delete(session.sid, ())
+        here.usual = 204
+        before = len(here.got)
+        await asyncio.sleep(3)
+        assert len(here.got) - before <= 1
+        assert await ci.dead() == []
+
+
+async def test_the_audit_tells_of_webhooks_and_of_reading(tmp_path: Path) -> None:
+    async with receiver() as here, program(tmp_path, hook_config(here)) as ci:
+        hook = await ci.hook(here)
+        session = await begin(ci.app)
+        await session.say("one", "two", "three")
+        await here.have(4)
+        rows = [one for one in await ci.app.store.audit.records("audit") if one.kind in {"webhook", "read"}]
+        assert [(one.kind, one.actor) for one in rows] == [("webhook", "program:ci"), ("read", "program:ci")]
+        assert rows[0].body == {"do": "make", "webhook": hook["id"], "url": here.url}
+        assert rows[1].body == {"session": session.sid, "reading": "webhook", "label": "PUBLIC"}
+        assert hook["secret"] not in str(rows)
+
+
+async def test_another_program_finds_nothing(tmp_path: Path) -> None:
+    async with receiver() as here, program(tmp_path, hook_config(here, retries=())) as ci:
+        here.usual = 500
+        hook = await ci.hook(here)
+        await begin(ci.app)
+        await until(ci.dead)
+        dead = (await ci.dead())[0]["id"]
+        async with ci.host.client(await ci.host.token("other")) as other:
+            for method, path in (
+                ("GET", "/v1/webhooks/{}"),
+                ("DELETE", "/v1/webhooks/{}"),
+                ("POST", "/v1/webhooks/{}/secret"),
+                ("GET", "/v1/webhooks/dead?webhook={}"),
+                ("POST", "/v1/webhooks/dead/{}/redeliver"),
+            ):
+                name = dead if "redeliver" in path else hook["id"]
+                foreign = await other.request(method, path.format(name))
+                absent = await other.request(method, path.format("x" * len(name)))
+                assert foreign.status_code == absent.status_code == 404
+                assert foreign.json()["error"] == absent.json()["error"]
+            assert (await other.get("/v1/webhooks")).json() == {"webhooks": []}
+            assert (await other.get("/v1/webhooks/dead")).json() == {"dead": []}
+        assert len(await ci.listed()) == 1
+
+
+async def test_a_program_has_as_many_as_it_may(tmp_path: Path) -> None:
+    async with receiver() as here, program(tmp_path, hook_config(here, per_program=1)) as ci:
+        await ci.hook(here)
+        answer = await ci.client.post("/v1/webhooks", json={"url": here.url})
+        assert 400 <= answer.status_code < 500
+        assert (await ci.client.post("/v1/webhooks", json={"url": here.url, "types": ["no.such"]})).status_code < 500
+        assert len(await ci.listed()) == 1

@@ -13,6 +13,8 @@ from typing import TYPE_CHECKING, Any, Final, TypeAlias
 
 import anyio
 
+from bot.api.entrance.caller_patience import CallerPatience
+from bot.api.entrance.request_rates import RequestRates, network
 from bot.api.errors import (
     BUSY,
     INTERNAL,
@@ -26,8 +28,6 @@ from bot.api.errors import (
     ErrorAnswer,
     answer_to,
 )
-from bot.api.patience import Patience
-from bot.api.rates import Rates, network
 from bot.api.requests import ASKED, ApiRequest
 from bot.core.logs import bound
 from bot.sessions.api_tokens import Scope as Need
@@ -73,12 +73,12 @@ _LOGGER: Final = logging.getLogger(__name__)
 class Entrance:
     """Lets requests in to an ASGI application."""
 
-    def __init__(self, inside: Asgi, services: "ApiServices", patience: Patience) -> None:
+    def __init__(self, inside: Asgi, services: "ApiServices", patience: CallerPatience) -> None:
         self._inside = inside
         self._patience = patience.body
         self._services = services
         self._settings = services.settings
-        self._programs, self._strangers = Rates(services.clock), Rates(services.clock)
+        self._programs, self._strangers = RequestRates(services.clock), RequestRates(services.clock)
         self._held = 0
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:

@@ -5,7 +5,7 @@ from typing import Final
 
 
 @dataclass(frozen=True, slots=True)
-class Patience:
+class CallerPatience:
     """How long is waited for a caller.
 
     `headers` of a request may take so long, and its `body`; a connection is kept `idle` for so long between two. A
@@ -20,4 +20,4 @@ class Patience:
     reading: float = 30
 
 
-PATIENCE: Final = Patience()
+PATIENCE: Final = CallerPatience()

@@ -12,7 +12,7 @@ _MOST_KNOWN: Final = 20_000
 """Keys that are remembered; of more, the one that was used longest ago is forgotten."""
 
 
-class Rates:
+class RequestRates:
     """So many uses of each key in a minute; after a pause a whole minute's may come at once."""
 
     def __init__(self, clock: Clock) -> None:
