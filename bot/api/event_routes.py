@@ -15,7 +15,6 @@ from bot.api.requests import Reading
 from bot.api.services import ApiServices
 from bot.api.streams import MEDIA_TYPE, EventStreams, StreamRequest
 from bot.operations.reading import ReadingKind
-from bot.operations.told_events import EventTeller
 from bot.sessions.log.events import Visibility
 
 _LAST_SEQ: Final = 2**53 - 1
@@ -63,11 +62,12 @@ LastSeen = Annotated[
 
 def router(services: ApiServices) -> APIRouter:
     """Return the route that tells events."""
-    teller = EventTeller(services.reading, services.gate.masks.masked)
-    streams = EventStreams(services, teller)
+    streams = EventStreams(services)
     routes = APIRouter(tags=["sessions"])
 
-    @routes.get("/sessions/{sid}/events", response_model=EventPage, responses={**_STREAMED})
+    @routes.get(
+        "/sessions/{sid}/events", response_model=EventPage, response_model_exclude_unset=True, responses={**_STREAMED}
+    )
     async def events(
         asked: Reading,
         sid: str,
@@ -91,7 +91,7 @@ def router(services: ApiServices) -> APIRouter:
             return streams.response(state, StreamRequest(asked.caller, choice, begin))
         await services.reading.noted(principal, state, ReadingKind.EVENTS)
         page = PageRequest(principal, asked.reader, choice, query.after, query.limit or _DEFAULT_PAGE)
-        told, after = await page_of(services.store.sessions, teller, sid, page)
+        told, after = await page_of(services.store.sessions, services.reading, sid, page)
         return EventPage(events=tuple(map(ToldEvent.model_validate, told)), next=after)
 
     return routes

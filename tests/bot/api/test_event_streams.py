@@ -2,6 +2,7 @@
 
 import asyncio
 import random
+from contextlib import AsyncExitStack
 from pathlib import Path
 
 import pytest
@@ -30,7 +31,7 @@ async def test_a_page_tells_events_as_they_are(tmp_path: Path) -> None:
             assert [one["seq"] for one in page["events"]] == [last - 1, last]
             assert page["next"] is None
             assert shown == {
-                "id": f"{scribe.sid}-{last}",
+                "id": str(last),
                 "seq": last,
                 "ts": shown["ts"],
                 "actor": "agent",
@@ -216,3 +217,45 @@ async def test_a_slow_look_finds_what_no_hint_told(tmp_path: Path) -> None:
             first = await scribe.write(said("heard"))
             await one.heard(first)
             await one.heard(first, await scribe.write_unheard())
+
+
+async def test_what_is_written_in_a_hurry_before_a_rise_is_told_in_order_or_not_at_all(tmp_path: Path) -> None:
+    async with served(tmp_path, QUIET, works=False) as host:
+        token = await host.token("ci", Scope.READ, "INTERNAL~")
+        async with host.client(token) as client:
+            for hurry in range(20):
+                scribe = await Scribe.begun(store_of(host))
+                async with Listener(client, scribe.sid).connected() as one:
+                    shown = [await scribe.write(said(f"known {n}")) for n in range(hurry)]
+                    await scribe.write(said("known too"), said("the secret", SECRET))
+                    await scribe.write(said("said above"))
+                    assert await one.ended() == "unavailable"
+                    assert one.seqs == shown[: len(one.seqs)]
+                    assert one.raw.endswith(UNAVAILABLE)
+
+
+async def test_a_reader_who_missed_more_than_is_kept_reads_the_log(tmp_path: Path) -> None:
+    async with served(tmp_path, QUIET, works=False) as host:
+        token = await host.token()
+        scribe = await Scribe.begun(store_of(host))
+        first = scribe.seq + 1
+        async with host.client(token) as client, Listener(client, scribe.sid).connected() as one:
+            for _ in range(7):
+                await scribe.write(*[said("x" * 1_000)] * 100)
+            await one.heard(*range(first, scribe.seq + 1))
+            async with Listener(client, scribe.sid).connected() as late:
+                await late.heard(*range(first, scribe.seq + 1))
+
+
+async def test_a_process_that_ends_tells_its_streams_to_ask_again(tmp_path: Path) -> None:
+    async with AsyncExitStack() as outer:
+        serving = AsyncExitStack()
+        host = await serving.enter_async_context(served(tmp_path, QUIET, works=False))
+        token = await host.token()
+        scribe = await Scribe.begun(store_of(host))
+        client = await outer.enter_async_context(host.client(token))
+        one = await outer.enter_async_context(Listener(client, scribe.sid).connected())
+        await one.heard()
+        ending = asyncio.create_task(serving.aclose())
+        assert await one.ended() == "restart"
+        await ending
