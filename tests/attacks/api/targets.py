@@ -1,8 +1,5 @@
 """The sessions that a program with a low token asks about: its own, which it may know of or not, and others'."""
 
-# Webhooks are made as the application's own routes make them.
-# pyright: reportPrivateUsage=false
-
 from collections.abc import Iterable
 from dataclasses import dataclass, field
 from enum import StrEnum
@@ -12,6 +9,7 @@ from typing import Final
 
 import httpx2
 
+from bot.app.programs import api_services
 from bot.sessions.models import SessionState
 from bot.webhooks.keeper import WebhookRequest
 from channels.messages import Address
@@ -146,7 +144,9 @@ class Targets:
     async def _webhook(self, name: str) -> dict[str, str]:
         caller = self.host.app.tokens.of(name)
         assert caller is not None
-        made = await self.host.app._webhooks().make(caller, WebhookRequest("https://example.com/hook", (), (), ()))
+        made = await api_services(self.host.app).webhooks.make(
+            caller, WebhookRequest("https://example.com/hook", (), (), ())
+        )
         return {"wid": made.webhook.id}
 
     def _speaking(self, situation: Situation) -> Person:
