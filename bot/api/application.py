@@ -4,7 +4,7 @@ An area is a module with `router(services)`; it stands in `AREAS`, and nowhere e
 """
 
 import re
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import replace
 from http import HTTPStatus
 from typing import TYPE_CHECKING, Any, Final, TypeAlias, cast
@@ -117,7 +117,7 @@ class _Unrouted:
     """Answers what the framework itself refuses: a path that is none, or a method that a path does not have."""
 
     def __init__(self, routers: Sequence[APIRouter]) -> None:
-        routes = [route for router in routers for route in router.routes if isinstance(route, APIRoute)]
+        routes = [route for router in routers for route in _routes(router)]
         self._methods = [(compile_path(f"{PREFIX}{route.path}")[0], route.methods) for route in routes]
 
     async def __call__(self, request: Request, error: Exception) -> Response:
@@ -129,6 +129,15 @@ class _Unrouted:
         allowed = {one for path, methods in self._methods if path.match(request.url.path) for one in methods or ()}
         response.headers["allow"] = ", ".join(sorted(allowed))
         return response
+
+
+def _routes(router: APIRouter) -> Iterator[APIRoute]:
+    """Yield the routes of a router, and of those that it includes: the framework keeps these as they are."""
+    for route in router.routes:
+        if isinstance(route, APIRoute):
+            yield route
+        elif isinstance(included := getattr(route, "original_router", None), APIRouter):
+            yield from _routes(included)
 
 
 async def _broken(request: Request, _error: Exception) -> Response:
