@@ -15,6 +15,7 @@ from bot.api.requests import Reading
 from bot.api.services import ApiServices
 from bot.api.streams import MEDIA_TYPE, EventStreams, StreamRequest
 from bot.operations.reading import ReadingKind
+from bot.operations.told_events import EventTeller
 from bot.sessions.log.events import Visibility
 
 _LAST_SEQ: Final = 2**53 - 1
@@ -62,7 +63,8 @@ LastSeen = Annotated[
 
 def router(services: ApiServices) -> APIRouter:
     """Return the route that tells events."""
-    streams = EventStreams(services)
+    teller = EventTeller(services.reading, services.gate.masks.masked)
+    streams = EventStreams(services, teller)
     routes = APIRouter(tags=["sessions"])
 
     @routes.get(
@@ -91,7 +93,7 @@ def router(services: ApiServices) -> APIRouter:
             return streams.response(state, StreamRequest(asked.caller, choice, begin))
         await services.reading.noted(principal, state, ReadingKind.EVENTS)
         page = PageRequest(principal, asked.reader, choice, query.after, query.limit or _DEFAULT_PAGE)
-        told, after = await page_of(services.store.sessions, services.reading, sid, page)
+        told, after = await page_of(services.store.sessions, teller, sid, page)
         return EventPage(events=tuple(map(ToldEvent.model_validate, told)), next=after)
 
     return routes

@@ -11,7 +11,7 @@ from bot.api.shapes import ApiOutput
 from bot.api.watching import PAGE
 from bot.core.errors import NotFoundError, SchemaError
 from bot.core.json_values import JsonObject
-from bot.operations.reading import SessionReader
+from bot.operations.told_events import EventTeller
 from bot.sessions.log.events import Event, Visibility
 from bot.sessions.models import SessionState
 from bot.sessions.ports.sessions import SessionStore
@@ -80,7 +80,7 @@ class PageRequest:
 
 
 async def page_of(
-    store: SessionStore, reading: SessionReader, sid: str, asked: PageRequest
+    store: SessionStore, teller: EventTeller, sid: str, asked: PageRequest
 ) -> tuple[list[JsonObject], int | None]:
     """Return events as they are told, and behind which one to ask on, None if none follow.
 
@@ -97,7 +97,7 @@ async def page_of(
         if state is None or not sees(state, asked.principal, asked.reader):
             raise NotFoundError
         for event in events:
-            shown = told_of(reading, state, event, asked)
+            shown = told_of(teller, state, event, asked)
             if shown is None:
                 continue
             if len(told) == asked.limit:
@@ -118,11 +118,11 @@ async def _news(store: SessionStore, sid: str, after: int) -> tuple[tuple[Event,
         return (), None
 
 
-def told_of(reading: SessionReader, state: SessionState, event: Event, asked: "PageRequest") -> JsonObject | None:
+def told_of(teller: EventTeller, state: SessionState, event: Event, asked: "PageRequest") -> JsonObject | None:
     """Return an event as it is told, None for one that is not asked for, or not for this reader.
 
     What was before the last reset is for nobody: how much that was may be told as little as what.
     """
     if event.generation != state.generation or not asked.choice.takes(event):
         return None
-    return reading.document(event, asked.reader)
+    return teller.told(state.sid, event, asked.reader)

@@ -25,6 +25,7 @@ from bot.api.services import ApiServices
 from bot.api.watching import PAGE, Frame, RecentEvent, WatchedSession, Watching, WatchingParts
 from bot.core.errors import SchemaError, StoreError
 from bot.operations.reading import ReadingKind
+from bot.operations.told_events import EventTeller
 from bot.sessions.models import SessionState
 from bot.sessions.visibility import sees
 from policy.labels import Label
@@ -71,8 +72,9 @@ class _Standing:
 class EventStreams:
     """All streams of this process; how many there may be is counted, and one program has half of them at most."""
 
-    def __init__(self, services: ApiServices) -> None:
+    def __init__(self, services: ApiServices, teller: EventTeller) -> None:
         self.services = services
+        self.teller = teller
         beat = services.settings.heartbeat_seconds
         self.watching = Watching(WatchingParts(services.store, services.reloader, services.closing, beat))
         self._open = dict[str, int]()
@@ -204,7 +206,7 @@ class EventStream:
         """Return an event as readers of a label are sent it; made once as long as the same policy is in force."""
         made, policy = one.frames.get(reader), self._services.gate.document
         if made is None or made.by is not policy:
-            told = self._services.reading.document(one.event, reader)
+            told = self._streams.teller.told(self._sid, one.event, reader)
             text = None if told is None else json.dumps(told, separators=(",", ":"))
             made = Frame(policy, None if text is None else f"id: {one.event.seq}\ndata: {text}\n\n".encode("ascii"))
             one.frames[reader] = made

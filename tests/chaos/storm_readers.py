@@ -14,6 +14,7 @@ from typing import Any, Final
 
 import httpx2
 
+from bot.app import programs
 from bot.app.app import App
 from bot.core.errors import StoreError
 from bot.operations.tokens import TokenRequest
@@ -125,7 +126,7 @@ async def reading(app: App, seed: int) -> AsyncGenerator[StormReaders]:
     asked = TokenRequest("storm", Scope.STEER, parse("RESTRICTED~"), 0, 1_000_000)
     token = (await app.token_keeper.create(asked, MAKER)).text
     began = asyncio.get_running_loop().create_future()
-    answering = asyncio.create_task(app.answer(began.set_result))
+    answering = asyncio.create_task(programs.answer(app, began.set_result))
     url = await began
     headers = {"authorization": f"Bearer {token}"}
     async with httpx2.AsyncClient(base_url=url, headers=headers, timeout=20) as client:

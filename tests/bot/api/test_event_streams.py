@@ -3,14 +3,16 @@
 import asyncio
 import random
 from contextlib import AsyncExitStack
+from http import HTTPStatus
 from pathlib import Path
 
 import pytest
 
+from bot.operations.tokens import TokenRequest
 from bot.sessions.api_tokens import Scope
 from bot.sessions.log.events import Visibility
 from policy.labels import parse
-from tests.bot.api.kit import api_config, served
+from tests.bot.api.kit import MAKER, api_config, served
 from tests.bot.api.listening import STREAM, Listener, Scribe, revoke, said, store_of
 
 pytestmark = pytest.mark.anyio
@@ -31,7 +33,7 @@ async def test_a_page_tells_events_as_they_are(tmp_path: Path) -> None:
             assert [one["seq"] for one in page["events"]] == [last - 1, last]
             assert page["next"] is None
             assert shown == {
-                "id": str(last),
+                "id": f"{scribe.sid}-{last}",
                 "seq": last,
                 "ts": shown["ts"],
                 "actor": "agent",
@@ -128,6 +130,16 @@ async def test_a_revoked_token_ends_its_streams(tmp_path: Path) -> None:
             assert await one.ended() == "unavailable"
             assert one.seqs == before
             assert one.raw.endswith(b"\n\n" + UNAVAILABLE)
+
+
+async def test_a_token_that_expires_ends_its_streams(tmp_path: Path) -> None:
+    async with served(tmp_path, api_config(settings={"heartbeat_seconds": 0.2}), works=False) as host:
+        brief = TokenRequest("ci", Scope.READ, SECRET, 2_000, 1_000)
+        token = (await host.app.token_keeper.create(brief, MAKER)).text
+        scribe = await Scribe.begun(store_of(host))
+        async with host.client(token) as client, Listener(client, scribe.sid).connected() as one:
+            assert await one.ended() == "unavailable"
+            assert (await client.get("/v1/whoami")).status_code == HTTPStatus.UNAUTHORIZED
 
 
 async def test_a_silent_stream_beats_and_is_looked_at(tmp_path: Path) -> None:
