@@ -12,6 +12,7 @@ from typing import Final
 
 import httpx2
 
+from bot.app.programs import api_services
 from bot.sessions.models import SessionState
 from bot.webhooks.keeper import WebhookRequest
 from channels.messages import Address
@@ -146,7 +147,8 @@ class Targets:
     async def _webhook(self, name: str) -> dict[str, str]:
         caller = self.host.app.tokens.of(name)
         assert caller is not None
-        made = await self.host.app._webhooks().make(caller, WebhookRequest("https://example.com/hook", (), (), ()))
+        asked = WebhookRequest("https://example.com/hook", (), (), ())
+        made = await api_services(self.host.app).webhooks.make(caller, asked)
         return {"wid": made.webhook.id}
 
     def _speaking(self, situation: Situation) -> Person:
