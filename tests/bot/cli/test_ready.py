@@ -123,6 +123,15 @@ async def test_a_platform_that_is_not_heard_yet_is_missing(tmp_path: Path) -> No
         assert (await checks.look("all", listens=True, works=True)).ready
 
 
+async def test_an_api_that_is_not_served_yet_is_missing(tmp_path: Path) -> None:
+    async with running(tmp_path, serve=False) as owner:
+        checks = ReadinessChecks(owner.app.reloader, [], working=lambda: False)
+        (missing,) = (await checks.look("api", listens=False, works=False, answers=True)).missing
+        assert missing.subject == "api"
+        checks.heard.add("api")
+        assert (await checks.look("api", listens=False, works=False, answers=True)).ready
+
+
 async def test_another_policy_in_force_is_missing(tmp_path: Path) -> None:
     async with running(tmp_path) as owner:
         await eventually(lambda: is_ready(owner))

@@ -183,3 +183,19 @@ async def test_an_agent_whose_models_cannot_be_asked_with_its_key_is_told_of(
     assert found.problem == "model `deepseek:b` takes no key of an agent"
     assert "openai" in found.next_step
     assert VALUE not in f"{found}"
+
+
+@pytest.mark.parametrize(
+    "host,warned",
+    [("127.0.0.1", False), ("::1", False), ("localhost", False), ("192.0.2.7", True), ("a.example", True)],
+)
+async def test_it_tells_where_programs_come_in_and_warns_where_others_reach_it(
+    tmp_path: Path, host: str, *, warned: bool
+) -> None:
+    console = {"classification": "top", "inbound": "PUBLIC", "overshoot": "allow"}
+    policy = {"channels": {"console": console, "api": {"classification": "INTERNAL"}}}
+    async with opened(tmp_path, {}, channels={"api": {"host": host, "port": 8484}}, policy=policy) as app:
+        told = (await asked(app)).text
+    (line,) = [line for line in told.splitlines() if line.startswith("ok    api")]
+    assert "8484, 0 tokens count" in line
+    assert ("TLS" in line) is warned
