@@ -19,6 +19,7 @@ from urllib.parse import urlencode
 from bot.access.authorize import Caller, Ingress
 from bot.api.application import make_api
 from bot.app.app import App
+from bot.app.programs import api_services
 from bot.operations.reading import SessionReader
 from bot.operations.tokens import TokenRequest
 from bot.sessions.api_tokens import Scope
@@ -71,7 +72,7 @@ class LowProgram:
     """Asks the API of a stage's application; with `leaky` its gate of reading is broken."""
 
     def __init__(self, app: App, *, leaky: bool) -> None:
-        services = app.api_services()
+        services = api_services(app)
         if leaky:
             services = replace(services, reading=LeakyReader(app.store, app.clock, app.gate.masks.masked))
         self._app, self._services = app, services

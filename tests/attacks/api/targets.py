@@ -1,8 +1,5 @@
 """The sessions that a program with a low token asks about: its own, which it may know of or not, and others'."""
 
-# Webhooks are made as the application's own routes make them.
-# pyright: reportPrivateUsage=false
-
 from collections.abc import Iterable
 from dataclasses import dataclass, field
 from enum import StrEnum
@@ -147,8 +144,9 @@ class Targets:
     async def _webhook(self, name: str) -> dict[str, str]:
         caller = self.host.app.tokens.of(name)
         assert caller is not None
-        asked = WebhookRequest("https://example.com/hook", (), (), ())
-        made = await api_services(self.host.app).webhooks.make(caller, asked)
+        made = await api_services(self.host.app).webhooks.make(
+            caller, WebhookRequest("https://example.com/hook", (), (), ())
+        )
         return {"wid": made.webhook.id}
 
     def _speaking(self, situation: Situation) -> Person:
