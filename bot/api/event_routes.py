@@ -67,7 +67,9 @@ def router(services: ApiServices) -> APIRouter:
     streams = EventStreams(services, teller)
     routes = APIRouter(tags=["sessions"])
 
-    @routes.get("/sessions/{sid}/events", response_model=EventPage, responses={**_STREAMED})
+    @routes.get(
+        "/sessions/{sid}/events", response_model=EventPage, response_model_exclude_unset=True, responses={**_STREAMED}
+    )
     async def events(
         asked: Reading,
         sid: str,

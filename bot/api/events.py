@@ -38,7 +38,7 @@ class ToldEvent(ApiOutput):
     level: Visibility
     label: str
     body: dict[str, JsonValue]
-    turn_id: str | None
+    turn_id: str = ""
 
 
 class EventPage(ApiOutput):

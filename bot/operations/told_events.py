@@ -24,6 +24,7 @@ class EventTeller:
         body = self._reading.told(event, reader)
         if body is None:
             return None
+        turn: JsonObject = {"turn_id": event.turn} if event.turn else {}
         return {
             "id": f"{sid}-{event.seq}",
             "seq": event.seq,
@@ -33,5 +34,5 @@ class EventTeller:
             "level": event.visibility.value,
             "label": str(event.label),
             "body": dict(body),
-            "turn_id": event.turn or None,
+            **turn,
         }

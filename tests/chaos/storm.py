@@ -30,6 +30,7 @@ from tests.chaos.platform_server import ACCOUNT, Platform, PlatformChannel, plat
 from tests.chaos.stepped_clock import SteppedClock
 from tests.chaos.storm_laws import Checked, checked
 from tests.chaos.storm_plan import Fault, FaultKind, Input, Plan, Size, drawn
+from tests.chaos.storm_readers import SETTINGS, StormReaders, reading
 from tests.chaos.tap import killed
 from tests.chaos.worker import parts, settings, write_settings
 from tests.store.world import KEY, command, keys, kill, lives
@@ -83,6 +84,7 @@ class Storm:
     watch: RedisStore
     nursery: asyncio.subprocess.Process
     workers: list[Worker]
+    readers: StormReaders
     faults: Counter[str] = field(default_factory=Counter[str])
     recovery: defaultdict[str, list[float]] = field(default_factory=lambda: defaultdict(list))
     accepted: int = 0
@@ -105,6 +107,7 @@ class Storm:
         async with asyncio.TaskGroup() as tasks:
             for inputs in chats.values():
                 tasks.create_task(self.speak(inputs, begun))
+            tasks.create_task(self.readers.speak(self.plan.inputs[-1].at))
             for fault in self.plan.faults:
                 tasks.create_task(self._come(fault, begun))
         async with asyncio.timeout(_HEALED_SECONDS):
@@ -245,7 +248,7 @@ class Storm:
     async def _quiet(self) -> bool:
         """Say whether nothing waits, runs or is still to be said."""
         try:
-            for sid in self.sids.values():
+            for sid in (*self.sids.values(), *self.readers.sids):
                 state = await self.watch.sessions.state(sid)
                 if state is None or state.status is not Status.IDLE or state.waiting_items or state.turn is not None:
                     return False
@@ -271,11 +274,13 @@ async def stormed(folder: Path, seed: int, size: Size) -> Ended:
     async with opened(folder, plan, size) as storm:
         try:
             await storm.run()
+            told = await storm.readers.violations()
         finally:
             await storm.end_workers()
         config = await asyncio.to_thread(settings, folder, storm.supervisor.url)
         async with open_app(config, [PlatformChannel(storm.platform.path)], {}, parts()) as app:
             found = await checked(app, plan, storm.sids, storm.platform.shown)
+        found.violations.extend(told)
         cuts = Counter[str]()
         for proxy in (storm.front, *(worker.proxy for worker in storm.workers)):
             cuts.update({f"{FaultKind.CUT}_{cut}": count for cut, count in proxy.done.items()})
@@ -287,7 +292,7 @@ async def stormed(folder: Path, seed: int, size: Size) -> Ended:
 @asynccontextmanager
 async def opened(folder: Path, plan: Plan, size: Size) -> AsyncGenerator[Storm]:
     """Open all that a storm needs in a folder; its workers are not begun yet."""
-    await asyncio.to_thread(write_settings, folder)
+    await asyncio.to_thread(write_settings, folder, SETTINGS)
     clock = await asyncio.to_thread(SteppedClock, folder)
     async with AsyncExitStack() as until:
         supervisor = Supervisor(folder / "data")
@@ -306,6 +311,7 @@ async def opened(folder: Path, plan: Plan, size: Size) -> AsyncGenerator[Storm]:
         until.push_async_callback(watch.close)
         config = await asyncio.to_thread(settings, folder, front.url)
         app = await until.enter_async_context(open_app(config, [PlatformChannel(told.path)], {}, parts()))
+        readers = await until.enter_async_context(reading(app, size.inputs))
         nursery = await asyncio.create_subprocess_exec(
             *(sys.executable, "-m", "tests.chaos.nursery", str(folder), supervisor.url, str(told.path)),
             cwd=_ROOT,
@@ -313,7 +319,7 @@ async def opened(folder: Path, plan: Plan, size: Size) -> AsyncGenerator[Storm]:
             stdout=asyncio.subprocess.PIPE,
         )
         try:
-            yield Storm(plan, clock, supervisor, told, app, front, watch, nursery, workers)
+            yield Storm(plan, clock, supervisor, told, app, front, watch, nursery, workers, readers)
         finally:
             nursery.kill()
             await nursery.wait()

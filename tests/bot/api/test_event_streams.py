@@ -2,14 +2,17 @@
 
 import asyncio
 import random
+from contextlib import AsyncExitStack
+from http import HTTPStatus
 from pathlib import Path
 
 import pytest
 
+from bot.operations.tokens import TokenRequest
 from bot.sessions.api_tokens import Scope
 from bot.sessions.log.events import Visibility
 from policy.labels import parse
-from tests.bot.api.kit import api_config, served
+from tests.bot.api.kit import MAKER, api_config, served
 from tests.bot.api.listening import STREAM, Listener, Scribe, revoke, said, store_of
 
 pytestmark = pytest.mark.anyio
@@ -129,6 +132,16 @@ async def test_a_revoked_token_ends_its_streams(tmp_path: Path) -> None:
             assert one.raw.endswith(b"\n\n" + UNAVAILABLE)
 
 
+async def test_a_token_that_expires_ends_its_streams(tmp_path: Path) -> None:
+    async with served(tmp_path, api_config(settings={"heartbeat_seconds": 0.2}), works=False) as host:
+        brief = TokenRequest("ci", Scope.READ, SECRET, 2_000, 1_000)
+        token = (await host.app.token_keeper.create(brief, MAKER)).text
+        scribe = await Scribe.begun(store_of(host))
+        async with host.client(token) as client, Listener(client, scribe.sid).connected() as one:
+            assert await one.ended() == "unavailable"
+            assert (await client.get("/v1/whoami")).status_code == HTTPStatus.UNAUTHORIZED
+
+
 async def test_a_silent_stream_beats_and_is_looked_at(tmp_path: Path) -> None:
     async with served(tmp_path, api_config(settings={"heartbeat_seconds": 0.2}), works=False) as host:
         token = await host.token()
@@ -216,3 +229,45 @@ async def test_a_slow_look_finds_what_no_hint_told(tmp_path: Path) -> None:
             first = await scribe.write(said("heard"))
             await one.heard(first)
             await one.heard(first, await scribe.write_unheard())
+
+
+async def test_what_is_written_in_a_hurry_before_a_rise_is_told_in_order_or_not_at_all(tmp_path: Path) -> None:
+    async with served(tmp_path, QUIET, works=False) as host:
+        token = await host.token("ci", Scope.READ, "INTERNAL~")
+        async with host.client(token) as client:
+            for hurry in range(20):
+                scribe = await Scribe.begun(store_of(host))
+                async with Listener(client, scribe.sid).connected() as one:
+                    shown = [await scribe.write(said(f"known {n}")) for n in range(hurry)]
+                    await scribe.write(said("known too"), said("the secret", SECRET))
+                    await scribe.write(said("said above"))
+                    assert await one.ended() == "unavailable"
+                    assert one.seqs == shown[: len(one.seqs)]
+                    assert one.raw.endswith(UNAVAILABLE)
+
+
+async def test_a_reader_who_missed_more_than_is_kept_reads_the_log(tmp_path: Path) -> None:
+    async with served(tmp_path, QUIET, works=False) as host:
+        token = await host.token()
+        scribe = await Scribe.begun(store_of(host))
+        first = scribe.seq + 1
+        async with host.client(token) as client, Listener(client, scribe.sid).connected() as one:
+            for _ in range(7):
+                await scribe.write(*[said("x" * 1_000)] * 100)
+            await one.heard(*range(first, scribe.seq + 1))
+            async with Listener(client, scribe.sid).connected() as late:
+                await late.heard(*range(first, scribe.seq + 1))
+
+
+async def test_a_process_that_ends_tells_its_streams_to_ask_again(tmp_path: Path) -> None:
+    async with AsyncExitStack() as outer:
+        serving = AsyncExitStack()
+        host = await serving.enter_async_context(served(tmp_path, QUIET, works=False))
+        token = await host.token()
+        scribe = await Scribe.begun(store_of(host))
+        client = await outer.enter_async_context(host.client(token))
+        one = await outer.enter_async_context(Listener(client, scribe.sid).connected())
+        await one.heard()
+        ending = asyncio.create_task(serving.aclose())
+        assert await one.ended() == "restart"
+        await ending
