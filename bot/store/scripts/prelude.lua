@@ -5,7 +5,7 @@
 --   largest number that a record takes), CHANGED (a channel) and LARGE (which key is the first of a large body) stand for
 --   their values; LEVELS (name -> rank), LEVEL_NAMES (rank -> name), MOVES (set of `before>after`), ILLEGAL (status ->
 --   how the script fares there) and DEAD (set of delivery states) are tables;
---   a field that `bot.store.records.kinds` names becomes its stored name: `one.label`, `{label = ...}`, and F.label,
+--   a field that `bot.store.records.names` names becomes its stored name: `one.label`, `{label = ...}`, and F.label,
 --   which stands for the name itself. So records, arguments and answers are read and written as they are.
 -- A script reads its arguments from A, a map; its header tells them. The texts of large bodies stand apart, in the order
 -- of their keys. A script first reads and checks, then writes: it writes nothing when its answer is not `ok`.
