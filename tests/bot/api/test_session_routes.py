@@ -22,7 +22,7 @@ from bot.sessions.models import SessionState, Status
 from policy.labels import parse
 from tests.bot.api.kit import CONSOLE, ApiHost, api_config, served
 from tests.bot.kit import Scripted, eventually, parts
-from tests.store.world import child
+from tests.store.world import child, claimed, opening
 
 pytestmark = pytest.mark.anyio
 
@@ -352,6 +352,29 @@ async def test_a_program_ends_its_own_session_blindly(tmp_path: Path) -> None:
                 assert after is not None
                 assert after.waiting_items == 0
                 assert after.status is (Status.ARCHIVED if verb == "archive" else Status.IDLE)
+
+
+async def test_why_it_failed_is_not_told_blindly(tmp_path: Path) -> None:
+    """A turn that does not end keeps a session from being archived, which only who may know of it is told."""
+    async with served(tmp_path, works=False) as host, asking(host, clearance="INTERNAL~") as client:
+        seen, risen = await begin(client), await begin(client)
+        for sid in (seen, risen):
+            claim = await claimed(host.app.store, sid)
+            await host.app.store.sessions.record(claim, opening(claim, dedupe=claim.items[0].dedupe))
+        await raise_session(host, risen)
+        refused = await client.post(f"/v1/sessions/{seen}/archive")
+        assert (refused.status_code, refused.json()["error"]["code"]) == (503, "busy")
+        done = await client.post(f"/v1/sessions/{risen}/archive")
+        assert (done.status_code, done.content) == (204, b"")
+        assert (await state_of(host, risen)).status is Status.RUNNING
+
+
+async def test_a_mode_comes_with_its_message(tmp_path: Path) -> None:
+    async with served(tmp_path, works=False) as host, asking(host) as client:
+        sid = await begin(client)
+        for said, mode in (({"mode": "steer"}, "steer"), ({}, "steer"), ({"mode": "collect"}, "collect")):
+            await client.post(f"/v1/sessions/{sid}/messages", json={"text": "more", **said})
+            assert (await client.get(f"/v1/sessions/{sid}")).json()["mode"] == mode
 
 
 async def test_nothing_that_a_session_read_changes_how_it_is_begun_again(tmp_path: Path) -> None:
