@@ -60,6 +60,7 @@ async def shown(person: Person, text: str) -> ApiCaller | None:
 async def expire(person: Person, name: str) -> None:
     """Let a token be one whose time is over in a moment, in every process, as its life had been so short."""
     store = person.app.store
+    await store.policy.read_policy()
     await alter(store, TOKEN, TOKENS, name, expires=store.tokens.now_ms() + 300)
     # Any change lets processes read it again.
     await made(person, "another")
@@ -153,6 +154,16 @@ async def test_a_clock_that_is_wrong_here_lets_no_token_live_longer(tmp_path: Pa
         assert one.app.tokens.authenticate(token.text) is None
         assert await one.app.reloader.current()
         assert "program:ci" not in one.app.gate.document.principals
+
+
+async def test_a_clock_that_is_late_here_is_put_right_by_what_is_read_for_each_request(tmp_path: Path) -> None:
+    async with process(tmp_path, "a.yaml", CONFIG) as one:
+        token = await made(one, life=HOUR)
+        shared = one.app.store._shared  # pyright: ignore[reportPrivateUsage] - how far the store's clock is ahead
+        await expire(one, "ci")
+        await asyncio.sleep(0.4)
+        shared.ahead = -2 * HOUR
+        assert await shown(one, token.text) is None
 
 
 async def test_a_name_is_never_given_again(tmp_path: Path) -> None:

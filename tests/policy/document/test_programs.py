@@ -81,6 +81,14 @@ def test_a_program_is_what_its_token_says_or_nobody(document: Document, programs
             assert after.principal(one.account) == (one.principal, found)
 
 
+def test_who_is_let_in_is_a_principal_beside_the_people() -> None:
+    document = policy(blocked=["api:shut"])
+    ci, shut = (Program(name, Role.MEMBER, parse("INTERNAL{hr}")) for name in ("ci", "shut"))
+    after = with_programs(document, (ci, shut))
+    assert list(after.principals) == ["owner", "program:ci"]
+    assert with_programs(document, (shut,)) is document is with_programs(document, ())
+
+
 @given(DOCUMENTS, PROGRAMS)
 def test_nothing_else_changes(document: Document, programs: list[Program]) -> None:
     after = with_programs(document, programs)
