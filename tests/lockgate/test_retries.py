@@ -39,6 +39,22 @@ async def test_an_answer_that_was_lost_is_not_asked_for_again_without_a_key() ->
     assert len(server.asked) == 1
 
 
+async def test_what_may_have_been_done_in_a_broken_store_is_not_asked_for_again_without_a_key() -> None:
+    async with scripted(refusal(503, "unavailable"), answer(204)) as server, Client(server.url, TOKEN) as client:
+        with pytest.raises(ApiError):
+            await client.sessions.cancel("s1")
+    assert len(server.asked) == 1
+
+
+async def test_a_message_has_a_key_of_its_own_that_is_the_same_when_it_is_sent_again() -> None:
+    taken = answer(202, {"seq": 1})
+    async with scripted(CUT, taken, taken) as server, Client(server.url, TOKEN) as client:
+        await client.sessions.say("s1", "hello")
+        await client.sessions.say("s1", "hello")
+    first, again, other = (asked.headers["idempotency-key"] for asked in server.asked)
+    assert first == again != other
+
+
 @pytest.mark.parametrize("first", [refusal(429, "rate"), refusal(503, "busy")])
 async def test_what_was_refused_for_now_is_sent_again(first: bytes) -> None:
     async with scripted(first, answer(202, {})) as server, Client(server.url, TOKEN) as client:
