@@ -119,13 +119,12 @@ class _Unrouted:
     """Answers what the framework itself refuses: a path that is none, or a method that a path does not have."""
 
     def __init__(self, routers: Sequence[APIRouter]) -> None:
-        routes = [route for router in routers for route in _routes(router)]
+        methods = dict[str, set[str]]()
+        for route in (route for router in routers for route in _routes(router)):
+            methods.setdefault(f"{PREFIX}{route.path}", set()).update(route.methods or ())
         # Of paths that are alike the one with the fewest names in it comes first, as it is meant.
-        self._paths = sorted({f"{PREFIX}{route.path}" for route in routes}, key=lambda path: path.count("{"))
-        self._methods = {
-            path: {one for route in routes if f"{PREFIX}{route.path}" == path for one in route.methods or ()}
-            for path in self._paths
-        }
+        known = sorted(methods.items(), key=lambda one: one[0].count("{"))
+        self._methods = [(compile_path(path)[0], ", ".join(sorted(allowed))) for path, allowed in known]
 
     async def __call__(self, request: Request, error: Exception) -> Response:
         """Answer one."""
@@ -133,8 +132,9 @@ class _Unrouted:
         if status != HTTPStatus.METHOD_NOT_ALLOWED:
             return _told(request, NOT_FOUND if status == HTTPStatus.NOT_FOUND else INVALID)
         response = _told(request, METHOD)
-        path = next(path for path in self._paths if compile_path(path)[0].match(request.url.path))
-        response.headers["allow"] = ", ".join(sorted(self._methods[path]))
+        response.headers["allow"] = next(
+            (allowed for path, allowed in self._methods if path.match(request.url.path)), ""
+        )
         return response
 
 
