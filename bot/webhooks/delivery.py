@@ -57,6 +57,9 @@ _DAY_MS: Final = 86_400_000
 _LOGGER: Final = logging.getLogger(__name__)
 
 UNSIGNED: Final = "its secret is missing here, replace it"
+BROKEN: Final = "it could not be sent from here, the operator's log tells why"
+BROKE: Final = "a webhook cannot be sent"
+"""What the log says of it."""
 
 
 class Slots:
@@ -208,7 +211,7 @@ class WebhookDelivery:
             self._again(sid, _AGAIN_SECONDS)
         except Exception:
             # One session that cannot be sent must not end the others.
-            _LOGGER.exception("a webhook cannot be sent", extra={"webhook": self.webhook.id, "session": sid})
+            _LOGGER.exception(BROKE, extra={"webhook": self.webhook.id, "session": sid})
             self._again(sid, _LONGEST_REST)
         finally:
             self._busy.discard(sid)
@@ -299,21 +302,34 @@ class WebhookDelivery:
             await anyio.sleep(_AGAIN_SECONDS)
 
     async def _send_again(self, dead: DeadEvent) -> None:
-        """Try once more what was not taken, if its program may still know of it; else it is forgotten."""
+        """Try once more what was not taken, and note what became of that, unless nothing may be sent now."""
+        try:
+            answered = await self._tried_again(dead)
+        except StoreError:
+            raise
+        except Exception:
+            # As in `_serve`: one event that cannot be sent must not end the others.
+            _LOGGER.exception(BROKE, extra={"webhook": self.webhook.id, "session": dead.sid})
+            answered = Attempted(BROKEN)
+        if answered is not None:
+            await self._parts.store.webhooks.settle(dead, answered.error)
+            if answered.gone:
+                await self._fails(answered)
+
+    async def _tried_again(self, dead: DeadEvent) -> Attempted | None:
+        """Send what was not taken, if its program may still know of it: else it is done with. None for not now."""
         async with self._slot():
             caller = await self._caller()
             if caller is None:
-                return
+                return None
             events, state = await self._parts.store.sessions.news(dead.sid, after=dead.seq - 1, limit=1)
-            reader, answered = self._parts.tokens.reader(caller), Attempted()
+            reader = self._parts.tokens.reader(caller)
             if events and state is not None and sees(state, caller.principal, reader):
                 told = self._told(state, events[0], reader)
                 if told is not None:
                     await self._parts.reading.noted(caller.principal, state, ReadingKind.WEBHOOK)
-                    answered = await self._send(self._event(events[0], told, state).sent)
-        await self._parts.store.webhooks.settle(dead, answered.error)
-        if answered.gone:
-            await self._fails(answered)
+                    return await self._send(self._event(events[0], told, state).sent)
+        return Attempted()
 
     def _told(self, state: SessionState, event: Event, reader: Label) -> JsonObject | None:
         """Return what an event tells a program, None where it passes no filter or may not be known.
