@@ -13,9 +13,11 @@ receiver that failed just now is tried with one alone.
 import heapq
 import logging
 from collections import deque
-from collections.abc import Awaitable, Callable, Sequence
+from collections.abc import Awaitable, Callable, Iterator, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, field, replace
+from itertools import islice
+from math import inf
 from typing import Final
 
 import anyio
@@ -76,6 +78,36 @@ class Slots:
         return self._failing if failing else self._working
 
 
+class RetryTimes:
+    """When sessions are tried again, in seconds on one clock: each once, however often that is asked for."""
+
+    def __init__(self) -> None:
+        self._times = dict[str, float]()
+        self._heap = list[tuple[float, str]]()
+
+    def __len__(self) -> int:
+        """Return how many there are."""
+        return len(self._heap)
+
+    def put(self, sid: str, at: float) -> None:
+        """Have a session tried at a time, unless it is sooner anyway."""
+        if at < self._times.get(sid, inf):
+            self._times[sid] = at
+            heapq.heappush(self._heap, (at, sid))
+
+    def due(self, now: float) -> Iterator[str]:
+        """Take those whose time has come."""
+        while self._heap and self._heap[0][0] <= now:
+            at, sid = heapq.heappop(self._heap)
+            if self._times.get(sid) == at:
+                del self._times[sid]
+                yield sid
+
+    def wait(self, now: float) -> float | None:
+        """Return in how many seconds the next one comes, None for never."""
+        return max(self._heap[0][0] - now, 0.0) if self._heap else None
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class SendingParts:
     """What sending is done with.
@@ -131,7 +163,7 @@ class WebhookDelivery:
         self._parts, self._held = parts, held
         self._waiting = dict[str, None]()
         self._busy = set[str]()
-        self._later = list[tuple[float, str]]()
+        self._later = RetryTimes()
         self._failures, self._rest = 0, 0.0
         self._ended = False
         self._news = anyio.Event()
@@ -188,16 +220,16 @@ class WebhookDelivery:
     def _start(self, spawn: Callable[..., object]) -> float | None:
         """Begin with the sessions whose turn it is; return in how many seconds to look again, None for at any news."""
         now = self._parts.clock.monotonic()
-        while self._later and self._later[0][0] <= now:
-            self._waiting[heapq.heappop(self._later)[1]] = None
+        self._waiting.update(dict.fromkeys(self._later.due(now)))
         if self._rest > now:
             return self._rest - now
         room = (1 if self._failures else AT_ONCE) - len(self._busy)
-        for sid in [one for one in self._waiting if one not in self._busy][: max(room, 0)]:
+        ready = (one for one in self._waiting if one not in self._busy)
+        for sid in list(islice(ready, max(room, 0))):
             del self._waiting[sid]
             self._busy.add(sid)
             spawn(self._serve, sid)
-        return max(self._later[0][0] - now, 0.0) if self._later else None
+        return self._later.wait(now)
 
     async def _serve(self, sid: str) -> None:
         try:
@@ -218,7 +250,7 @@ class WebhookDelivery:
             self._news.set()
 
     def _again(self, sid: str, seconds: float) -> None:
-        heapq.heappush(self._later, (self._parts.clock.monotonic() + seconds, sid))
+        self._later.put(sid, self._parts.clock.monotonic() + seconds)
 
     async def _send_next(self, sid: str, stretch: _Stretch) -> bool:
         """Send the next event of a session; return False if there is none, or not now."""
