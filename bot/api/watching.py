@@ -90,10 +90,10 @@ class WatchingParts:
 
 
 class WatchedSession:
-    """A session that somebody here follows; `latest` is what the last look found."""
+    """A session that readers here follow; `latest` is what the last look found."""
 
     def __init__(self, state: SessionState, feed: ChangeFeed, until: AsyncExitStack, parts: WatchingParts) -> None:
-        """Go on from a record that was just read; `until` is closed when nobody follows any more."""
+        """Go on from a record that was just read; `until` is closed when no reader follows any more."""
         self.readers = 0
         self.until = until
         self.latest = Look(0, state)
@@ -134,7 +134,7 @@ class WatchedSession:
             if not self._parts.closing.is_set():
                 await self._look()
         finally:
-            # Whoever led may be gone: another one leads from here.
+            # The reader who led may be gone: another one leads from here.
             self._leading = False
             turned, self._turned = self._turned, asyncio.Event()
             turned.set()
@@ -203,7 +203,7 @@ class Watching:
     async def _begun(self, state: SessionState) -> WatchedSession:
         async with AsyncExitStack() as until:
             feed = await until.enter_async_context(self.parts.store.changes.watching(state.sid))
-            # Somebody else may have begun meanwhile.
+            # Another reader may have begun meanwhile.
             watched = self._sessions.get(state.sid)
             if watched is None:
                 watched = self._sessions[state.sid] = WatchedSession(state, feed, until.pop_all(), self.parts)

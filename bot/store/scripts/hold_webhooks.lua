@@ -1,4 +1,4 @@
--- Keep the rights to send for webhooks that somebody holds, and take some that nobody does; or give all of them back.
+-- Keep the rights of a process to send for webhooks, and take some that no process has; or give all of them back.
 -- Arguments: owner, life ms, 0 to give them back, most (how many to take besides)
 -- Answers: ok webhooks (list of id, record), those that the owner holds then
 
