@@ -334,34 +334,21 @@ class WebhookDelivery:
             await anyio.sleep(_AGAIN_SECONDS)
 
     async def _send_again(self, dead: DeadEvent) -> None:
-        """Try once more what was not taken, and note what became of that, unless nothing may be sent now."""
-        try:
-            answered = await self._tried_again(dead)
-        except StoreError:
-            raise
-        except Exception:
-            # As in `_serve`: one event that cannot be sent must not end the others.
-            _LOGGER.exception(BROKE, extra={"webhook": self.webhook.id, "session": dead.sid})
-            answered = Attempted(BROKEN)
-        if answered is not None:
-            await self._parts.store.webhooks.settle(dead, answered.error)
-            if answered.gone:
-                await self._fails(answered)
-
-    async def _tried_again(self, dead: DeadEvent) -> Attempted | None:
-        """Send what was not taken, if its program may still know of it: else it is done with. None for not now."""
+        """Try once more what was not taken, if its program may still know of it; else it is forgotten."""
         async with self._slot():
             caller = await self._caller()
             if caller is None:
-                return None
+                return
             events, state = await self._parts.store.sessions.news(dead.sid, after=dead.seq - 1, limit=1)
-            reader = self._parts.tokens.reader(caller)
+            reader, answered = self._parts.tokens.reader(caller), Attempted()
             if events and state is not None and sees(state, caller.principal, reader):
                 told = self._told(state, events[0], reader)
                 if told is not None:
                     await self._parts.reading.noted(caller.principal, state, ReadingKind.WEBHOOK)
-                    return await self._send(self._event(events[0], told, state).sent)
-        return Attempted()
+                    answered = await self._send(self._event(events[0], told, state).sent)
+        await self._parts.store.webhooks.settle(dead, answered.error)
+        if answered.gone:
+            await self._fails(answered)
 
     def _told(self, state: SessionState, event: Event, reader: Label) -> JsonObject | None:
         """Return what an event tells a program, None where it passes no filter or may not be known.
@@ -394,8 +381,13 @@ class WebhookDelivery:
         secrets = await self._parts.secrets.all(self.webhook.id)
         if not secrets:
             return Attempted(UNSIGNED)
-        headers = signed(sent, secrets, self._parts.clock.wall_ms())
-        return await self._parts.poster.post(self.webhook.url, headers, sent.payload)
+        try:
+            headers = signed(sent, secrets, self._parts.clock.wall_ms())
+            return await self._parts.poster.post(self.webhook.url, headers, sent.payload)
+        except Exception:
+            # It counts as a try: so it is given up some time, and ends nothing else.
+            _LOGGER.exception(BROKE, extra={"webhook": self.webhook.id, "event": sent.id})
+            return Attempted(BROKEN)
 
     async def _settle(self, step: _Step, at: WebhookPosition, answered: Attempted) -> bool:
         """Note what became of a try; return whether the next may follow."""
