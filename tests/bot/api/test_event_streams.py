@@ -221,6 +221,20 @@ async def test_a_program_has_half_of_the_streams_at_most(tmp_path: Path) -> None
                 assert one.status == 200
 
 
+async def test_streams_that_are_asked_for_at_once_are_bounded_too(tmp_path: Path) -> None:
+    async with served(tmp_path, api_config(settings={"most_streams": 4}), works=False) as host:
+        token = await host.token()
+        scribe = await Scribe.begun(store_of(host))
+        async with host.client(token) as client:
+            readers = [Listener(client, scribe.sid) for _ in range(12)]
+            async with asyncio.TaskGroup() as tasks:
+                for one in readers:
+                    tasks.create_task(one.connect())
+            assert sorted(one.status for one in readers) == [200] * 2 + [503] * 10
+            for one in readers:
+                await one.leave()
+
+
 async def test_a_slow_look_finds_what_no_hint_told(tmp_path: Path) -> None:
     async with served(tmp_path, api_config(settings={"heartbeat_seconds": 0.2}), works=False) as host:
         token = await host.token()
