@@ -104,6 +104,8 @@ class WatchedSession:
         self._recent = deque[RecentEvent]()
         self._size = 0
         self._leading = False
+        # Whether a change was heard of, or enough time went by, and no look followed that yet.
+        self._due = False
         self._turned = asyncio.Event()
 
     def recent(self, after: int) -> list[RecentEvent] | None:
@@ -130,9 +132,13 @@ class WatchedSession:
     async def _lead(self) -> None:
         self._leading = True
         try:
-            await self._changed()
+            if not self._due:
+                await self._changed()
             if not self._parts.closing.is_set():
+                # A reader may leave while it looks, and takes with it what it heard: so this is kept for the next.
+                self._due = True
                 await self._look()
+                self._due = False
         finally:
             # The reader who led may be gone: another one leads from here.
             self._leading = False
@@ -150,6 +156,7 @@ class WatchedSession:
             async with anyio.create_task_group() as both:
                 both.start_soon(until_closing)
                 await self._feed.next()
+                self._due = True
                 both.cancel_scope.cancel()
 
     async def _look(self) -> None:
