@@ -4,7 +4,8 @@
 
 local now, room, held, size = now_ms(), A.most, {}, 0
 local webhooks, rights = redis.call('HGETALL', K.webhooks), records(K.rights)
-for i = 1, #webhooks, 2 do decode(webhooks[i + 1]) end
+local known = {}
+for i = 1, #webhooks, 2 do known[i] = decode(webhooks[i + 1]) end
 for i = 1, #webhooks, 2 do
   local id, packed = webhooks[i], webhooks[i + 1]
   local right = rights[id]
@@ -13,7 +14,7 @@ for i = 1, #webhooks, 2 do
   local free = not right or right.lapses <= now or (A.life > 0 and right.lapses > now + 10 * A.life)
   if A.life == 0 then
     if mine then redis.call('HDEL', K.rights, id) end
-  elseif not decode(packed).disabled and (mine or (free and room > 0)) then
+  elseif not known[i].disabled and (mine or (free and room > 0)) then
     if not mine then room = room - 1 end
     local kept = mine and right or {}
     kept.owner, kept.lapses = A.owner, now + A.life
