@@ -93,7 +93,7 @@ class QuestionAnswers:
     def spoken(self, asked: AskedQuestion, standing: DecisionContext) -> str | None:
         """Return the model's words where they may be said like any output, None where they may not.
 
-        `standing` is that of the person or program who asks, about the session of the question.
+        `standing` is that of whoever asks, about the session of the question.
         """
         spoken = self._gate.output.speak(standing, standing.destination, told(asked))
         return spoken.text if spoken.decision.verdict in MAY_GO_ON else None
