@@ -44,6 +44,10 @@ _ABSENT: Final = "a" * 32
 _SPENT: Final = re.compile(r'"active_seconds":[0-9.e+-]+')
 _REFS: Final = re.compile(r'"refs":"[^"]+"')
 _KIND: Final = re.compile(r'(?<=[" ])[a-z](?=[a-z2-7]{16})')
+_CHAIN: Final = re.compile(r'"name":"[a-z2-7]{32}"')
+"""A chain among others, which are sorted by ids that are drawn anew."""
+
+_CODE: Final = re.compile(r'("(?:approval|id|question)":")[2-9a-z]{8}\b')
 _CHANGING: Final = frozenset({"POST", "DELETE"})
 _HARMLESS: Final = frozenset({"POST /v1/simulate", "POST /v1/sessions/{sid}/simulate"})
 _MAKING: Final = frozenset({"POST /v1/sessions", "POST /v1/import", "POST /v1/webhooks"})
@@ -167,7 +171,8 @@ class LowProgram:
 
 def _plain(text: str) -> str:
     """Return a text without the time that was spent, its ids each as a word of its own."""
-    return _REFS.sub(lambda refs: _KIND.sub(r"\g<0>:", refs.group()), _SPENT.sub("", text))
+    text = _CODE.sub(r"\1<code>", _CHAIN.sub('"name":"<chain>"', _SPENT.sub("", text)))
+    return _REFS.sub(lambda refs: _KIND.sub(r"\g<0>:", refs.group()), text)
 
 
 def _last(case: RouteCase) -> tuple[int, str]:

@@ -84,7 +84,7 @@ async def _lines(stage: Stage, seen: Seen) -> AsyncIterator[str]:
             yield f"session {where}: {_standing(state)}"
             for event in await _log(stage, state):
                 yield f"session {where}: {_told(event, state)}"
-    for line in [*await _asked(stage), *await _read(stage)]:
+    for line in [*await _asked(stage), *await _read(stage, seen)]:
         yield line
 
 
@@ -145,12 +145,13 @@ async def _asked(stage: Stage) -> list[str]:
     return found
 
 
-async def _read(stage: Stage) -> list[str]:
+async def _read(stage: Stage, seen: Seen) -> list[str]:
     """Return what the HTTP API tells a program with a low token, if there is one."""
     if stage.program is None:
         return []
-    states = [state async for state in stage.app.store.sessions.states()]
-    return [f"program: {line}" async for line in stage.program.lines(states)]
+    # As they are now, in the order of the plan.
+    now = [await stage.app.store.sessions.state(state.sid) for _, state in seen.states]
+    return [f"program: {line}" async for line in stage.program.lines([one for one in now if one is not None])]
 
 
 def differences(one: tuple[str, ...], other: tuple[str, ...]) -> Iterator[str]:
