@@ -10,7 +10,7 @@ import tempfile
 from pathlib import Path
 
 from bot.sessions.api_tokens import Scope
-from tests.bot.api.explored import CONFIG, explore
+from tests.bot.api.explored import explore
 from tests.bot.api.kit import served
 from tests.servers import SERVERS
 
@@ -19,7 +19,7 @@ async def _round(scope: Scope | None, seconds: int) -> bool:
     """Explore as a program with a scope; return whether all held."""
     with tempfile.TemporaryDirectory() as name:
         folder = Path(name)
-        async with served(folder, CONFIG) as host:
+        async with served(folder) as host:
             token = "" if scope is None else await host.token("explorer", scope, per_minute=1_000_000)
             found = await explore(host, folder, token, "--max-time", str(seconds), "--continue-on-failure")
         print(f"{scope or 'no token'}: {'all held' if found.code == 0 else found.told}", flush=True)

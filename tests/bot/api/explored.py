@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import Final
 
 from bot.app.programs import document
-from tests.bot.api.kit import ApiHost, api_config
+from tests.bot.api.kit import ApiHost
 
 CHECKS: Final = (
     *("not_a_server_error", "status_code_conformance", "content_type_conformance", "response_headers_conformance"),
@@ -17,9 +17,6 @@ CHECKS: Final = (
     "use_after_free",
 )
 """What must hold of every answer. Whoever shows no token too often is told to wait, and not that one is missing."""
-
-CONFIG: Final = api_config(blocks={"limits": {"simulations_per_minute": 10_000, "inbox_items": 10_000}})
-"""An API that is never busy: that is an answer of its own, and no error of the server."""
 
 _HOOKS: Final = 'import schemathesis\n\nschemathesis.serializer.alias("application/jsonl", "text/plain")\n'
 """How it writes what an import takes."""

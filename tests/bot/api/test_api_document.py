@@ -10,7 +10,7 @@ from typer.testing import CliRunner
 from bot.app.programs import document
 from bot.cli.main import app
 from bot.sessions.api_tokens import Scope
-from tests.bot.api.explored import CONFIG, explore
+from tests.bot.api.explored import explore
 from tests.bot.api.kit import served
 
 QUICKLY = ("--phases", "fuzzing,stateful")
@@ -40,7 +40,7 @@ def test_every_route_documents_its_refusals_and_what_it_does() -> None:
 @pytest.mark.parametrize("scope", [None, Scope.ADMIN])
 async def test_every_answer_is_documented(tmp_path: Path, scope: Scope | None) -> None:
     """A few answers of each route; `poe fuzz-api` looks at many, and with tokens of every scope."""
-    async with served(tmp_path, CONFIG) as host:
+    async with served(tmp_path) as host:
         token = "" if scope is None else await host.token("explorer", scope)
         found = await explore(host, tmp_path, token, "--max-examples", "3", "--generation-deterministic", *QUICKLY)
     assert found.code == 0, found.told
