@@ -212,7 +212,7 @@ async def test_a_program_has_half_of_the_streams_at_most(tmp_path: Path) -> None
             own = [Listener(client, scribe.sid) for _ in range(3)]
             for one in own:
                 await one.connect()
-            assert [one.status for one in own] == [200, 200, 503]
+            assert [one.status for one in own] == [200, 200, 429]
             async with Listener(others, theirs.sid).connected() as one:
                 assert one.status == 200
             for one in own:
@@ -231,7 +231,7 @@ async def test_streams_that_are_asked_for_at_once_are_bounded_too(tmp_path: Path
             async with asyncio.TaskGroup() as tasks:
                 for one in readers:
                     tasks.create_task(one.connect())
-            assert sorted(one.status for one in readers) == [200] * 2 + [503] * 10
+            assert sorted(one.status for one in readers) == [200] * 2 + [429] * 10
             for one in readers:
                 await one.leave()
 
