@@ -37,7 +37,7 @@ _PAUSE_SECONDS: Final = 1.0
 
 _KEPT: Final = 256
 
-_KEPT_CHARACTERS: Final = 1_000_000
+_KEPT_CHARACTERS: Final = 250_000
 """How many events of a session are kept for readers who are a little late, and how long they may be in all."""
 
 
