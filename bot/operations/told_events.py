@@ -83,6 +83,14 @@ class EventTeller:
             return body
         return mapped_object(body, lambda text: self._gate.masks.cleaned(text, decision))
 
+    def waits(self, state: SessionState, event: Event, reader: Label) -> bool:
+        """Say whether people would have to approve of what an event says, before its program is told."""
+        body = self._reading.told(event, reader)
+        if body is None or event.type in _FACTS:
+            return False
+        decision = self._decided(state, event, "\n".join(strings(dict(body))))
+        return decision is not None and decision.verdict is Verdict.REQUIRE_APPROVAL
+
     def _decided(self, state: SessionState, event: Event, content: str) -> Decision | None:
         """Decide on telling a program what its session's event says, None if there is no such program any more."""
         caller = self._tokens.of(program_name(state.principal)) if is_program(state.principal) else None

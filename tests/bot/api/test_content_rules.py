@@ -118,10 +118,13 @@ async def test_an_answer_that_people_let_pass_is_told_and_what_a_call_says_is_no
             await Person(host.app, host.person.output, Address("console", "boss"), boss).say(f"/approve {waits.id}")
             await nightly.settled()
             after = types(await client.get(path))
+            copy = (await client.get(f"/v1/sessions/{nightly.sid}/export")).text
         assert "agent.message" not in before
         assert after.count("agent.message") == 1
         assert "user.message" in before
         assert not {"tool.call", "tool.result"}.intersection(after)
+        assert '"type":"agent.message"' in copy
+        assert '"type":"tool.' not in copy
 
 
 async def test_what_waits_is_told_as_rules_let_it(tmp_path: Path) -> None:
