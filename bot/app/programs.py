@@ -99,7 +99,7 @@ def _sender(services: ApiServices, connector: Connector) -> "WebhookSender":
         store=store,
         tokens=services.tokens,
         reading=services.reading,
-        teller=EventTeller(services.reading, services.gate.masks.masked),
+        teller=EventTeller(services.reading, services.gate, services.tokens, services.clock),
         poster=Poster(connector, settings.seconds, services.clock),
         secrets=services.webhooks.secrets,
         slots=Slots(),
