@@ -19,6 +19,7 @@ from bot.api import event_routes, oversight_routes, session_routes, webhook_rout
 from bot.api.entrance.caller_patience import PATIENCE, CallerPatience
 from bot.api.entrance.entrance import Asgi, Entrance
 from bot.api.errors import INTERNAL, INVALID, METHOD, NOT_FOUND, ErrorAnswer, answer_to
+from bot.api.openapi_document import described
 from bot.api.requests import asked, known_query
 from bot.api.services import ApiServices
 from bot.api.shapes import ErrorDocument
@@ -54,9 +55,9 @@ def make_api(services: ApiServices, patience: CallerPatience = PATIENCE, areas: 
 
 def document() -> "dict[str, JsonValue]":
     """Return the API's document, OpenAPI 3.1."""
-    told = _framework(cast("ApiServices", _Described()), AREAS).openapi()
-    told["components"]["securitySchemes"] = {"token": {"type": "http", "scheme": "bearer"}}
-    return cast("dict[str, JsonValue]", {**told, "security": [{"token": []}]})
+    services = cast("ApiServices", _Described())
+    routes = [route for area in AREAS for route in _routes(area(services))]
+    return described(_framework(services, AREAS).openapi(), routes, PREFIX)
 
 
 class _Described:

@@ -77,7 +77,7 @@ UNAUTHORIZED: Final = ErrorAnswer(
     HTTPStatus.UNAUTHORIZED,
     "unauthorized",
     "This needs a token that is valid now.",
-    "Send `Authorization: Bearer TOKEN` with a token of `lockgate token create`; `lockgate token list` tells which count.",
+    "Send `Authorization: Bearer TOKEN` with a token that `lockgate token list` calls `live`.",
 )
 FORBIDDEN: Final = ErrorAnswer(
     HTTPStatus.FORBIDDEN,
