@@ -67,7 +67,7 @@ class WebhookKeeper:
         """
         self._check(asked.url)
         if not _KNOWN.issuperset(asked.types):
-            raise RequestError("there is no such type of event", next_step="docs/api.md names the types under Events")
+            raise RequestError("there is no such type of event", next_step="see the types in docs/api.md, Events")
         new = ProgramWebhook(self._ids.webhook(), caller.name, asked.url, asked.levels, asked.types, asked.sessions)
         secret = self._ids.webhook_secret()
         await self._note(caller, "make", new)
