@@ -56,8 +56,8 @@ def make_api(services: ApiServices, patience: CallerPatience = PATIENCE, areas: 
 def document() -> "dict[str, JsonValue]":
     """Return the API's document, OpenAPI 3.1."""
     services = cast("ApiServices", _Described())
-    routes = [route for area in AREAS for route in _routes(area(services))]
-    return described(_framework(services, AREAS).openapi(), routes, PREFIX)
+    routers = [area(services) for area in AREAS]
+    return described(_framework(services, AREAS).openapi(), routers, PREFIX)
 
 
 class _Described:

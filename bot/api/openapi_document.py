@@ -5,11 +5,11 @@ the rest is the same for all routes, and is written here once.
 """
 
 import re
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from types import MappingProxyType
 from typing import Final, TypeAlias, cast
 
-from fastapi.routing import APIRoute
+from fastapi.routing import APIRoute, APIRouter
 from pydantic import JsonValue
 
 from bot.api.requests import Needs
@@ -92,11 +92,11 @@ _EXAMPLES: Final[Mapping[str, JsonValue]] = MappingProxyType(
 _SENTENCE: Final = re.compile(r"(?<=[^.])\.(?:\s|$)")
 
 
-def described(found: Document, routes: Iterable[APIRoute], prefix: str) -> Document:
-    """Return the document of these routes, which FastAPI found, with what it does not know of them."""
+def described(found: Document, routers: Iterable[APIRouter], prefix: str) -> Document:
+    """Return the document of these routers' routes, which FastAPI found, with what it does not know of them."""
     told: Document = {**found, "info": {**cast("Document", found["info"]), "description": _ABOUT}}
     paths = cast("_Nested", told["paths"])
-    for route in routes:
+    for route in (route for router in routers for route in _routes(router)):
         path = f"{prefix}{route.path}"
         for method in route.methods or ():
             if method.lower() in paths.get(path, {}):
@@ -109,6 +109,15 @@ def described(found: Document, routes: Iterable[APIRoute], prefix: str) -> Docum
     told["security"] = [{"token": []}]
     told["tags"] = [{"name": name, "description": about} for name, about in _TAGS.items()]
     return told
+
+
+def _routes(router: APIRouter) -> Iterator[APIRoute]:
+    """Yield the routes of a router, and of those that it includes: the framework keeps these as they are."""
+    for route in router.routes:
+        if isinstance(route, APIRoute):
+            yield route
+        elif isinstance(included := getattr(route, "original_router", None), APIRouter):
+            yield from _routes(included)
 
 
 def _describe(operation: Document, route: APIRoute, method: str) -> None:
