@@ -180,7 +180,9 @@ def read(shape: type[AnyTold], content: str | bytes) -> AnyTold:
 
 def unreachable(error: httpx2.TransportError) -> UnreachableError:
     """Return what is told of a request without an answer."""
-    return UnreachableError(f"the API does not answer: {str(error) or type(error).__name__}")
+    asked = error.request.url
+    place = f"{asked.scheme}://{asked.netloc.decode('ascii')}"
+    return UnreachableError(f"the API at {place} does not answer: {str(error) or type(error).__name__}")
 
 
 def problem_of(response: httpx2.Response) -> LockgateClientError | None:

@@ -37,7 +37,12 @@ IS_QUESTION: Final = ErrorAnswer(
     "This is a question of the agent, and no call that waits for an approval.",
     "Answer it under `/v1/sessions/{id}/questions`, or deny it.",
 )
-UNFIT: Final = ErrorAnswer(HTTPStatus.UNPROCESSABLE_ENTITY, "unfit", "That is no answer to this question.")
+UNFIT: Final = ErrorAnswer(
+    HTTPStatus.UNPROCESSABLE_ENTITY,
+    "unfit",
+    "That is no answer to this question.",
+    "`GET /v1/sessions/{id}/questions` tells under `takes` what is one.",
+)
 NOT_ELIGIBLE: Final = ErrorAnswer(HTTPStatus.FORBIDDEN, "not_eligible", "Another person has to answer this call.")
 
 HELD_BACK: Final = "what may not be told here"
