@@ -5,7 +5,6 @@ An area is a module with `router(services)`; it stands in `AREAS`, and nowhere e
 
 import re
 from collections.abc import Callable, Iterator, Sequence
-from dataclasses import replace
 from http import HTTPStatus
 from typing import TYPE_CHECKING, Any, Final, TypeAlias, cast
 
@@ -18,8 +17,8 @@ from starlette.routing import compile_path
 from bot.api import event_routes, oversight_routes, session_routes, webhook_routes, whoami_routes
 from bot.api.entrance.caller_patience import PATIENCE, CallerPatience
 from bot.api.entrance.entrance import Asgi, Entrance
-from bot.api.errors import INTERNAL, INVALID, METHOD, NOT_FOUND, ErrorAnswer, answer_to
-from bot.api.requests import asked, known_query
+from bot.api.errors import INTERNAL, INVALID, METHOD, NOT_FOUND, ErrorAnswer, answer_to, invalid
+from bot.api.requests import asked, fields_at, known_query, listed
 from bot.api.services import ApiServices
 from bot.api.shapes import ErrorDocument
 from bot.core.errors import LockgateError
@@ -44,6 +43,7 @@ PREFIX: Final = "/v1"
 
 _REFUSALS: Final = (400, 401, 403, 404, 405, 408, 409, 413, 422, 429, 500, 503)
 _MOST_NAMED: Final = 5
+_UNKNOWN: Final = "extra_forbidden"
 _NAME: Final = re.compile(r"[A-Za-z_][A-Za-z0-9_]{0,63}")
 
 
@@ -105,13 +105,16 @@ async def _refused(request: Request, error: Exception) -> Response:
 async def _invalid(request: Request, error: Exception) -> Response:
     """Answer a request of another form than is documented: its fields are named, and nothing is told of a value."""
     found = cast("RequestValidationError", error).errors()
-    named = [f"`{_place(one)}` ({one['type']})" for one in found[:_MOST_NAMED]]
-    return _told(request, replace(INVALID, next_step=f"Mend {', '.join(named)}. {INVALID.next_step}"))
+    named = [f"`{_place(one['loc'])}` ({one['type']})" for one in found[:_MOST_NAMED] if one["type"] != _UNKNOWN]
+    steps = [f"Mend {', '.join(named)}."] if named else []
+    # A field that is unknown is not named: those are that its place has.
+    places = dict.fromkeys(one["loc"][:-1] for one in found[:_MOST_NAMED] if one["type"] == _UNKNOWN)
+    steps += [f"`{_place(place)}` takes {listed(fields_at(request, place), 'fields')}." for place in places]
+    return _told(request, invalid(" ".join(steps)))
 
 
-def _place(error: "dict[str, Any]") -> str:
-    """Return where an error is, by names of the document alone: a field that is unknown is not named."""
-    parts = error["loc"][:-1] if error["type"] == "extra_forbidden" else error["loc"]
+def _place(parts: "Sequence[int | str]") -> str:
+    """Return where something is in a request, by names of the document alone."""
     return ".".join(str(part) for part in parts if isinstance(part, int) or _NAME.fullmatch(part))
 
 

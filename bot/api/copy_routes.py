@@ -15,7 +15,7 @@ from bot.api.errors import FORBIDDEN, ApiRefusedError, ErrorAnswer, sentence
 from bot.api.requests import ApiRequest, Reading, Steering
 from bot.api.services import ApiServices
 from bot.api.shapes import ApiOutput
-from bot.api.standing import standing_of
+from bot.api.standing import knowing, standing_of
 from bot.gate.results import explained
 from bot.operations import reading
 from bot.operations.export import EXPORTED
@@ -83,12 +83,11 @@ async def _exported(services: ApiServices, asked: ApiRequest, sid: str, *, whole
 
     Raises ApiRefusedError: a rule refuses it. NotFoundError: it may not be known of.
     """
-    state = await services.reading.see(asked.caller.principal, asked.reader, sid)
-    await services.reading.noted(asked.caller.principal, state, reading.ReadingKind.EXPORT)
-    standing = await standing_of(services, asked, state)
-    # A rule that asks people about an answer counts here: a program must not read it before they said so.
-    made = await services.exporter.export(standing, state, whole=whole, approved=() if whole else OURS)
-    if made.text is None:
-        why = explained(made.decision, asked.reader, "export", EXPORTED)
-        raise ApiRefusedError(replace(REFUSED, message=sentence(why)))
-    return made.text
+    async with knowing(services, asked, sid, reading.ReadingKind.EXPORT) as state:
+        standing = await standing_of(services, asked, state)
+        # A rule that asks people about an answer counts here: a program must not read it before they said so.
+        made = await services.exporter.export(standing, state, whole=whole, approved=() if whole else OURS)
+        if made.text is None:
+            why = explained(made.decision, asked.reader, "export", EXPORTED)
+            raise ApiRefusedError(replace(REFUSED, message=sentence(why)))
+        return made.text

@@ -90,12 +90,14 @@ class QuestionAnswers:
         """Return those of them that may be told of to a reader (law `no_read_up`). Raises StoreError."""
         return tuple(one for one in await self.of(principal) if one.label.flows_to(reader))
 
-    def spoken(self, asked: AskedQuestion, standing: DecisionContext) -> str | None:
+    def spoken(self, asked: AskedQuestion, standing: DecisionContext, *, marked: bool = True) -> str | None:
         """Return the model's words where they may be said like any output, None where they may not.
 
-        `standing` is that of whoever asks, about the session of the question.
+        `standing` is that of whoever asks, about the session of the question. With `marked` each line is behind a mark,
+        as people read it; a program has the words in a field of their own.
         """
-        spoken = self._gate.output.speak(standing, standing.destination, told(asked))
+        words = told(asked) if marked else question_prompts.words(asked.question)
+        spoken = self._gate.output.speak(standing, standing.destination, words)
         return spoken.text if spoken.decision.verdict in MAY_GO_ON else None
 
     async def give(self, asked: AskedQuestion, value: AnswerValue, by: Replier) -> tuple[Approval, bool]:

@@ -57,7 +57,7 @@ async def test_a_question_is_answered_once(tmp_path: Path) -> None:
             (asked,) = (await client.get(path)).json()["questions"]
             assert (asked["state"], asked["text"], asked["takes"]) == (
                 "pending",
-                "> Which colour?",
+                "Which colour?",
                 "one of: red, blue",
             )
             one = f"{path}/{asked['id']}"
