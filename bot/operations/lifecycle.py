@@ -21,6 +21,7 @@ from bot.sessions.models import Doing, SessionKind, SessionQuery, SessionState, 
 from bot.sessions.ports.store import Store
 from bot.tools.labelled_files import FileRoot
 from channels.messages import Address
+from policy.document.reading import API
 from policy.labels import Label, join_all
 
 GRACE: Final = 5.0
@@ -155,6 +156,9 @@ class SessionLifecycle:
         sent, handed = Counter[str](), Counter[str]()
         for delivery in told:
             address = Address.parse(delivery.address)
+            if address.channel == API:
+                # A program reads what it is told in the log, so no copy is there.
+                continue
             if address.channel != SESSION:
                 # Who knows of nothing that is configured knows of no chat but the own one, such as an approver's.
                 named = delivery.address == state.home or CONFIGURED.flows_to(reader)
