@@ -371,7 +371,7 @@ async def test_why_it_failed_is_not_told_blindly(tmp_path: Path) -> None:
             await host.app.store.sessions.record(claim, opening(claim, dedupe=claim.items[0].dedupe))
         await raise_session(host, risen)
         refused = await client.post(f"/v1/sessions/{seen}/archive")
-        assert (refused.status_code, refused.json()["error"]["code"]) == (503, "busy")
+        assert (refused.status_code, refused.json()["error"]["code"]) == (429, "busy")
         done = await client.post(f"/v1/sessions/{risen}/archive")
         assert (done.status_code, done.content) == (204, b"")
         assert (await state_of(host, risen)).status is Status.RUNNING
