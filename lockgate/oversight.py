@@ -20,16 +20,17 @@ class Approvals:
         return await self._transport.value(ClientRequest("GET", "/approvals", repeatable=True), ApprovalList)
 
     async def approve(self, approval: str) -> SettledApprovals:
-        """Let a call go on, with a token of the scope `admin`."""
+        """Let a call go on, with a token of the scope `admin`; the same answer again is no error."""
         return await self._answer(approval, "approve")
 
     async def deny(self, approval: str) -> SettledApprovals:
-        """Refuse a call, or take back one's own."""
+        """Refuse a call, or take back one's own; the same answer again is no error."""
         return await self._answer(approval, "deny")
 
     async def _answer(self, approval: str, answer: str) -> SettledApprovals:
         path = f"/approvals/{quote(approval, safe='')}"
-        return await self._transport.value(ClientRequest("POST", path, body={"answer": answer}), SettledApprovals)
+        ask = ClientRequest("POST", path, body={"answer": answer}, repeatable=True)
+        return await self._transport.value(ask, SettledApprovals)
 
 
 class Audit:

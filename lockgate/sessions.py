@@ -14,7 +14,8 @@ from lockgate.retries import new_key
 from lockgate.shapes import (
     AgentQuestion,
     CreatedSession,
-    EventLevel,
+    DeletedSession,
+    EventChoice,
     EventPage,
     ImportedCopy,
     MessageMode,
@@ -145,14 +146,14 @@ class Sessions:
         )
 
     def events(
-        self, sid: str, *, after: int = 0, level: EventLevel | None = None, types: Iterable[str] = ()
+        self, sid: str, *, after: int = 0, level: EventChoice | None = None, types: Iterable[str] = ()
     ) -> EventStream:
         """Return the events of a session after a number, as they happen.
 
         Args:
             sid: the session.
             after: the number of the last event that the program knows.
-            level: the least of these that is told: `user`, `progress`, `internal`.
+            level: the least of these that is told: `user`, or `progress`, which is the default.
             types: only events of these types; all, if there are none.
         """
         query: Query = {"level": level, "type": ",".join(types) or None}
@@ -164,7 +165,7 @@ class Sessions:
         *,
         after: int = 0,
         limit: int | None = None,
-        level: EventLevel | None = None,
+        level: EventChoice | None = None,
         types: Iterable[str] = (),
     ) -> EventPage:
         """Return a page of the events of a session after a number."""
@@ -211,36 +212,51 @@ class Sessions:
         """Return a page of the turns that ended, newest first."""
         return await self._transport.value(_reading(sid, "/turns", {"before": before, "limit": limit}), SessionTurns)
 
-    async def turn(self, sid: str, turn: str) -> SessionTurn:
-        """Return a turn: the one that runs, or one that ended."""
-        return await self._transport.value(_reading(sid, f"/turns/{quote(turn, safe='')}"), SessionTurn)
+    async def turn(self, sid: str, turn: str, *, before: int | None = None) -> SessionTurn:
+        """Return a turn: the one that runs, or one that ended.
+
+        Args:
+            sid: the session.
+            turn: its id.
+            before: an event before which it ended; None for the newest turns.
+
+        Raises:
+            ApiError: with code `not_reached` if it is older than what is looked through at once.
+        """
+        return await self._transport.value(
+            _reading(sid, f"/turns/{quote(turn, safe='')}", {"before": before}), SessionTurn
+        )
 
     async def pause(self, sid: str) -> None:
-        """Let a session rest: what it is sent waits."""
-        await self._does("POST", f"{_path(sid)}/pause")
+        """Let a session rest: what it is sent waits. One that rests already rests."""
+        await self._does(f"{_path(sid)}/pause", repeatable=True)
 
     async def resume(self, sid: str) -> None:
-        """Let a session that rests go on."""
-        await self._does("POST", f"{_path(sid)}/resume")
+        """Let a session that rests go on. One that does not rest goes on."""
+        await self._does(f"{_path(sid)}/resume", repeatable=True)
 
     async def cancel(self, sid: str) -> None:
         """Stop the turn that runs and all that it set going, and cancel what waits."""
-        await self._does("POST", f"{_path(sid)}/cancel")
+        await self._does(f"{_path(sid)}/cancel")
 
     async def archive(self, sid: str) -> None:
         """Make a session read-only, and stop what runs in it."""
-        await self._does("POST", f"{_path(sid)}/archive")
+        await self._does(f"{_path(sid)}/archive", repeatable=True)
 
     async def restore(self, sid: str) -> None:
         """Let an archived session be spoken in again."""
-        await self._does("POST", f"{_path(sid)}/restore")
+        await self._does(f"{_path(sid)}/restore", repeatable=True)
 
-    async def delete(self, sid: str) -> None:
-        """Erase a session, its files and all that it spawned; its key may begin another one."""
-        await self._does("DELETE", _path(sid))
+    async def delete(self, sid: str) -> DeletedSession:
+        """Erase a session, its files and all that it spawned; its key may begin another one.
 
-    async def _does(self, method: str, path: str) -> None:
-        await self._transport.content(ClientRequest(method, path))
+        Returns:
+            Which copies are beyond reach. It is empty where the session rose above this token.
+        """
+        return await self._transport.value(ClientRequest("DELETE", _path(sid)), DeletedSession)
+
+    async def _does(self, path: str, *, repeatable: bool = False) -> None:
+        await self._transport.content(ClientRequest("POST", path, repeatable=repeatable))
 
 
 def _path(sid: str) -> str:

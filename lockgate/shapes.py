@@ -12,6 +12,9 @@ from lockgate.transport import Told
 EventLevel = Literal["user", "progress", "internal"]
 """How much of a log is told: what people in a chat see, what goes on besides, and what operators look at."""
 
+EventChoice = Literal["user", "progress"]
+"""The least of these levels that a program asks for."""
+
 MessageMode = Literal["queue", "collect", "steer", "interrupt"]
 """What becomes of a message that comes while a turn runs."""
 
@@ -122,16 +125,49 @@ class ResultBody(Told):
 
 
 class SessionResult(Told):
-    """How the last turn ended and what it came to; None where there is none, or where it may not be told."""
+    """How the last turn ended and what it came to; None where there is none, or where it may not be told.
+
+    `inputs` are the numbers of the messages that this turn took in, as `SentMessage.seq` has them; the first message of
+    a session is 1.
+    """
 
     status: str
     last_turn: EndedTurn | None
     result: ResultBody | None
+    inputs: tuple[int, ...]
 
     @property
     def busy(self) -> bool:
         """Whether a turn runs or is about to, so that another result follows."""
         return self.status in {"queued", "running"}
+
+
+class SentCopies(Told):
+    """Messages that were sent somewhere; `address` is None for chats that this token may not know of."""
+
+    address: str | None
+    messages: int
+
+
+class HandedCopies(Told):
+    """Messages that another session was given."""
+
+    session: str
+    messages: int
+
+
+class DeletedSession(Told):
+    """What was deleted, and which copies are beyond reach, as far as this token may know.
+
+    `children` counts the background sessions that went along, `files_left` tells that files could not be erased yet,
+    and `kept` why servers of the store keep their files as they are, for now.
+    """
+
+    children: int
+    sent: tuple[SentCopies, ...]
+    handed: tuple[HandedCopies, ...]
+    files_left: bool
+    kept: tuple[str, ...]
 
 
 class SessionEvent(Told):

@@ -18,7 +18,7 @@ from bot.core.ids import token_digest
 from bot.sessions.api_tokens import ApiToken, Scope
 from channels.messages import Address
 from policy.document.model import Document
-from policy.document.programs import Program
+from policy.document.programs import Program, with_programs
 from policy.document.reading import API
 from policy.labels import PUBLIC, Label
 from policy.request import Role
@@ -43,6 +43,22 @@ def address_of(name: str, thread: str = "") -> Address:
 def program(token: ApiToken) -> Program:
     """Return the principal that a token makes of its program."""
     return Program(token.name, Role.ADMIN if token.scope is Scope.ADMIN else Role.MEMBER, token.clearance)
+
+
+def own_words(document: Document, name: str, role: Role = Role.MEMBER) -> Label:
+    """Return the label of what a program says: its sessions have at least that."""
+    return labelling.inbound(document, address_of(name), role, authored=True)
+
+
+def unsighted(document: Document, tokens: Iterable[ApiToken]) -> tuple[str, ...]:
+    """Return the programs of tokens that are not cleared for their own words: they see none of their sessions."""
+    found, known = list[str](), list(tokens)
+    policy = with_programs(document, map(program, known))
+    for token in known:
+        reader = labelling.expected(policy, address_of(token.name)).clearance or PUBLIC
+        if not own_words(policy, token.name, program(token).role).flows_to(reader):
+            found.append(token.name)
+    return tuple(sorted(found))
 
 
 @dataclass(frozen=True, slots=True)

@@ -5,7 +5,6 @@ An area is a module with `router(services)`; it stands in `AREAS`, and nowhere e
 
 import re
 from collections.abc import Callable, Sequence
-from dataclasses import replace
 from http import HTTPStatus
 from typing import TYPE_CHECKING, Any, Final, TypeAlias, cast
 
@@ -17,9 +16,9 @@ from starlette.routing import Match
 from bot.api import event_routes, oversight_routes, session_routes, webhook_routes, whoami_routes
 from bot.api.entrance.caller_patience import PATIENCE, CallerPatience
 from bot.api.entrance.entrance import Asgi, Entrance
-from bot.api.errors import INTERNAL, INVALID, METHOD, NOT_FOUND, ErrorAnswer, answer_to
+from bot.api.errors import INTERNAL, INVALID, METHOD, NOT_FOUND, ErrorAnswer, answer_to, invalid
 from bot.api.openapi_document import described
-from bot.api.requests import asked, known_query
+from bot.api.requests import asked, fields_at, known_query, listed
 from bot.api.services import ApiServices
 from bot.api.shapes import ErrorDocument
 from bot.core.errors import LockgateError
@@ -45,6 +44,7 @@ PREFIX: Final = "/v1"
 _REFUSALS: Final = (400, 401, 403, 404, 405, 408, 409, 413, 422, 429, 500, 503)
 _METHODS: Final = ("DELETE", "GET", "PATCH", "POST", "PUT")
 _MOST_NAMED: Final = 5
+_UNKNOWN: Final = "extra_forbidden"
 _NAME: Final = re.compile(r"[A-Za-z_][A-Za-z0-9_]{0,63}")
 
 
@@ -106,16 +106,16 @@ async def _invalid(request: Request, error: Exception) -> Response:
     """Answer a request of another form than is documented: its fields are named, and nothing is told of a value."""
     found = cast("RequestValidationError", error).errors()
     if not _is_json(request) and any(one["type"] == "model_attributes_type" for one in found):
-        return _told(request, replace(INVALID, next_step=f"Send `Content-Type: application/json`. {INVALID.next_step}"))
-    wrong = "; ".join(_wrong(one) for one in found[:_MOST_NAMED])
-    return _told(request, replace(INVALID, next_step=f"{wrong[0].upper()}{wrong[1:]}. {INVALID.next_step}"))
+        return _told(request, invalid("Send `Content-Type: application/json`."))
+    wrong = "; ".join(_wrong(request, one) for one in found[:_MOST_NAMED])
+    return _told(request, invalid(f"{wrong[0].upper()}{wrong[1:]}."))
 
 
 def _is_json(request: Request) -> bool:
     return request.headers.get("content-type", "").partition(";")[0].strip().lower() == "application/json"
 
 
-def _wrong(error: "dict[str, Any]") -> str:
+def _wrong(request: Request, error: "dict[str, Any]") -> str:
     """Return what is wrong with a field: where it is, and what it should be."""
     place, kind = _place(error["loc"]), error["type"]
     if kind == "json_invalid":
@@ -123,7 +123,9 @@ def _wrong(error: "dict[str, Any]") -> str:
     if kind == "missing":
         return f"`{place}` is missing"
     if kind == "extra_forbidden":
-        return f"`{place}` is not a field of this request"
+        around = error["loc"][:-1]
+        known = listed(fields_at(request, around), "fields")
+        return f"`{place}` is not a field of this request: `{_place(around)}` takes {known}"
     if kind == "model_attributes_type":
         return f"`{place}` should be a JSON object"
     if kind == "string_pattern_mismatch":
@@ -133,7 +135,7 @@ def _wrong(error: "dict[str, Any]") -> str:
     return f"`{place}` is not as documented: {expected[:1].lower()}{expected[1:]}"
 
 
-def _place(parts: "tuple[int | str, ...]") -> str:
+def _place(parts: "Sequence[int | str]") -> str:
     """Return where an error is; a name that cannot be a field's is not told."""
     return ".".join(str(part) if isinstance(part, int) or _NAME.fullmatch(part) else "…" for part in parts)
 

@@ -15,7 +15,7 @@ from bot.api.errors import FORBIDDEN, ApiRefusedError, ErrorAnswer, sentence
 from bot.api.requests import ApiRequest, Reading, Steering
 from bot.api.services import ApiServices
 from bot.api.shapes import ApiOutput
-from bot.api.standing import standing_of
+from bot.api.standing import knowing, standing_of
 from bot.gate.results import explained
 from bot.operations import reading
 from bot.operations.export import EXPORTED
@@ -83,20 +83,19 @@ async def _exported(services: ApiServices, asked: ApiRequest, sid: str, *, whole
 
     Raises ApiRefusedError: a rule refuses it. NotFoundError: it may not be known of.
     """
-    state = await services.reading.see(asked.caller.principal, asked.reader, sid)
-    await services.reading.noted(asked.caller.principal, state, reading.ReadingKind.EXPORT)
-    standing = await standing_of(services, asked, state)
-    teller = EventTeller(services.reading, services.gate, services.tokens, services.clock)
-    # A rule that asks people counts here: a program must not read what they have to approve of before they said so. Of
-    # a whole copy nothing can be left out, so it is refused.
-    made = (
-        await services.exporter.export(standing, state, whole=True, approved=())
-        if whole
-        else await services.exporter.export(
-            standing, state, left_out=lambda event: teller.waits(state, event, asked.reader)
+    async with knowing(services, asked, sid, reading.ReadingKind.EXPORT) as state:
+        standing = await standing_of(services, asked, state)
+        teller = EventTeller(services.reading, services.gate, services.tokens, services.clock)
+        # A rule that asks people counts here: a program must not read what they have to approve of before they said so.
+        # Of a whole copy nothing can be left out, so it is refused.
+        made = (
+            await services.exporter.export(standing, state, whole=True, approved=())
+            if whole
+            else await services.exporter.export(
+                standing, state, left_out=lambda event: teller.waits(state, event, asked.reader)
+            )
         )
-    )
-    if made.text is None:
-        why = explained(made.decision, asked.reader, "export", EXPORTED)
-        raise ApiRefusedError(replace(REFUSED, message=sentence(why)))
-    return made.text
+        if made.text is None:
+            why = explained(made.decision, asked.reader, "export", EXPORTED)
+            raise ApiRefusedError(replace(REFUSED, message=sentence(why)))
+        return made.text

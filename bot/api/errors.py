@@ -167,6 +167,11 @@ _BY_KIND: Final[Mapping[type[LockgateError], ErrorAnswer]] = MappingProxyType(
 """The answer to each kind of error; one without a sentence is told by the error's own, and its code."""
 
 
+def invalid(step: str) -> ErrorAnswer:
+    """Return the refusal of a request of another form than is documented, with the sentence that says how it is."""
+    return replace(INVALID, next_step=f"{step} {INVALID.next_step}")
+
+
 def answer_to(error: BaseException) -> ErrorAnswer:
     """Return how a request is refused that an error ended; an error of a kind that is not known is internal."""
     if isinstance(error, ApiRefusedError):

@@ -4,7 +4,7 @@ A stream is told by the media type that a program accepts. What both tell, and t
 """
 
 from types import MappingProxyType
-from typing import Annotated, Final
+from typing import Annotated, Final, Literal
 
 from fastapi import APIRouter, Header, Query, Response
 from pydantic import BaseModel, ConfigDict, Field
@@ -40,7 +40,9 @@ class EventQuery(BaseModel):
     model_config = ConfigDict(extra="forbid", frozen=True, hide_input_in_errors=True)
 
     after: int = Field(default=0, ge=0, le=_LAST_SEQ, description="The seq behind which events are told.")
-    level: Visibility = Field(default=Visibility.INTERNAL, description="The least of the levels that are told.")
+    level: Literal[Visibility.USER, Visibility.PROGRESS] = Field(
+        default=Visibility.PROGRESS, description="The least of the levels that are told."
+    )
     type: str | None = Field(
         default=None, max_length=2_000, description="The types that are told, with commas between."
     )

@@ -52,7 +52,7 @@ class EventPage(ApiOutput):
 class EventChoice:
     """Which events a program wants: those of a level at least, and of some types, or of any where there are none."""
 
-    least: Visibility = Visibility.INTERNAL
+    least: Visibility = Visibility.PROGRESS
     types: frozenset[str] = frozenset()
 
     @staticmethod

@@ -6,7 +6,9 @@ its token is an admin's (ADR 0041). Copies of sessions and the audit are in modu
 """
 
 from collections.abc import Mapping
+from dataclasses import replace
 from http import HTTPStatus
+from types import MappingProxyType
 from typing import Annotated, Final, Literal
 
 from fastapi import APIRouter
@@ -18,7 +20,7 @@ from bot.api.errors import FORBIDDEN, ApiRefusedError, ErrorAnswer
 from bot.api.requests import ApiRequest, Reading, Steering
 from bot.api.services import ApiServices
 from bot.api.shapes import ApiInput, ApiOutput
-from bot.api.standing import standing_in, standing_of
+from bot.api.standing import knowing, standing_in, standing_of
 from bot.core.errors import NotFoundError
 from bot.core.json_values import mapped_object
 from bot.delivery import approval_prompts
@@ -47,6 +49,13 @@ NOT_ELIGIBLE: Final = ErrorAnswer(HTTPStatus.FORBIDDEN, "not_eligible", "Another
 
 HELD_BACK: Final = "what may not be told here"
 """What stands in the place of a question's choices where its words are kept back: those are the agent's, too."""
+_SAME: Final = MappingProxyType(
+    {
+        ApprovalState.APPROVED: frozenset({ApprovalState.APPROVED, ApprovalState.USED}),
+        ApprovalState.DENIED: frozenset({ApprovalState.DENIED}),
+    }
+)
+"""Which states an answer leads to."""
 
 _LONGEST_NAME: Final = 200
 
@@ -138,26 +147,26 @@ def _questions(services: ApiServices) -> APIRouter:
     @routes.get("/sessions/{sid}/questions")
     async def questions(asked: Reading, sid: str) -> QuestionList:
         """List what a session's agent wants to know of this program."""
-        state, found = await _asked_in(services, asked, sid)
-        standing = await standing_of(services, asked, state)
-        told = [_question(one, services.question_answers.spoken(one, standing)) for one in found]
-        return QuestionList(questions=tuple(told))
+        async with knowing(services, asked, sid, reading.ReadingKind.QUESTIONS) as state:
+            standing = await standing_of(services, asked, state)
+            found = await _asked_in(services, asked, state)
+            return QuestionList(questions=tuple(_question(services, one, standing) for one in found))
 
     @routes.post("/sessions/{sid}/questions/{qid}")
     async def reply(asked: Steering, sid: str, qid: str, given: AnswerRequest) -> QuestionDocument:
         """Answer a question of a session's agent, once: the same answer again is no error."""
-        state, found = await _asked_in(services, asked, sid)
-        one = _named_question(found, qid)
-        try:
-            value = one.given(given.answer)
-        except ValueError:
-            raise ApiRefusedError(UNFIT) from None
-        by = Replier(asked.caller.principal, asked.caller.caller.role, asked.caller.address, shared=False)
-        stands, counts = await services.question_answers.give(one, value, by)
-        if not counts:
-            raise ApiRefusedError(ANSWERED)
-        text = services.question_answers.spoken(one, await standing_of(services, asked, state))
-        return _question(AskedQuestion(state, stands), text)
+        async with knowing(services, asked, sid, reading.ReadingKind.QUESTIONS) as state:
+            one = _named_question(await _asked_in(services, asked, state), qid)
+            try:
+                value = one.given(given.answer)
+            except ValueError:
+                raise ApiRefusedError(UNFIT) from None
+            by = Replier(asked.caller.principal, asked.caller.caller.role, asked.caller.address, shared=False)
+            stands, counts = await services.question_answers.give(one, value, by)
+            if not counts:
+                raise ApiRefusedError(ANSWERED)
+            standing = await standing_of(services, asked, state)
+            return _question(services, AskedQuestion(state, stands), standing)
 
     return routes
 
@@ -174,24 +183,46 @@ def _approvals(services: ApiServices) -> APIRouter:
 
     @routes.post("/approvals/{aid}")
     async def answer(asked: Steering, aid: str, given: ApprovalAnswer) -> SettledApprovals:
-        """Let a call go on, refuse it, or take back one's own. An id of several calls answers them all."""
+        """Let a call go on, refuse it, or take back one's own: the same answer again is no error.
+
+        An id of several calls answers them all.
+        """
         wanted = ApprovalState.APPROVED if given.answer == "approve" else ApprovalState.DENIED
         if wanted is ApprovalState.APPROVED and not asked.caller.may(Scope.ADMIN):
             raise ApiRefusedError(FORBIDDEN)
         by = _decider(asked)
-        calls = named(await services.approval_answers.pending(by), aid)
+        try:
+            calls = named(await services.approval_answers.pending(by), aid)
+        except NotFoundError:
+            # Nothing of it waits any more: they may have answered it, and missed what that came to.
+            return await _settled(services, asked, aid, wanted)
         if wanted is ApprovalState.APPROVED and calls[0].approval.is_question:
             raise ApiRefusedError(IS_QUESTION)
         done = await services.approval_answers.answer(by, calls, wanted)
-        if not done.settled:
-            raise ApiRefusedError(_not_eligible(services, calls))
-        if any(one.state is not wanted for one in done.settled):
-            raise ApiRefusedError(ANSWERED)
-        standing = await standing_of(services, asked)
-        told = tuple(_approval(services, asked, standing, one) for one in done.settled)
-        return SettledApprovals(approvals=told, waiting=len(done.left))
+        try:
+            return await _settled(services, asked, aid, wanted)
+        except NotFoundError:
+            if done.settled:
+                raise
+            raise ApiRefusedError(_not_eligible(services, calls)) from None
 
     return routes
+
+
+async def _settled(services: ApiServices, asked: ApiRequest, aid: str, wanted: ApprovalState) -> SettledApprovals:
+    """Return what a program's answer came to, the same however often it is asked.
+
+    Raises NotFoundError: it answered nothing of that name, or may not know of its session by now. ApiRefusedError:
+    another answer was the first.
+    """
+    every = [one.approval for one in await services.approval_answers.answered(_decider(asked), aid)]
+    mine = [one for one in every if one.resolved_by == asked.caller.principal]
+    # An approval is used as soon as its call runs.
+    if not mine or any(one.state not in _SAME[wanted] for one in mine):
+        raise ApiRefusedError(ANSWERED)
+    standing = await standing_of(services, asked)
+    told = tuple(_approval(services, asked, standing, replace(one, state=wanted)) for one in mine)
+    return SettledApprovals(approvals=told, waiting=sum(one.state is ApprovalState.PENDING for one in every))
 
 
 def _simulations(services: ApiServices) -> APIRouter:
@@ -206,22 +237,17 @@ def _simulations(services: ApiServices) -> APIRouter:
     @routes.post("/sessions/{sid}/simulate")
     async def simulate_in(asked: Reading, sid: str, call: SimulatedCall) -> SimulationReport:
         """Tell what the gate would decide about a call in a session as it stands; nothing is done."""
-        state = await services.reading.see(asked.caller.principal, asked.reader, sid)
-        by = Simulating(await standing_in(services, asked, state), asked.caller.address, asked.reader)
-        return _report(await services.simulator.asked(by, state, call.tool, call.arguments))
+        async with knowing(services, asked, sid) as state:
+            by = Simulating(await standing_in(services, asked, state), asked.caller.address, asked.reader)
+            return _report(await services.simulator.asked(by, state, call.tool, call.arguments))
 
     return routes
 
 
-async def _asked_in(
-    services: ApiServices, asked: ApiRequest, sid: str
-) -> tuple[SessionState, tuple[AskedQuestion, ...]]:
-    """Return a session and what its agent asks its program. Raises NotFoundError: it may not be known of."""
-    principal = asked.caller.principal
-    state = await services.reading.see(principal, asked.reader, sid)
-    await services.reading.noted(principal, state, reading.ReadingKind.QUESTIONS)
-    found = await services.question_answers.readable(principal, asked.reader)
-    return state, tuple(one for one in found if one.question.sid == state.sid)
+async def _asked_in(services: ApiServices, asked: ApiRequest, state: SessionState) -> tuple[AskedQuestion, ...]:
+    """Return what the agent of a session asks its program."""
+    found = await services.question_answers.readable(asked.caller.principal, asked.reader)
+    return tuple(one for one in found if one.question.sid == state.sid)
 
 
 def _named_question(found: tuple[AskedQuestion, ...], qid: str) -> AskedQuestion:
@@ -231,8 +257,8 @@ def _named_question(found: tuple[AskedQuestion, ...], qid: str) -> AskedQuestion
     raise NotFoundError
 
 
-def _question(one: AskedQuestion, text: str | None) -> QuestionDocument:
-    question = one.question
+def _question(services: ApiServices, one: AskedQuestion, standing: DecisionContext) -> QuestionDocument:
+    question, text = one.question, services.question_answers.spoken(one, standing, marked=False)
     return QuestionDocument(
         id=question.id,
         session=question.sid,

@@ -1,15 +1,16 @@
 """Who asks: what a handler gets of a request that came in, and what the entrance puts there."""
 
-from collections.abc import Iterator
-from dataclasses import dataclass, replace
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
 from typing import TYPE_CHECKING, Annotated, Final, cast
 
 from fastapi import Depends, Request
 from fastapi.routing import APIRoute
 from pydantic import BaseModel
+from pydantic.fields import FieldInfo
 
 from bot.access.tokens import ApiCaller
-from bot.api.errors import FORBIDDEN, INVALID, ApiRefusedError
+from bot.api.errors import FORBIDDEN, ApiRefusedError, invalid
 from bot.sessions.api_tokens import Scope
 from policy.labels import Label
 
@@ -68,10 +69,30 @@ async def known_query(request: Request) -> None:
         return
     route = request.scope["route"]
     known = set(_parameters(route.dependant)) if isinstance(route, APIRoute) else set[str]()
-    if not set(given) <= known or len(set(given)) < len(given):
-        takes = ", ".join(f"`{name}`" for name in sorted(known)) or "none"
-        step = f"Parameters are given once, and this path takes {takes}. {INVALID.next_step}"
-        raise ApiRefusedError(replace(INVALID, next_step=step))
+    if not set(given) <= known:
+        raise ApiRefusedError(invalid(f"This route takes {listed(known, 'parameters')}."))
+    if len(set(given)) < len(given):
+        raise ApiRefusedError(invalid("Send each parameter once."))
+
+
+def fields_at(request: Request, place: Sequence[int | str]) -> set[str]:
+    """Return the names of the fields that a route's body has at a place, which begins with `body`."""
+    route = request.scope["route"]
+    field = route.body_field if isinstance(route, APIRoute) else None
+    model: object = None if field is None else field.field_info.annotation
+    for part in place[1:]:
+        fields = _fields(model)
+        model = fields[part].annotation if isinstance(part, str) and part in fields else None
+    return {one.alias or name for name, one in _fields(model).items()}
+
+
+def _fields(model: object) -> Mapping[str, FieldInfo]:
+    return model.model_fields if isinstance(model, type) and issubclass(model, BaseModel) else {}
+
+
+def listed(names: Iterable[str], what: str) -> str:
+    """Return names of the document for people."""
+    return ", ".join(f"`{name}`" for name in sorted(names)) or f"no {what}"
 
 
 def _parameters(dependant: "Dependant") -> Iterator[str]:
@@ -79,7 +100,7 @@ def _parameters(dependant: "Dependant") -> Iterator[str]:
     for field in dependant.query_params:
         kind = field.field_info.annotation
         if isinstance(kind, type) and issubclass(kind, BaseModel):
-            yield from (one.alias or name for name, one in kind.model_fields.items())
+            yield from (one.alias or name for name, one in _fields(kind).items())
         else:
             yield field.alias
     for inner in dependant.dependencies:

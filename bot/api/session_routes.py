@@ -7,7 +7,8 @@ cancel the turn, archive it and delete it; what it is told then is the same what
 
 import base64
 import hashlib
-from collections.abc import AsyncIterator, Awaitable, Callable
+from collections.abc import AsyncGenerator, Awaitable, Callable
+from dataclasses import replace
 from http import HTTPStatus
 from typing import Annotated, Final
 
@@ -16,10 +17,12 @@ from fastapi import APIRouter, Header, Query, Response
 
 from bot.access import labelling
 from bot.access.tokens import address_of, program
-from bot.api.errors import NOT_SERVING, UNAUTHORIZED, ApiRefusedError
+from bot.api.errors import NOT_SERVING, UNAUTHORIZED, ApiRefusedError, ErrorAnswer
 from bot.api.requests import ApiRequest, Reading, Steering
 from bot.api.services import ApiServices
 from bot.api.session_shapes import (
+    BLIND,
+    DeletedDocument,
     MessageRequest,
     MessageTaken,
     ResultBody,
@@ -30,19 +33,24 @@ from bot.api.session_shapes import (
     SessionRequest,
     TurnDocument,
     TurnList,
+    deleted_document,
     ended_turn,
     open_turn,
     session_document,
     turn_document,
     written,
 )
-from bot.core.errors import NotFoundError, RequestError
+from bot.api.standing import knowing
+from bot.core.errors import IllegalMoveError, NotFoundError, RequestError
 from bot.ingress.inbox_writer import NewSession, Steer
 from bot.operations.reading import ReadingKind
 from bot.operations.told_events import EventTeller
 from bot.pinned_agents import WantedAgent
 from bot.sessions.inbox import QueueMode
-from bot.sessions.models import SessionKind, SessionQuery, SessionState, Status, TurnRecord
+from bot.sessions.log.event_types import TurnStarted, UserMessage
+from bot.sessions.log.events import Event
+from bot.sessions.models import LastTurn, SessionKind, SessionQuery, SessionState, Status, TurnPage, TurnRecord
+from bot.sessions.transcript import backwards
 from bot.sessions.visibility import sees
 from channels.messages import Inbound
 from policy.labels import Label
@@ -57,9 +65,21 @@ _BUSY: Final = frozenset({Status.QUEUED, Status.RUNNING})
 _BEGIN: Final = "begin"
 """The identity of the first message of a session, at an address that is that session's alone."""
 
-_TURNS: Final = 200
 _PAGES: Final = 20
-"""How many turns are looked at together, and how often, to find one by its id."""
+"""In how many pages of a log, 4,000 events each, a turn is looked for by its id."""
+
+_WINDOW: Final = 50
+"""How many events of a turn are read together."""
+
+_GOING: Final = frozenset({Status.QUEUED, Status.RUNNING, Status.AWAITING_INPUT, Status.IDLE})
+_OPEN: Final = _GOING | {Status.PAUSED, Status.FAILED}
+
+NOT_REACHED: Final = ErrorAnswer(
+    HTTPStatus.BAD_REQUEST,
+    "not_reached",
+    "This turn is not among the newest events, which were looked through.",
+    "Look on with `before={before}`.",
+)
 
 _PAGE: Final = 200
 
@@ -134,22 +154,23 @@ def _listing(services: ApiServices) -> APIRouter:
     @routes.get("/sessions/{sid}")
     async def session(asked: Reading, sid: str) -> SessionDocument:
         """Return a session."""
-        return session_document(await _seen(services, asked, sid, ReadingKind.RECORD), asked.reader)
+        async with knowing(services, asked, sid, ReadingKind.RECORD) as state:
+            return session_document(state, asked.reader)
 
     @routes.get("/sessions/{sid}/result")
     async def result(
         asked: Reading, sid: str, wait: Annotated[int, Query(ge=0, le=LONGEST_WAIT)] = 0
     ) -> ResultDocument:
         """Return what the last turn came to; wait for as many seconds while a turn runs or is about to."""
-        state = await _seen(services, asked, sid, ReadingKind.RESULT)
-        reader = asked.reader
+        principal, reader = asked.caller.principal, asked.reader
+        state = await services.reading.see(principal, reader, sid)
         if wait and state.status in _BUSY:
             with anyio.move_on_after(wait):
                 await _settled(services, asked, sid)
-            # As of now: the last look may be some time ago, and it may have risen since.
+            # As of now: the last look may be some time ago.
             reader = await _reader(services, asked)
-            state = await services.reading.see(asked.caller.principal, reader, sid)
-        return await _result(services, reader, state)
+        async with services.reading.knowing(principal, reader, sid, ReadingKind.RESULT) as state:
+            return await _result(services, reader, state)
 
     return routes
 
@@ -162,23 +183,24 @@ def _turns(services: ApiServices) -> APIRouter:
         asked: Reading, sid: str, before: Annotated[int | None, Query(ge=1, le=2**53)] = None, limit: Limit = 50
     ) -> TurnList:
         """List the turns of a session that ended, newest first."""
-        state = await _seen(services, asked, sid, ReadingKind.RECORD)
-        page = await services.store.lifecycle.turns(sid, before=before, limit=limit)
-        told = tuple(turn_document(turn) for turn in page.turns if turn.seq >= state.generation_seq)
-        more = page.before is not None and page.before > state.generation_seq
-        return TurnList(turns=told, next=page.before if more else None)
+        async with knowing(services, asked, sid, ReadingKind.RECORD) as state:
+            page = await services.store.lifecycle.turns(sid, before=before, limit=limit)
+            told = tuple(turn_document(turn) for turn in page.turns if turn.seq >= state.generation_seq)
+            return TurnList(turns=told, next=_further(state, page))
 
     @routes.get("/sessions/{sid}/turns/{tid}")
-    async def turn(asked: Reading, sid: str, tid: str) -> TurnDocument:
-        """Return a turn of a session: the one that runs, or one of the last 4,000 or so."""
-        state = await _seen(services, asked, sid, ReadingKind.RECORD)
-        running = open_turn(state)
-        if running is not None and running.id == tid:
-            return running
-        async for one in _ended_turns(services, state):
-            if one.id == tid:
-                return turn_document(one)
-        raise NotFoundError
+    async def turn(
+        asked: Reading, sid: str, tid: str, before: Annotated[int | None, Query(ge=1, le=2**53)] = None
+    ) -> TurnDocument:
+        """Return a turn of a session: the one that runs, or one that ended `before` an event, the newest if left out.
+
+        So much of a log is looked through at once. Where that is not all, `not_reached` tells where to look on.
+        """
+        async with knowing(services, asked, sid, ReadingKind.RECORD) as state:
+            running = open_turn(state)
+            if running is not None and running.id == tid:
+                return running
+            return turn_document(await _ended_turn(services, state, tid, before))
 
     return routes
 
@@ -202,13 +224,13 @@ def _steering(services: ApiServices) -> APIRouter:
 
     @routes.post("/sessions/{sid}/resume", status_code=HTTPStatus.NO_CONTENT)
     async def resume(asked: Steering, sid: str) -> None:
-        """Let a session that rests go on."""
-        await _act(services, asked, sid, services.lifecycle.resume)
+        """Let a session that rests go on; one that does not rest goes on."""
+        await _act(services, asked, sid, services.lifecycle.resume, there=_GOING)
 
     @routes.post("/sessions/{sid}/restore", status_code=HTTPStatus.NO_CONTENT)
     async def restore(asked: Steering, sid: str) -> None:
-        """Let an archived session be spoken in again."""
-        await _act(services, asked, sid, services.lifecycle.restore)
+        """Let an archived session be spoken in again, as any other can be."""
+        await _act(services, asked, sid, services.lifecycle.restore, there=_OPEN)
 
     return routes
 
@@ -234,24 +256,24 @@ def _ending(services: ApiServices) -> APIRouter:
 
         await _blindly(services, asked, sid, act)
 
-    @routes.delete("/sessions/{sid}", status_code=HTTPStatus.NO_CONTENT)
-    async def delete(asked: Steering, sid: str) -> None:
-        """Erase a session, its files and all that it spawned; its key may begin another one."""
+    @routes.delete("/sessions/{sid}")
+    async def delete(asked: Steering, sid: str) -> DeletedDocument:
+        """Erase a session, its files and all that it spawned; its key may begin another one.
+
+        Copies that were sent are beyond reach, so they are listed. Nothing is, where it rose above this program.
+        """
+        done = BLIND
 
         async def act(state: SessionState) -> None:
+            nonlocal done
             typed = _typed(services, asked)
-            await services.lifecycle.delete(state, asked.caller.principal, reader=asked.reader, typed=typed)
+            made = await services.lifecycle.delete(state, asked.caller.principal, reader=asked.reader, typed=typed)
+            done = deleted_document(made)
 
         await _blindly(services, asked, sid, act)
+        return done
 
     return routes
-
-
-async def _seen(services: ApiServices, asked: ApiRequest, sid: str, kind: ReadingKind) -> SessionState:
-    """Return a session that is read, which is in the audit then. Raises NotFoundError: it may not be known of."""
-    state = await services.reading.see(asked.caller.principal, asked.reader, sid)
-    await services.reading.noted(asked.caller.principal, state, kind)
-    return state
 
 
 async def _settled(services: ApiServices, asked: ApiRequest, sid: str) -> None:
@@ -281,34 +303,72 @@ async def _first(*waits: Callable[[], Awaitable[object]]) -> None:
 
 
 async def _result(services: ApiServices, reader: Label, state: SessionState) -> ResultDocument:
-    last, result = state.last_turn, None
+    last, result, inputs = state.last_turn, None, list[int]()
     teller = EventTeller(services.reading, services.gate, services.tokens, services.clock)
-    if last is not None and last.result_seq:
-        for event in await services.store.sessions.events_at(state.sid, [last.result_seq]):
+    if last is not None:
+        async for event in _of_turn(services, state, last):
             told = teller.body(state, event, reader)
-            if told is not None:
+            if told is not None and event.seq == last.result_seq:
                 result = ResultBody(type=event.type, level=event.visibility.value, body=dict(told))
-    return ResultDocument(status=state.status, last_turn=ended_turn(last), result=result)
+            if told is not None and isinstance(event.body, UserMessage) and event.body.number:
+                inputs.append(event.body.number)
+    return ResultDocument(
+        status=state.status, last_turn=ended_turn(last), result=result, inputs=tuple(reversed(inputs))
+    )
 
 
-async def _ended_turns(services: ApiServices, state: SessionState) -> AsyncIterator[TurnRecord]:
-    """Yield the newest turns of a session's generation, as many as are looked at."""
-    before: int | None = None
-    for _ in range(_PAGES):
-        page = await services.store.lifecycle.turns(state.sid, before=before, limit=_TURNS)
-        for turn in page.turns:
-            if turn.seq >= state.generation_seq:
-                yield turn
-        before = page.before
-        if before is None or before <= state.generation_seq:
+async def _of_turn(services: ApiServices, state: SessionState, last: LastTurn) -> AsyncGenerator[Event]:
+    """Yield the events of the last turn that ended, newest first, and what came in between."""
+    end = last.seq - state.generation_seq + 2
+    async for event in backwards(services.store.sessions, state, before=end, window=_WINDOW):
+        if event.turn not in {"", last.id}:
+            return
+        yield event
+        if event.turn and isinstance(event.body, TurnStarted) and event.body.attempt == 1:
             return
 
 
+async def _ended_turn(services: ApiServices, state: SessionState, tid: str, before: int | None) -> TurnRecord:
+    """Return a turn that ended.
+
+    Raises NotFoundError: there is none. ApiRefusedError: it is not in as much of the log as is looked through.
+    """
+    for _ in range(_PAGES):
+        page = await services.store.lifecycle.turns(state.sid, before=before, limit=1, turn=tid)
+        for found in page.turns:
+            if found.seq >= state.generation_seq:
+                return found
+        before = _further(state, page)
+        if page.turns or before is None:
+            raise NotFoundError
+    raise ApiRefusedError(replace(NOT_REACHED, next_step=NOT_REACHED.next_step.format(before=before)))
+
+
+def _further(state: SessionState, page: TurnPage) -> int | None:
+    """Return before which event to look on for turns of a session's generation, None if there are no more."""
+    more = page.before is not None and page.before > state.generation_seq
+    return page.before if more else None
+
+
 async def _act(
-    services: ApiServices, asked: ApiRequest, sid: str, act: Callable[[SessionState, str], Awaitable[None]]
+    services: ApiServices,
+    asked: ApiRequest,
+    sid: str,
+    act: Callable[[SessionState, str], Awaitable[None]],
+    *,
+    there: frozenset[Status] = frozenset(),
 ) -> None:
-    """Do something to a session that its program may know of."""
-    await act(await services.reading.see(asked.caller.principal, asked.reader, sid), asked.caller.principal)
+    """Do something to a session that its program may know of; nothing, if its status is `there` already.
+
+    The answer to the first request for it may have been lost.
+    """
+    async with knowing(services, asked, sid) as state:
+        try:
+            await act(state, asked.caller.principal)
+        except IllegalMoveError:
+            now = await services.reading.see(asked.caller.principal, asked.reader, sid)
+            if now.status not in there:
+                raise
 
 
 async def _blindly(

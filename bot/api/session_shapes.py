@@ -11,6 +11,7 @@ from pydantic import AfterValidator, Field, JsonValue
 
 from bot.access.agents import Pin
 from bot.api.shapes import ApiInput, ApiOutput
+from bot.operations.lifecycle import Deleted
 from bot.sessions.inbox import QueueMode
 from bot.sessions.log.event_types import TurnState, YieldReason
 from bot.sessions.models import LastTurn, SessionKind, SessionState, Status, TurnRecord
@@ -178,6 +179,53 @@ class ResultDocument(ApiOutput):
     status: Status
     last_turn: EndedTurn | None
     result: ResultBody | None
+    inputs: tuple[int, ...] = Field(
+        description="The `seq` of each message that this turn took in; empty where that is told no more."
+    )
+
+
+class SentCopies(ApiOutput):
+    """Messages that were sent somewhere; `address` is null for chats that this program may not know of."""
+
+    address: str | None
+    messages: int
+
+
+class HandedCopies(ApiOutput):
+    """Messages that another session was given."""
+
+    session: str
+    messages: int
+
+
+class DeletedDocument(ApiOutput):
+    """What was deleted, and which copies are beyond reach, as far as this program may know.
+
+    It says nothing of a session that rose above its program.
+    """
+
+    children: int = Field(description="How many background sessions went along.")
+    sent: tuple[SentCopies, ...] = Field(description="Where messages were sent since yesterday.")
+    handed: tuple[HandedCopies, ...] = Field(description="Which other sessions were given messages since yesterday.")
+    files_left: bool = Field(description="Whether files of it could not be erased; the next start tries again.")
+    kept: tuple[str, ...] = Field(description="Why servers of the store keep their files as they are, for now.")
+
+
+BLIND: Final = DeletedDocument(children=0, sent=(), handed=(), files_left=False, kept=())
+"""What is told of a session that its program may not know of."""
+
+
+def deleted_document(done: Deleted) -> DeletedDocument:
+    """Return what is told of a session that was deleted."""
+    if not done.known:
+        return BLIND
+    return DeletedDocument(
+        children=done.children,
+        sent=tuple(SentCopies(address=place or None, messages=count) for place, count in done.sent),
+        handed=tuple(HandedCopies(session=sid, messages=count) for sid, count in done.handed),
+        files_left=done.files,
+        kept=done.kept,
+    )
 
 
 def session_document(state: SessionState, reader: Label) -> SessionDocument:

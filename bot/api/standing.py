@@ -1,10 +1,20 @@
-"""Where a program stands that asks outside a turn: the facts that a decision for it starts from."""
+"""Where a program stands that asks outside a turn: which session it may know of, and what a decision starts from."""
+
+from contextlib import AbstractAsyncContextManager
 
 from bot.access.decision_context import DecisionContext
 from bot.api.requests import ApiRequest
 from bot.api.services import ApiServices
+from bot.operations.reading import ReadingKind
 from bot.sessions.models import SessionState
 from channels.messages import Address
+
+
+def knowing(
+    services: ApiServices, asked: ApiRequest, sid: str, kind: ReadingKind | None = None
+) -> AbstractAsyncContextManager[SessionState]:
+    """Return a block in which a program may know of a session, also when it ends, see `SessionReader.knowing`."""
+    return services.reading.knowing(asked.caller.principal, asked.reader, sid, kind)
 
 
 async def standing_of(services: ApiServices, asked: ApiRequest, state: SessionState | None = None) -> DecisionContext:

@@ -1,14 +1,17 @@
 """Programs: the HTTP API, imported when it serves, off the event loop."""
 
 import asyncio
+import logging
 from collections.abc import Callable
 from importlib import import_module
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Final
 
+from bot.access.tokens import unsighted
 from bot.api.services import ApiServices
 from bot.app.app import App
 from bot.config.channels import ADD_API, NO_API
 from bot.core.errors import ConfigError
+from bot.operations.diagnostics import SIGHT, UNSIGHTED
 from bot.operations.reading import SessionReader
 from bot.tools.web_connection import Connector
 from bot.webhooks.keeper import WebhookKeeper
@@ -19,6 +22,8 @@ if TYPE_CHECKING:
     from pydantic import JsonValue
 
     from bot.webhooks.sender import WebhookSender
+
+_LOGGER: Final = logging.getLogger(__name__)
 
 
 def document() -> "dict[str, JsonValue]":
@@ -72,6 +77,8 @@ async def answer(app: App, began: Callable[[str], None]) -> None:
 
     def answering(url: str) -> None:
         app.readiness.heard.add(API)
+        if names := unsighted(app.gate.document, app.reloader.live_tokens.by_name.values()):
+            _LOGGER.warning(UNSIGHTED.format(", ".join(names)), extra={"subject": API, "step": SIGHT})
         began(url)
 
     services = api_services(app)

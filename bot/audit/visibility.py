@@ -80,12 +80,13 @@ class AuditTrail:
 
     async def rows(self, chain: str, reader: Label) -> AsyncIterator[VisibleRow]:
         """Yield the rows of a chain that may be told, newest first; none of one that does not exist."""
-        floor, known = PUBLIC, dict[str, Label]()
+        # Before the session's label is: what it held when it wrote the newest of these rows is in that.
+        newest, _hash = await self._store.audit.head(chain)
+        floor, known, found = PUBLIC, dict[str, Label](), 0
         if chain != OUTSIDE:
             floor = await self._session(chain, known)
             if not floor.flows_to(reader):
                 return
-        (newest, _hash), found = await self._store.audit.head(chain), 0
         while newest and found < SCANNED:
             after = max(0, newest - _PAGE)
             for record in reversed(await self._page(chain, after, newest)):

@@ -60,6 +60,7 @@ def check(config: Config) -> None:
     api = config.channels.api
     if api is not None:
         bare.append(", ".join(filter(None, (f"programs come in at {api.url}", api.warning))))
+        bare += filter(None, [diagnostics.speaking(config)])
     print_lines(
         [
             f"{config.source or 'no config.yaml, the defaults'}: in order",

@@ -73,7 +73,7 @@ class LifecycleCommands:
             return Reply(BLIND)
         reader = (await request.standing(None)).reader
         done = await self.lifecycle.delete(state, request.caller.principal, reader=reader, typed=request.typed)
-        return Reply(told_of(done), done.label) if shown else Reply(BLIND)
+        return Reply(told_of(done), done.label) if shown and done.known else Reply(BLIND)
 
     async def _do(
         self,

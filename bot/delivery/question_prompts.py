@@ -41,7 +41,12 @@ def wording(question: Approval, asked_at: int, lineage: Lineage | None = None) -
 
 def quoted(question: Approval) -> list[str]:
     """Return the model's words, each line behind a mark."""
-    return _marked(str(question.question.arguments["question"]))
+    return _marked(words(question))
+
+
+def words(question: Approval) -> str:
+    """Return the model's words as they are."""
+    return str(question.question.arguments["question"])
 
 
 def closing(inquiry: Inquiry) -> str:

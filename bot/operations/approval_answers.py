@@ -24,7 +24,7 @@ from policy.labels import Label, join_all
 
 @dataclass(frozen=True, slots=True)
 class PendingCall:
-    """A question's call that waits, with the label of what telling of it tells."""
+    """A question's call that waits, or waited, with the label of what telling of it tells."""
 
     approval: Approval
     label: Label
@@ -122,6 +122,20 @@ class ApprovalAnswers:
         settled = await self._asked.resolve(mine[0].sid, ids, answer, actor=by.principal, audit=rows)
         await self._close(mine[0].sid)
         return AnsweredCalls(settled, left, label)
+
+    async def answered(self, by: Decider, name: str) -> tuple[PendingCall, ...]:
+        """Return the calls of a question that the person answered within an hour, by an id as `named` takes it.
+
+        These may be told of. Some may be left for somebody else, or have been answered by them.
+
+        Raises NotFoundError: there is none. StoreError.
+        """
+        found = await self._asked.answered(by.principal, name)
+        known = [PendingCall(approval, approval.label.join(state.visibility)) for state, approval in found]
+        told = tuple(one for one in known if one.label.flows_to(by.reader))
+        if not told:
+            raise NotFoundError
+        return told
 
 
 def named(pending: tuple[PendingCall, ...], name: str) -> tuple[PendingCall, ...]:

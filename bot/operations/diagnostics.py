@@ -6,13 +6,14 @@ lease: adapters and servers are asked by whoever has them.
 
 import asyncio
 from collections.abc import Awaitable, Callable, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from math import ceil
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Final
 
 from pydantic import JsonValue
 
 from bot.access.labelling import CONFIGURED
+from bot.access.tokens import own_words, unsighted
 from bot.config.api import ApiSettings
 from bot.config.model import OFFLINE, Config
 from bot.core.clock import moment
@@ -29,6 +30,10 @@ from policy.labels import PUBLIC, Label
 if TYPE_CHECKING:
     from bot.sessions.ports.programs import TokenStore
     from bot.sessions.ports.store import Store
+
+UNSIGHTED: Final = "{} may not read what it says itself, so it sees none of its own sessions"
+SIGHT: Final = "give it a token of a higher clearance, or set `policy.channels.api.inbound`"
+SPEAKING: Final = "what programs say is labelled {}, so a token that is not cleared for that sees no session of its own"
 
 
 @dataclass(frozen=True, slots=True)
@@ -88,7 +93,7 @@ class Diagnostics:
         for adapter in adapters:
             found += await channel(adapter, top)
         if self._config.channels.api is not None:
-            found.append(await api(self._config.channels.api, self._sessions.tokens))
+            found += await api(self._config, self._config.channels.api, self._sessions.tokens)
         return [*found, *await quarantined(self._sessions, top)]
 
 
@@ -270,13 +275,25 @@ async def channel(adapter: Platform, top: Label) -> list[Diagnosis]:
     return wrong or [Diagnosis(subject, note=remarks, label=PUBLIC)]
 
 
-async def api(settings: ApiSettings, tokens: "TokenStore") -> Diagnosis:
-    """Tell where programs come in and how many may, and that nothing protects their tokens on the way to it."""
+async def api(config: Config, settings: ApiSettings, tokens: "TokenStore") -> list[Diagnosis]:
+    """Tell where programs come in and how many may, and what is wrong with that.
+
+    Nothing may protect their tokens on the way to it, and some may not be told of their own sessions.
+    """
     now = tokens.now_ms()
-    live = sum(1 for token in await tokens.tokens() if token.live(now))
-    counted = f"{live} tokens count" if live else "no token counts, `lockgate token create` makes one"
+    live = [token for token in await tokens.tokens() if token.live(now)]
+    counted = f"{len(live)} tokens count" if live else "no token counts, `lockgate token create` makes one"
     note = f"at {settings.url}, {counted}"
-    return Diagnosis("api", note=f"{note}; {settings.warning}" if settings.warning else note)
+    found = Diagnosis("api", note=f"{note}; {settings.warning}" if settings.warning else note)
+    if names := unsighted(config.policy, live):
+        return [replace(found, problem=UNSIGHTED.format(_named(names)), next_step=SIGHT)]
+    return [found]
+
+
+def speaking(config: Config) -> str:
+    """Return what operators are told of the label of programs' own words, empty where every token is cleared for it."""
+    words = own_words(config.policy, "")
+    return "" if words.flows_to(PUBLIC) else SPEAKING.format(words)
 
 
 def failed(failure: Failure, top: Label) -> Diagnosis:

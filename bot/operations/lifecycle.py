@@ -21,6 +21,7 @@ from bot.sessions.models import Doing, SessionKind, SessionQuery, SessionState, 
 from bot.sessions.ports.store import Store
 from bot.tools.labelled_files import FileRoot
 from channels.messages import Address
+from policy.document.reading import API
 from policy.labels import Label, join_all
 
 GRACE: Final = 5.0
@@ -48,11 +49,13 @@ _PAGE: Final = 200
 class Deleted:
     """What was deleted, and what could not be: `children` are the background sessions that went along.
 
-    `sent` tells in words for each address how many messages were sent there lately, `handed` for each other session how
-    many it was given. `kept` are the sentences of servers that keep their files as they are, and `files` says whether
-    something of a workspace is left. `label` is that of all this.
+    `sent` tells for each address how many messages were sent there lately, an empty one standing for other chats, and
+    `handed` for each other session how many it was given. `kept` are the sentences of servers that keep their files as
+    they are, and `files` says whether something of a workspace is left. `label` is that of all this. `known` tells that
+    the reader may know of the session itself.
     """
 
+    known: bool
     label: Label
     children: int
     sent: tuple[tuple[str, int], ...]
@@ -134,8 +137,12 @@ class SessionLifecycle:
         """
         await self._stop(state, actor, typed)
         family, told, left = [*reversed(await self._below(state)), state], list[Delivery](), set[str]()
+        known = list[SessionState]()
         for one in family:
-            told += await self._handed_out(one, reader)
+            given = await self._handed_out(one, reader)
+            if given is not None:
+                known.append(one)
+                told += given
             await self._close(one.sid)
             left |= await self._delete(one, actor)
         # A turn in another process may have spawned one until just now.
@@ -143,31 +150,40 @@ class SessionLifecycle:
             for one in reversed(late):
                 left |= await self._delete(one, actor)
             family += late
+            known += [one for one in late if one.visibility.flows_to(reader)]
         kept = await self._store.lifecycle.rewrite()
-        theirs, known = {one.sid for one in family}, [one for one in family if one.visibility.flows_to(reader)]
+        theirs = {one.sid for one in family}
         sent, handed = Counter[str](), Counter[str]()
         for delivery in told:
             address = Address.parse(delivery.address)
+            if address.channel == API:
+                # A program reads what it is told in the log, so no copy is there.
+                continue
             if address.channel != SESSION:
                 # Who knows of nothing that is configured knows of no chat but the own one, such as an approver's.
                 named = delivery.address == state.home or CONFIGURED.flows_to(reader)
-                sent[f"`{delivery.address}`" if named else ELSEWHERE] += 1
+                sent[delivery.address if named else ""] += 1
             elif address.chat not in theirs:
                 handed[address.chat] += 1
         return Deleted(
+            known=state in known,
             label=join_all((*(one.visibility for one in known), *(delivery.label for delivery in told))),
             children=sum(one is not state for one in known),
-            sent=tuple(sorted(sent.items())),
+            sent=tuple(sorted(sent.items(), key=lambda one: (not one[0], one[0]))),
             handed=tuple(sorted(handed.items())),
             kept=kept,
             files=any(one.sid in left for one in known),
         )
 
-    async def _handed_out(self, state: SessionState, reader: Label) -> list[Delivery]:
-        """Return what a session gave out lately, as far as a reader may know of that (law `no_read_up`)."""
-        if not state.visibility.flows_to(reader):
-            return []
+    async def _handed_out(self, state: SessionState, reader: Label) -> list[Delivery] | None:
+        """Return what a session gave out lately, as far as a reader may know of that (law `no_read_up`).
+
+        None if they may not know of the session: its record is looked at after that, as it may have risen meanwhile.
+        """
         deliveries = await self._store.outbox.deliveries(state.sid)
+        now = await self._store.sessions.state(state.sid)
+        if now is None or now.generation != state.generation or not now.visibility.flows_to(reader):
+            return None
         return [one for one in deliveries if one.state in _GIVEN and one.label.flows_to(reader)]
 
     async def _delete(self, state: SessionState, actor: str) -> set[str]:
@@ -247,7 +263,7 @@ def told_of(done: Deleted) -> str:
     lines = [f"The conversation is deleted, with {done.children} background {many}."]
     if done.sent or done.handed or done.kept or done.files:
         lines.append("Not reached:")
-    lines += [f"- messages sent to {place}: {count}" for place, count in done.sent]
+    lines += [f"- messages sent to {f'`{place}`' if place else ELSEWHERE}: {count}" for place, count in done.sent]
     lines += [f"- messages handed to session {sid}: {count}" for sid, count in done.handed]
     lines += [WORKSPACE_LEFT] if done.files else []
     lines += [f"- the store's file, until it is rewritten: {why}" for why in done.kept]

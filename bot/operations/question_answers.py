@@ -90,16 +90,18 @@ class QuestionAnswers:
         """Return those of them that may be told of to a reader (law `no_read_up`). Raises StoreError."""
         return tuple(one for one in await self.of(principal) if one.label.flows_to(reader))
 
-    def spoken(self, asked: AskedQuestion, standing: DecisionContext) -> str | None:
+    def spoken(self, asked: AskedQuestion, standing: DecisionContext, *, marked: bool = True) -> str | None:
         """Return the model's words where they may be said like any output, None where they may not.
 
         What can be chosen are its words, too, and cannot be replaced. `standing` is that of whoever asks, about the
-        session of the question.
+        session of the question. With `marked` each line is behind a mark, as people read it; a program has the words in
+        a field of their own.
         """
         wanted, default = asked.question.wanted, asked.question.default
         choices = (*(() if wanted is None else wanted.members), *(() if default is None else (str(default),)))
         buttons = tuple(Button(one, "") for one in choices)
-        spoken = self._gate.output.speak(standing, standing.destination, told(asked), buttons=buttons)
+        words = told(asked) if marked else question_prompts.words(asked.question)
+        spoken = self._gate.output.speak(standing, standing.destination, words, buttons=buttons)
         return spoken.text if spoken.decision.verdict in MAY_GO_ON else None
 
     async def give(self, asked: AskedQuestion, value: AnswerValue, by: Replier) -> tuple[Approval, bool]:

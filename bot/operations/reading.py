@@ -3,18 +3,22 @@
 Absent, another's, above the reader and deleted are one answer (law `no_read_up`). A program that may not know of its
 own session any more can still end it, so `own` finds it whatever it has read; what is told of that must be constant.
 
+A session may rise while it is read. So its content is read first, and its record is looked at once more after that:
+where the program may not know of it by then, nothing is told, see `SessionReader.knowing`.
+
 A program may read a session a thousand times a minute. The audit has one row for each kind of reading in ten minutes,
 and another one when the session has risen meanwhile: all processes together, as the store keeps each row once.
 """
 
 import hashlib
 from collections import OrderedDict
-from collections.abc import Callable
+from collections.abc import AsyncGenerator, Callable
+from contextlib import asynccontextmanager
 from enum import StrEnum
 from typing import Final
 
 from bot.core.clock import Clock
-from bot.core.errors import NotFoundError, SchemaError
+from bot.core.errors import BusyError, LockgateError, NotFoundError, SchemaError
 from bot.core.json_values import JsonObject, mapped_object
 from bot.history import event_log
 from bot.sessions.audit import AuditRow
@@ -71,6 +75,40 @@ class SessionReader:
         if state is None or not sees(state, principal, reader):
             raise NotFoundError
         return state
+
+    @asynccontextmanager
+    async def knowing(
+        self, principal: str, reader: Label, sid: str, kind: ReadingKind | None = None
+    ) -> AsyncGenerator[SessionState]:
+        """Yield the record of a session that a principal may know of; what is found out within is told after it.
+
+        When the block ends, also with an error, the session is looked at once more: the record after what was read
+        decides. With a `kind` the reading is noted, and once more if the session has risen.
+
+        Raises:
+            NotFoundError: it may not be known of, before or after.
+            BusyError: it was reset meanwhile, so that the record tells nothing of what was read.
+            StoreError: the store does not answer.
+        """
+        state = await self._noted_as(principal, await self.see(principal, reader, sid), kind)
+        try:
+            yield state
+        except LockgateError:
+            # Why something cannot be done tells of the session, too.
+            await self._still(principal, reader, state)
+            raise
+        await self._noted_as(principal, await self._still(principal, reader, state), kind)
+
+    async def _noted_as(self, principal: str, state: SessionState, kind: ReadingKind | None) -> SessionState:
+        if kind is not None:
+            await self.noted(principal, state, kind)
+        return state
+
+    async def _still(self, principal: str, reader: Label, state: SessionState) -> SessionState:
+        now = await self.see(principal, reader, state.sid)
+        if now.generation != state.generation:
+            raise BusyError
+        return now
 
     async def own(self, principal: str, sid: str) -> SessionState:
         """Return the record of a principal's own session, whatever it has read; nothing of it may be told.

@@ -117,7 +117,12 @@ class Approval:
     @property
     def asked_in(self) -> str:
         """The question it was asked in: one for all calls of a model step, whose ids begin with the question's."""
-        return self.id.partition("-")[0]
+        return asked_in(self.id)
+
+
+def asked_in(approval: str) -> str:
+    """Return the question that the approval of an id was asked in."""
+    return approval.partition("-")[0]
 
 
 @dataclass(frozen=True, slots=True)

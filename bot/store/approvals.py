@@ -8,7 +8,7 @@ from typing import Final, cast
 
 from bot.core.errors import NotFoundError, SchemaError
 from bot.sessions.alternatives import Alternative, Wanted, Way
-from bot.sessions.approvals import Approval, ApprovalState, QuestionAnswer, QuestionCopy
+from bot.sessions.approvals import Approval, ApprovalState, QuestionAnswer, QuestionCopy, asked_in
 from bot.sessions.audit import AuditRow
 from bot.sessions.deliveries import Delivery
 from bot.sessions.models import SessionState, Status
@@ -17,7 +17,7 @@ from bot.store.records import codec
 from bot.store.records.codec import clock_ms, dump, raw, reading, text
 from bot.store.records.form import Values, stored, unpack
 from bot.store.records.kinds import ALTERNATIVE, DELIVERY
-from bot.store.schema import COPIES, OPEN, asked_key, decode, encode, offer_key, session_keys
+from bot.store.schema import COPIES, OPEN, answered_key, asked_key, decode, encode, offer_key, session_keys
 from bot.store.scripts.loader import Script
 from bot.store.servers.connection import Command
 from bot.store.shared import SessionChange, Shared
@@ -44,6 +44,10 @@ class RedisApprovals:
     ) -> tuple[Approval, ...]:
         """Answer pending approvals or questions once, all in one step; mark the session ready when none is left."""
         given = None if answer is None else codec.question_answer(answer)
+        # Before: a hint without its answer is passed over, an answer without its hint would not be found.
+        names = {*approvals, *(asked_in(name) for name in approvals)}
+        hints = [("SET", answered_key(actor, name), raw(sid), "PX", _REMEMBERED_MS) for name in sorted(names)]
+        await self._shared.connection.commands(*hints)
         args = {"state": state.value, "actor": actor, "ids": list(approvals), "given": given}
         got = await self._shared.change(SessionChange(Script.RESOLVE, sid, args), audit)
         if got.word == "none":
@@ -73,6 +77,24 @@ class RedisApprovals:
                 # A scan may name a session twice.
                 return tuple({(state.sid, approval.id): (state, approval) for state, approval in found}.values())
 
+    async def answered(self, principal: str, name: str) -> tuple[tuple[SessionState, Approval], ...]:
+        """Return the approvals that a name stands for, of which a principal answered one within an hour."""
+        (found,) = await self._shared.connection.commands(("GET", answered_key(principal, name)))
+        if found is None:
+            return ()
+        sid = text(found)
+        keys = session_keys(sid)
+        # The record last: the session may rise meanwhile.
+        asked, flat, clock = await self._shared.connection.commands(
+            ("HGETALL", keys.approvals), ("HGETALL", keys.state), ("TIME",)
+        )
+        if not asked or not flat:
+            return ()
+        state = codec.reading(lambda: codec.state(sid, flat))
+        every = approvals_of(sid, asked, codec.clock_ms(clock), state.generation)
+        named = sorted((one for one in every if name in {one.id, one.asked_in}), key=lambda one: one.id)
+        return tuple((state, one) for one in named)
+
     async def questions(self, principal: str) -> tuple[tuple[SessionState, Approval], ...]:
         """Return an agent's questions to a person that are open, or were until an hour ago; the next to end first."""
         key = asked_key(principal)
@@ -85,7 +107,7 @@ class RedisApprovals:
         replies = await self._shared.connection.commands(*reads)
         found, over = list[tuple[SessionState, Approval]](), list[bytes]()
         every = zip(named, members, hinted[1::2], replies[::2], replies[1::2], strict=True)
-        for (sid, name), member, last, flat, record in every:
+        for (sid, name), member, last, record, flat in every:
             # A record that this program cannot read must not hide the questions of other sessions.
             with suppress(SchemaError):
                 one = _hinted(sid, name, flat, record, now=now)
@@ -99,10 +121,11 @@ class RedisApprovals:
 
     async def _pending(self, sids: Sequence[str], now: int) -> list[tuple[SessionState, Approval]]:
         keys = [session_keys(sid) for sid in sids]
-        reads = [("HGETALL", key) for one in keys for key in (one.state, one.approvals)]
+        # The record last: the session may rise meanwhile.
+        reads = [("HGETALL", key) for one in keys for key in (one.approvals, one.state)]
         replies = await self._shared.connection.commands(*reads) if reads else []
         found = list[tuple[SessionState, Approval]]()
-        for sid, flat, asked in zip(sids, replies[::2], replies[1::2], strict=True):
+        for sid, asked, flat in zip(sids, replies[::2], replies[1::2], strict=True):
             if not flat or not asked:
                 continue
             # A record that this program cannot read must not hide the questions of other sessions.
@@ -126,7 +149,7 @@ def approvals_of(sid: str, flat: Sequence[bytes], now: int, generation: int | No
 
 
 _REMEMBERED_MS: Final = 3_600_000
-"""How long a question is found after it was answered or ran out of time."""
+"""How long a question, and an answer, is found after it was answered or ran out of time."""
 
 
 def asked_hint(question: Approval) -> Command:
@@ -137,7 +160,8 @@ def asked_hint(question: Approval) -> Command:
 
 def _question_reads(sid: str, name: str) -> tuple[Command, Command]:
     keys = session_keys(sid)
-    return ("HGETALL", keys.state), ("HGET", keys.approvals, raw(name))
+    # The record last: the session may rise meanwhile.
+    return ("HGET", keys.approvals, raw(name)), ("HGETALL", keys.state)
 
 
 @dataclass(frozen=True, slots=True)

@@ -138,13 +138,13 @@ class RedisLifecycle:
                 await asyncio.sleep(_MOMENT)
         return None
 
-    async def turns(self, sid: str, *, before: int | None = None, limit: int = 50) -> TurnPage:
-        """Return the turns that ended before an event, newest first."""
+    async def turns(self, sid: str, *, before: int | None = None, limit: int = 50, turn: str | None = None) -> TurnPage:
+        """Return the turns that ended before an event, newest first, or that of an id."""
         keys = session_keys(sid)
         if before is None:
             (head,) = await self._shared.connection.commands(("HGET", keys.state, *codec.stored_fields("seq")))
             before = int(head or 0) + 1
-        got = await self._shared.run(session_call(Script.TURNS, keys, {"before": before, "most": limit}))
+        got = await self._shared.run(session_call(Script.TURNS, keys, {"before": before, "most": limit, "turn": turn}))
         events = await self._shared.events(keys, got.list("events"))
         found = [
             TurnRecord(event.turn, event.seq, event.ts, event.body)

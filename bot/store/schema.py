@@ -55,6 +55,7 @@ encoding is injective. What stands under a key is a record or several: `bot.stor
 | `lg:spenders`           | set    | hint, 2 days          | accounts that may have used something today   | the client        |
 | `lg:held:{<who>}`       | set    | hint                  | their sessions that may hold something        | the client        |
 | `lg:asked:{<who>}`      | zset   | hint                  | agents' questions to them that may be open, session and id, by when nobody looks for them any more | the client, read by accept |
+| `lg:answered:{<who>}:<id>` | string | hint, an hour      | the session of the approval of this id, or of those of a question, that they answered | the client |
 | `lg:list:{<who>}`       | set    | hint                  | labels under which a principal's sessions are | the client        |
 | `lg:list:{<who>}:<lab>` | zset   | hint                  | their sessions of one visibility, by time     | the client        |
 | `lg:past:{<who>}:<lab>` | zset   | hint                  | those of them that are archived               | the client        |
@@ -242,6 +243,11 @@ def held_key(principal: str) -> str:
 def asked_key(principal: str) -> str:
     """Return the key of the questions of agents to a principal that may be open."""
     return f"lg:asked:{{{encode(principal)}}}"
+
+
+def answered_key(principal: str, approval: str) -> str:
+    """Return the key of the session in which a principal answered an approval, or those of a question."""
+    return f"lg:answered:{{{encode(principal)}}}:{encode(approval)}"
 
 
 def count_key(name: str) -> str:

@@ -39,6 +39,20 @@ async def test_an_answer_that_was_lost_is_not_asked_for_again_without_a_key() ->
     assert len(server.asked) == 1
 
 
+@pytest.mark.parametrize("verb", ["pause", "resume", "archive", "restore"])
+async def test_what_asks_for_a_state_is_sent_again(verb: str) -> None:
+    async with scripted(CUT, answer(204)) as server, Client(server.url, TOKEN) as client:
+        await getattr(client.sessions, verb)("s1")
+    assert len(server.asked) == 2
+
+
+async def test_an_answer_to_an_approval_is_sent_again() -> None:
+    settled = answer(200, {"approvals": [], "waiting": 0})
+    async with scripted(CUT, settled) as server, Client(server.url, TOKEN) as client:
+        assert (await client.approvals.approve("a1")).approvals == ()
+    assert len(server.asked) == 2
+
+
 async def test_what_may_have_been_done_in_a_broken_store_is_not_asked_for_again_without_a_key() -> None:
     async with scripted(refusal(503, "unavailable"), answer(204)) as server, Client(server.url, TOKEN) as client:
         with pytest.raises(ApiError):

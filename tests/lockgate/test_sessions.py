@@ -24,6 +24,7 @@ async def test_a_session_from_its_first_message_to_its_deletion(tmp_path: Path) 
         done = await sessions.finished(begun.id, within=30)
         assert done.result is not None
         assert (done.status, done.result.body["text"]) == ("idle", "You said: one")
+        assert done.inputs == (1,)
         session = await sessions.get(begun.id)
         assert (session.metadata, session.mode, session.agent) == ({"job": 7}, "collect", "default")
         assert [one.id for one in (await sessions.list(limit=5, kind="chat")).sessions] == [begun.id]
@@ -40,7 +41,7 @@ async def test_a_session_from_its_first_message_to_its_deletion(tmp_path: Path) 
         (archived,) = (await sessions.list(status="archived")).sessions
         assert archived.id == begun.id
         await sessions.restore(begun.id)
-        await sessions.delete(begun.id)
+        assert (await sessions.delete(begun.id)).sent == ()
         with pytest.raises(ApiError) as absent:
             await sessions.get(begun.id)
         assert absent.value.code == "not_found"

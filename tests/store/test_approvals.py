@@ -2,6 +2,7 @@
 
 import asyncio
 from dataclasses import replace
+from typing import cast
 
 import pytest
 
@@ -251,3 +252,43 @@ async def test_stop_ends_the_wait_for_a_next_message(store: RedisStore) -> None:
     stopped = await store.sessions.state(claim.sid)
     assert stopped is not None
     assert stopped.status is Status.IDLE
+
+
+async def test_an_answer_is_found_again_by_who_gave_it(store: RedisStore) -> None:
+    claim, asked = await suspended(store)
+    assert await store.approvals.answered("judge", asked.id) == ()
+    await store.approvals.resolve(claim.sid, (asked.id,), ApprovalState.APPROVED, actor="judge", audit=())
+    for name in {asked.id, asked.asked_in}:
+        ((state, found),) = await store.approvals.answered("judge", name)
+        assert (state.sid, found) == (claim.sid, replace(asked, state=ApprovalState.APPROVED, resolved_by="judge"))
+    assert await store.approvals.answered("witness", asked.id) == ()
+    await store.lifecycle.delete(claim.sid, (row(),))
+    assert await store.approvals.answered("judge", asked.id) == ()
+
+
+@pytest.mark.parametrize("asking", ["waiting", "questions", "answered"])
+async def test_a_record_is_not_older_than_what_is_read_with_it(store: RedisStore, asking: str) -> None:
+    """A session that rises meanwhile is known to have risen (law `no_read_up`): its record is read last."""
+    claim, asked = await suspended(store)
+    if asking == "answered":
+        await store.approvals.resolve(claim.sid, (asked.id,), ApprovalState.DENIED, actor="ann", audit=())
+    if asking == "questions":
+        await command(store, "ZADD", "lg:asked:{ann}", 10**15, f"{claim.sid} {asked.id}")
+    look = {
+        "waiting": store.approvals.waiting,
+        "questions": lambda: store.approvals.questions("ann"),
+        "answered": lambda: store.approvals.answered("ann", asked.id),
+    }
+    slow = "slowlog-log-slower-than"
+    _, usual = cast("list[bytes]", await command(store, "CONFIG", "GET", slow))[:2]
+    await command(store, "CONFIG", "SET", slow, 0)
+    try:
+        await look[asking]()
+        noted = await store._shared.connection.everywhere(("SLOWLOG", "GET", 200))  # pyright: ignore[reportPrivateUsage] - the server's own note of what it was sent
+    finally:
+        await command(store, "CONFIG", "SET", slow, usual)
+    # The newest first; a read has two words or three.
+    entries = [cast("list[bytes]", entry[3]) for _, told in noted for entry in cast("list[list[object]]", told)]
+    prefix = f"lg:{{{claim.sid}}}:".encode()
+    read = [words[1].removeprefix(prefix) for words in entries if len(words) > 1 and words[1].startswith(prefix)]
+    assert read[:2] == [b"state", b"approvals"]

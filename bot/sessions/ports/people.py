@@ -47,6 +47,14 @@ class ApprovalStore(Protocol):
         """Return the pending approvals of all sessions, each with its session's record."""
         ...
 
+    async def answered(self, principal: str, name: str) -> tuple[tuple[SessionState, Approval], ...]:
+        """Return the approval of an id, or those of a question, which a principal answered within an hour.
+
+        Also where somebody else was the first, or where they answered one of several. They are of this generation, and
+        each comes with its session's record, which is not older than it.
+        """
+        ...
+
     async def questions(self, principal: str) -> tuple[tuple[SessionState, Approval], ...]:
         """Return an agent's questions to a person, each with its session's record, the next to end first.
 

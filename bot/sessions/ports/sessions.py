@@ -213,8 +213,11 @@ class LifecycleStore(Protocol):
         """Have the servers rewrite their files, without what was deleted; return why some do not, a sentence each."""
         ...
 
-    async def turns(self, sid: str, *, before: int | None = None, limit: int = 50) -> TurnPage:
-        """Return the turns that ended before an event, newest first, of all generations; None for the newest."""
+    async def turns(self, sid: str, *, before: int | None = None, limit: int = 50, turn: str | None = None) -> TurnPage:
+        """Return the turns that ended before an event, newest first, of all generations; None for the newest.
+
+        With a `turn` that of this id alone. A page may be empty and name where to look on.
+        """
         ...
 
 

@@ -1,5 +1,5 @@
 -- Find the turns that ended before an event, newest first. At most 4,000 events are looked at.
--- Arguments: before (a seq), most
+-- Arguments: before (a seq), most, turn (the id of the only one that is looked for)
 -- Answers: ok events, below (where to look on, none at the beginning of the log)
 
 local found, last, looked = {}, A.before - 1, 0
@@ -9,7 +9,8 @@ while last > 0 and #found < A.most and looked < 4000 do
   for _, entry in ipairs(page) do
     if #found == A.most then break end
     last, looked = tonumber(string.match(entry[1], '^%d+')) - 1, looked + 1
-    if decode(entry[2][2]).type == TURN_COMPLETED then found[#found + 1] = entry end
+    local event = decode(entry[2][2])
+    if event.type == TURN_COMPLETED and (not A.turn or event.turn == A.turn) then found[#found + 1] = entry end
   end
 end
 return reply('ok', {events = found, below = last > 0 and last + 1})

@@ -79,7 +79,16 @@ async def test_what_was_told_last_decides_where_a_stream_begins(tmp_path: Path) 
             for headers in ({"last-event-id": "x"}, {"last-event-id": "-1"}, {"last-event-id": "9" * 16}):
                 refused = await client.get(f"/v1/sessions/{scribe.sid}/events", headers=headers)
                 assert refused.status_code == 422
-            for query in ("limit=0", "limit=501", "after=-1", "level=x", "type=", "type=a,,b", "more=1"):
+            for query in (
+                "limit=0",
+                "limit=501",
+                "after=-1",
+                "level=x",
+                "level=internal",
+                "type=",
+                "type=a,,b",
+                "more=1",
+            ):
                 refused = await client.get(f"/v1/sessions/{scribe.sid}/events?{query}")
                 assert refused.status_code == 422, query
             refused = await client.get(f"/v1/sessions/{scribe.sid}/events?limit=1", headers=STREAM)

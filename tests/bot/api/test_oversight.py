@@ -57,7 +57,7 @@ async def test_a_question_is_answered_once(tmp_path: Path) -> None:
             (asked,) = (await client.get(path)).json()["questions"]
             assert (asked["state"], asked["text"], asked["takes"]) == (
                 "pending",
-                "> Which colour?",
+                "Which colour?",
                 "one of: red, blue",
             )
             one = f"{path}/{asked['id']}"
@@ -109,10 +109,10 @@ async def test_a_program_that_steers_takes_back_and_does_not_approve(tmp_path: P
             assert same(refused, await client.post("/v1/approvals/none", json={"answer": "approve"}))
             denied = await client.post(one, json={"answer": "deny"})
             assert [call["state"] for call in denied.json()["approvals"]] == ["denied"]
-            assert same(
-                await client.post(one, json={"answer": "deny"}),
-                await client.post("/v1/approvals/none", json={"answer": "deny"}),
-            )
+            assert same(await client.post(one, json={"answer": "deny"}), denied)
+        async with host.client(await host.token("other", Scope.ADMIN)) as other:
+            refused = await other.post(one, json={"answer": "deny"})
+            assert same(refused, await other.post("/v1/approvals/none", json={"answer": "deny"}))
         await nightly.settled()
         assert "a person refused this call" in str([event.body for event in await nightly.events()])
 
@@ -138,8 +138,12 @@ async def test_an_admin_s_token_approves(tmp_path: Path) -> None:
             assert waits["may_approve"]
             done = await client.post(f"/v1/approvals/{waits['id']}", json={"answer": "approve"})
             assert done.json() == {"approvals": [{**waits, "state": "approved"}], "waiting": 0}
-        await nightly.settled()
-        assert "hello" in host.person.shown
+            await nightly.settled()
+            assert "hello" in host.person.shown
+            # The call has run since, and the approval is used.
+            one = f"/v1/approvals/{waits['id']}"
+            assert same(await client.post(one, json={"answer": "approve"}), done)
+            assert error(await client.post(one, json={"answer": "deny"})) == (409, "answered")
 
 
 async def test_a_configured_rule_needs_another(tmp_path: Path) -> None:
@@ -276,3 +280,41 @@ async def test_the_audit_is_for_admins_and_counts_nothing_above(tmp_path: Path) 
             assert error(await client.get(f"/v1/audit/{chain}/none")) == (404, "not_found")
             checked = (await client.get("/v1/audit/verify")).json()
             assert {"name": nightly.sid, "intact": True} in checked["chains"]
+
+
+async def test_a_question_is_told_as_it_was_asked(tmp_path: Path) -> None:
+    """The mark behind which people read each line is none of the agent's."""
+    async with served(tmp_path) as host:
+        nightly = speaking(host, "nightly")
+        token = await host.token("nightly", Scope.READ)
+        await nightly.say(bang("ask_user", question="Which one?\n> this\nor that"))
+        async with host.client(token) as client:
+            (asked,) = (await client.get(f"/v1/sessions/{nightly.sid}/questions")).json()["questions"]
+        assert asked["text"] == "Which one?\n> this\nor that"
+
+
+@pytest.mark.parametrize(
+    "method, path, sent, steps",
+    [
+        ("GET", "/sessions?state=idle&limit=2", None, ["This route takes `cursor`, `kind`, `limit`, `status`."]),
+        ("GET", "/whoami?secret=1", None, ["This route takes no parameters."]),
+        ("GET", "/sessions/x/events?from=1", None, ["This route takes `after`, `level`, `limit`, `type`."]),
+        ("GET", "/sessions?limit=1&limit=2", None, ["Send each parameter once."]),
+        ("POST", "/approvals/x", {"answer": "deny", "secret": 1}, ["`body` takes `answer`."]),
+        (
+            "POST",
+            "/sessions",
+            {"input": "x", "mode": "loud", "limits": {"secret": 1}},
+            ["Mend `body.mode` (literal_error).", "`body.limits` takes `tokens`, `turn_seconds`, `turns`."],
+        ),
+    ],
+)
+async def test_what_a_route_does_not_take_is_refused_by_what_it_takes(
+    tmp_path: Path, method: str, path: str, sent: object, steps: list[str]
+) -> None:
+    async with served(tmp_path, works=False) as host, host.client(await host.token()) as client:
+        refused = await client.request(method, f"/v1{path}", json=sent)
+        assert error(refused) == (422, "invalid")
+        step = refused.json()["error"]["next_step"]
+        assert all(one in step for one in steps), step
+        assert "secret" not in step

@@ -2,6 +2,7 @@
 
 import asyncio
 import json
+import re
 import time
 from collections.abc import AsyncGenerator, Mapping
 from contextlib import asynccontextmanager
@@ -19,10 +20,13 @@ from bot.sessions.inbox import NewItem
 from bot.sessions.log.event_types import UserMessage
 from bot.sessions.messages import SessionMessage
 from bot.sessions.models import SessionState, Status
+from bot.store.records.codec import stored_fields
+from bot.store.redis_store import RedisStore
+from bot.store.schema import session_keys
 from policy.labels import parse
 from tests.bot.api.kit import CONSOLE, ApiHost, api_config, served
-from tests.bot.kit import Scripted, eventually, parts
-from tests.store.world import child, claimed, opening
+from tests.bot.kit import Scripted, bang, eventually, parts
+from tests.store.world import child, claimed, command, opening
 
 pytestmark = pytest.mark.anyio
 
@@ -73,6 +77,7 @@ async def test_a_session_from_its_beginning_to_its_end(tmp_path: Path) -> None:
         result = (await client.get(f"/v1/sessions/{sid}/result", params={"wait": 20})).json()
         assert result["status"] == "idle"
         assert result["result"] == {"type": "agent.message", "level": "user", "body": {"text": "the answer"}}
+        assert result["inputs"] == [1]
         assert (result["last_turn"]["state"], result["last_turn"]["yield_reason"]) == ("ok", "completed")
         one = (await client.get(f"/v1/sessions/{sid}")).json()
         assert (one["agent"], one["metadata"], one["mode"]) == ("default", {"job": 7}, "queue")
@@ -89,7 +94,7 @@ async def test_a_session_from_its_beginning_to_its_end(tmp_path: Path) -> None:
         refused = await client.post(f"/v1/sessions/{sid}/messages", json={"text": "more"})
         assert (refused.status_code, refused.json()["error"]["code"]) == (409, "archived")
         assert (await client.post(f"/v1/sessions/{sid}/restore")).status_code == 204
-        assert (await client.delete(f"/v1/sessions/{sid}")).status_code == 204
+        assert (await client.delete(f"/v1/sessions/{sid}")).status_code == 200
         assert (await client.delete(f"/v1/sessions/{sid}")).status_code == 404
 
 
@@ -112,6 +117,9 @@ async def test_a_message_has_the_number_that_its_event_tells(tmp_path: Path) -> 
         events = await host.app.store.sessions.events(sid)
         numbers = [event.body.number for event in events if isinstance(event.body, UserMessage)]
         assert numbers == [1, 2, 3]
+        (*_, last) = (event.turn for event in events if isinstance(event.body, UserMessage))
+        taken = [event.body.number for event in events if isinstance(event.body, UserMessage) and event.turn == last]
+        assert (await client.get(f"/v1/sessions/{sid}/result")).json()["inputs"] == taken
 
 
 @pytest.mark.parametrize("by_header", [False, True])
@@ -139,7 +147,7 @@ async def test_one_key_is_one_session(tmp_path: Path, by_header: bool) -> None: 
         sid = first.json()["id"]
         assert (await client.post(f"/v1/sessions/{sid}/archive")).status_code == 204
         assert (await post(metadata={"a": 1, "b": [2.5, None]})).json() == again.json()
-        assert (await client.delete(f"/v1/sessions/{sid}")).status_code == 204
+        assert (await client.delete(f"/v1/sessions/{sid}")).status_code == 200
         new = await post()
         assert new.status_code == 201
         assert new.json()["id"] != sid
@@ -179,7 +187,7 @@ async def test_two_processes_begin_one_session(tmp_path: Path) -> None:
         assert len({answer.json()["id"] for answer in answers if answer.status_code < 300}) == 1
         # One process learns that another deleted it.
         (sid,) = {answer.json()["id"] for answer in answers if answer.status_code < 300}
-        assert (await beside.delete(f"/v1/sessions/{sid}")).status_code == 204
+        assert (await beside.delete(f"/v1/sessions/{sid}")).status_code == 200
         new = await begin(client, "new", key="k")
         assert (await beside.post("/v1/sessions", json={"input": "new", "key": "k"})).json()["id"] == new
 
@@ -347,7 +355,7 @@ async def test_what_may_not_be_known_is_absent_everywhere(tmp_path: Path) -> Non
     ):
         theirs, risen, gone, own = [await begin(one) for one in (other, client, client, client)]
         await raise_session(host, risen)
-        assert (await client.delete(f"/v1/sessions/{gone}")).status_code == 204
+        assert (await client.delete(f"/v1/sessions/{gone}")).status_code == 200
         hidden = {
             "theirs": theirs,
             "risen": risen,
@@ -394,7 +402,7 @@ async def test_a_program_ends_its_own_session_blindly(tmp_path: Path) -> None:
                 return told(await client.post(f"/v1/sessions/{sid}/{verb}"))
 
             answers = [await act(sid) for sid in (seen, risen, twice)]
-            assert answers[0][0] == (202 if verb == "cancel" else 204)
+            assert answers[0][0] == {"cancel": 202, "archive": 204, "delete": 200}[verb]
             assert answers[0] == answers[1] == answers[2]
             after = await host.app.store.sessions.state(risen)
             if verb == "delete":
@@ -547,7 +555,6 @@ async def test_lists_come_in_pages(tmp_path: Path) -> None:
         refused = await client.get("/v1/sessions", params={"cursor": "x"})
         assert (refused.status_code, refused.json()["error"]["code"]) == (400, "cursor")
         assert (await client.post(f"/v1/sessions/{paused}/resume")).status_code == 204
-        assert (await client.post(f"/v1/sessions/{paused}/resume")).status_code == 409
 
 
 async def test_a_background_session_takes_no_messages(tmp_path: Path) -> None:
@@ -578,3 +585,67 @@ async def test_a_body_does_not_wait_for_its_headers(tmp_path: Path) -> None:
             waited.append(time.monotonic() - began)
         writer.close()
         assert median(waited[20:]) < 0.03
+
+
+async def test_the_state_that_is_asked_for_may_be_there_already(tmp_path: Path) -> None:
+    """A program whose answer was lost asks again."""
+    async with served(tmp_path, works=False) as host, asking(host) as client:
+        sid = await begin(client)
+
+        async def act(verb: str) -> tuple[int, str]:
+            answer = await client.post(f"/v1/sessions/{sid}/{verb}")
+            return answer.status_code, answer.text
+
+        for verb in ("resume", "restore", "pause", "restore", "resume", "archive"):
+            assert [await act(verb) for _ in range(2)] == [(204, "")] * 2, verb
+        for verb in ("pause", "resume"):
+            status, told = await act(verb)
+            assert (status, json.loads(told)["error"]["code"]) == (409, "archived"), verb
+        assert [await act("restore") for _ in range(2)] == [(204, "")] * 2
+        assert (await state_of(host, sid)).status is Status.IDLE
+        rows = [row.body["did"] for row in await host.app.store.audit.records(sid) if row.kind == "session"]
+        assert rows == ["paused", "resumed", "archived", "restored"]
+
+
+async def test_what_is_deleted_lists_the_copies_that_were_sent(tmp_path: Path) -> None:
+    told = "message(console, owner)"
+    async with served(tmp_path) as host, asking(host, clearance="INTERNAL~") as client:
+        sent, silent, risen, quiet = [
+            await begin(client, bang("message", channel="console", recipient="owner", text=told) if says else "hello")
+            for says in (True, False, True, False)
+        ]
+        for sid in (sent, silent, risen, quiet):
+            await client.get(f"/v1/sessions/{sid}/result", params={"wait": 30})
+        for sid in (risen, quiet):
+            await raise_session(host, sid)
+        answers = {sid: await client.delete(f"/v1/sessions/{sid}") for sid in (sent, silent, risen, quiet)}
+        nothing: dict[str, object] = {"children": 0, "sent": [], "handed": [], "files_left": False, "kept": []}
+        (place,) = answers[sent].json()["sent"]
+        assert place["address"].startswith("console:")
+        assert answers[sent].json() == {**nothing, "sent": [{**place, "messages": 1}]}
+        assert answers[silent].json() == nothing
+        assert answers[risen].content == answers[quiet].content == answers[silent].content
+
+
+async def test_a_turn_is_found_by_its_id_however_old_it_is(tmp_path: Path) -> None:
+    copied = "local e = redis.call('XREVRANGE', KEYS[1], '+', '-', 'COUNT', 1)[1] "
+    copied += "local n = tonumber(string.match(e[1], '^%d+')) "
+    copied += "for i = n + 1, n + 90000 do redis.call('XADD', KEYS[1], i .. '-0', unpack(e[2])) end "
+    copied += "redis.call('HSET', KEYS[2], ARGV[1], n + 90000)"
+    (seq,) = stored_fields("seq")
+    async with served(tmp_path) as host, asking(host) as client:
+        sid = await begin(client)
+        first = (await client.get(f"/v1/sessions/{sid}/result", params={"wait": 30})).json()["last_turn"]["id"]
+        path = f"/v1/sessions/{sid}/turns"
+        one = (await client.get(f"{path}/{first}")).json()
+        # What follows is no turn: many events, as of one that calls tools again and again.
+        await client.post(f"/v1/sessions/{sid}/pause")
+        keys = session_keys(sid)
+        assert isinstance(host.app.store, RedisStore)
+        await command(host.app.store, "EVAL", copied, 2, keys.log, keys.state, seq)
+        refused = await client.get(f"{path}/{first}")
+        assert (refused.status_code, refused.json()["error"]["code"]) == (400, "not_reached")
+        (before,) = re.findall(r"before=(\d+)", refused.json()["error"]["next_step"])
+        assert (await client.get(f"{path}/{first}", params={"before": before})).json() == one
+        absent = await client.get(f"{path}/none", params={"before": before})
+        assert absent.status_code == 404

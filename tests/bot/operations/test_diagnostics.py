@@ -15,11 +15,13 @@ from bot.app.app import App, open_app
 from bot.commands.admin.configuration import NOTHING
 from bot.commands.command import Reply
 from bot.config.load import load_config
-from bot.operations.diagnostics import agents, configured, model, tools
+from bot.operations.diagnostics import agents, configured, model, speaking, tools
+from bot.operations.tokens import TokenRequest
+from bot.sessions.api_tokens import Scope
 from bot.tools.catalogue import NAMES
 from channels.console import Console
 from channels.slack.setup import SCOPES
-from policy.labels import PUBLIC, Label
+from policy.labels import PUBLIC, Label, parse
 from policy.request import Role
 from tests.bot.kit import HOME, TOP, Probe
 from tests.servers import SERVERS
@@ -183,6 +185,23 @@ async def test_an_agent_whose_models_cannot_be_asked_with_its_key_is_told_of(
     assert found.problem == "model `deepseek:b` takes no key of an agent"
     assert "openai" in found.next_step
     assert VALUE not in f"{found}"
+
+
+async def test_it_warns_of_a_program_that_sees_none_of_its_own_sessions(tmp_path: Path) -> None:
+    """What it says is above its token, so that each of its sessions is from the first message on."""
+    console = {"classification": "top", "inbound": "PUBLIC", "overshoot": "allow"}
+    policy = {"channels": {"console": console, "api": {"classification": "CONFIDENTIAL", "inbound": "INTERNAL"}}}
+    async with opened(tmp_path, {}, channels={"api": {"port": 8484}}, policy=policy) as app:
+        for name, clearance in (("low", "PUBLIC"), ("fit", "INTERNAL"), ("high", "RESTRICTED")):
+            request = TokenRequest(name, Scope.STEER, parse(clearance), 0)
+            await app.token_keeper.create(request, Caller("owner", Role.OWNER, TOP, Ingress.COMMAND))
+        told = (await asked(app)).text
+        assert "INTERNAL" in speaking(app.config)
+    (line,) = [line for line in told.splitlines() if " api" in line]
+    assert "`low` may not read what it says itself" in line
+    assert "policy.channels.api.inbound" in line
+    assert not line.startswith("ok")
+    assert "fit" not in line
 
 
 @pytest.mark.parametrize(
