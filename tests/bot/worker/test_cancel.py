@@ -232,7 +232,7 @@ async def test_a_stop_while_the_turn_ends_comes_too_late(tmp_path: Path) -> None
         await asyncio.wait_for(ending.wait(), 20)
         stop = await owner.app.store.sessions.stop(there.sid, actor="owner")
         assert stop.running
-        owner.app.interrupt(there.sid)
+        owner.app._interrupt(there.sid)  # pyright: ignore[reportPrivateUsage] - as the command does
         go_on.set()
         state = await there.settled()
         assert state is not None
