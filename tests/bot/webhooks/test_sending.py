@@ -2,6 +2,7 @@
 
 import asyncio
 from collections import deque
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -9,9 +10,12 @@ from standardwebhooks import WebhookVerificationError
 
 from bot.sessions.log.event_types import AgentMessage
 from bot.sessions.log.events import NewEvent
+from bot.store.records.kinds import WEBHOOK
+from bot.store.schema import WEBHOOKS
 from policy.labels import PUBLIC
 from tests.bot.webhooks.kit import SECRET, begin, hook_config, program, until
 from tests.sim.receiver import receiver
+from tests.store.world import alter, child
 
 pytestmark = pytest.mark.anyio
 
@@ -108,6 +112,51 @@ async def test_one_that_is_gone_is_sent_nothing_more(tmp_path: Path) -> None:
         await session.say("nobody hears this")
         await asyncio.sleep(2.5)
         assert len(here.got) == 1
+
+
+async def test_one_that_took_nothing_for_days_is_sent_nothing_more(tmp_path: Path) -> None:
+    async with receiver() as here, program(tmp_path, hook_config(here, retries=[1] * 20)) as ci:
+        here.usual = 500
+        hook = await ci.hook(here)
+        await begin(ci.app)
+        await here.have(2)
+        assert (await ci.listed())[0]["disabled"] is None
+        since = ci.app.store.tokens.now_ms() - 6 * 86_400_000
+        await alter(ci.app.store, WEBHOOK, WEBHOOKS, hook["id"], failing=since)
+        await until(ci.ended)
+        (told,) = await ci.listed()
+        assert (told["disabled"], told["failing"]) == ("failing", since)
+
+
+async def test_a_background_session_that_rose_before_it_was_seen_is_not_spoken_of(tmp_path: Path) -> None:
+    """That it is there at all is what its parent read by then."""
+    async with receiver() as here, program(tmp_path, hook_config(here)) as ci:
+        await ci.hook(here)
+        own = await begin(ci.app)
+        await here.have(1)
+        task = replace(child(own.sid), principal="program:ci", sender="program:ci", label=SECRET)
+        await ci.app.store.sessions.accept(task)
+        await own.say("after it")
+        await here.have(2)
+        await asyncio.sleep(1)
+        assert {one["session"] for one in here.told()} == {own.sid}
+
+
+async def test_a_webhook_of_a_session_that_may_not_be_known_is_made_as_of_any(tmp_path: Path) -> None:
+    async with receiver() as here, program(tmp_path, hook_config(here)) as ci:
+        risen, foreign = await begin(ci.app), await begin(ci.app, "other")
+        await risen.rise()
+        alike = set[str]()
+        for sid in (risen.sid, foreign.sid, "a" * len(risen.sid)):
+            hook = await ci.hook(here, sessions=[sid])
+            alike.add(str({**hook, "id": "", "secret": "", "sessions": hook["sessions"] == [sid], "created_at": 0}))
+        assert len(alike) == 1
+        await foreign.say("nothing of yours")
+        other = await begin(ci.app)
+        await ci.hook(here, sessions=[other.sid])
+        await other.say("of yours")
+        await here.have(1)
+        assert {one["session"] for one in here.told()} == {other.sid}
 
 
 async def test_one_that_hangs_holds_up_no_other(tmp_path: Path) -> None:
