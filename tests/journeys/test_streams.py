@@ -118,7 +118,8 @@ async def _through(program: Program, store: RedisStore) -> None:
         expected = await _settled(program)
         await one.until(lambda: one.seqs[-1:] == expected[-1:], _PATIENCE)
         done.set()
-    assert following.result() > 2
+    # At least one of the APIs that were killed had it.
+    assert following.result() >= 2
     assert one.seqs == expected
     texts = [event["body"]["text"] for event in one.told if event["type"] == "user.message"]
     assert re.findall(r"message-(\d+);", "".join(texts)) == [str(n) for n in range(said + 1)]
