@@ -388,9 +388,9 @@ async def test_why_it_failed_is_not_told_blindly(tmp_path: Path) -> None:
             claim = await claimed(host.app.store, sid)
             await host.app.store.sessions.record(claim, opening(claim, dedupe=claim.items[0].dedupe))
         await raise_session(host, risen)
-        refused = await client.post(f"/v1/sessions/{seen}/archive")
+        # Each waits for the turn's end for some seconds.
+        refused, done = await asyncio.gather(*(client.post(f"/v1/sessions/{sid}/archive") for sid in (seen, risen)))
         assert (refused.status_code, refused.json()["error"]["code"]) == (503, "busy")
-        done = await client.post(f"/v1/sessions/{risen}/archive")
         assert (done.status_code, done.content) == (204, b"")
         assert (await state_of(host, risen)).status is Status.RUNNING
 

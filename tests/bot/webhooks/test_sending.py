@@ -12,12 +12,17 @@ from bot.sessions.log.event_types import AgentMessage
 from bot.sessions.log.events import NewEvent
 from bot.store.records.kinds import WEBHOOK
 from bot.store.schema import WEBHOOKS
+from bot.webhooks.delivery import UNSIGNED
+from bot.webhooks.secrets import WebhookSecrets
 from policy.labels import PUBLIC
 from tests.bot.webhooks.kit import SECRET, begin, hook_config, program, until
 from tests.sim.receiver import receiver
 from tests.store.world import alter, child
 
 pytestmark = pytest.mark.anyio
+
+SILENCE = 1.5
+"""Longer than anything that is sent is waited for: a try comes after 1.2 seconds, a look after one."""
 
 
 async def test_events_come_signed_and_in_order(tmp_path: Path) -> None:
@@ -101,6 +106,41 @@ async def test_a_receiver_is_left_alone_for_as_long_as_it_asks(tmp_path: Path) -
         assert 3.8 <= asyncio.get_running_loop().time() - begun <= 8
 
 
+async def test_a_receiver_is_left_alone_for_an_hour_at_most(tmp_path: Path) -> None:
+    async with receiver() as here, program(tmp_path, hook_config(here)) as ci:
+        hook = await ci.hook(here)
+        here.usual, here.extra = 503, ("Retry-After: 1000000",)
+        session, store = await begin(ci.app), ci.app.store
+
+        async def waits() -> int:
+            at = (await store.webhooks.positions(hook["id"], (session.sid,))).get(session.sid)
+            return 0 if at is None or not at.retry_at else at.retry_at - store.tokens.now_ms()
+
+        await until(waits)
+        assert 3_500_000 < await waits() <= 3_600_000
+
+
+async def test_one_that_takes_nothing_is_tried_less_and_less_often(tmp_path: Path) -> None:
+    """However many sessions have something for it: after five failures it rests, for longer each time."""
+    async with receiver() as here, program(tmp_path, hook_config(here)) as ci:
+        here.usual = 500
+        await ci.hook(here)
+        for _ in range(10):
+            await begin(ci.app)
+        await here.have(5)
+        await asyncio.sleep(1.5)
+        assert len(here.got) <= 7
+
+
+async def test_nothing_is_sent_unsigned(tmp_path: Path) -> None:
+    async with receiver() as here, program(tmp_path, hook_config(here, retries=())) as ci:
+        hook = await ci.hook(here)
+        await WebhookSecrets(ci.app.vault).drop(hook["id"])
+        await begin(ci.app)
+        await until(ci.dead)
+        assert [(one["error"], here.got) for one in await ci.dead()] == [(UNSIGNED, [])]
+
+
 async def test_one_that_is_gone_is_sent_nothing_more(tmp_path: Path) -> None:
     async with receiver() as here, program(tmp_path, hook_config(here)) as ci:
         await ci.hook(here)
@@ -110,7 +150,7 @@ async def test_one_that_is_gone_is_sent_nothing_more(tmp_path: Path) -> None:
         await until(ci.ended)
         assert (await ci.listed())[0]["disabled"] == "gone"
         await session.say("nobody hears this")
-        await asyncio.sleep(2.5)
+        await asyncio.sleep(SILENCE)
         assert len(here.got) == 1
 
 
@@ -230,7 +270,7 @@ async def test_a_session_that_rises_tells_one_constant_event(tmp_path: Path) -> 
         await here.have(4)
         await other.say("still here")
         await here.have(5)
-        await asyncio.sleep(2.5)
+        await asyncio.sleep(SILENCE)
         assert [one.told["data"] for one in here.got if one.told["type"] == "session.unavailable"] == [
             {"session": session.sid}
         ]
@@ -249,7 +289,7 @@ async def test_of_a_session_that_was_above_nothing_is_told(tmp_path: Path) -> No
         await before.say("secret")
         await above.say("secret")
         await here.have(1)
-        await asyncio.sleep(1.5)
+        await asyncio.sleep(SILENCE)
         assert {one["session"] for one in here.told()} == {other.sid}
 
 
@@ -275,7 +315,7 @@ async def test_a_token_that_is_revoked_ends_its_webhooks(tmp_path: Path) -> None
         await here.have(1)
         await ci.app.token_keeper.revoke("ci", "owner")
         await session.say("nobody hears this")
-        await asyncio.sleep(2.5)
+        await asyncio.sleep(SILENCE)
         assert len(here.got) == 1
 
 
@@ -299,7 +339,7 @@ async def test_one_that_is_deleted_is_sent_nothing_more(tmp_path: Path) -> None:
         assert (await ci.client.delete(f"/v1/webhooks/{hook['id']}")).status_code == 204
         assert (await ci.client.delete(f"/v1/webhooks/{hook['id']}")).status_code == 404
         assert await ci.listed() == []
-        await asyncio.sleep(1.5)
+        await asyncio.sleep(SILENCE)
         await session.say("nobody hears this")
         await asyncio.sleep(1)
         assert len(here.got) == 1
@@ -317,7 +357,7 @@ async def test_what_was_before_a_reset_and_what_is_internal_is_not_sent(tmp_path
         again = await begin(ci.app)
         await again.say("after it")
         await here.have(3)
-        await asyncio.sleep(2.5)
+        await asyncio.sleep(SILENCE)
         assert b"withheld" not in b"".join(one.body for one in here.got)
         # The message was tried before the reset, and is over with it; the reset itself is told.
         reset = session.seq + 1
@@ -334,7 +374,7 @@ async def test_a_session_that_is_deleted_is_not_spoken_of(tmp_path: Path) -> Non
         await ci.app.store.lifecycle.delete(session.sid, ())
         here.usual = 204
         before = len(here.got)
-        await asyncio.sleep(3)
+        await asyncio.sleep(SILENCE)
         assert len(here.got) - before <= 1
         assert await ci.dead() == []
 
