@@ -173,8 +173,7 @@ class PinnedAgents:
         agent = self._configured(name)
         if wanted.credential:
             agent = replace(agent, credential=self._shared_credential(agent, wanted.credential))
-        self._wanted[wanted] = await self._kept(replace(agent, limits=_lowered(agent.limits, wanted)))
-        pin = self._wanted[wanted]
+        pin = self._wanted[wanted] = await self._kept(replace(agent, limits=_lowered(agent.limits, wanted)))
         if len(self._wanted) > _KEPT:
             self._wanted.popitem(last=False)
         return pin

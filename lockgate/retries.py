@@ -14,7 +14,7 @@ _FIRST_PAUSE: Final = 0.1
 _LONGEST_PAUSE: Final = 5.0
 _STOOD: Final = 1.0
 _JITTER: Final = 1000
-_NOTHING_DONE: Final = frozenset({"busy", "not_serving"})
+_NOTHING_DONE: Final = "not_serving"
 _KEY_BYTES: Final = 18
 _LONGEST_KEY: Final = 256
 
@@ -77,7 +77,7 @@ def for_now(problem: LockgateClientError, *, repeatable: bool) -> bool:
     if not isinstance(problem, ApiError):
         return False
     if problem.status == UNAVAILABLE:
-        return repeatable or problem.code in _NOTHING_DONE
+        return repeatable or problem.code == _NOTHING_DONE
     return problem.status == TOO_MANY
 
 

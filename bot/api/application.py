@@ -4,16 +4,15 @@ An area is a module with `router(services)`; it stands in `AREAS`, and nowhere e
 """
 
 import re
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import replace
 from http import HTTPStatus
 from typing import TYPE_CHECKING, Any, Final, TypeAlias, cast
 
 from fastapi import APIRouter, Depends, FastAPI, Request, Response
 from fastapi.exceptions import RequestValidationError
-from fastapi.routing import APIRoute
 from starlette.exceptions import HTTPException
-from starlette.routing import compile_path
+from starlette.routing import Match
 
 from bot.api import event_routes, oversight_routes, session_routes, webhook_routes, whoami_routes
 from bot.api.entrance.caller_patience import PATIENCE, CallerPatience
@@ -43,6 +42,7 @@ VERSION: Final = "1"
 PREFIX: Final = "/v1"
 
 _REFUSALS: Final = (400, 401, 403, 404, 405, 408, 409, 413, 422, 429, 500, 503)
+_METHODS: Final = ("DELETE", "GET", "PATCH", "POST", "PUT")
 _MOST_NAMED: Final = 5
 _NAME: Final = re.compile(r"[A-Za-z_][A-Za-z0-9_]{0,63}")
 
@@ -68,7 +68,6 @@ class _Described:
 
 
 def _framework(services: ApiServices, areas: Sequence[Area]) -> FastAPI:
-    made = [area(services) for area in areas]
     api = FastAPI(
         title="Lockgate",
         version=VERSION,
@@ -79,15 +78,15 @@ def _framework(services: ApiServices, areas: Sequence[Area]) -> FastAPI:
         exception_handlers={
             LockgateError: _refused,
             RequestValidationError: _invalid,
-            HTTPException: _Unrouted(made),
+            HTTPException: _unrouted,
             Exception: _broken,
         },
     )
     refusals: dict[int | str, dict[str, Any]] = {
         status: {"model": ErrorDocument, "description": HTTPStatus(status).phrase} for status in _REFUSALS
     }
-    for routes in made:
-        api.include_router(routes, prefix=PREFIX, responses=refusals, dependencies=[Depends(known_query)])
+    for area in areas:
+        api.include_router(area(services), prefix=PREFIX, responses=refusals, dependencies=[Depends(known_query)])
     return api
 
 
@@ -115,36 +114,20 @@ def _place(error: "dict[str, Any]") -> str:
     return ".".join(str(part) for part in parts if isinstance(part, int) or _NAME.fullmatch(part))
 
 
-class _Unrouted:
-    """Answers what the framework itself refuses: a path that is none, or a method that a path does not have."""
-
-    def __init__(self, routers: Sequence[APIRouter]) -> None:
-        methods = dict[str, set[str]]()
-        for route in (route for router in routers for route in _routes(router)):
-            methods.setdefault(f"{PREFIX}{route.path}", set()).update(route.methods or ())
-        # Of paths that are alike the one with the fewest names in it comes first, as it is meant.
-        known = sorted(methods.items(), key=lambda one: one[0].count("{"))
-        self._methods = [(compile_path(path)[0], ", ".join(sorted(allowed))) for path, allowed in known]
-
-    async def __call__(self, request: Request, error: Exception) -> Response:
-        """Answer one."""
-        status = cast("HTTPException", error).status_code
-        if status != HTTPStatus.METHOD_NOT_ALLOWED:
-            return _told(request, NOT_FOUND if status == HTTPStatus.NOT_FOUND else INVALID)
-        response = _told(request, METHOD)
-        response.headers["allow"] = next(
-            (allowed for path, allowed in self._methods if path.match(request.url.path)), ""
-        )
-        return response
+async def _unrouted(request: Request, error: Exception) -> Response:
+    """Answer what the framework itself refuses: a path that is none, or a method that a path does not have."""
+    status = cast("HTTPException", error).status_code
+    if status != HTTPStatus.METHOD_NOT_ALLOWED:
+        return _told(request, NOT_FOUND if status == HTTPStatus.NOT_FOUND else INVALID)
+    response = _told(request, METHOD)
+    response.headers["allow"] = ", ".join(filter(lambda method: _takes(request, method), _METHODS))
+    return response
 
 
-def _routes(router: APIRouter) -> Iterator[APIRoute]:
-    """Yield the routes of a router, and of those that it includes: the framework keeps these as they are."""
-    for route in router.routes:
-        if isinstance(route, APIRoute):
-            yield route
-        elif isinstance(included := getattr(route, "original_router", None), APIRouter):
-            yield from _routes(included)
+def _takes(request: Request, method: str) -> bool:
+    """Say whether a request would be routed with another method: the framework names those of one route alone."""
+    asked_so = {**request.scope, "method": method}
+    return any(route.matches(asked_so)[0] is Match.FULL for route in request.app.routes)
 
 
 async def _broken(request: Request, _error: Exception) -> Response:

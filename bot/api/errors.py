@@ -128,7 +128,7 @@ INTERNAL: Final = ErrorAnswer(
     "Something went wrong here.",
     "Tell the operator the `request_id`, which is in their log.",
 )
-BUSY: Final = ErrorAnswer(HTTPStatus.SERVICE_UNAVAILABLE, "busy", "Busy.", "Try again in a moment.", retry_after=1)
+BUSY: Final = ErrorAnswer(HTTPStatus.TOO_MANY_REQUESTS, "busy", "Busy.", "Try again in a moment.", retry_after=1)
 UNAVAILABLE: Final = ErrorAnswer(
     HTTPStatus.SERVICE_UNAVAILABLE,
     "unavailable",

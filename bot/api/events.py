@@ -118,7 +118,7 @@ async def _news(store: SessionStore, sid: str, after: int) -> tuple[tuple[Event,
         return (), None
 
 
-def told_of(teller: EventTeller, state: SessionState, event: Event, asked: "PageRequest") -> JsonObject | None:
+def told_of(teller: EventTeller, state: SessionState, event: Event, asked: PageRequest) -> JsonObject | None:
     """Return an event as it is told, None for one that is not asked for, or not for this reader.
 
     What was before the last reset is for nobody: how much that was may be told as little as what.

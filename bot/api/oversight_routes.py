@@ -96,7 +96,7 @@ class ApprovalAnswer(ApiInput):
 
 
 class SettledApprovals(ApiOutput):
-    """The calls of a question that were answered, and how many of it wait for somebody else."""
+    """The calls of a question that were answered, and how many of it wait for another person."""
 
     approvals: tuple[ApprovalDocument, ...]
     waiting: int

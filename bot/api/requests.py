@@ -34,11 +34,6 @@ def asked(request: Request) -> ApiRequest:
     return cast("ApiRequest", request.scope[ASKED])
 
 
-def caller_of(request: Request) -> ApiCaller:
-    """Return the program that asks."""
-    return asked(request).caller
-
-
 @dataclass(frozen=True, slots=True)
 class Needs:
     """Lets a request in whose token has a scope; a dependency of every route."""

@@ -1,10 +1,8 @@
 """What modules of routes are given: the parts of the application that they work with."""
 
 import asyncio
-from collections.abc import Callable
 from dataclasses import dataclass
 
-from bot.access.session_ids import SessionIds
 from bot.access.tokens import Tokens
 from bot.config.api import ApiSettings
 from bot.config.model import Config
@@ -30,8 +28,7 @@ from bot.webhooks.keeper import WebhookKeeper
 class ApiServices:
     """The parts of the application that routes work with, made in `bot.app.programs`.
 
-    `interrupt` stops a session's turn of an id at once if it runs in this process. `closing` is set when this process
-    is told to end: whoever waits or streams tells so and ends.
+    `closing` is set when this process is told to end: a request that waits and a stream tell so and end.
     """
 
     settings: ApiSettings
@@ -42,7 +39,6 @@ class ApiServices:
     gate: Gate
     reloader: PolicyReloader
     store: Store
-    session_ids: SessionIds
     router: Router
     agents: PinnedAgents
     lifecycle: SessionLifecycle
@@ -54,5 +50,4 @@ class ApiServices:
     approval_answers: ApprovalAnswers
     question_answers: QuestionAnswers
     webhooks: WebhookKeeper
-    interrupt: Callable[[str, str], None]
     closing: asyncio.Event

@@ -61,7 +61,7 @@ class StreamRequest:
 
 
 @dataclass(frozen=True, slots=True)
-class _Standing:
+class _KnownReader:
     """What a token may read, None if it counts no more, by the policy and the tokens that it was found with."""
 
     policy: object
@@ -78,7 +78,7 @@ class EventStreams:
         beat = services.settings.heartbeat_seconds
         self.watching = Watching(WatchingParts(services.store, services.reloader, services.closing, beat))
         self._open = dict[str, int]()
-        self._standings = dict[str, _Standing]()
+        self._readers = dict[str, _KnownReader]()
 
     def reader(self, caller: ApiCaller) -> Label | None:
         """Return what a program may read now, None if the token that it showed counts no more.
@@ -87,11 +87,11 @@ class EventStreams:
         """
         services, token = self.services, caller.token
         policy, live = services.gate.document, services.reloader.live_tokens
-        known = self._standings.get(token.id)
+        known = self._readers.get(token.id)
         if known is None or known.policy is not policy or known.live is not live:
             now = services.tokens.still(caller)
-            known = _Standing(policy, live, None if now is None else services.tokens.reader(now))
-            self._standings[token.id] = known
+            known = _KnownReader(policy, live, None if now is None else services.tokens.reader(now))
+            self._readers[token.id] = known
         return known.reader if token.live(services.store.tokens.now_ms()) else None
 
     def response(self, state: SessionState, asked: StreamRequest) -> Response:
@@ -114,7 +114,7 @@ class EventStreams:
             self._open[principal] -= 1
             if not self._open[principal]:
                 del self._open[principal]
-                self._standings.pop(asked.caller.token.id, None)
+                self._readers.pop(asked.caller.token.id, None)
 
 
 Tell = Callable[[bytes], Awaitable[None]]

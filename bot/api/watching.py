@@ -37,7 +37,7 @@ _PAUSE_SECONDS: Final = 1.0
 
 _KEPT: Final = 256
 
-_KEPT_CHARACTERS: Final = 1_000_000
+_KEPT_CHARACTERS: Final = 250_000
 """How many events of a session are kept for readers who are a little late, and how long they may be in all."""
 
 
@@ -90,10 +90,10 @@ class WatchingParts:
 
 
 class WatchedSession:
-    """A session that somebody here follows; `latest` is what the last look found."""
+    """A session that readers here follow; `latest` is what the last look found."""
 
     def __init__(self, state: SessionState, feed: ChangeFeed, until: AsyncExitStack, parts: WatchingParts) -> None:
-        """Go on from a record that was just read; `until` is closed when nobody follows any more."""
+        """Go on from a record that was just read; `until` is closed when no reader follows any more."""
         self.readers = 0
         self.until = until
         self.latest = Look(0, state)
@@ -104,6 +104,8 @@ class WatchedSession:
         self._recent = deque[RecentEvent]()
         self._size = 0
         self._leading = False
+        # Whether a change was heard of, or enough time went by, and no look followed that yet.
+        self._due = False
         self._turned = asyncio.Event()
 
     def recent(self, after: int) -> list[RecentEvent] | None:
@@ -130,11 +132,15 @@ class WatchedSession:
     async def _lead(self) -> None:
         self._leading = True
         try:
-            await self._changed()
+            if not self._due:
+                await self._changed()
             if not self._parts.closing.is_set():
+                # A reader may leave while it looks, and takes with it what it heard: so this is kept for the next.
+                self._due = True
                 await self._look()
+                self._due = False
         finally:
-            # Whoever led may be gone: another one leads from here.
+            # The reader who led may be gone: another one leads from here.
             self._leading = False
             turned, self._turned = self._turned, asyncio.Event()
             turned.set()
@@ -150,6 +156,7 @@ class WatchedSession:
             async with anyio.create_task_group() as both:
                 both.start_soon(until_closing)
                 await self._feed.next()
+                self._due = True
                 both.cancel_scope.cancel()
 
     async def _look(self) -> None:
@@ -203,7 +210,7 @@ class Watching:
     async def _begun(self, state: SessionState) -> WatchedSession:
         async with AsyncExitStack() as until:
             feed = await until.enter_async_context(self.parts.store.changes.watching(state.sid))
-            # Somebody else may have begun meanwhile.
+            # Another reader may have begun meanwhile.
             watched = self._sessions.get(state.sid)
             if watched is None:
                 watched = self._sessions[state.sid] = WatchedSession(state, feed, until.pop_all(), self.parts)

@@ -268,7 +268,7 @@ class App:
             reloader=self.reloader,
             exporter=self.exporter,
             lifecycle=self.lifecycle,
-            interrupt=self.interrupt,
+            interrupt=self._interrupt,
             close=self.question_updates.close,
             deliver=self.outbox.collect,
             recap=self.model_loader.recap,
@@ -292,7 +292,7 @@ class App:
             spawner=self.spawner,
             files=self.files,
             top=lambda: self.gate.document.top,
-            interrupt=self.interrupt,
+            interrupt=self._interrupt,
             close=self.question_updates.close,
         )
 
@@ -423,7 +423,7 @@ class App:
                 self.store.sessions,
                 self.gate,
                 self.session_ids,
-                interrupt=self.interrupt,
+                interrupt=self._interrupt,
                 longest=limits.message_characters,
                 agents=self.agents,
             ),
@@ -455,8 +455,7 @@ class App:
         with suppress(StoreError):
             await self.lifecycle.clear()
 
-    def interrupt(self, sid: str, only: str = "") -> None:
-        """Stop a session's turn at once if it runs in this process, or the turn `only` of it."""
+    def _interrupt(self, sid: str, only: str = "") -> None:
         if self._serving is not None:
             self._serving.interrupt(sid, only)
 

@@ -42,7 +42,6 @@ def api_services(app: App) -> ApiServices:
         gate=app.gate,
         reloader=app.reloader,
         store=app.store,
-        session_ids=app.session_ids,
         router=app.router,
         agents=app.agents,
         lifecycle=app.lifecycle,
@@ -54,7 +53,6 @@ def api_services(app: App) -> ApiServices:
         approval_answers=app.approval_answers,
         question_answers=app.question_answers,
         webhooks=_webhooks(app, reading),
-        interrupt=app.interrupt,
         closing=asyncio.Event(),
     )
 

@@ -43,7 +43,7 @@ class Decider:
 
 @dataclass(frozen=True, slots=True)
 class AnsweredCalls:
-    """What became of an answer: the calls as they stand, and those that somebody else has to answer.
+    """What became of an answer: the calls as they stand, and those that another person has to answer.
 
     `settled` is empty if the person may answer none of them. `label` is that of what telling of it tells.
     """
@@ -74,7 +74,7 @@ class ApprovalAnswers:
             for state, approval in await self._asked.waiting()
             if state.sid != by.sid and self.may_refuse(by.principal, approval)
         ]
-        # What an agent wants to know of somebody is nothing to others, here too.
+        # An agent's question to one person is nothing to others, here too.
         mine = (one for one in known if not one.approval.is_question or self.may_refuse(by.principal, one.approval))
         return tuple(one for one in mine if one.label.flows_to(by.reader))
 

@@ -50,7 +50,7 @@ class Simulator:
     async def asked(
         self, by: Simulating, state: SessionState | None, tool: str, arguments: Mapping[str, JsonValue]
     ) -> Mapping[str, JsonValue]:
-        """Return the report for somebody who asks about a call in a session, or in one not begun.
+        """Return the report about a call in a session, or in one not begun, for a person or program who asks.
 
         Raises BusyError: their address asks too often. StoreError.
         """

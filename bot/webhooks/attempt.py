@@ -110,5 +110,5 @@ class Poster:
             return float(written[:_DIGITS])
         try:
             return max(0.0, parsedate_to_datetime(written).timestamp() - self._clock.wall_ms() / 1000)
-        except (ValueError, TypeError):
+        except (ValueError, TypeError, OverflowError):
             return 0.0

@@ -13,9 +13,11 @@ receiver that failed just now, or that took nothing yet, is tried with one alone
 import heapq
 import logging
 from collections import deque
-from collections.abc import Awaitable, Callable, Sequence
+from collections.abc import Awaitable, Callable, Iterator, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, field, replace
+from itertools import islice
+from math import inf
 from typing import Final
 
 import anyio
@@ -57,6 +59,9 @@ _DAY_MS: Final = 86_400_000
 _LOGGER: Final = logging.getLogger(__name__)
 
 UNSIGNED: Final = "its secret is missing here, replace it"
+BROKEN: Final = "it could not be sent from here, the operator's log tells why"
+BROKE: Final = "a webhook cannot be sent"
+"""What the log says of it."""
 
 
 class Slots:
@@ -71,6 +76,36 @@ class Slots:
     def of(self, *, failing: bool) -> anyio.Semaphore:
         """Return where a webhook waits for its turn."""
         return self._failing if failing else self._working
+
+
+class RetryTimes:
+    """When sessions are tried again, in seconds on one clock: each once, however often that is asked for."""
+
+    def __init__(self) -> None:
+        self._times = dict[str, float]()
+        self._heap = list[tuple[float, str]]()
+
+    def __len__(self) -> int:
+        """Return how many there are."""
+        return len(self._heap)
+
+    def put(self, sid: str, at: float) -> None:
+        """Have a session tried at a time, unless it is sooner anyway."""
+        if at < self._times.get(sid, inf):
+            self._times[sid] = at
+            heapq.heappush(self._heap, (at, sid))
+
+    def due(self, now: float) -> Iterator[str]:
+        """Take those whose time has come."""
+        while self._heap and self._heap[0][0] <= now:
+            at, sid = heapq.heappop(self._heap)
+            if self._times.get(sid) == at:
+                del self._times[sid]
+                yield sid
+
+    def wait(self, now: float) -> float | None:
+        """Return in how many seconds the next one comes, None for never."""
+        return max(self._heap[0][0] - now, 0.0) if self._heap else None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -128,7 +163,7 @@ class WebhookDelivery:
         self._parts, self._held = parts, held
         self._waiting = dict[str, None]()
         self._busy = set[str]()
-        self._later = list[tuple[float, str]]()
+        self._later = RetryTimes()
         self._failures, self._rest = 0, 0.0
         self._ended, self._taken = False, False
         self._news = anyio.Event()
@@ -185,16 +220,16 @@ class WebhookDelivery:
     def _start(self, spawn: Callable[..., object]) -> float | None:
         """Begin with the sessions whose turn it is; return in how many seconds to look again, None for at any news."""
         now = self._parts.clock.monotonic()
-        while self._later and self._later[0][0] <= now:
-            self._waiting[heapq.heappop(self._later)[1]] = None
+        self._waiting.update(dict.fromkeys(self._later.due(now)))
         if self._rest > now:
             return self._rest - now
         room = (AT_ONCE if self._taken and not self._failures else 1) - len(self._busy)
-        for sid in [one for one in self._waiting if one not in self._busy][: max(room, 0)]:
+        ready = (one for one in self._waiting if one not in self._busy)
+        for sid in list(islice(ready, max(room, 0))):
             del self._waiting[sid]
             self._busy.add(sid)
             spawn(self._serve, sid)
-        return max(self._later[0][0] - now, 0.0) if self._later else None
+        return self._later.wait(now)
 
     async def _serve(self, sid: str) -> None:
         try:
@@ -208,14 +243,14 @@ class WebhookDelivery:
             self._again(sid, _AGAIN_SECONDS)
         except Exception:
             # One session that cannot be sent must not end the others.
-            _LOGGER.exception("a webhook cannot be sent", extra={"webhook": self.webhook.id, "session": sid})
+            _LOGGER.exception(BROKE, extra={"webhook": self.webhook.id, "session": sid})
             self._again(sid, _LONGEST_REST)
         finally:
             self._busy.discard(sid)
             self._news.set()
 
     def _again(self, sid: str, seconds: float) -> None:
-        heapq.heappush(self._later, (self._parts.clock.monotonic() + seconds, sid))
+        self._later.put(sid, self._parts.clock.monotonic() + seconds)
 
     async def _send_next(self, sid: str, stretch: _Stretch) -> bool:
         """Send the next event of a session; return False if there is none, or not now."""
@@ -346,8 +381,13 @@ class WebhookDelivery:
         secrets = await self._parts.secrets.all(self.webhook.id)
         if not secrets:
             return Attempted(UNSIGNED)
-        headers = signed(sent, secrets, self._parts.clock.wall_ms())
-        return await self._parts.poster.post(self.webhook.url, headers, sent.payload)
+        try:
+            headers = signed(sent, secrets, self._parts.clock.wall_ms())
+            return await self._parts.poster.post(self.webhook.url, headers, sent.payload)
+        except Exception:
+            # It counts as a try: so it is given up some time, and ends nothing else.
+            _LOGGER.exception(BROKE, extra={"webhook": self.webhook.id, "event": sent.id})
+            return Attempted(BROKEN)
 
     async def _settle(self, step: _Step, at: WebhookPosition, answered: Attempted) -> bool:
         """Note what became of a try; return whether the next may follow."""

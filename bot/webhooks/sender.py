@@ -3,7 +3,7 @@
 Every process that answers programs sends. A webhook is sent for by one process at a time, by a right that is leased in
 the store: one exchange keeps all of a process's rights, and takes a few more that nobody has, so processes that begin
 together share them. One that dies leaves its webhooks to the others when the lease is over. A right is a matter of
-order and of load: whoever lost one unnoticed may send an event a second time, under the same id.
+order and of load: a process that lost one unnoticed may send an event a second time, under its id.
 """
 
 from collections import OrderedDict

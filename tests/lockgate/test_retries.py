@@ -56,7 +56,7 @@ async def test_a_message_has_a_key_of_its_own_that_is_the_same_when_it_is_sent_a
     assert first == again != other
 
 
-@pytest.mark.parametrize("first", [refusal(429, "rate"), refusal(503, "busy")])
+@pytest.mark.parametrize("first", [refusal(429, "rate"), refusal(503, "not_serving")])
 async def test_what_was_refused_for_now_is_sent_again(first: bytes) -> None:
     async with scripted(first, answer(202, {})) as server, Client(server.url, TOKEN) as client:
         await client.sessions.cancel("s1")

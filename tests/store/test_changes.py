@@ -87,8 +87,8 @@ async def test_the_last_who_waits_closes_the_connection(store: RedisStore) -> No
         await first.next()
         async with store.changes.watching() as second:
             await second.next()
-        assert store.changes._listening is not None
-    assert store.changes._listening is None
+        assert store.changes._subscription is not None
+    assert store.changes._subscription is None
 
 
 async def test_after_a_lost_connection_everything_may_have_changed(store: RedisStore) -> None:

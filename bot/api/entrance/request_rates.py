@@ -1,4 +1,4 @@
-"""How often somebody may ask, and how long they wait if they asked too often: counted in this process."""
+"""How often a caller may ask, and how long they wait if they asked too often: counted in this process."""
 
 import ipaddress
 from collections import OrderedDict

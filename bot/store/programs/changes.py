@@ -13,7 +13,7 @@ from typing import Final
 from bot.core.errors import StoreError, StoreGoneError
 from bot.sessions.ports.changes import Changed, ChangeFeed
 from bot.store.schema import CHANGED, session_keys, sid_of
-from bot.store.servers.connection import UNREACHED, Connection, Ear, Listening
+from bot.store.servers.connection import UNREACHED, Connection, Subscriber, Subscription
 
 _ALL: Final = b""
 """Stands for every session among those that feeds ask for."""
@@ -39,7 +39,7 @@ class RedisChanges:
     def __init__(self, connection: Connection) -> None:
         self._connection = connection
         self._feeds = dict[bytes, set[_Feed]]()
-        self._listening: Listening | None = None
+        self._subscription: Subscription | None = None
         self._connecting = asyncio.Lock()
         self._sure = 0.0
 
@@ -54,9 +54,9 @@ class RedisChanges:
             self._feeds[key].discard(feed)
             if not self._feeds[key]:
                 del self._feeds[key]
-            if not self._feeds and self._listening is not None:
-                listening, self._listening = self._listening, None
-                await listening.close()
+            if not self._feeds and self._subscription is not None:
+                subscription, self._subscription = self._subscription, None
+                await subscription.close()
 
     async def listen(self) -> None:
         """Connect where nobody did, and tell all feeds. Raises StoreError."""
@@ -64,7 +64,7 @@ class RedisChanges:
             return
         async with self._connecting:
             if not self._open():
-                self._listening = await self._connection.listen(Ear(CHANGED, self._heard, self._lost))
+                self._subscription = await self._connection.listen(Subscriber(CHANGED, self._heard, self._lost))
                 self._sure = asyncio.get_running_loop().time()
                 for feed in self._all():
                     feed.add_everything()
@@ -73,19 +73,19 @@ class RedisChanges:
         """Make sure that the server is there, once for all who wait; where it is not, `listen` connects anew."""
         loop = asyncio.get_running_loop()
         async with self._connecting:
-            listening = self._listening
-            if listening is None or loop.time() < self._sure + _CHECK_SECONDS:
+            subscription = self._subscription
+            if subscription is None or loop.time() < self._sure + _CHECK_SECONDS:
                 return
             try:
                 async with asyncio.timeout(_CHECK_SECONDS):
-                    await listening.check()
+                    await subscription.check()
                 self._sure = loop.time()
             except UNREACHED:
-                self._listening = None
-                await listening.close()
+                self._subscription = None
+                await subscription.close()
 
     def _open(self) -> bool:
-        return self._listening is not None and self._listening.open
+        return self._subscription is not None and self._subscription.open
 
     def _all(self) -> Iterator["_Feed"]:
         for feeds in self._feeds.values():

@@ -6,6 +6,7 @@ rights of a process to all of its webhooks.
 
 import json
 from collections.abc import Sequence
+from dataclasses import replace
 from typing import cast
 
 from bot.sessions.log.events import Visibility
@@ -36,10 +37,7 @@ class RedisWebhooks:
             "sessions": dump(list(new.sessions)) if new.sessions else "",
         }
         got = await self._run(Script.ADD_WEBHOOK, new.id, {"webhook": nested(record), "most": most})
-        if got.word == "full":
-            return None
-        (made,) = (one for one in await self.owned(new.owner) if one.id == new.id)
-        return made
+        return None if got.word == "full" else replace(new, created_at=got.number("created"))
 
     async def drop(self, webhook: str) -> None:
         """Forget a webhook, how far it came and what it did not take."""

@@ -1,10 +1,11 @@
--- Keep the rights to send for webhooks that somebody holds, and take some that nobody does; or give all of them back.
+-- Keep the rights of a process to send for webhooks, and take some that no process has; or give all of them back.
 -- Arguments: owner, life ms, 0 to give them back, most (how many to take besides)
 -- Answers: ok webhooks (list of id, record), those that the owner holds then
 
 local now, room, held, size = now_ms(), A.most, {}, 0
 local webhooks, rights = redis.call('HGETALL', K.webhooks), records(K.rights)
-for i = 1, #webhooks, 2 do decode(webhooks[i + 1]) end
+local known = {}
+for i = 1, #webhooks, 2 do known[i] = decode(webhooks[i + 1]) end
 for i = 1, #webhooks, 2 do
   local id, packed = webhooks[i], webhooks[i + 1]
   local right = rights[id]
@@ -13,7 +14,7 @@ for i = 1, #webhooks, 2 do
   local free = not right or right.lapses <= now or (A.life > 0 and right.lapses > now + 10 * A.life)
   if A.life == 0 then
     if mine then redis.call('HDEL', K.rights, id) end
-  elseif not decode(packed).disabled and (mine or (free and room > 0)) then
+  elseif not known[i].disabled and (mine or (free and room > 0)) then
     if not mine then room = room - 1 end
     local kept = mine and right or {}
     kept.owner, kept.lapses = A.owner, now + A.life

@@ -168,7 +168,7 @@ class RetryLimit:
     total: float = 0.0
 
 
-class Listening(Protocol):
+class Subscription(Protocol):
     """A connection that hears what is published on a channel."""
 
     @property
@@ -186,8 +186,8 @@ class Listening(Protocol):
 
 
 @dataclass(frozen=True, slots=True)
-class Ear:
-    """What listens to a channel: `heard` gets what is published there, `lost` is told when the connection is lost."""
+class Subscriber:
+    """Who listens to a channel: `heard` gets what is published there, `lost` is told when the connection is lost."""
 
     channel: str
     heard: Callable[[bytes], None]
@@ -197,7 +197,7 @@ class Ear:
 class Answering(Protocol):
     """One server."""
 
-    async def listen(self, ear: Ear) -> Listening:
+    async def listen(self, subscriber: Subscriber) -> Subscription:
         """Listen to a channel on a connection of its own.
 
         Raises what the library raises where the server does not answer, or does not allow it.
@@ -388,17 +388,17 @@ class Connection:
 
         return await self._trying(attempt)
 
-    async def listen(self, ear: Ear) -> Listening:
+    async def listen(self, subscriber: Subscriber) -> Subscription:
         """Listen to a channel at one server: whichever it is, it tells what is published at any.
 
         Raises StoreError: see `commands`.
         """
 
-        async def attempt() -> Listening:
+        async def attempt() -> Subscription:
             parts = await self._servers.parts()
             # Another one each time, as one that is gone may still be named.
             self._listened += 1
-            return await parts[self._listened % len(parts)].server.listen(ear)
+            return await parts[self._listened % len(parts)].server.listen(subscriber)
 
         return await self._trying(attempt)
 

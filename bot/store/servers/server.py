@@ -21,7 +21,7 @@ from redis.exceptions import RedisError
 
 from bot.core.errors import OperatorError, StoreError
 from bot.store.servers.address import StoreAddress
-from bot.store.servers.connection import Arg, Command, Ear, Listening, Part, Reply, RetryLimit
+from bot.store.servers.connection import Arg, Command, Part, Reply, RetryLimit, Subscriber, Subscription
 from bot.store.servers.shared_connection import SharedConnection
 
 if TYPE_CHECKING:
@@ -78,21 +78,21 @@ class Server:
             if held:
                 self._lone.append(connection)
 
-    async def listen(self, ear: Ear) -> Listening:
+    async def listen(self, subscriber: Subscriber) -> Subscription:
         """Listen to a channel on a connection of its own."""
 
         def closed(made: "AbstractConnection") -> None:
             self._closed.append(made)
-            ear.lost()
+            subscriber.lost()
 
-        connection = await self._made(closed, ear.heard)
-        listener = _Listener(connection)
+        connection = await self._made(closed, subscriber.heard)
+        subscription = _ServerSubscription(connection)
         try:
-            await listener.ask("SUBSCRIBE", ear.channel)
+            await subscription.ask("SUBSCRIBE", subscriber.channel)
         except BaseException:
-            await listener.close()
+            await subscription.close()
             raise
-        return listener
+        return subscription
 
     async def renew(self) -> None:
         """Have connections made anew when they are wanted; who waits for an answer has it first."""
@@ -154,8 +154,8 @@ class Server:
         return connection
 
 
-class _Listener:
-    """Implements `Listening`."""
+class _ServerSubscription:
+    """Implements `Subscription`."""
 
     def __init__(self, connection: SharedConnection) -> None:
         self._connection = connection

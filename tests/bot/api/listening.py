@@ -1,5 +1,7 @@
 """A program that listens to a stream, and one that writes a session's log as its worker does."""
 
+# pyright: reportPrivateUsage=false
+
 import asyncio
 import json
 from collections.abc import AsyncGenerator, Callable
@@ -16,7 +18,7 @@ from bot.sessions.messages import SessionMessage
 from bot.sessions.models import Claim, Write
 from bot.store.records.names import NAMES
 from bot.store.redis_store import RedisStore
-from bot.store.schema import session_keys
+from bot.store.schema import CHANGED, session_keys
 from policy.labels import PUBLIC, Label
 from tests.bot.api.kit import ApiHost
 from tests.store.world import command, ending, fresh, opening
@@ -177,6 +179,11 @@ class Scribe:
         await command(self.store, "XADD", log, f"{self.seq}-0", *fields)
         await command(self.store, "HSET", state, NAMES["seq"], self.seq)
         return self.seq
+
+    async def hint_and_pause(self, seconds: float) -> None:
+        """Publish that the record changed, and have the server answer nothing for a while after that."""
+        hint, pause = ("PUBLISH", CHANGED, session_keys(self.sid).state), ("CLIENT", "PAUSE", round(seconds * 1000))
+        await self.store._shared.connection.commands(hint, pause)
 
     async def _open(self) -> None:
         principal, dedupe = f"program:{self.program}", fresh()

@@ -9,6 +9,7 @@ from pathlib import Path
 
 import pytest
 
+from bot.api.watching import Watching, WatchingParts
 from bot.operations.tokens import TokenRequest
 from bot.sessions.api_tokens import Scope
 from bot.sessions.log.events import Visibility
@@ -251,7 +252,7 @@ async def test_a_program_has_half_of_the_streams_at_most(tmp_path: Path) -> None
             own = [Listener(client, scribe.sid) for _ in range(3)]
             for one in own:
                 await one.connect()
-            assert [one.status for one in own] == [200, 200, 503]
+            assert [one.status for one in own] == [200, 200, 429]
             async with Listener(others, theirs.sid).connected() as one:
                 assert one.status == 200
             for one in own:
@@ -259,6 +260,20 @@ async def test_a_program_has_half_of_the_streams_at_most(tmp_path: Path) -> None
             await asyncio.sleep(0.2)
             async with Listener(client, scribe.sid).connected() as one:
                 assert one.status == 200
+
+
+async def test_streams_that_are_asked_for_at_once_are_bounded_too(tmp_path: Path) -> None:
+    async with served(tmp_path, api_config(settings={"most_streams": 4}), works=False) as host:
+        token = await host.token()
+        scribe = await Scribe.begun(store_of(host))
+        async with host.client(token) as client:
+            readers = [Listener(client, scribe.sid) for _ in range(12)]
+            async with asyncio.TaskGroup() as tasks:
+                for one in readers:
+                    tasks.create_task(one.connect())
+            assert sorted(one.status for one in readers) == [200] * 2 + [429] * 10
+            for one in readers:
+                await one.leave()
 
 
 async def test_a_slow_look_finds_what_no_hint_told(tmp_path: Path) -> None:
@@ -269,6 +284,27 @@ async def test_a_slow_look_finds_what_no_hint_told(tmp_path: Path) -> None:
             first = await scribe.write(said("heard"))
             await one.heard(first)
             await one.heard(first, await scribe.write_unheard())
+
+
+async def test_what_a_leaving_reader_heard_of_is_not_lost_to_the_others(tmp_path: Path) -> None:
+    async with served(tmp_path, QUIET, works=False) as host:
+        store = store_of(host)
+        scribe = await Scribe.begun(store)
+        state = await store.sessions.state(scribe.sid)
+        assert state is not None
+        watching = Watching(WatchingParts(store, host.app.reloader, asyncio.Event(), 600))
+        async with watching.session(state) as watched:
+            number = (await watched.next(watched.latest.number)).number
+            leading = asyncio.create_task(watched.next(number))
+            await asyncio.sleep(0)
+            other = asyncio.create_task(watched.next(number))
+            last = await scribe.write_unheard()
+            await scribe.hint_and_pause(0.6)
+            await asyncio.sleep(0.2)
+            leading.cancel()
+            async with asyncio.timeout(3):
+                await other
+            assert [one.event.seq for one in watched.recent(last - 1) or ()] == [last]
 
 
 async def test_what_is_written_in_a_hurry_before_a_rise_is_told_in_order_or_not_at_all(tmp_path: Path) -> None:

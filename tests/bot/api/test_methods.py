@@ -17,6 +17,8 @@ async def test_a_refused_method_names_those_of_the_path(tmp_path: Path) -> None:
         "/v1/sessions/none": "DELETE, GET",
         "/v1/approvals": "GET",
         "/v1/webhooks": "GET, POST",
+        "/v1/webhooks/none/secret": "POST",
+        "/v1/audit/verify": "GET",
     }
     async with served(tmp_path) as host, host.client(await host.token()) as client:
         told = {path: await client.put(path) for path in paths}

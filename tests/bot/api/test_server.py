@@ -183,7 +183,7 @@ async def test_all_bodies_together_take_so_much_and_give_it_back(tmp_path: Path)
 
             async def full() -> bool:
                 refused = await client.post("/v1/whoami", content=b"x" * 1000)
-                return (refused.status_code, refused.json()["error"]["code"]) == (503, "busy")
+                return (refused.status_code, refused.json()["error"]["code"]) == (429, "busy")
 
             await eventually(full, 10)
             for reader, writer in lines:

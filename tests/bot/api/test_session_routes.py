@@ -390,7 +390,7 @@ async def test_why_it_failed_is_not_told_blindly(tmp_path: Path) -> None:
         await raise_session(host, risen)
         # Each waits for the turn's end for some seconds.
         refused, done = await asyncio.gather(*(client.post(f"/v1/sessions/{sid}/archive") for sid in (seen, risen)))
-        assert (refused.status_code, refused.json()["error"]["code"]) == (503, "busy")
+        assert (refused.status_code, refused.json()["error"]["code"]) == (429, "busy")
         assert (done.status_code, done.content) == (204, b"")
         assert (await state_of(host, risen)).status is Status.RUNNING
 

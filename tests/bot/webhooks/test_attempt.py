@@ -105,7 +105,15 @@ async def test_what_an_answer_means(status: int, answered: Attempted) -> None:
 
 @pytest.mark.parametrize(
     "written, least, most",
-    [("Fri, 31 Dec 2999 23:59:59 GMT", 10**9, 10**11), ("yesterday", 0, 0), ("-1", 0, 0), ("1" * 30, 1, 10**9)],
+    [
+        ("Fri, 31 Dec 2999 23:59:59 GMT", 10**9, 10**11),
+        ("yesterday", 0, 0),
+        ("-1", 0, 0),
+        ("1" * 30, 1, 10**9),
+        # Dates that the library reads, and no computer holds.
+        ("Mon, 01 Jan 2020 99999999999:00:00 GMT", 0, 0),
+        (f"Mon, 01 Jan 2020 00:00:00 +{'9' * 20}", 0, 0),
+    ],
 )
 async def test_a_receiver_says_when_it_takes_more(written: str, least: float, most: float) -> None:
     async with posting(Names("127.0.0.1")) as (here, poster):

@@ -12,7 +12,7 @@ from bot.sessions.log.event_types import AgentMessage
 from bot.sessions.log.events import NewEvent
 from bot.store.records.kinds import WEBHOOK
 from bot.store.schema import WEBHOOKS
-from bot.webhooks.delivery import UNSIGNED
+from bot.webhooks.delivery import BROKEN, UNSIGNED
 from bot.webhooks.secrets import WebhookSecrets
 from policy.labels import PUBLIC
 from tests.bot.webhooks.kit import SECRET, begin, hook_config, program, until
@@ -255,6 +255,26 @@ async def test_what_was_given_up_is_listed_and_sent_again(tmp_path: Path) -> Non
         assert here.ids[1] == here.ids[4] == here.ids[5]
         await until(ci.nothing_dead)
         assert (await ci.client.post(again)).status_code == 404
+
+
+async def test_what_cannot_be_sent_is_given_up_and_ends_nothing_else(tmp_path: Path) -> None:
+    async with receiver() as here, program(tmp_path, hook_config(here, retries=())) as ci:
+        hook = await ci.hook(here, types=["user.message"])
+        # What signs its messages is no secret.
+        await ci.app.vault().put(f"webhook/{hook['id']}/secret", b"whsec_%")
+        session = await begin(ci.app)
+        await until(ci.dead)
+        (dead,) = await ci.dead()
+        assert dead["error"] == BROKEN
+        assert (await ci.client.post(f"/v1/webhooks/dead/{dead['id']}/redeliver")).status_code == 202
+
+        async def failed() -> bool:
+            return (await ci.dead())[0]["attempts"] == 2
+
+        await until(failed)
+        await ci.hook(here)
+        await session.say("still sent")
+        await here.have(1)
 
 
 async def test_a_session_that_rises_tells_one_constant_event(tmp_path: Path) -> None:
