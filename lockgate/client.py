@@ -14,6 +14,8 @@ from lockgate.shapes import Simulation, Whoami
 from lockgate.transport import ClientRequest, Transport
 from lockgate.webhooks import Webhooks
 
+_VERSION: Final = "/v1"
+
 _KEPT_SECONDS: Final = 30.0
 """For how long an idle connection is kept: half as long as the API keeps it, so that none is used as it is closed."""
 
@@ -22,7 +24,7 @@ class Client:
     """Drives sessions with a token; each call raises the errors of `lockgate.errors`.
 
     Args:
-        url: where the API listens, as its log tells it, without `/v1`.
+        url: where the API listens, as its log tells it; with or without `/v1` at its end.
         token: the text that `lockgate token create` printed.
         patience: for how many seconds a request or a stream is tried again while the API does not answer or has no
             room. 0 for not at all.
@@ -37,7 +39,7 @@ class Client:
             raise ValueError(f"`{url}` is no address of an API, it looks like `https://bot.example.org`")
         if not token or not token.isascii() or not token.isprintable() or " " in token:
             raise ValueError("this is no token: it is one word, as `lockgate token create` prints it")
-        self._url = f"{url.rstrip('/')}/v1"
+        self._url = f"{url.rstrip('/').removesuffix(_VERSION)}{_VERSION}"
         self._headers = {"Authorization": f"Bearer {token}"}
         self._transport = Transport(patience)
         self.sessions = Sessions(self._transport)

@@ -42,7 +42,8 @@ class ApiError(LockgateClientError):
         request_id: str = "",
         retry_after: float = 0.0,
     ) -> None:
-        super().__init__(f"{message} ({code}, request {request_id})" if request_id else f"{message} ({code})")
+        told = " ".join(sentence for sentence in (message, next_step) if sentence)
+        super().__init__(f"{told} ({code}, request {request_id})" if request_id else f"{told} ({code})")
         self.status = status
         self.code = code
         self.message = message

@@ -132,11 +132,15 @@ class Sessions:
         Raises:
             TimeoutError: it took longer.
         """
-        async with asyncio.timeout(within):
-            while True:
-                found = await self.result(sid, wait=LONGEST_WAIT)
-                if not found.busy:
-                    return found
+        try:
+            async with asyncio.timeout(within):
+                while True:
+                    found = await self.result(sid, wait=LONGEST_WAIT)
+                    if not found.busy:
+                        return found
+        except TimeoutError:
+            late = f"the session was not done within {within:g} seconds"
+            raise TimeoutError(f"{late}; where it stays `queued`, no worker of that installation runs") from None
 
     async def result(self, sid: str, *, wait: int = 0) -> SessionResult:
         """Return what the last turn came to; wait up to 60 seconds for one that runs."""

@@ -184,7 +184,9 @@ def unanswered(error: httpx2.RequestError) -> LockgateClientError:
     """Return what is told of a request without an answer, or with one that cannot be decoded."""
     if isinstance(error, httpx2.DecodingError):
         return UnexpectedAnswerError("the answer is not encoded as its headers say")
-    return UnreachableError(f"the API does not answer: {str(error) or type(error).__name__}")
+    asked = error.request.url
+    place = f"{asked.scheme}://{asked.netloc.decode('ascii')}"
+    return UnreachableError(f"the API at {place} does not answer: {str(error) or type(error).__name__}")
 
 
 def problem_of(response: httpx2.Response) -> LockgateClientError | None:

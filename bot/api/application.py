@@ -18,6 +18,7 @@ from bot.api import event_routes, oversight_routes, session_routes, webhook_rout
 from bot.api.entrance.caller_patience import PATIENCE, CallerPatience
 from bot.api.entrance.entrance import Asgi, Entrance
 from bot.api.errors import INTERNAL, INVALID, METHOD, NOT_FOUND, ErrorAnswer, answer_to
+from bot.api.openapi_document import described
 from bot.api.requests import asked, known_query
 from bot.api.services import ApiServices
 from bot.api.shapes import ErrorDocument
@@ -54,9 +55,9 @@ def make_api(services: ApiServices, patience: CallerPatience = PATIENCE, areas: 
 
 def document() -> "dict[str, JsonValue]":
     """Return the API's document, OpenAPI 3.1."""
-    told = _framework(cast("ApiServices", _Described()), AREAS).openapi()
-    told["components"]["securitySchemes"] = {"token": {"type": "http", "scheme": "bearer"}}
-    return cast("dict[str, JsonValue]", {**told, "security": [{"token": []}]})
+    services = cast("ApiServices", _Described())
+    routers = [area(services) for area in AREAS]
+    return described(_framework(services, AREAS).openapi(), routers, PREFIX)
 
 
 class _Described:
@@ -104,14 +105,37 @@ async def _refused(request: Request, error: Exception) -> Response:
 async def _invalid(request: Request, error: Exception) -> Response:
     """Answer a request of another form than is documented: its fields are named, and nothing is told of a value."""
     found = cast("RequestValidationError", error).errors()
-    named = [f"`{_place(one)}` ({one['type']})" for one in found[:_MOST_NAMED]]
-    return _told(request, replace(INVALID, next_step=f"Mend {', '.join(named)}. {INVALID.next_step}"))
+    if not _is_json(request) and any(one["type"] == "model_attributes_type" for one in found):
+        return _told(request, replace(INVALID, next_step=f"Send `Content-Type: application/json`. {INVALID.next_step}"))
+    wrong = "; ".join(_wrong(one) for one in found[:_MOST_NAMED])
+    return _told(request, replace(INVALID, next_step=f"{wrong[0].upper()}{wrong[1:]}. {INVALID.next_step}"))
 
 
-def _place(error: "dict[str, Any]") -> str:
-    """Return where an error is, by names of the document alone: a field that is unknown is not named."""
-    parts = error["loc"][:-1] if error["type"] == "extra_forbidden" else error["loc"]
-    return ".".join(str(part) for part in parts if isinstance(part, int) or _NAME.fullmatch(part))
+def _is_json(request: Request) -> bool:
+    return request.headers.get("content-type", "").partition(";")[0].strip().lower() == "application/json"
+
+
+def _wrong(error: "dict[str, Any]") -> str:
+    """Return what is wrong with a field: where it is, and what it should be."""
+    place, kind = _place(error["loc"]), error["type"]
+    if kind == "json_invalid":
+        return f"the body is not JSON, see its character {error['loc'][-1]}"
+    if kind == "missing":
+        return f"`{place}` is missing"
+    if kind == "extra_forbidden":
+        return f"`{place}` is not a field of this request"
+    if kind == "model_attributes_type":
+        return f"`{place}` should be a JSON object"
+    if kind == "string_pattern_mismatch":
+        return f"`{place}` does not have the form that is documented"
+    # The framework's own sentence: it tells what is expected and never what came.
+    expected = error["msg"].removeprefix("Value error, ")
+    return f"`{place}` is not as documented: {expected[:1].lower()}{expected[1:]}"
+
+
+def _place(parts: "tuple[int | str, ...]") -> str:
+    """Return where an error is; a name that cannot be a field's is not told."""
+    return ".".join(str(part) if isinstance(part, int) or _NAME.fullmatch(part) else "…" for part in parts)
 
 
 async def _unrouted(request: Request, error: Exception) -> Response:

@@ -19,8 +19,8 @@ from bot.api.standing import standing_of
 from bot.gate.results import explained
 from bot.operations import reading
 from bot.operations.export import EXPORTED
+from bot.operations.told_events import EventTeller
 from bot.sessions.api_tokens import Scope
-from bot.sessions.deliveries import OURS
 
 JSON_LINES: Final = "application/jsonl"
 
@@ -86,8 +86,16 @@ async def _exported(services: ApiServices, asked: ApiRequest, sid: str, *, whole
     state = await services.reading.see(asked.caller.principal, asked.reader, sid)
     await services.reading.noted(asked.caller.principal, state, reading.ReadingKind.EXPORT)
     standing = await standing_of(services, asked, state)
-    # A rule that asks people about an answer counts here: a program must not read it before they said so.
-    made = await services.exporter.export(standing, state, whole=whole, approved=() if whole else OURS)
+    teller = EventTeller(services.reading, services.gate, services.tokens, services.clock)
+    # A rule that asks people counts here: a program must not read what they have to approve of before they said so. Of
+    # a whole copy nothing can be left out, so it is refused.
+    made = (
+        await services.exporter.export(standing, state, whole=True, approved=())
+        if whole
+        else await services.exporter.export(
+            standing, state, left_out=lambda event: teller.waits(state, event, asked.reader)
+        )
+    )
     if made.text is None:
         why = explained(made.decision, asked.reader, "export", EXPORTED)
         raise ApiRefusedError(replace(REFUSED, message=sentence(why)))

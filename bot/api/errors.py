@@ -2,7 +2,7 @@
 
 What a program is told of an error is a sentence of this table, or that of a `RequestError`, which is for its asker. An
 error of the store or of this machine is told by a constant: its words are for operators. What is absent, forbidden or
-another's has one sentence, and no next step that tells them apart (law `no_read_up`).
+another's has one sentence and one next step, which do not tell them apart (law `no_read_up`).
 """
 
 import json
@@ -77,15 +77,20 @@ UNAUTHORIZED: Final = ErrorAnswer(
     HTTPStatus.UNAUTHORIZED,
     "unauthorized",
     "This needs a token that is valid now.",
-    "Send `Authorization: Bearer TOKEN` with a token of `lockgate token create`.",
+    "Send `Authorization: Bearer TOKEN` with a token that `lockgate token list` calls `live`.",
 )
 FORBIDDEN: Final = ErrorAnswer(
     HTTPStatus.FORBIDDEN,
     "forbidden",
     "The scope of this token does not include that.",
-    "Use a token with a higher scope.",
+    "`GET /v1/whoami` tells its scope, and docs/api.md which one each route needs; use a token with a higher one.",
 )
-NOT_FOUND: Final = ErrorAnswer(HTTPStatus.NOT_FOUND, "not_found", "There is nothing of that name here.")
+NOT_FOUND: Final = ErrorAnswer(
+    HTTPStatus.NOT_FOUND,
+    "not_found",
+    "There is nothing of that name here.",
+    "Check the path, which begins with `/v1/`, and that its ids are of this program's own.",
+)
 METHOD: Final = ErrorAnswer(
     HTTPStatus.METHOD_NOT_ALLOWED,
     "method_not_allowed",
@@ -102,13 +107,13 @@ TOO_LARGE: Final = ErrorAnswer(
     HTTPStatus.REQUEST_ENTITY_TOO_LARGE,
     "too_large",
     "The body of this request is too large.",
-    "Send less at a time.",
+    "Send less at a time; the operator can raise `most_body_bytes` or `most_import_bytes` of `channels.api`.",
 )
 INVALID: Final = ErrorAnswer(
     HTTPStatus.UNPROCESSABLE_ENTITY,
     "invalid",
     "This request does not have the form that is documented.",
-    "Compare it with the document that `lockgate openapi` prints.",
+    "`lockgate openapi` prints what each request takes.",
 )
 MALFORMED: Final = ErrorAnswer(
     HTTPStatus.BAD_REQUEST,

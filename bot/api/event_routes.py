@@ -63,7 +63,7 @@ LastSeen = Annotated[
 
 def router(services: ApiServices) -> APIRouter:
     """Return the route that tells events."""
-    teller = EventTeller(services.reading, services.gate.masks.masked)
+    teller = EventTeller(services.reading, services.gate, services.tokens, services.clock)
     streams = EventStreams(services, teller)
     routes = APIRouter(tags=["sessions"])
 

@@ -125,4 +125,4 @@ def told_of(teller: EventTeller, state: SessionState, event: Event, asked: PageR
     """
     if event.generation != state.generation or not asked.choice.takes(event):
         return None
-    return teller.told(state.sid, event, asked.reader)
+    return teller.told(state, event, asked.reader)

@@ -12,6 +12,7 @@ from typing import Annotated, Final, Literal
 from fastapi import APIRouter
 from pydantic import Field, JsonValue
 
+from bot.access.decision_context import DecisionContext
 from bot.api import audit_routes, copy_routes
 from bot.api.errors import FORBIDDEN, ApiRefusedError, ErrorAnswer
 from bot.api.requests import ApiRequest, Reading, Steering
@@ -36,8 +37,16 @@ IS_QUESTION: Final = ErrorAnswer(
     "This is a question of the agent, and no call that waits for an approval.",
     "Answer it under `/v1/sessions/{id}/questions`, or deny it.",
 )
-UNFIT: Final = ErrorAnswer(HTTPStatus.UNPROCESSABLE_ENTITY, "unfit", "That is no answer to this question.")
+UNFIT: Final = ErrorAnswer(
+    HTTPStatus.UNPROCESSABLE_ENTITY,
+    "unfit",
+    "That is no answer to this question.",
+    "`GET /v1/sessions/{id}/questions` tells under `takes` what is one.",
+)
 NOT_ELIGIBLE: Final = ErrorAnswer(HTTPStatus.FORBIDDEN, "not_eligible", "Another person has to answer this call.")
+
+HELD_BACK: Final = "what may not be told here"
+"""What stands in the place of a question's choices where its words are kept back: those are the agent's, too."""
 
 _LONGEST_NAME: Final = 200
 
@@ -75,7 +84,7 @@ class ApprovalDocument(ApiOutput):
     kind: str
     tool: str
     principal: str = Field(description="Whom the call acts for.")
-    asks: dict[str, JsonValue] | None = Field(description="What is asked; null for an answer that is held back.")
+    asks: dict[str, JsonValue] | None = Field(description="What is asked; null where a rule keeps it back.")
     rules: tuple[str, ...] = Field(description="The rules that ask.")
     state: ApprovalState
     may_approve: bool
@@ -160,7 +169,8 @@ def _approvals(services: ApiServices) -> APIRouter:
     async def approvals(asked: Reading) -> ApprovalList:
         """List the calls that wait for an approval: of this program, and those that it may answer."""
         pending = await services.approval_answers.pending(_decider(asked))
-        return ApprovalList(approvals=tuple(_approval(services, asked, one.approval) for one in pending))
+        standing = await standing_of(services, asked)
+        return ApprovalList(approvals=tuple(_approval(services, asked, standing, one.approval) for one in pending))
 
     @routes.post("/approvals/{aid}")
     async def answer(asked: Steering, aid: str, given: ApprovalAnswer) -> SettledApprovals:
@@ -177,7 +187,8 @@ def _approvals(services: ApiServices) -> APIRouter:
             raise ApiRefusedError(_not_eligible(services, calls))
         if any(one.state is not wanted for one in done.settled):
             raise ApiRefusedError(ANSWERED)
-        told = tuple(_approval(services, asked, one) for one in done.settled)
+        standing = await standing_of(services, asked)
+        told = tuple(_approval(services, asked, standing, one) for one in done.settled)
         return SettledApprovals(approvals=told, waiting=len(done.left))
 
     return routes
@@ -227,8 +238,8 @@ def _question(one: AskedQuestion, text: str | None) -> QuestionDocument:
         session=question.sid,
         state=question.state,
         text=text,
-        takes=fitting(one),
-        default=question.default,
+        takes=HELD_BACK if text is None else fitting(one),
+        default=None if text is None else question.default,
         expires_at=question.expires_at,
         label=str(one.label),
     )
@@ -238,16 +249,20 @@ def _decider(asked: ApiRequest) -> Decider:
     return Decider(asked.caller.principal, asked.reader, asked.caller.address)
 
 
-def _approval(services: ApiServices, asked: ApiRequest, approval: Approval) -> ApprovalDocument:
+def _approval(
+    services: ApiServices, asked: ApiRequest, standing: DecisionContext, approval: Approval
+) -> ApprovalDocument:
     shown = services.approval_answers.shown(asked.caller.principal, approval)
     masked = services.gate.masks.masked
+    asks = None if shown is None else mapped_object(shown, masked)
+    told = None if asks is None else services.approval_answers.spoken(standing, approval, asks)
     return ApprovalDocument(
         id=approval.id,
         session=approval.sid,
         kind=approval.question.kind.value,
         tool=masked(approval.tool),
         principal=approval.principal,
-        asks=None if shown is None else dict(mapped_object(shown, masked)),
+        asks=None if told is None else dict(told),
         rules=approval.rules,
         state=approval.state,
         may_approve=asked.caller.may(Scope.ADMIN)

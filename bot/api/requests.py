@@ -1,7 +1,7 @@
 """Who asks: what a handler gets of a request that came in, and what the entrance puts there."""
 
 from collections.abc import Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Annotated, Final, cast
 
 from fastapi import Depends, Request
@@ -69,7 +69,9 @@ async def known_query(request: Request) -> None:
     route = request.scope["route"]
     known = set(_parameters(route.dependant)) if isinstance(route, APIRoute) else set[str]()
     if not set(given) <= known or len(set(given)) < len(given):
-        raise ApiRefusedError(INVALID)
+        takes = ", ".join(f"`{name}`" for name in sorted(known)) or "none"
+        step = f"Parameters are given once, and this path takes {takes}. {INVALID.next_step}"
+        raise ApiRefusedError(replace(INVALID, next_step=step))
 
 
 def _parameters(dependant: "Dependant") -> Iterator[str]:

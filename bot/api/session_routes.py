@@ -39,6 +39,7 @@ from bot.api.session_shapes import (
 from bot.core.errors import NotFoundError, RequestError
 from bot.ingress.inbox_writer import NewSession, Steer
 from bot.operations.reading import ReadingKind
+from bot.operations.told_events import EventTeller
 from bot.pinned_agents import WantedAgent
 from bot.sessions.inbox import QueueMode
 from bot.sessions.models import SessionKind, SessionQuery, SessionState, Status, TurnRecord
@@ -281,9 +282,10 @@ async def _first(*waits: Callable[[], Awaitable[object]]) -> None:
 
 async def _result(services: ApiServices, reader: Label, state: SessionState) -> ResultDocument:
     last, result = state.last_turn, None
+    teller = EventTeller(services.reading, services.gate, services.tokens, services.clock)
     if last is not None and last.result_seq:
         for event in await services.store.sessions.events_at(state.sid, [last.result_seq]):
-            told = services.reading.told(event, reader)
+            told = teller.body(state, event, reader)
             if told is not None:
                 result = ResultBody(type=event.type, level=event.visibility.value, body=dict(told))
     return ResultDocument(status=state.status, last_turn=ended_turn(last), result=result)

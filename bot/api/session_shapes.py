@@ -27,8 +27,13 @@ _MOST: Final = 1_000_000_000_000
 
 
 def _small(metadata: dict[str, JsonValue]) -> dict[str, JsonValue]:
-    if len(written(metadata).encode()) > METADATA_BYTES:
-        raise ValueError
+    """Return metadata. Raises ValueError: they are too large or no JSON; its words are shown, and hold no value."""
+    try:
+        size = len(written(metadata).encode())
+    except ValueError:
+        raise ValueError("it should be JSON") from None
+    if size > METADATA_BYTES:
+        raise ValueError("it has at most 16 KB as JSON")
     return metadata
 
 

@@ -197,16 +197,16 @@ class EventStream:
         for one in events:
             self._after = one.event.seq
             if one.event.generation == state.generation and self._asked.choice.takes(one.event):
-                frame = self._frame(one, reader)
+                frame = self._frame(state, one, reader)
                 if frame is not None:
                     found.append(frame)
         return found
 
-    def _frame(self, one: RecentEvent, reader: Label) -> bytes | None:
+    def _frame(self, state: SessionState, one: RecentEvent, reader: Label) -> bytes | None:
         """Return an event as readers of a label are sent it; made once as long as the same policy is in force."""
         made, policy = one.frames.get(reader), self._services.gate.document
         if made is None or made.by is not policy:
-            told = self._streams.teller.told(self._sid, one.event, reader)
+            told = self._streams.teller.told(state, one.event, reader)
             text = None if told is None else json.dumps(told, separators=(",", ":"))
             made = Frame(policy, None if text is None else f"id: {one.event.seq}\ndata: {text}\n\n".encode("ascii"))
             one.frames[reader] = made

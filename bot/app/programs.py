@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING
 
 from bot.api.services import ApiServices
 from bot.app.app import App
+from bot.config.channels import ADD_API, NO_API
 from bot.core.errors import ConfigError
 from bot.operations.reading import SessionReader
 from bot.tools.web_connection import Connector
@@ -31,7 +32,7 @@ def api_services(app: App) -> ApiServices:
     """Return what the HTTP API works with. Raises ConfigError: none is configured."""
     settings = app.config.channels.api
     if settings is None:
-        raise ConfigError("`channels.api` is not configured", next_step="add it to `channels`, see docs/api.md")
+        raise ConfigError(NO_API, next_step=ADD_API)
     reading = SessionReader(app.store, app.clock, app.gate.masks.masked)
     return ApiServices(
         settings=settings,
@@ -99,7 +100,7 @@ def _sender(services: ApiServices, connector: Connector) -> "WebhookSender":
         store=store,
         tokens=services.tokens,
         reading=services.reading,
-        teller=EventTeller(services.reading, services.gate.masks.masked),
+        teller=EventTeller(services.reading, services.gate, services.tokens, services.clock),
         poster=Poster(connector, settings.seconds, services.clock),
         secrets=services.webhooks.secrets,
         slots=Slots(),

@@ -344,15 +344,21 @@ _Expires = Annotated[str, typer.Option(help="For how long, as 30d, 12h or 45m; o
 @token_app.command("create")
 def _token_create(  # noqa: PLR0913 - one for each option
     context: typer.Context,
-    name: Annotated[str, typer.Argument(help="The program's name; it is never given again.")],
+    name: Annotated[str, typer.Argument(help="A name for the program, which no other token ever had.")],
     *,
     scope: Annotated[
-        Scope, typer.Option(help="What it may do: read; steer sessions, too; answer for others, too.")
+        Scope,
+        typer.Option(
+            help="`read` looks at its own sessions; `steer` also begins, steers and ends them; `admin` also approves "
+            "calls and reads the audit."
+        ),
     ] = Scope.READ,
-    clearance: Annotated[str, typer.Option(help="The most it may know, such as INTERNAL{acme}.")] = "PUBLIC",
+    clearance: Annotated[
+        str, typer.Option(help="The most it may know, as `INTERNAL`, `CONFIDENTIAL{acme}` or `top`.")
+    ] = "PUBLIC",
     expires: _Expires = "30d",
     per_minute: Annotated[
-        int, typer.Option(min=0, max=100_000, help="Requests in a minute, instead of what the configuration says.")
+        int, typer.Option(min=0, max=100_000, help="Requests in a minute; 0 for what the configuration says.")
     ] = 0,
     as_json: _Json = False,
 ) -> None:
@@ -388,7 +394,7 @@ def _token_rotate(
     expires: _Expires = "30d",
     as_json: _Json = False,
 ) -> None:
-    """Give a token another text and print it, once; the last one counts no more."""
+    """Give a token another text and print it, once; the text before counts no more."""
     from bot.cli.tokens import rotate
 
     _run(rotate(_config(context), name, expires=expires, as_json=as_json))
@@ -396,7 +402,7 @@ def _token_rotate(
 
 @token_app.command("revoke")
 def _token_revoke(context: typer.Context, name: Annotated[str, typer.Argument(help="The program's name.")]) -> None:
-    """Let a token count no more, for good."""
+    """End a token for good; its name is never given again."""
     from bot.cli.tokens import revoke
 
     _run(revoke(_config(context), name))

@@ -20,6 +20,7 @@ from typing import TYPE_CHECKING, Final
 
 from bot.cli.ready import ReadinessFile, telling
 from bot.cli.roles import ProcessRole
+from bot.config.channels import ADD_API, NO_API
 from bot.config.model import Config
 from bot.core.errors import ConfigError, OperatorError, StoreError, StoreGoneError
 from channels.port import ListenError
@@ -31,10 +32,10 @@ if TYPE_CHECKING:
 
 LISTENING: Final = "listening to {}"
 WORKING: Final = "running turns of {}"
-ENDING: Final = "told to end, no turn is taken on, and those that run may end"
+ENDING: Final = "told to end: nothing new is taken on, and what runs may finish"
 LEFT: Final = "{} sessions are left to other processes"
 WAITING: Final = "there is no store yet, waiting for it"
-_PORTS: Final = "see what listens at which port under `channels` in config.yaml"
+_PORTS: Final = "end what listens there, or give another host or port under `channels` in config.yaml"
 _PAUSE: Final = 1.0
 _LOGGER: Final = logging.getLogger(__name__)
 _ENDING: Final = (signal.SIGINT, signal.SIGTERM)
@@ -49,7 +50,7 @@ async def run(config: Config, role: ProcessRole = ProcessRole.ALL) -> None:
     """
     channels = config.channels
     if role is ProcessRole.API and channels.api is None:
-        raise ConfigError("`channels.api` is not configured", next_step="add it to `channels`, see docs/api.md")
+        raise ConfigError(NO_API, next_step=ADD_API)
     if not (channels.platforms if role is ProcessRole.CHANNELS else channels.listened):
         raise ConfigError(
             "no platform is configured to listen to", next_step="add one to `channels`, `lockgate chat` needs none"
@@ -63,8 +64,9 @@ async def run(config: Config, role: ProcessRole = ProcessRole.ALL) -> None:
             error = _first(broken)
         else:
             return
-    step = error.next_step if isinstance(error, ListenError) else _PORTS
-    raise OperatorError(f"cannot listen, {error}", next_step=step)
+    if isinstance(error, ListenError):
+        raise OperatorError(f"cannot listen, {error}", next_step=error.next_step)
+    raise OperatorError(f"cannot listen, {error.strerror or error}", next_step=_PORTS)
 
 
 def freeze_heap() -> None:

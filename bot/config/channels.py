@@ -2,7 +2,7 @@
 
 import re
 from collections.abc import Iterator
-from typing import Annotated
+from typing import Annotated, Final
 
 from pydantic import AfterValidator, Field
 
@@ -11,6 +11,11 @@ from bot.config.fields import Block, Variable, WebAddress
 from policy.document.model import Document
 from policy.document.reading import API
 from policy.errors import Problem
+
+NO_API: Final = "`channels.api` is not configured"
+ADD_API: Final = (
+    "write `api: {}` under `channels`, and `api: {classification: …}` under `policy.channels`, see docs/api.md"
+)
 
 
 def _public_url(url: str) -> str:
@@ -137,4 +142,6 @@ def unlabelled(channels: ChannelsSettings, policy: Document | None) -> Iterator[
     """Yield a problem for every platform of which the policy does not say what may be said there."""
     for name in channels.listened:
         if policy is not None and name not in policy.channels:
-            yield Problem(("channels", name), f"the policy says nothing of it, add `{name}` to `policy.channels`")
+            entry = f"{name}: {{classification: PUBLIC}}"
+            missing = f"`policy.channels` does not say what may be said there, add `{entry}` to it"
+            yield Problem(("channels", name), missing)

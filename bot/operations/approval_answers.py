@@ -8,13 +8,16 @@ from collections.abc import Awaitable, Callable
 from dataclasses import dataclass
 
 from bot.access.approvals import ANSWER, may_answer, may_withdraw
+from bot.access.decision_context import DecisionContext
 from bot.core.errors import NotFoundError
-from bot.core.json_values import JsonObject
+from bot.core.json_values import JsonObject, mapped_object
 from bot.gate.gate import Gate
+from bot.gate.results import MAY_GO_ON
 from bot.sessions.approvals import Approval, ApprovalState
 from bot.sessions.audit import AuditRow
 from bot.sessions.log.serialization import question_json
 from bot.sessions.ports.people import ApprovalStore
+from bot.tools.arguments import strings
 from channels.messages import Address
 from policy.labels import Label, join_all
 
@@ -91,6 +94,17 @@ class ApprovalAnswers:
         if approval.tool == ANSWER and not self.may_approve(principal, approval):
             return None
         return question_json(approval.question)
+
+    def spoken(self, standing: DecisionContext, approval: Approval, asks: JsonObject) -> JsonObject | None:
+        """Return what is asked as it may be said where somebody stands, None where a rule keeps it back.
+
+        It is told to whoever asks what waits, so no people have to approve of that.
+        """
+        content = "\n".join(strings(dict(asks)))
+        decision = self._gate.output.reply(standing, standing.destination, content, approval.label).decision
+        if decision.verdict not in MAY_GO_ON:
+            return None
+        return mapped_object(asks, lambda text: self._gate.masks.cleaned(text, decision))
 
     async def answer(self, by: Decider, calls: tuple[PendingCall, ...], answer: ApprovalState) -> AnsweredCalls:
         """Answer calls of one session with APPROVED or DENIED: those that the person may answer, or take back.

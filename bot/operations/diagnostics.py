@@ -274,7 +274,8 @@ async def api(settings: ApiSettings, tokens: "TokenStore") -> Diagnosis:
     """Tell where programs come in and how many may, and that nothing protects their tokens on the way to it."""
     now = tokens.now_ms()
     live = sum(1 for token in await tokens.tokens() if token.live(now))
-    note = f"at {settings.url}, {live} tokens count"
+    counted = f"{live} tokens count" if live else "no token counts, `lockgate token create` makes one"
+    note = f"at {settings.url}, {counted}"
     return Diagnosis("api", note=f"{note}; {settings.warning}" if settings.warning else note)
 
 

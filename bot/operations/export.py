@@ -5,7 +5,7 @@ signed. Who may know of the session at all has been asked before.
 """
 
 import hashlib
-from collections.abc import AsyncIterator, Callable
+from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass, replace
 from typing import Final
 
@@ -52,15 +52,24 @@ class Exporter:
         self._key = ExportKey(key)
 
     async def export(
-        self, standing: DecisionContext, state: SessionState, *, whole: bool = False, approved: tuple[str, ...] = OURS
+        self,
+        standing: DecisionContext,
+        state: SessionState,
+        *,
+        whole: bool = False,
+        approved: tuple[str, ...] = OURS,
+        left_out: Callable[[Event], bool] | None = None,
     ) -> Export:
         """Export the generation of a session that runs, as far as whoever asks may know; the decision is audited.
 
         `whole` adds what conversations do not show: withheld answers, what is held, thoughts, errors. Such an export
         can be imported. `approved` are the rules that ask people and do not count. For a program that is to have a
-        whole one they count: it must not read an answer that still waits for people.
+        whole one they count: it must not read an answer that still waits for people. `left_out` says of an event
+        that it is not exported.
         """
-        entries = [entry async for entry in self._entries(state, standing.reader, whole=whole)]
+        log = backwards(self._store.sessions, state)
+        events = [event async for event in log if left_out is None or not left_out(event)]
+        entries = [*self._entries(events, state, standing.reader, whole=whole)]
         entries.reverse()
         title = self._title(state, standing.reader)
         label = join_all((entry.label for entry in entries), state.visibility)
@@ -106,9 +115,11 @@ class Exporter:
             return None
         return replace(title, text=self._gate.masks.masked(title.text))
 
-    async def _entries(self, state: SessionState, reader: Label, *, whole: bool) -> AsyncIterator[ExportEntry]:
-        """Yield the entries that may be known, newest first, secrets masked."""
-        async for event in backwards(self._store.sessions, state):
+    def _entries(
+        self, events: Iterable[Event], state: SessionState, reader: Label, *, whole: bool
+    ) -> Iterator[ExportEntry]:
+        """Yield the entries of events that may be known, in their order, secrets masked."""
+        for event in events:
             if event.label.flows_to(reader) and (whole or event.visibility is not Visibility.INTERNAL):
                 body = event_log.told_to(event, reader, whole=whole)
                 entry = ExportEntry(

@@ -20,7 +20,7 @@ from bot.sessions.approvals import AnswerValue, Approval, ApprovalState, Questio
 from bot.sessions.audit import AuditRow
 from bot.sessions.models import SessionState
 from bot.sessions.ports.people import ApprovalStore
-from channels.messages import Address
+from channels.messages import Address, Button
 from policy.labels import Label
 from policy.request import Role
 
@@ -93,9 +93,13 @@ class QuestionAnswers:
     def spoken(self, asked: AskedQuestion, standing: DecisionContext) -> str | None:
         """Return the model's words where they may be said like any output, None where they may not.
 
-        `standing` is that of whoever asks, about the session of the question.
+        What can be chosen are its words, too, and cannot be replaced. `standing` is that of whoever asks, about the
+        session of the question.
         """
-        spoken = self._gate.output.speak(standing, standing.destination, told(asked))
+        wanted, default = asked.question.wanted, asked.question.default
+        choices = (*(() if wanted is None else wanted.members), *(() if default is None else (str(default),)))
+        buttons = tuple(Button(one, "") for one in choices)
+        spoken = self._gate.output.speak(standing, standing.destination, told(asked), buttons=buttons)
         return spoken.text if spoken.decision.verdict in MAY_GO_ON else None
 
     async def give(self, asked: AskedQuestion, value: AnswerValue, by: Replier) -> tuple[Approval, bool]:

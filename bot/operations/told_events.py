@@ -1,38 +1,121 @@
-"""What programs are told of an event: the same in a page, in a stream and by a webhook.
+"""What programs are told of an event: the same in a page, in a stream, by a webhook and as a result.
+
+Labels say who may know of an event. Rules of the policy may say more of what leaves, such as that no card number does,
+and they count here as they do for an answer or an export: what a rule refuses is left out, and what it replaces is
+replaced. Otherwise a model that was taken over would say in the arguments of a call what it may not answer.
 
 What an event came from is not told: that names other sessions, and what is kept out of this one.
 """
 
-from collections.abc import Callable
+from typing import Final
 
-from bot.core.json_values import JsonObject
+from bot.access import labelling
+from bot.access.decision_context import DecisionContext
+from bot.access.tokens import Tokens
+from bot.core.clock import Clock
+from bot.core.json_values import JsonObject, mapped_object
+from bot.gate.gate import Gate
+from bot.gate.results import MAY_GO_ON
 from bot.operations.reading import SessionReader
-from bot.sessions.log.events import Event
-from policy.labels import Label
+from bot.sessions.delegation import SESSION
+from bot.sessions.deliveries import OURS
+from bot.sessions.log.event_types import UserMessage
+from bot.sessions.log.events import Event, EventType
+from bot.sessions.models import SessionState
+from bot.tools.arguments import strings
+from channels.messages import Address
+from policy.decision import Decision, Verdict
+from policy.document.programs import is_program, program_name
+from policy.labels import PUBLIC, Label
+
+_FACTS: Final = frozenset(
+    {
+        EventType.SESSION_CREATED,
+        EventType.SESSION_RESET,
+        EventType.SESSION_PAUSED,
+        EventType.SESSION_RESUMED,
+        EventType.SESSION_ARCHIVED,
+        EventType.SESSION_RESTORED,
+        EventType.SESSION_IMPORTED,
+        EventType.TURN_STARTED,
+        EventType.TURN_COMPLETED,
+        EventType.TAINT_RAISED,
+        EventType.APPROVAL_RESOLVED,
+    }
+)
+"""The types of events that hold nobody's words, so that no rule of what leaves is about them."""
 
 
 class EventTeller:
     """Tells programs of events."""
 
-    def __init__(self, reading: SessionReader, masked: Callable[[str], str]) -> None:
-        """Take what reads events for programs; `masked` takes the values of secrets from a text."""
-        self._reading = reading
-        self._masked = masked
+    def __init__(self, reading: SessionReader, gate: Gate, tokens: Tokens, clock: Clock) -> None:
+        self._reading, self._gate = reading, gate
+        self._tokens, self._clock = tokens, clock
 
-    def told(self, sid: str, event: Event, reader: Label) -> JsonObject | None:
+    def told(self, state: SessionState, event: Event, reader: Label) -> JsonObject | None:
         """Return an event of a session as JSON, None for one that this reader may not know."""
-        body = self._reading.told(event, reader)
+        body = self.body(state, event, reader)
         if body is None:
             return None
         turn: JsonObject = {"turn_id": event.turn} if event.turn else {}
         return {
-            "id": f"{sid}-{event.seq}",
+            "id": f"{state.sid}-{event.seq}",
             "seq": event.seq,
             "ts": event.ts,
-            "actor": self._masked(event.actor),
+            "actor": self._gate.masks.masked(event.actor),
             "type": event.type,
             "level": event.visibility.value,
             "label": str(event.label),
             "body": dict(body),
             **turn,
         }
+
+    def body(self, state: SessionState, event: Event, reader: Label) -> JsonObject | None:
+        """Return what an event tells the program whose session it is of, None if that may not be told."""
+        body = self._reading.told(event, reader)
+        if body is None or event.type in _FACTS:
+            return body
+        decision = self._decided(state, event, "\n".join(strings(dict(body))))
+        if decision is None or decision.verdict not in MAY_GO_ON:
+            return None
+        if decision.verdict is Verdict.ALLOW:
+            return body
+        return mapped_object(body, lambda text: self._gate.masks.cleaned(text, decision))
+
+    def waits(self, state: SessionState, event: Event, reader: Label) -> bool:
+        """Say whether people would have to approve of what an event says, before its program is told."""
+        body = self._reading.told(event, reader)
+        if body is None or event.type in _FACTS:
+            return False
+        decision = self._decided(state, event, "\n".join(strings(dict(body))))
+        return decision is not None and decision.verdict is Verdict.REQUIRE_APPROVAL
+
+    def _decided(self, state: SessionState, event: Event, content: str) -> Decision | None:
+        """Decide on telling a program what its session's event says, None if there is no such program any more."""
+        caller = self._tokens.of(program_name(state.principal)) if is_program(state.principal) else None
+        if caller is None:
+            return None
+        # A decision is told with its labels, as far as they may be known: it holds nothing of what was read.
+        label = PUBLIC if event.type == EventType.POLICY_DECISION else event.label
+        there = labelling.expected(self._gate.document, caller.address)
+        standing = DecisionContext.of_caller(
+            caller.caller,
+            caller.address,
+            there,
+            self._clock.wall_ms(),
+            sid=state.sid,
+            generation=state.generation,
+            taint=label,
+            visibility=state.visibility,
+            model=state.model,
+        )
+        approved = OURS if _was_let_through(state, event) else ()
+        return self._gate.output.speak(standing, there, content, approved=approved).decision
+
+
+def _was_let_through(state: SessionState, event: Event) -> bool:
+    """Say whether no people have to approve of an event: their program's own words, or an answer that they let pass."""
+    if isinstance(event.body, UserMessage):
+        return event.body.origin is None
+    return event.type == EventType.AGENT_MESSAGE and Address.parse(state.home).channel != SESSION

@@ -357,7 +357,7 @@ class WebhookDelivery:
         """
         if event.generation != state.generation or not self.webhook.wants(event):
             return None
-        return self._parts.teller.told(state.sid, event, reader)
+        return self._parts.teller.told(state, event, reader)
 
     def _event(self, event: Event, told: JsonObject, state: SessionState) -> _Step:
         sent = message(

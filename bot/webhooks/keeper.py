@@ -67,7 +67,7 @@ class WebhookKeeper:
         """
         self._check(asked.url)
         if not _KNOWN.issuperset(asked.types):
-            raise RequestError("there is no such type of event", next_step="see docs/webhooks.md for the types")
+            raise RequestError("there is no such type of event", next_step="see the types in docs/api.md, Events")
         new = ProgramWebhook(self._ids.webhook(), caller.name, asked.url, asked.levels, asked.types, asked.sessions)
         secret = self._ids.webhook_secret()
         await self._note(caller, "make", new)
@@ -142,7 +142,10 @@ class WebhookKeeper:
         if place.scheme != "https":
             raise RequestError("events are sent over https:// alone", next_step="use an address with https://")
         if is_ip(place.host) and not is_public(place.host):
-            raise RequestError("that is no public address, and events are sent to those alone")
+            raise RequestError(
+                "that is no public address, and events are sent to those alone",
+                next_step="the operator can name it under `webhooks.unsafe_allow_private_addresses`",
+            )
 
     def _is_let_through(self, place: WebAddress) -> bool:
         return is_ip(place.host) and (place.host, place.port) in self._private

@@ -2,13 +2,16 @@
 
 import asyncio
 import json
-from asyncio.subprocess import PIPE
+import os
+import socket
+from asyncio.subprocess import DEVNULL, PIPE
 from collections.abc import AsyncGenerator
 from contextlib import asynccontextmanager
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import Final
 
+import httpx2
 import pytest
 from standardwebhooks.webhooks import Webhook
 
@@ -44,7 +47,7 @@ async def seated(folder: Path) -> AsyncGenerator[Reader]:
 
 
 async def test_the_programs_of_the_page_do_what_it_says(tmp_path: Path) -> None:
-    task, follow, _ = (block.text for block in blocks(PAGE, "python"))
+    task, follow, *_ = (block.text for block in blocks(PAGE, "python"))
     (typed,), (printed,) = blocks(PAGE, "sh"), blocks(PAGE, "text")
     (tmp_path / "task.py").write_text(task, "utf-8")
     (tmp_path / "follow.py").write_text(follow, "utf-8")
@@ -176,6 +179,34 @@ def test_a_webhook_is_received_as_the_page_says() -> None:
             received(body.encode(), changed, secret)
     with pytest.raises(ForgedWebhookError):
         received(body.encode() + b" ", headers, secret)
+
+
+async def test_the_receiver_of_the_page_takes_what_is_signed_alone(tmp_path: Path) -> None:
+    *_, program, _ = (block.text for block in blocks(PAGE, "python"))
+    port, secret = free_port(), "whsec_" + "c2VjcmV0" * 4
+    (tmp_path / "receive.py").write_text(program.replace("9000", str(port)), "utf-8")
+    body = json.dumps({"type": "session.unavailable", "timestamp": "2026-11-25T00:00:00Z", "data": {"session": "s"}})
+    now = datetime.now(UTC)
+    headers = {"webhook-id": "msg_1", "webhook-timestamp": str(int(now.timestamp()))}
+    signed = {**headers, "webhook-signature": Webhook(secret).sign("msg_1", now, body)}
+    environment = {**os.environ, "SECRET": secret}
+    process = await asyncio.create_subprocess_exec(
+        BIN / "python", "receive.py", cwd=tmp_path, env=environment, stdout=PIPE, stderr=DEVNULL
+    )
+
+    async def listens() -> bool:
+        with socket.socket() as probe:
+            return probe.connect_ex(("127.0.0.1", port)) == 0
+
+    try:
+        await eventually(listens, 30)
+        async with httpx2.AsyncClient(base_url=f"http://127.0.0.1:{port}") as sender:
+            forged = await sender.post("/", content=body, headers={**headers, "webhook-signature": "v1,AAAA"})
+            taken = await sender.post("/", content=body, headers=signed)
+    finally:
+        process.kill()
+        told, _ = await process.communicate()
+    assert (forged.status_code, taken.status_code, told) == (400, 204, b"session.unavailable s\n")
 
 
 async def test_the_client_needs_nothing_of_the_application(tmp_path: Path) -> None:

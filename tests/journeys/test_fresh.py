@@ -41,6 +41,11 @@ SAID: Final = {
     "policy check": ((), 0, "rules"),
     "policy test": ((CASES,), 0, "cases are decided as they say"),
     "policy explain": ((CASES, "CASE"), 0, "CASE"),
+    "openapi": ((), 0, '"openapi": "3.1'),
+    "token create": (("crane",), 2, "`policy.channels.api` is missing"),
+    "token list": ((), 0, "there are no tokens"),
+    "token rotate": (("crane",), 2, "there is no token `crane`"),
+    "token revoke": (("crane",), 2, "there is no token `crane`"),
     "slack manifest": ((), 0, "socket_mode_enabled"),
     "slack install": ((), 2, "channels.slack.install"),
 }

@@ -230,6 +230,8 @@ async def test_a_port_that_is_taken_is_told_in_one_sentence(tmp_path: Path) -> N
         assert ended.code == 2
         assert "cannot listen" in ended.err
         assert f"{server.port}" in ended.err
+        assert "Errno" not in ended.err
+        assert "give another host or port" in ended.err
         assert "listening to" not in ended.err
         assert server.asked("setWebhook") == []
         assert "Traceback" not in ended.err

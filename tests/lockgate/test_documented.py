@@ -12,6 +12,8 @@ from fastapi.routing import APIRoute, APIRouter
 from bot.api.application import AREAS, PREFIX, document
 from bot.api.errors import ErrorAnswer
 from bot.api.requests import Needs
+from bot.sessions.log.events import EventType
+from bot.sessions.webhooks import UNAVAILABLE
 from lockgate.client import Client
 from tests.conventions.documents import text_of
 
@@ -87,6 +89,12 @@ def test_every_call_of_the_client_is_told() -> None:
         for name in dir(part):
             known = f"{place}.{name}" in calls or f"`{name}`" in text_of("docs/client.md")
             assert name.startswith("_") or known, f"{place}.{name}"
+
+
+def test_every_type_of_event_is_told() -> None:
+    types = {*map(str, EventType), UNAVAILABLE}
+    rows = set(re.findall(r"`([a-z]+\.[a-z]+)`", text_of("docs/api.md").partition("\n## Events\n")[2]))
+    assert types <= rows
 
 
 def test_every_code_of_a_refusal_is_told() -> None:

@@ -94,8 +94,20 @@ async def test_a_refusal_is_told_with_all_it_says() -> None:
         "Ask for less.",
         "req-1",
     )
-    assert str(error) == "No. (not_found, request req-1)"
+    assert str(error) == "No. Ask for less. (not_found, request req-1)"
     assert len(server.asked) == 1
+
+
+async def test_an_api_that_is_not_there_is_told_with_its_address() -> None:
+    with socket.socket() as place:
+        place.bind(("127.0.0.1", 0))
+        url = f"http://127.0.0.1:{place.getsockname()[1]}"
+        async with Client(url, TOKEN, patience=0) as client:
+            with pytest.raises(UnreachableError, match=f"the API at {url} does not answer"):
+                await client.whoami()
+            async with client.sessions.events("s1") as events:
+                with pytest.raises(UnreachableError, match=f"the API at {url} does not answer"):
+                    await anext(events)
 
 
 async def test_an_api_that_is_not_there_is_waited_for() -> None:

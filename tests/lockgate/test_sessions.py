@@ -46,6 +46,19 @@ async def test_a_session_from_its_first_message_to_its_deletion(tmp_path: Path) 
         assert absent.value.code == "not_found"
 
 
+@pytest.mark.parametrize("ending", ["", "/", "/v1", "/v1/"])
+async def test_an_address_is_taken_with_its_version_and_without(tmp_path: Path, ending: str) -> None:
+    async with served(tmp_path) as host, Client(f"{host.url}{ending}", await host.token()) as client:
+        assert (await client.whoami()).principal.startswith("program:")
+
+
+async def test_a_session_that_is_not_done_in_time_is_told_so(tmp_path: Path) -> None:
+    async with served(tmp_path) as host, Client(host.url, await host.token()) as client:
+        begun = await client.sessions.create("one")
+        with pytest.raises(TimeoutError, match="not done within 0 seconds; where it stays `queued`, no worker"):
+            await client.sessions.finished(begun.id, within=0)
+
+
 async def test_pages_of_events_and_the_stream_tell_the_same(tmp_path: Path) -> None:
     async with served(tmp_path) as host, Client(host.url, await host.token()) as client:
         begun = await client.sessions.create(bang("current_time"))

@@ -219,6 +219,57 @@ async def test_a_malformed_session_is_not_begun(tmp_path: Path, body: str) -> No
         assert not [state async for state in host.app.store.sessions.states()]
 
 
+@pytest.mark.parametrize(
+    "body,step",
+    [
+        ('{"input": "x"', "The body is not JSON, see its character 13."),
+        ("[]", "`body` should be a JSON object."),
+        ("{}", "`body.input` is missing."),
+        ('{"text": "x"}', "`body.input` is missing; `body.text` is not a field of this request."),
+        ('{"input": "x", "a planted secret": 1}', "`body.…` is not a field of this request."),
+        ('{"input": 5}', "`body.input` is not as documented: input should be a valid string."),
+        ('{"input": " "}', "`body.input` does not have the form that is documented."),
+        (
+            '{"input": "x", "mode": "planted"}',
+            "`body.mode` is not as documented: input should be 'queue', 'collect', 'steer' or 'interrupt'.",
+        ),
+        (
+            '{"input": "x", "metadata": {"a": "\\udfff"}}',
+            "`body.metadata` is not as documented: it should be JSON.",
+        ),
+        (
+            json.dumps({"input": "x", "metadata": {"a": "é" * 8200}}),
+            "`body.metadata` is not as documented: it has at most 16 KB as JSON.",
+        ),
+    ],
+)
+async def test_what_is_wrong_with_a_session_is_told(tmp_path: Path, body: str, step: str) -> None:
+    typed = {"content-type": "application/json"}
+    async with served(tmp_path, works=False) as host, asking(host) as client:
+        answer = await client.post("/v1/sessions", content=body.encode(), headers=typed)
+    assert answer.json()["error"]["next_step"] == f"{step} `lockgate openapi` prints what each request takes."
+    assert "planted" not in answer.text
+
+
+async def test_a_body_that_does_not_say_that_it_is_json_is_told_so(tmp_path: Path) -> None:
+    form = {"content-type": "application/x-www-form-urlencoded"}
+    async with served(tmp_path, works=False) as host, asking(host) as client:
+        answer = await client.post("/v1/sessions", content=b'{"input": "x"}', headers=form)
+    assert answer.json()["error"]["next_step"].startswith("Send `Content-Type: application/json`. ")
+
+
+async def test_parameters_that_a_path_does_not_take_are_told_beside_those_that_it_does(tmp_path: Path) -> None:
+    async with served(tmp_path, works=False) as host, asking(host) as client:
+        answer = await client.get("/v1/sessions?planted=1")
+        twice = await client.get("/v1/sessions?limit=1&limit=2")
+        none = await client.get("/v1/whoami?limit=1")
+    takes = "Parameters are given once, and this path takes `cursor`, `kind`, `limit`, `status`. "
+    assert answer.json()["error"]["next_step"].startswith(takes)
+    assert twice.json()["error"]["next_step"].startswith(takes)
+    assert "this path takes none." in none.json()["error"]["next_step"]
+    assert "planted" not in answer.text
+
+
 async def test_metadata_is_16_kb_at_most_and_is_given_back(tmp_path: Path) -> None:
     most = {"a": "é" * ((16_384 - len('{"a":""}')) // 2)}
     async with served(tmp_path, works=False) as host, asking(host) as client:

@@ -125,7 +125,14 @@ def test_what_slack_lacks_is_told_without_any_value(
 @pytest.mark.parametrize(
     "text, problem",
     [
-        ("channels: {telegram: {}}", "1: the policy says nothing of it, add `telegram` to `policy.channels`"),
+        (
+            "channels: {telegram: {}}",
+            "1: `policy.channels` does not say what may be said there, add `telegram: {classification: PUBLIC}` to it",
+        ),
+        (
+            "channels: {api: {}}",
+            "1: `policy.channels` does not say what may be said there, add `api: {classification: PUBLIC}` to it",
+        ),
         (
             "channels: {telegram: {token: 1:a}}",
             "1: this is the name of an environment variable, the secret itself stands",

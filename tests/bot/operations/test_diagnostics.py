@@ -197,5 +197,5 @@ async def test_it_tells_where_programs_come_in_and_warns_where_others_reach_it(
     async with opened(tmp_path, {}, channels={"api": {"host": host, "port": 8484}}, policy=policy) as app:
         told = (await asked(app)).text
     (line,) = [line for line in told.splitlines() if line.startswith("ok    api")]
-    assert "8484, 0 tokens count" in line
+    assert "8484, no token counts, `lockgate token create` makes one" in line
     assert ("TLS" in line) is warned

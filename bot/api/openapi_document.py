@@ -1,0 +1,143 @@
+"""The document of the API as its readers want it: names, summaries, scopes and examples beside what FastAPI finds.
+
+Nothing here decides anything. A route says what it does in its docstring and which scope it needs by its dependency;
+the rest is the same for all routes, and is written here once.
+"""
+
+import re
+from collections.abc import Iterable, Iterator, Mapping
+from types import MappingProxyType
+from typing import Final, TypeAlias, cast
+
+from fastapi.routing import APIRoute, APIRouter
+from pydantic import JsonValue
+
+from bot.api.requests import Needs
+
+Document: TypeAlias = dict[str, JsonValue]
+_Nested: TypeAlias = dict[str, dict[str, Document]]
+
+_ABOUT: Final = (
+    "Programs drive sessions as people do in a chat. What a session has read decides what its program is told of it: "
+    "a session above its token is as absent as one that never was. docs/api.md begins with three shells and curl."
+)
+_SCHEME: Final = (
+    "`Authorization: Bearer TOKEN`, with what `lockgate token create` prints. Its scope is `read`, `steer` or `admin`, "
+    "and each includes those before it."
+)
+_TAGS: Final = MappingProxyType(
+    {
+        "tokens": "Who a token is.",
+        "sessions": "Sessions of this program: begun, followed, steered and ended.",
+        "questions": "What agents ask this program.",
+        "approvals": "Calls that wait for consent.",
+        "simulations": "What the gate would decide.",
+        "copies": "Signed copies of sessions.",
+        "audit": "What was decided, and why.",
+        "webhooks": "Events that are sent to a server.",
+    }
+)
+_PARAMETERS: Final = MappingProxyType(
+    {
+        "sid": "The id of a session.",
+        "tid": "The id of a turn, as `last_turn` or a list of turns tells it.",
+        "qid": "The id of a question.",
+        "aid": "The id of an approval.",
+        "wid": "The id of a webhook.",
+        "did": "The `webhook-id` of an event that was not taken.",
+        "chain": "The chain of a row: the id of a session, or that of what was decided outside sessions.",
+        "name": "The name of a row in its chain: what stands behind the `:` of its id.",
+        "limit": "How many are listed at most.",
+        "cursor": "The `cursor` of the page before.",
+        "before": "The `next` of the page before.",
+        "status": "Lists sessions of this status alone; archived ones are listed with `archived` alone.",
+        "kind": "Lists sessions of this kind alone.",
+        "wait": "For how many seconds a turn that runs, or is about to, is waited for.",
+        "whole": "Leaves nothing out, with the scope admin.",
+        "as_top": "Takes a file of a signer who is not known, as high as anything can be.",
+        "webhook": "The id of the one webhook whose events are listed.",
+        "Idempotency-Key": "A key of the program's own: the same key with the same body is the same request.",
+    }
+)
+_EXAMPLES: Final[Mapping[str, JsonValue]] = MappingProxyType(
+    {
+        "SessionRequest": {"input": "Is the quay office open today?", "key": "morning-round"},
+        "SessionBegun": {"id": "rlfjpheujltmbnvfht7gkkkq3z7t3yt6", "created": True, "created_at": 1795649976540},
+        "MessageRequest": {"text": "And tomorrow?", "mode": "steer"},
+        "MessageTaken": {"seq": 2},
+        "ResultDocument": {
+            "status": "idle",
+            "last_turn": {
+                "id": "2drrcuft576vwyim",
+                "state": "ok",
+                "yield_reason": "completed",
+                "result_event_id": 4,
+            },
+            "result": {"type": "agent.message", "level": "user", "body": {"text": "It is, from 8:30 to 17:00."}},
+        },
+        "AnswerRequest": {"answer": True},
+        "ApprovalAnswer": {"answer": "deny"},
+        "SimulatedCall": {"tool": "read_file", "arguments": {"path": "public/welcome.md"}},
+        "NewWebhook": {"url": "https://bot.example.org/hook", "levels": ["user", "progress"]},
+        "ErrorDocument": {
+            "error": {
+                "code": "rate_limited",
+                "message": "Too many requests.",
+                "next_step": "Wait as many seconds as `Retry-After` tells.",
+            },
+            "request_id": "req_nuaa4d72a2dzx7la",
+        },
+    }
+)
+_SENTENCE: Final = re.compile(r"(?<=[^.])\.(?:\s|$)")
+
+
+def described(found: Document, routers: Iterable[APIRouter], prefix: str) -> Document:
+    """Return the document of these routers' routes, which FastAPI found, with what it does not know of them."""
+    told: Document = {**found, "info": {**cast("Document", found["info"]), "description": _ABOUT}}
+    paths = cast("_Nested", told["paths"])
+    for route in (route for router in routers for route in _routes(router)):
+        path = f"{prefix}{route.path}"
+        for method in route.methods or ():
+            if method.lower() in paths.get(path, {}):
+                _describe(paths[path][method.lower()], route, method)
+    components = cast("_Nested", told["components"])
+    for name, example in _EXAMPLES.items():
+        components["schemas"][name]["examples"] = [example]
+    components["securitySchemes"] = {"token": {"type": "http", "scheme": "bearer", "description": _SCHEME}}
+    told["servers"] = [{"url": "http://127.0.0.1:8484", "description": "As `channels.api` is shipped."}]
+    told["security"] = [{"token": []}]
+    told["tags"] = [{"name": name, "description": about} for name, about in _TAGS.items()]
+    return told
+
+
+def _routes(router: APIRouter) -> Iterator[APIRoute]:
+    """Yield the routes of a router, and of those that it includes: the framework keeps these as they are."""
+    for route in router.routes:
+        if isinstance(route, APIRoute):
+            yield route
+        elif isinstance(included := getattr(route, "original_router", None), APIRouter):
+            yield from _routes(included)
+
+
+def _describe(operation: Document, route: APIRoute, method: str) -> None:
+    about = cast("str", operation["description"]).strip()
+    operation["operationId"] = operation_id(method, route.path)
+    operation["summary"] = " ".join(_SENTENCE.split(about, maxsplit=1)[0].split())
+    for needed in (one.call for one in route.dependant.dependencies):
+        if isinstance(needed, Needs):
+            scope = needed.scope.value
+            operation["description"] = f"{about}\n\nNeeds the scope `{scope}`."
+            operation["security"] = [{"token": [scope]}]
+    for parameter in cast("list[Document]", operation.get("parameters", [])):
+        if not parameter.get("description"):
+            parameter["description"] = _PARAMETERS.get(cast("str", parameter["name"]), "")
+
+
+def operation_id(method: str, path: str) -> str:
+    """Return the name of an operation: made of its path, so that it lasts as long.
+
+    One of several has their name in the singular: `GET /sessions/{sid}/turns` is `get_session_turns`.
+    """
+    one = re.sub(r"s/\{[a-z]+\}", "", path)
+    return "_".join([method.lower(), *re.findall(r"[a-z]+", one)])
