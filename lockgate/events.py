@@ -5,6 +5,7 @@ connection it asks for what comes after the last one that it told. It ends for g
 session any more; that the API starts anew does not end it.
 """
 
+import asyncio
 from collections.abc import AsyncGenerator
 from contextlib import aclosing
 from typing import Final, Self
@@ -14,7 +15,7 @@ import httpx2
 from lockgate.errors import LockgateClientError, StreamEndedError, UnreachableError
 from lockgate.retries import Retry, for_now
 from lockgate.shapes import SessionEvent, StreamEnd
-from lockgate.transport import Query, Transport, read, unreachable
+from lockgate.transport import Query, Transport, read, unanswered
 
 _END: Final = "end"
 _RESTART: Final = "restart"
@@ -24,7 +25,8 @@ class EventStream:
     """Iterates over the events of a session, over as many connections as it takes.
 
     `last` is the number of the last event that was told: a program that keeps it goes on from there when it starts
-    anew. Used as a context manager, it gives its connection back at the end of the block.
+    anew. Used as a context manager, it gives its connection back at the end of the block. To wait for an event may be
+    given up by a timeout or a cancellation: the next wait goes on after `last`.
     """
 
     def __init__(self, transport: Transport, path: str, query: Query, after: int) -> None:
@@ -38,7 +40,12 @@ class EventStream:
         return self
 
     async def __anext__(self) -> SessionEvent:
-        return await anext(self._events)
+        try:
+            return await anext(self._events)
+        except asyncio.CancelledError:
+            # Who gave this wait up, as by a timeout, ended the generator and not the stream.
+            self._events = self._all()
+            raise
 
     async def __aenter__(self) -> Self:
         return self
@@ -58,8 +65,8 @@ class EventStream:
                 async with aclosing(self._connected(retry)) as events:
                     async for event in events:
                         yield event
-            except httpx2.TransportError as error:
-                problem = unreachable(error)
+            except httpx2.RequestError as error:
+                problem = unanswered(error)
             except LockgateClientError as error:
                 problem = error
             await retry.after(problem, again=for_now(problem, repeatable=True))

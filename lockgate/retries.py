@@ -16,6 +16,7 @@ _STOOD: Final = 1.0
 _JITTER: Final = 1000
 _NOTHING_DONE: Final = "not_serving"
 _KEY_BYTES: Final = 18
+_LONGEST_KEY: Final = 256
 
 
 class Retry:
@@ -61,7 +62,7 @@ class Retry:
         await asyncio.sleep(pause)
 
 
-def never_reached(error: httpx2.TransportError) -> bool:
+def never_reached(error: httpx2.RequestError) -> bool:
     """Say whether a request cannot have been done: there was no connection to send it by."""
     return isinstance(error, httpx2.ConnectError | httpx2.ConnectTimeout | httpx2.PoolTimeout)
 
@@ -87,3 +88,12 @@ def _now() -> float:
 def new_key() -> str:
     """Return an idempotency key, by which the API knows a request that is sent again."""
     return secrets.token_urlsafe(_KEY_BYTES)
+
+
+def sendable(key: str) -> str:
+    """Return an idempotency key of a program's own. Raises ValueError: no header can hold it."""
+    if not 0 < len(key) <= _LONGEST_KEY or not key.isascii() or not key.isprintable() or key != key.strip():
+        raise ValueError(
+            "this is no idempotency key: it is up to 256 printable ASCII characters, without spaces around"
+        )
+    return key

@@ -10,7 +10,7 @@ from pydantic import JsonValue
 
 from lockgate.events import EventStream
 from lockgate.oversight import simulation
-from lockgate.retries import new_key
+from lockgate.retries import new_key, sendable
 from lockgate.shapes import (
     AgentQuestion,
     CreatedSession,
@@ -83,13 +83,13 @@ class Sessions:
         Raises:
             ApiError: with code `conflict` if the key was given for something else.
         """
-        named: dict[str, JsonValue] = {"key": key, "agent": agent, "credential": credential, "mode": mode}
-        body: dict[str, JsonValue] = {"input": text, **{name: value for name, value in named.items() if value}}
+        given = {"input": text, "key": key, "agent": agent, "credential": credential, "mode": mode}
+        body: dict[str, JsonValue] = {name: value for name, value in given.items() if value is not None}
         if limits is not None:
             body["limits"] = {name: value for name, value in asdict(limits).items() if value is not None}
         if metadata is not None:
             body["metadata"] = dict(metadata)
-        headers = {} if key else {IDEMPOTENCY_KEY: new_key()}
+        headers = {IDEMPOTENCY_KEY: new_key()} if key is None else {}
         return await self._transport.value(
             ClientRequest("POST", "/sessions", body=body, headers=headers, repeatable=True), CreatedSession
         )
@@ -112,10 +112,14 @@ class Sessions:
             sid: the session.
             text: the message.
             mode: how the session takes this one, and those after it, while a turn runs; None for as before.
-            key: an idempotency key of the program's own, in place of one for this call.
+            key: an idempotency key of the program's own, in place of one for this call: up to 256 printable ASCII
+                characters.
+
+        Raises:
+            ValueError: the key is none.
         """
         body: dict[str, JsonValue] = {"text": text} if mode is None else {"text": text, "mode": mode}
-        headers = {IDEMPOTENCY_KEY: key or new_key()}
+        headers = {IDEMPOTENCY_KEY: new_key() if key is None else sendable(key)}
         ask = ClientRequest("POST", f"{_path(sid)}/messages", body=body, headers=headers, repeatable=True)
         return await self._transport.value(ask, SentMessage)
 

@@ -121,8 +121,10 @@ class Transport:
         while True:
             try:
                 response = await self._send(ask)
-            except httpx2.TransportError as error:
-                await retry.after(unreachable(error), again=ask.repeatable or never_reached(error))
+            except httpx2.RequestError as error:
+                problem = unanswered(error)
+                repeatable = ask.repeatable or never_reached(error)
+                await retry.after(problem, again=for_now(problem, repeatable=repeatable))
                 continue
             problem = problem_of(response)
             if problem is None:
@@ -152,7 +154,7 @@ class Transport:
         Raises:
             ApiError: it is refused.
             UnexpectedAnswerError: there is something else.
-            httpx2.TransportError: there is no connection, or it broke off.
+            httpx2.RequestError: there is no connection, or it broke off.
         """
         timeout = httpx2.Timeout(_SILENCE_SECONDS, connect=_CONNECT_SECONDS)
         async with self._http.sse(path, params=_given(query), timeout=timeout, max_event_size=None) as source:
@@ -178,8 +180,10 @@ def read(shape: type[AnyTold], content: str | bytes) -> AnyTold:
         raise UnexpectedAnswerError(f"the API answered no {shape.__name__}: {fields}") from None
 
 
-def unreachable(error: httpx2.TransportError) -> UnreachableError:
-    """Return what is told of a request without an answer."""
+def unanswered(error: httpx2.RequestError) -> LockgateClientError:
+    """Return what is told of a request without an answer, or with one that cannot be decoded."""
+    if isinstance(error, httpx2.DecodingError):
+        return UnexpectedAnswerError("the answer is not encoded as its headers say")
     asked = error.request.url
     place = f"{asked.scheme}://{asked.netloc.decode('ascii')}"
     return UnreachableError(f"the API at {place} does not answer: {str(error) or type(error).__name__}")

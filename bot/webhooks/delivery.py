@@ -7,7 +7,7 @@ sent, and nothing more. How far it came is noted after the receiver answered, so
 id, if this process ends in between.
 
 Sessions are sent side by side, a few at a time, as one that a receiver does not take must not hold up the others; a
-receiver that failed just now is tried with one alone.
+receiver that failed just now, or that took nothing yet, is tried with one alone.
 """
 
 import heapq
@@ -165,7 +165,7 @@ class WebhookDelivery:
         self._busy = set[str]()
         self._later = RetryTimes()
         self._failures, self._rest = 0, 0.0
-        self._ended = False
+        self._ended, self._taken = False, False
         self._news = anyio.Event()
 
     @property
@@ -223,7 +223,7 @@ class WebhookDelivery:
         self._waiting.update(dict.fromkeys(self._later.due(now)))
         if self._rest > now:
             return self._rest - now
-        room = (1 if self._failures else AT_ONCE) - len(self._busy)
+        room = (AT_ONCE if self._taken and not self._failures else 1) - len(self._busy)
         ready = (one for one in self._waiting if one not in self._busy)
         for sid in list(islice(ready, max(room, 0))):
             del self._waiting[sid]
@@ -393,7 +393,7 @@ class WebhookDelivery:
         """Note what became of a try; return whether the next may follow."""
         webhooks, sid = self._parts.store.webhooks, step.state.sid
         if not answered.error:
-            self._failures, self._rest = 0, 0.0
+            self._failures, self._rest, self._taken = 0, 0.0, True
             await webhooks.note(self.webhook.id, sid, step.after)
             await self._works()
             return True

@@ -29,6 +29,7 @@ from tests.bench.measure import Row, at_most
 from tests.bot.api.crew import Crew
 from tests.bot.api.kit import MAKER, api_config
 from tests.bot.api.listening import Scribe, said
+from tests.journeys.machine import Machine
 
 _READERS: Final = 500
 _EVENTS: Final = 60
@@ -74,7 +75,7 @@ async def _served(folder: Path, name: str) -> AsyncGenerator[_Served]:
     config = load_config(folder / "config.yaml", place, catalogue.NAMES)
     async with open_app(config, [], {}) as app:
         made = await app.token_keeper.create(TokenRequest("ci", Scope.ADMIN, parse("RESTRICTED~"), 0, 1_000_000), MAKER)
-        crew = Crew(folder, place)
+        crew = Crew(Machine(folder, fresh=True), place)
         try:
             await crew.start(name)
             yield _Served(app, crew, name, made.text)

@@ -106,7 +106,7 @@ class Reader:
         (self.machine.folder / "config.yaml").write_text(f"{shown}{blocks_of}", "utf-8")
 
     async def starts(self, role: str) -> Program:
-        program = await asyncio.to_thread(self.machine.start, "run", "--role", role)
+        program = await asyncio.to_thread(self.machine.start, "run", "--role", role, **self.place)
         self.programs.append(program)
         return program
 

@@ -37,7 +37,7 @@ ASK: Final = '!ask_user {"question": "Open at eight?", "schema": {"type": "boole
 
 @asynccontextmanager
 async def seated(folder: Path) -> AsyncGenerator[Reader]:
-    """Sit down at a machine whose API listens at a free port, once a process serves it."""
+    """Sit down at a machine whose API listens at a free port, once a process serves it, with a token that may all."""
     port = free_port()
     config = api_config(blocks={"store": {"lease_seconds": 2}}, settings={"port": port})
     (folder / "config.yaml").write_text(config, "utf-8")
@@ -46,20 +46,15 @@ async def seated(folder: Path) -> AsyncGenerator[Reader]:
         yield following
 
 
-@asynccontextmanager
-async def answering(folder: Path) -> AsyncGenerator[Reader]:
-    """Serve the API by a process of its own, with a token of the scope admin."""
-    async with seated(folder) as following, worker(folder, "api", "api"):
-        await following.listening()
-        yield following
-
-
 async def test_the_programs_of_the_page_do_what_it_says(tmp_path: Path) -> None:
     task, follow, *_ = (block.text for block in blocks(PAGE, "python"))
     (typed,), (printed,) = blocks(PAGE, "sh"), blocks(PAGE, "text")
     (tmp_path / "task.py").write_text(task, "utf-8")
     (tmp_path / "follow.py").write_text(follow, "utf-8")
-    async with answering(tmp_path) as following, worker(tmp_path, "first"):
+    async with seated(tmp_path) as following:
+        for role in ("api", "worker"):
+            await following.starts(role)
+        await following.listening()
         assert lines_match(printed.text, await following.types(typed.text))
         async with Client(following.url, following.known["TOKEN"]) as client:
             (session,) = (await client.sessions.list()).sessions
@@ -73,7 +68,11 @@ async def test_the_programs_of_the_page_do_what_it_says(tmp_path: Path) -> None:
 
 
 async def test_the_story_with_the_client(tmp_path: Path) -> None:
-    async with answering(tmp_path) as following, Client(following.url, following.known["TOKEN"]) as client:
+    async with (
+        seated(tmp_path) as following,
+        worker(tmp_path, "api", "api"),
+        Client(following.url, following.known["TOKEN"]) as client,
+    ):
         sessions = client.sessions
         async with worker(tmp_path, "first") as first:
             begun = await sessions.create(bang("look", what="quay", seconds=SECONDS), key="morning-round")
@@ -128,25 +127,30 @@ async def all_of(events: EventStream) -> tuple[list[SessionEvent], str]:
     raise AssertionError
 
 
+async def first(count: int, events: EventStream) -> list[SessionEvent]:
+    """Return the first events of a stream."""
+    async with events:
+        return [await anext(events) for _ in range(count)]
+
+
 async def test_a_stream_goes_on_over_a_restart_of_the_api(tmp_path: Path) -> None:
     async with seated(tmp_path) as following, Client(following.url, following.known["TOKEN"]) as client:
         sessions = client.sessions
-        async with worker(tmp_path, "works"):
-            async with worker(tmp_path, "before", "api") as before:
-                begun = await sessions.create("one")
-                heard = asyncio.create_task(all_of(sessions.events(begun.id, level="user")))
-                await sessions.finished(begun.id, within=60)
-                before.terminate()
-                assert await asyncio.wait_for(before.wait(), 30) == 0
-            async with worker(tmp_path, "killed", "api") as killed:
-                await sessions.say(begun.id, "two")
-                await sessions.finished(begun.id, within=60)
-                killed.kill()
-            async with worker(tmp_path, "after", "api"):
-                await sessions.say(begun.id, "three")
-                await sessions.finished(begun.id, within=60)
-                await sessions.delete(begun.id)
-                events, _ = await asyncio.wait_for(heard, 30)
+        await following.starts("worker")
+        before = await following.starts("api")
+        begun = await sessions.create("one")
+        heard = asyncio.create_task(first(6, sessions.events(begun.id, level="user")))
+        await sessions.finished(begun.id, within=60)
+        before.terminate()
+        assert await asyncio.to_thread(before.wait, 30) == 0
+        killed = await following.starts("api")
+        await sessions.say(begun.id, "two")
+        await sessions.finished(begun.id, within=60)
+        killed.kill()
+        await asyncio.to_thread(killed.wait, 30)
+        await following.starts("api")
+        await sessions.say(begun.id, "three")
+        events = await asyncio.wait_for(heard, 60)
     said = [event.body["text"] for event in events]
     assert said == ["one", "You said: one", "two", "You said: two", "three", "You said: three"]
 

@@ -16,6 +16,7 @@ from tests.bot.api.crew import Crew
 from tests.bot.api.kit import ApiHost, api_config
 from tests.bot.api.listening import Listener, store_of
 from tests.harness import running
+from tests.journeys.machine import Machine
 from tests.servers import SERVERS
 from tests.store.world import kill, pid_of
 
@@ -78,7 +79,7 @@ async def test_a_stream_outlives_api_worker_and_store(tmp_path: Path) -> None:
     place = await SERVERS.place(tmp_path / "data", embedded=True)
     async with running(tmp_path, CONFIG, serve=False, embedded=True) as owner:
         host = ApiHost(owner, "")
-        crew = Crew(tmp_path, place)
+        crew = Crew(Machine(tmp_path), place)
         program = Program(crew, await host.token())
         names = ("api-1", "api-2", "worker-1", "worker-2", "worker-3")
         try:

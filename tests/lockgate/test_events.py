@@ -1,5 +1,6 @@
 """A stream goes on where it broke off, and ends where there is nothing to read any more."""
 
+import asyncio
 from contextlib import suppress
 from urllib.parse import parse_qs, urlsplit
 
@@ -69,10 +70,15 @@ async def test_a_stream_gives_up_when_the_api_stays_away() -> None:
 
 
 async def test_something_else_than_a_stream_is_told() -> None:
-    page = answer(200, plain="<html>", Content_Type="text/html")
-    async with scripted(page) as server, Client(server.url, TOKEN) as client:
-        with pytest.raises(UnexpectedAnswerError):
-            await anext(client.sessions.events("s1"))
+    pages = (
+        answer(200, plain="<html>", Content_Type="text/html"),
+        answer(200, plain="no gzip", Content_Type="text/event-stream", Content_Encoding="gzip"),
+    )
+    for page in pages:
+        async with scripted(page) as server, Client(server.url, TOKEN) as client:
+            with pytest.raises(UnexpectedAnswerError):
+                await anext(client.sessions.events("s1"))
+        assert len(server.asked) == 1
 
 
 async def test_filters_are_sent_and_what_was_read_before_is_not_asked_for() -> None:
@@ -83,6 +89,21 @@ async def test_filters_are_sent_and_what_was_read_before_is_not_asked_for() -> N
             await anext(events)
     query = parse_qs(urlsplit(server.asked[0].path).query)
     assert query == {"after": ["7"], "level": ["progress"], "type": ["tool.call,tool.result"]}
+
+
+async def test_a_wait_that_is_given_up_ends_no_stream() -> None:
+    """As by a timeout: the next wait goes on after the last event, and what was closed stays closed."""
+    async with scripted(stream(event(1)), stream(event(2))) as server, Client(server.url, TOKEN) as client:
+        server.slow = 60
+        events = client.sessions.events("s1")
+        assert (await anext(events)).seq == 1
+        with pytest.raises(TimeoutError):
+            await asyncio.wait_for(anext(events), 0.2)
+        assert (await anext(events)).seq == 2
+        await events.aclose()
+        with pytest.raises(StopAsyncIteration):
+            await anext(events)
+    assert [parse_qs(urlsplit(asked.path).query)["after"] for asked in server.asked] == [["0"], ["1"]]
 
 
 async def test_a_quiet_stream_that_stood_longer_than_the_patience_is_taken_up_again() -> None:

@@ -1,6 +1,7 @@
 """What is sent again, what is not, and what is told of it; against a server that answers by a script."""
 
 import asyncio
+import json
 import socket
 import time
 
@@ -191,6 +192,32 @@ async def test_an_answer_of_another_shape_is_told_by_its_fields_alone() -> None:
         with pytest.raises(UnexpectedAnswerError, match="id, created") as told:
             await client.sessions.create("hello")
     assert "secret" not in str(told.value)
+
+
+async def test_an_answer_that_cannot_be_decoded_is_told() -> None:
+    broken = answer(200, plain="no gzip", Content_Encoding="gzip")
+    async with scripted(broken) as server, Client(server.url, TOKEN) as client:
+        with pytest.raises(UnexpectedAnswerError, match="encoded"):
+            await client.sessions.get("s1")
+    assert len(server.asked) == 1
+
+
+async def test_what_is_empty_is_sent_as_it_is_and_not_left_out() -> None:
+    """The API refuses it; a session under no key instead would be another one with each call."""
+    async with scripted(refusal(422, "invalid")) as server, Client(server.url, TOKEN) as client:
+        with pytest.raises(ApiError):
+            await client.sessions.create("hello", key="", agent="")
+    (asked,) = server.asked
+    assert json.loads(asked.body) == {"input": "hello", "key": "", "agent": ""}
+    assert "idempotency-key" not in asked.headers
+
+
+@pytest.mark.parametrize("key", ["", "line\nbreak", "größe", " spaced ", "k" * 257])
+async def test_a_key_that_no_header_can_hold_is_refused_at_once(key: str) -> None:
+    async with scripted(answer(202, {"seq": 1})) as server, Client(server.url, TOKEN) as client:
+        with pytest.raises(ValueError, match="no idempotency key"):
+            await client.sessions.say("s1", "hello", key=key)
+    assert not server.asked
 
 
 async def test_a_name_is_one_part_of_the_path() -> None:

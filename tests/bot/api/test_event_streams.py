@@ -3,6 +3,7 @@
 import asyncio
 import random
 from contextlib import AsyncExitStack
+from dataclasses import replace
 from http import HTTPStatus
 from pathlib import Path
 
@@ -12,7 +13,7 @@ from bot.api.watching import Watching, WatchingParts
 from bot.operations.tokens import TokenRequest
 from bot.sessions.api_tokens import Scope
 from bot.sessions.log.events import Visibility
-from policy.labels import parse
+from policy.labels import PUBLIC, parse
 from tests.bot.api.kit import MAKER, api_config, served
 from tests.bot.api.listening import STREAM, Listener, Scribe, revoke, said, store_of
 
@@ -88,6 +89,7 @@ async def test_what_was_told_last_decides_where_a_stream_begins(tmp_path: Path) 
                 "type=",
                 "type=a,,b",
                 "more=1",
+                "after=1&after=2",
             ):
                 refused = await client.get(f"/v1/sessions/{scribe.sid}/events?{query}")
                 assert refused.status_code == 422, query
@@ -126,6 +128,36 @@ async def test_of_a_rise_one_constant_event_is_told_and_then_it_is_as_absent(tmp
                 ]
                 assert gone.status_code == absent.status_code == 404
                 assert gone.json()["error"] == absent.json()["error"]
+
+
+async def test_an_event_above_its_reader_that_raised_nothing_is_left_out(tmp_path: Path) -> None:
+    """One that never entered the context, as an answer that was not for this place."""
+    async with served(tmp_path, QUIET, works=False) as host:
+        token = await host.token("ci", Scope.READ, "INTERNAL~")
+        scribe = await Scribe.begun(store_of(host))
+        async with host.client(token) as client, Listener(client, scribe.sid).connected() as one:
+            last = await scribe.write(said("before"), replace(said("secret", SECRET), admitted=False), said("after"))
+            await one.heard(last - 2, last)
+            page = await client.get(f"/v1/sessions/{scribe.sid}/events")
+            assert one.told == page.json()["events"]
+            assert "secret" not in page.text
+
+
+async def test_a_stream_stands_in_the_audit_once_and_once_for_a_rise(tmp_path: Path) -> None:
+    async with served(tmp_path, QUIET, works=False) as host:
+        token = await host.token("ci", Scope.READ, "CONFIDENTIAL~")
+        scribe = await Scribe.begun(store_of(host))
+        async with host.client(token) as client:
+            async with Listener(client, scribe.sid).connected() as one:
+                for label in (PUBLIC, PUBLIC, parse("INTERNAL"), PUBLIC, SECRET, SECRET):
+                    last = await scribe.write(said("more", label))
+                    await one.until(lambda last=last: one.last == str(last))
+            async with Listener(client, scribe.sid).connected() as again:
+                await again.until(lambda: again.last == str(last))
+        rows = [row for row in await host.app.store.audit.records("audit", limit=1000) if row.kind == "read"]
+        assert [(row.actor, row.body["reading"], row.body["label"]) for row in rows] == [
+            ("program:ci", "stream", label) for label in ("PUBLIC", "INTERNAL", "CONFIDENTIAL~")
+        ]
 
 
 async def test_a_revoked_token_ends_its_streams(tmp_path: Path) -> None:

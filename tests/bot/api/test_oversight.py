@@ -73,6 +73,26 @@ async def test_a_question_is_answered_once(tmp_path: Path) -> None:
         assert any('"answer": "red"' in str(event.body) for event in await nightly.events())
 
 
+async def test_a_question_is_that_of_its_session_and_no_call_to_approve(tmp_path: Path) -> None:
+    async with served(tmp_path) as host:
+        token = await host.token("nightly", Scope.ADMIN)
+        one, other = speaking(host, "nightly"), speaking(host, "nightly", "k:two")
+        for each in (one, other):
+            await each.say(COLOUR)
+        async with host.client(token) as client:
+            path = "/v1/sessions/{}/questions"
+            (asked,) = (await client.get(path.format(one.sid))).json()["questions"]
+            assert asked["session"] == one.sid
+            misplaced = f"{path.format(other.sid)}/{asked['id']}"
+            assert error(await client.post(misplaced, json={"answer": "red"})) == (404, "not_found")
+            approval = f"/v1/approvals/{asked['id']}"
+            assert error(await client.post(approval, json={"answer": "approve"})) == (409, "is_question")
+            declined = await client.post(approval, json={"answer": "deny"})
+            assert [each["state"] for each in declined.json()["approvals"]] == ["denied"]
+            waiting = (await client.get("/v1/approvals")).json()["approvals"]
+            assert [each["session"] for each in waiting] == [other.sid]
+
+
 async def test_a_question_is_nothing_to_another_program(tmp_path: Path) -> None:
     async with served(tmp_path) as host:
         await host.token("nightly", Scope.STEER)

@@ -4,7 +4,7 @@ import asyncio
 import json
 import socket
 from collections.abc import AsyncGenerator, AsyncIterator, Sequence
-from contextlib import asynccontextmanager, suppress
+from contextlib import AsyncExitStack, asynccontextmanager, suppress
 from pathlib import Path
 
 import httpx2
@@ -20,6 +20,7 @@ from bot.api.services import ApiServices
 from bot.app.programs import api_services
 from bot.core.errors import LeaseLostError, StoreGoneError
 from tests.bot.api.kit import ApiHost, api_config, served
+from tests.bot.kit import eventually
 
 pytestmark = pytest.mark.anyio
 
@@ -168,6 +169,27 @@ async def test_a_body_that_trickles_is_refused(tmp_path: Path) -> None:
         trickling.cancel()
     assert told.startswith(b"HTTP/1.1 408 ")
     assert b'"too_slow"' in told
+
+
+async def test_all_bodies_together_take_so_much_and_give_it_back(tmp_path: Path) -> None:
+    """Four of the largest: callers who send all but the last byte of theirs leave no room for another one."""
+    async with host(tmp_path, most_body_bytes=1000, most_import_bytes=1000) as (api, _), AsyncExitStack() as slow:
+        token = await api.token()
+        head = f"POST /v1/whoami HTTP/1.1\r\nhost: x\r\nauthorization: Bearer {token}\r\ncontent-length: 1000\r\n\r\n"
+        lines = [await slow.enter_async_context(line(api.url)) for _ in range(4)]
+        for _, writer in lines:
+            writer.write(head.encode() + b"x" * 999)
+        async with api.client(token) as client:
+
+            async def full() -> bool:
+                refused = await client.post("/v1/whoami", content=b"x" * 1000)
+                return (refused.status_code, refused.json()["error"]["code"]) == (429, "busy")
+
+            await eventually(full, 10)
+            for reader, writer in lines:
+                writer.write(b"x")
+                assert (await reader.readuntil(b"\r\n")).startswith(b"HTTP/1.1 405 ")
+            assert not await full()
 
 
 async def test_a_caller_who_does_not_read_is_let_go(tmp_path: Path) -> None:

@@ -90,6 +90,8 @@ async def test_a_token_counts_in_every_process_from_its_creation_to_its_revocati
             assert person.app.tokens.still(before) is None
             assert person.app.tokens.of("ci") is not None
         await one.app.token_keeper.revoke("ci", "owner")
+        # Here it counts no more when the change returns; the others ask before they decide.
+        assert one.app.tokens.authenticate(again.text) is None
         for person in (one, two):
             assert await shown(person, again.text) is None
             assert person.app.tokens.of("ci") is None

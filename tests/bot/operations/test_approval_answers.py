@@ -1,5 +1,6 @@
 """What finds and answers the calls that wait, for chats and programs alike, against a real store."""
 
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -7,11 +8,13 @@ import pytest
 from bot.core.errors import NotFoundError
 from bot.operations.approval_answers import Decider, named
 from bot.sessions.approvals import ApprovalState
+from bot.sessions.inbox import NewItem
+from bot.sessions.messages import SessionMessage
 from channels.messages import Address
 from policy.labels import PUBLIC, Label, parse
 from tests.bot.commands.kit import COUPLE, READ, WRITE
 from tests.bot.kit import bang, policy
-from tests.harness import Person, running
+from tests.harness import HOME, Person, running
 from tests.people import principal
 
 pytestmark = pytest.mark.anyio
@@ -48,6 +51,28 @@ async def test_what_is_above_the_reader_does_not_wait(tmp_path: Path) -> None:
         for reader in (PUBLIC, parse("INTERNAL")):
             assert await answers.pending(decider(person, "owner", reader)) == ()
         assert len(await answers.pending(decider(person, "owner"))) == 1
+
+
+async def test_what_waits_in_a_session_that_rose_meanwhile_is_above_as_that_is(tmp_path: Path) -> None:
+    async with running(tmp_path) as person:
+        await person.say(READ)
+        await person.say(WRITE)
+        answers, reader = person.app.approval_answers, parse("CONFIDENTIAL~")
+        assert len(await answers.pending(decider(person, "owner", reader))) == 1
+        up = NewItem(person.sid, "up", "owner", parse("RESTRICTED"), SessionMessage("up"), str(HOME), "owner")
+        await person.app.store.sessions.accept(up)
+        assert await answers.pending(decider(person, "owner", reader)) == ()
+        assert len(await answers.pending(decider(person, "owner"))) == 1
+
+
+async def test_what_an_agent_asks_of_somebody_is_nothing_to_others_in_their_chat(tmp_path: Path) -> None:
+    async with running(tmp_path, COUPLE) as person:
+        await person.say(bang("ask_user", question="Which?", schema={"type": "boolean"}))
+        answers = person.app.approval_answers
+        owner, bea = (replace(decider(person, name), sid=person.sid) for name in ("owner", "bea"))
+        (known,) = await answers.pending(owner)
+        assert known.approval.is_question
+        assert await answers.pending(bea) == ()
 
 
 async def test_one_answer_counts_and_is_audited(tmp_path: Path) -> None:

@@ -1,11 +1,8 @@
 """Webhooks over several processes: one that is killed leaves what it sent to another, which repeats it under its id."""
 
 import asyncio
-import os
-import sys
-from asyncio.subprocess import DEVNULL, Process
 from collections.abc import AsyncGenerator
-from contextlib import asynccontextmanager, suppress
+from contextlib import asynccontextmanager
 from pathlib import Path
 
 import pytest
@@ -21,6 +18,7 @@ from policy.labels import parse
 from tests.bot.api.kit import MAKER
 from tests.bot.webhooks.kit import CLEARANCE, begin, hook_config
 from tests.harness import Person, running
+from tests.journeys.machine import Machine, Process
 from tests.servers import SERVERS
 from tests.sim.receiver import HANG, Receiver, receiver
 
@@ -44,18 +42,12 @@ async def webhook_of(person: Person, here: Receiver) -> tuple[ApiCaller, Webhook
 async def answering(folder: Path) -> AsyncGenerator[Process]:
     """Run a process that answers programs, as operators start it, and kill it in the end."""
     place = await SERVERS.place(folder / "data")
-    process = await asyncio.create_subprocess_exec(
-        *(sys.executable, "-m", "bot", "--config", str(folder / "config.yaml"), "run", "--role", "api"),
-        env={**os.environ, **place},
-        stdout=DEVNULL,
-        stderr=DEVNULL,
-    )
+    process = await asyncio.to_thread(Machine(folder).start, "run", "--role", "api", **place)
     try:
         yield process
     finally:
-        with suppress(ProcessLookupError):
-            process.kill()
-        await process.wait()
+        process.kill()
+        await asyncio.to_thread(process.communicate)
 
 
 async def test_what_a_killed_process_sent_is_sent_again_under_its_id(tmp_path: Path) -> None:
@@ -68,7 +60,7 @@ async def test_what_a_killed_process_sent_is_sent_again_under_its_id(tmp_path: P
             await here.have(1, 90)
             # It was sent, and whether it was taken is not noted.
             first.kill()
-            await first.wait()
+            await asyncio.to_thread(first.wait)
         said = await session.say("one", "two")
         async with answering(tmp_path):
             await here.have(4, 90)

@@ -2,6 +2,7 @@
 
 import asyncio
 from collections import deque
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -9,12 +10,19 @@ from standardwebhooks import WebhookVerificationError
 
 from bot.sessions.log.event_types import AgentMessage
 from bot.sessions.log.events import NewEvent
-from bot.webhooks.delivery import BROKEN
+from bot.store.records.kinds import WEBHOOK
+from bot.store.schema import WEBHOOKS
+from bot.webhooks.delivery import BROKEN, UNSIGNED
+from bot.webhooks.secrets import WebhookSecrets
 from policy.labels import PUBLIC
 from tests.bot.webhooks.kit import SECRET, begin, hook_config, program, until
 from tests.sim.receiver import receiver
+from tests.store.world import alter, child
 
 pytestmark = pytest.mark.anyio
+
+SILENCE = 1.5
+"""Longer than anything that is sent is waited for: a try comes after 1.2 seconds, a look after one."""
 
 
 async def test_events_come_signed_and_in_order(tmp_path: Path) -> None:
@@ -98,6 +106,41 @@ async def test_a_receiver_is_left_alone_for_as_long_as_it_asks(tmp_path: Path) -
         assert 3.8 <= asyncio.get_running_loop().time() - begun <= 8
 
 
+async def test_a_receiver_is_left_alone_for_an_hour_at_most(tmp_path: Path) -> None:
+    async with receiver() as here, program(tmp_path, hook_config(here)) as ci:
+        hook = await ci.hook(here)
+        here.usual, here.extra = 503, ("Retry-After: 1000000",)
+        session, store = await begin(ci.app), ci.app.store
+
+        async def waits() -> int:
+            at = (await store.webhooks.positions(hook["id"], (session.sid,))).get(session.sid)
+            return 0 if at is None or not at.retry_at else at.retry_at - store.tokens.now_ms()
+
+        await until(waits)
+        assert 3_500_000 < await waits() <= 3_600_000
+
+
+async def test_one_that_takes_nothing_is_tried_less_and_less_often(tmp_path: Path) -> None:
+    """However many sessions have something for it: after five failures it rests, for longer each time."""
+    async with receiver() as here, program(tmp_path, hook_config(here)) as ci:
+        here.usual = 500
+        await ci.hook(here)
+        for _ in range(10):
+            await begin(ci.app)
+        await here.have(5)
+        await asyncio.sleep(1.5)
+        assert len(here.got) <= 7
+
+
+async def test_nothing_is_sent_unsigned(tmp_path: Path) -> None:
+    async with receiver() as here, program(tmp_path, hook_config(here, retries=())) as ci:
+        hook = await ci.hook(here)
+        await WebhookSecrets(ci.app.vault).drop(hook["id"])
+        await begin(ci.app)
+        await until(ci.dead)
+        assert [(one["error"], here.got) for one in await ci.dead()] == [(UNSIGNED, [])]
+
+
 async def test_one_that_is_gone_is_sent_nothing_more(tmp_path: Path) -> None:
     async with receiver() as here, program(tmp_path, hook_config(here)) as ci:
         await ci.hook(here)
@@ -107,8 +150,53 @@ async def test_one_that_is_gone_is_sent_nothing_more(tmp_path: Path) -> None:
         await until(ci.ended)
         assert (await ci.listed())[0]["disabled"] == "gone"
         await session.say("nobody hears this")
-        await asyncio.sleep(2.5)
+        await asyncio.sleep(SILENCE)
         assert len(here.got) == 1
+
+
+async def test_one_that_took_nothing_for_days_is_sent_nothing_more(tmp_path: Path) -> None:
+    async with receiver() as here, program(tmp_path, hook_config(here, retries=[1] * 20)) as ci:
+        here.usual = 500
+        hook = await ci.hook(here)
+        await begin(ci.app)
+        await here.have(2)
+        assert (await ci.listed())[0]["disabled"] is None
+        since = ci.app.store.tokens.now_ms() - 6 * 86_400_000
+        await alter(ci.app.store, WEBHOOK, WEBHOOKS, hook["id"], failing=since)
+        await until(ci.ended)
+        (told,) = await ci.listed()
+        assert (told["disabled"], told["failing"]) == ("failing", since)
+
+
+async def test_a_background_session_that_rose_before_it_was_seen_is_not_spoken_of(tmp_path: Path) -> None:
+    """That it is there at all is what its parent read by then."""
+    async with receiver() as here, program(tmp_path, hook_config(here)) as ci:
+        await ci.hook(here)
+        own = await begin(ci.app)
+        await here.have(1)
+        task = replace(child(own.sid), principal="program:ci", sender="program:ci", label=SECRET)
+        await ci.app.store.sessions.accept(task)
+        await own.say("after it")
+        await here.have(2)
+        await asyncio.sleep(1)
+        assert {one["session"] for one in here.told()} == {own.sid}
+
+
+async def test_a_webhook_of_a_session_that_may_not_be_known_is_made_as_of_any(tmp_path: Path) -> None:
+    async with receiver() as here, program(tmp_path, hook_config(here)) as ci:
+        risen, foreign = await begin(ci.app), await begin(ci.app, "other")
+        await risen.rise()
+        alike = set[str]()
+        for sid in (risen.sid, foreign.sid, "a" * len(risen.sid)):
+            hook = await ci.hook(here, sessions=[sid])
+            alike.add(str({**hook, "id": "", "secret": "", "sessions": hook["sessions"] == [sid], "created_at": 0}))
+        assert len(alike) == 1
+        await foreign.say("nothing of yours")
+        other = await begin(ci.app)
+        await ci.hook(here, sessions=[other.sid])
+        await other.say("of yours")
+        await here.have(1)
+        assert {one["session"] for one in here.told()} == {other.sid}
 
 
 async def test_one_that_hangs_holds_up_no_other(tmp_path: Path) -> None:
@@ -122,7 +210,8 @@ async def test_one_that_hangs_holds_up_no_other(tmp_path: Path) -> None:
             await ci.hook(stuck)
         await ci.hook(here)
         sessions = [await begin(ci.app) for _ in range(6)]
-        await here.have(6)
+        # Also as long as nobody knows yet that the others hang.
+        await here.have(6, 5)
         said = [(await one.say("at once"))[0] for one in sessions]
         begun = asyncio.get_running_loop().time()
         await here.have(12)
@@ -202,7 +291,7 @@ async def test_a_session_that_rises_tells_one_constant_event(tmp_path: Path) -> 
         await here.have(4)
         await other.say("still here")
         await here.have(5)
-        await asyncio.sleep(2.5)
+        await asyncio.sleep(SILENCE)
         assert [one.told["data"] for one in here.got if one.told["type"] == "session.unavailable"] == [
             {"session": session.sid}
         ]
@@ -221,7 +310,7 @@ async def test_of_a_session_that_was_above_nothing_is_told(tmp_path: Path) -> No
         await before.say("secret")
         await above.say("secret")
         await here.have(1)
-        await asyncio.sleep(1.5)
+        await asyncio.sleep(SILENCE)
         assert {one["session"] for one in here.told()} == {other.sid}
 
 
@@ -247,7 +336,7 @@ async def test_a_token_that_is_revoked_ends_its_webhooks(tmp_path: Path) -> None
         await here.have(1)
         await ci.app.token_keeper.revoke("ci", "owner")
         await session.say("nobody hears this")
-        await asyncio.sleep(2.5)
+        await asyncio.sleep(SILENCE)
         assert len(here.got) == 1
 
 
@@ -271,7 +360,7 @@ async def test_one_that_is_deleted_is_sent_nothing_more(tmp_path: Path) -> None:
         assert (await ci.client.delete(f"/v1/webhooks/{hook['id']}")).status_code == 204
         assert (await ci.client.delete(f"/v1/webhooks/{hook['id']}")).status_code == 404
         assert await ci.listed() == []
-        await asyncio.sleep(1.5)
+        await asyncio.sleep(SILENCE)
         await session.say("nobody hears this")
         await asyncio.sleep(1)
         assert len(here.got) == 1
@@ -284,12 +373,13 @@ async def test_what_was_before_a_reset_and_what_is_internal_is_not_sent(tmp_path
         session = await begin(ci.app)
         await here.have(1)
         await session.write(NewEvent("agent", PUBLIC, AgentMessage("withheld"), turn="t"))
+        await session.say("this waits behind the message")
         await ci.app.store.sessions.reset(session.sid, op="r1", actor="ci", audit=())
         here.usual = 204
         again = await begin(ci.app)
         await again.say("after it")
         await here.have(3)
-        await asyncio.sleep(2.5)
+        await asyncio.sleep(SILENCE)
         assert b"withheld" not in b"".join(one.body for one in here.got)
         # The message was tried before the reset, and is over with it; the reset itself is told.
         reset = session.seq + 1
@@ -306,7 +396,7 @@ async def test_a_session_that_is_deleted_is_not_spoken_of(tmp_path: Path) -> Non
         await ci.app.store.lifecycle.delete(session.sid, ())
         here.usual = 204
         before = len(here.got)
-        await asyncio.sleep(3)
+        await asyncio.sleep(SILENCE)
         assert len(here.got) - before <= 1
         assert await ci.dead() == []
 
