@@ -813,13 +813,13 @@ async def importing(_store: RedisStore) -> Callable[[RedisStore], Awaitable[obje
 
 
 async def a_webhook(store: RedisStore) -> ProgramWebhook:
-    made = await store.webhooks.add(ProgramWebhook(fresh(), fresh(), "https://example.com", (Visibility.USER,)), 1)
+    made = await store.webhooks.add(ProgramWebhook(fresh(), fresh(), "https://example.com", Visibility.USER), 1)
     assert made is not None
     return made
 
 
 async def adding_a_webhook(_store: RedisStore) -> Callable[[RedisStore], Awaitable[object]]:
-    new = ProgramWebhook(fresh(), fresh(), "https://example.com", (Visibility.USER,))
+    new = ProgramWebhook(fresh(), fresh(), "https://example.com", Visibility.USER)
 
     async def added(store: RedisStore) -> bool:
         return await store.webhooks.add(new, 1) is not None

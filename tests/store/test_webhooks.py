@@ -16,7 +16,7 @@ MINUTE = 60_000
 
 async def webhook(store: RedisStore, *, types: tuple[str, ...] = (), sessions: tuple[str, ...] = ()) -> ProgramWebhook:
     """Keep a new webhook, and return it."""
-    new = ProgramWebhook(fresh(), fresh(), "https://example.com/hook", (Visibility.USER,), types, sessions)
+    new = ProgramWebhook(fresh(), fresh(), "https://example.com/hook", Visibility.USER, types, sessions)
     made = await store.webhooks.add(new, 10)
     assert made is not None
     return made
@@ -43,7 +43,7 @@ async def test_a_webhook_comes_back_as_it_was_made(store: RedisStore) -> None:
 
 async def test_a_program_has_as_many_as_it_may(store: RedisStore) -> None:
     first = await webhook(store)
-    assert await store.webhooks.add(ProgramWebhook(fresh(), first.owner, "https://b", ()), 1) is None
+    assert await store.webhooks.add(ProgramWebhook(fresh(), first.owner, "https://b", Visibility.USER), 1) is None
     # The same again, as after a lost reply, is no second one.
     assert await store.webhooks.add(first, 1) == first
 

@@ -35,8 +35,8 @@ async def webhook_of(person: Person, here: Receiver) -> tuple[ApiCaller, Webhook
     assert caller is not None
     private = app.config.webhooks.private
     reading = SessionReader(app.store, app.clock, app.gate.masks.masked)
-    keeper = WebhookKeeper(app.store, reading, WebhookSecrets(app.vault), app.ids, most=5, private=private)
-    await keeper.make(caller, WebhookRequest(here.url, (Visibility.USER,)))
+    keeper = WebhookKeeper(app.store, reading, WebhookSecrets(app.vault, app.clock), app.ids, most=5, private=private)
+    await keeper.make(caller, WebhookRequest(here.url, Visibility.USER))
     return caller, keeper
 
 
