@@ -145,7 +145,11 @@ class Desk:
 
     async def hook(self, here: Receiver, level: Visibility = Visibility.PROGRESS) -> ProgramWebhook:
         """Make a webhook."""
-        return (await self.keeper.make(self.caller, WebhookRequest(here.url, level))).webhook
+        return (await self.keeper.make(self.caller, self.wanted(here, level))).webhook
+
+    def wanted(self, here: Receiver, level: Visibility = Visibility.PROGRESS) -> WebhookRequest:
+        """Return what to ask for a webhook."""
+        return WebhookRequest(here.url, level)
 
     async def first(self) -> ProgramWebhook:
         """Return the oldest webhook as it is now."""
