@@ -1,4 +1,4 @@
-"""When a webhook is tried again, and what finds what no hint told: over the senders of a process that serves no HTTP."""
+"""When a webhook is tried again, and what finds what no hint told: over senders of a process that serves no HTTP."""
 
 import asyncio
 import random
