@@ -1,34 +1,41 @@
 """Webhooks over several processes: one that is killed leaves what it sent to another, which repeats it under its id."""
 
 import asyncio
-import os
+import json
+import subprocess
 import sys
-from asyncio.subprocess import DEVNULL, Process
-from collections.abc import AsyncGenerator
-from contextlib import asynccontextmanager, suppress
+from collections.abc import AsyncGenerator, Generator
+from contextlib import asynccontextmanager
+from dataclasses import dataclass
 from pathlib import Path
+from typing import Final
 
 import pytest
 
-from bot.access.tokens import ApiCaller
 from bot.operations.reading import SessionReader
 from bot.operations.tokens import TokenRequest
 from bot.sessions.api_tokens import Scope
 from bot.sessions.log.events import Visibility
+from bot.store.records.kinds import SENDING_RIGHT
+from bot.store.schema import WEBHOOK_RIGHTS
 from bot.webhooks.keeper import WebhookKeeper, WebhookRequest
 from bot.webhooks.secrets import WebhookSecrets
 from policy.labels import parse
 from tests.bot.api.kit import MAKER
 from tests.bot.webhooks.kit import CLEARANCE, begin, hook_config
+from tests.chaos.tap import killed
 from tests.harness import Person, running
 from tests.servers import SERVERS
 from tests.sim.receiver import HANG, Receiver, receiver
+from tests.store.world import alter
 
 pytestmark = pytest.mark.anyio
 
+_ROOT: Final = Path(__file__).parents[3]
 
-async def webhook_of(person: Person, here: Receiver) -> tuple[ApiCaller, WebhookKeeper]:
-    """Make a program with a webhook, in a process that answers no programs and sends nothing."""
+
+async def webhook_of(person: Person, here: Receiver) -> str:
+    """Make a program with a webhook, in a process that answers no programs and sends nothing; return its id."""
     app = person.app
     token = await app.token_keeper.create(TokenRequest("ci", Scope.STEER, parse(CLEARANCE), 0), MAKER)
     caller = app.tokens.authenticate(token.text)
@@ -36,58 +43,74 @@ async def webhook_of(person: Person, here: Receiver) -> tuple[ApiCaller, Webhook
     private = app.config.webhooks.private
     reading = SessionReader(app.store, app.clock, app.gate.masks.masked)
     keeper = WebhookKeeper(app.store, reading, WebhookSecrets(app.vault, app.clock), app.ids, most=5, private=private)
-    await keeper.make(caller, WebhookRequest(here.url, Visibility.USER))
-    return caller, keeper
+    return (await keeper.make(caller, WebhookRequest(here.url, Visibility.USER))).webhook.id
 
 
-@asynccontextmanager
-async def answering(folder: Path) -> AsyncGenerator[Process]:
-    """Run a process that answers programs, as operators start it, and kill it in the end."""
-    place = await SERVERS.place(folder / "data")
-    process = await asyncio.create_subprocess_exec(
-        *(sys.executable, "-m", "bot", "--config", str(folder / "config.yaml"), "run", "--role", "api"),
-        env={**os.environ, **place},
-        stdout=DEVNULL,
-        stderr=DEVNULL,
-    )
-    try:
-        yield process
-    finally:
-        with suppress(ProcessLookupError):
+@dataclass(frozen=True)
+class Nursery:
+    """What makes processes that answer programs, as operators start them."""
+
+    process: subprocess.Popen[bytes]
+
+    @asynccontextmanager
+    async def answering(self, folder: Path) -> AsyncGenerator[int]:
+        """Run one with the configuration and the store of a folder, and kill it in the end; its id is returned."""
+        place = await SERVERS.place(folder / "data")
+        pid = await asyncio.to_thread(self._made, place, str(folder / "config.yaml"))
+        try:
+            yield pid
+        finally:
+            await killed(pid)
+
+    def _made(self, place: dict[str, str], config: str) -> int:
+        assert self.process.stdin is not None
+        assert self.process.stdout is not None
+        asked = {"environment": place, "arguments": ["--config", config, "run", "--role", "api"]}
+        self.process.stdin.write(f"{json.dumps(asked)}\n".encode())
+        self.process.stdin.flush()
+        return int(self.process.stdout.readline())
+
+
+@pytest.fixture(scope="module")
+def nursery() -> Generator[Nursery]:
+    """Make processes; it imports all that they need while a test makes ready."""
+    command = (sys.executable, "-m", "tests.bot.webhooks.nursery")
+    with subprocess.Popen(command, cwd=_ROOT, stdin=subprocess.PIPE, stdout=subprocess.PIPE) as process:
+        try:
+            yield Nursery(process)
+        finally:
             process.kill()
-        await process.wait()
 
 
-async def test_what_a_killed_process_sent_is_sent_again_under_its_id(tmp_path: Path) -> None:
+async def test_what_a_killed_process_sent_is_sent_again_under_its_id(tmp_path: Path, nursery: Nursery) -> None:
     async with receiver() as here, running(tmp_path, hook_config(here, seconds=30), serve=False) as person:
         await person.app.reloader.open()
-        await webhook_of(person, here)
+        hook = await webhook_of(person, here)
         session = await begin(person.app)
         here.answers.append(HANG)
-        async with answering(tmp_path) as first:
-            await here.have(1, 90)
-            # It was sent, and whether it was taken is not noted.
-            first.kill()
-            await first.wait()
+        async with nursery.answering(tmp_path):
+            await here.have(1, 60)
+        # It was sent, and whether it was taken is not noted. The right of who was killed is over in a few seconds.
         said = await session.say("one", "two")
-        async with answering(tmp_path):
-            await here.have(4, 90)
+        await alter(person.app.store, SENDING_RIGHT, WEBHOOK_RIGHTS, hook, lapses=1)
+        async with nursery.answering(tmp_path):
+            await here.have(4, 60)
             assert here.ids[0] == here.ids[1]
             assert here.got[0].body == here.got[1].body
             assert here.seqs() == [said[0] - 1, said[0] - 1, *said]
 
 
-async def test_two_processes_send_each_event_once_and_in_order(tmp_path: Path) -> None:
+async def test_two_processes_send_each_event_once_and_in_order(tmp_path: Path, nursery: Nursery) -> None:
     async with receiver() as here, running(tmp_path, hook_config(here), serve=False) as person:
         await person.app.reloader.open()
         await webhook_of(person, here)
         sessions = [await begin(person.app) for _ in range(3)]
-        async with answering(tmp_path), answering(tmp_path):
-            await here.have(3, 90)
+        async with nursery.answering(tmp_path), nursery.answering(tmp_path):
+            await here.have(3, 60)
             for number in range(10):
                 for one in sessions:
                     await one.say(f"number {number}")
-            await here.have(33, 90)
+            await here.have(33, 60)
             await asyncio.sleep(1)
         assert len(here.got) == len(set(here.ids)) == 33
         for one in sessions:
