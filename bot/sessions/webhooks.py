@@ -50,11 +50,7 @@ class ProgramWebhook:
 
     def wants(self, event: Event) -> bool:
         """Say whether an event passes the filters."""
-        return (
-            event.ts >= self.created_at
-            and event.visibility.at_least(self.level)
-            and (not self.types or event.type in self.types)
-        )
+        return event.visibility.at_least(self.level) and (not self.types or event.type in self.types)
 
     def event_id(self, sid: str, seq: int) -> str:
         """Return the id under which an event of a session is sent here, each time; 0 is the one that ends it."""

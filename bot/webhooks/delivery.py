@@ -103,8 +103,12 @@ class SendingParts:
 
 @dataclass(slots=True)
 class _Stretch:
-    """Events of a session that were read and not sent yet, up to `last`; `whole` says that the log had no more."""
+    """Events of a session that were read and not sent yet, up to `last`; `whole` says that the log had no more.
 
+    `unseen` says that the webhook was not in the session yet, and only older events than the webhook came so far.
+    """
+
+    unseen: bool
     events: deque[Event] = field(default_factory=deque[Event])
     last: int = 0
     whole: bool = False
@@ -113,6 +117,14 @@ class _Stretch:
     def over(self) -> bool:
         """Whether all that there was is done with; what came since is told by a hint."""
         return self.whole and not self.events
+
+    def is_old(self, event: Event, since: int) -> bool:
+        """Say whether an event was there before the webhook, made at `since`; after one that was not, none is.
+
+        So a clock that is set back takes nothing from a webhook that was in the session.
+        """
+        self.unseen = self.unseen and event.ts < since
+        return self.unseen
 
     def skip(self, seq: int) -> WebhookPosition:
         """Pass by all events of a session whose last is `seq`."""
@@ -215,7 +227,7 @@ class WebhookDelivery:
 
     async def _serve(self, sid: str) -> None:
         try:
-            stretch = _Stretch()
+            stretch = _Stretch(unseen=await self._at.of(sid, self.webhook.enabled_at) is None)
             while not self._ended and await self._send_next(sid, stretch):
                 pass
         except SchemaError:
@@ -270,17 +282,20 @@ class WebhookDelivery:
             reader = self._parts.tokens.reader(caller)
             if not sees(state, caller.principal, reader):
                 return await self._closing(state, reader, at)
-            if state.turn is None and state.updated_at < self.webhook.created_at:
+            if stretch.unseen and state.turn is None and state.updated_at < self.webhook.created_at:
                 # Nothing of it is new.
                 known = stretch.skip(max(known.seq, state.seq))
             while stretch.events:
                 event = stretch.events.popleft()
-                if (told := self._told(state, event, reader)) is not None:
+                told = None if stretch.is_old(event, self.webhook.created_at) else self._told(state, event, reader)
+                if told is not None:
                     await self._parts.reading.noted(caller.principal, state, ReadingKind.WEBHOOK)
                     return self._event(event, told, state)
                 known = WebhookPosition(event.seq)
-            await self._pass(state, at, known)
-            at = known
+            if stretch.whole or not stretch.unseen:
+                # In the middle of what is old, a position would say that the rest of it is new.
+                await self._pass(state, at, known)
+                at = known
             if stretch.whole:
                 break
         return None

@@ -158,3 +158,30 @@ async def test_order_is_kept_whatever_is_tried_again(tmp_path: Path) -> None:
             assert list(dict.fromkeys(here.seqs(sid))) == seqs
             assert here.seqs(sid) == sorted(here.seqs(sid))
         assert len(here.got) > sum(map(len, said.values()))
+
+
+async def test_a_clock_that_is_set_back_takes_no_event_from_who_was_there(tmp_path: Path) -> None:
+    async with receiver() as here, desk(tmp_path, hook_config(here)) as made:
+        hook = await made.hook(here)
+        session = await begin(made.app)
+        async with made.sending():
+            await here.have(1)
+        # All that is written from now on is older than the webhook.
+        await alter(made.app.store, WEBHOOK, WEBHOOKS, hook.id, created=made.app.store.tokens.now_ms() + DAY)
+        said = await session.say("later, by an earlier clock")
+        async with made.sending():
+            await here.have(2)
+            assert here.seqs() == [said[0] - 1, *said]
+
+
+async def test_of_a_long_log_nothing_old_is_sent(tmp_path: Path) -> None:
+    async with receiver() as here, desk(tmp_path, hook_config(here)) as made:
+        session = await begin(made.app)
+        await session.say(*map(str, range(250)))
+        await asyncio.sleep(0.01)
+        await made.hook(here)
+        said = await session.say("new")
+        async with made.sending():
+            await here.have(1)
+            await asyncio.sleep(0.3)
+            assert here.seqs() == said
