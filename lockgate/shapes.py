@@ -296,7 +296,7 @@ class WebhookEntry(Told):
 
     id: str
     url: str
-    levels: tuple[EventLevel, ...]
+    level: EventLevel
     types: tuple[str, ...]
     sessions: tuple[str, ...]
     created_at: int

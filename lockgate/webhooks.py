@@ -8,6 +8,7 @@ from standardwebhooks.webhooks import Webhook as Signatures
 from standardwebhooks.webhooks import WebhookVerificationError
 
 from lockgate.errors import ForgedWebhookError
+from lockgate.retries import new_key
 from lockgate.shapes import (
     DeadEventPage,
     EventLevel,
@@ -17,7 +18,7 @@ from lockgate.shapes import (
     WebhookMessage,
     WebhookPage,
 )
-from lockgate.transport import ClientRequest, Transport, read
+from lockgate.transport import IDEMPOTENCY_KEY, ClientRequest, Transport, read
 
 if TYPE_CHECKING:
     from pydantic import JsonValue
@@ -30,19 +31,19 @@ class Webhooks:
         self._transport = transport
 
     async def create(
-        self, url: str, *, levels: Iterable[EventLevel] = (), types: Iterable[str] = (), sessions: Iterable[str] = ()
+        self, url: str, *, level: EventLevel | None = None, types: Iterable[str] = (), sessions: Iterable[str] = ()
     ) -> SecretWebhook:
         """Have events sent to a server from now on; its secret is told this once.
 
         Args:
             url: an address with `https` that is public.
-            levels: of the events; `user` alone, if there are none.
+            level: the least that is sent, `user` or `progress`, which is what None stands for.
             types: of the events; all, if there are none.
             sessions: whose events; all sessions of this program, if there are none.
         """
-        chosen: dict[str, JsonValue] = {"levels": [*levels], "types": [*types], "sessions": [*sessions]}
+        chosen: dict[str, JsonValue] = {"level": level, "types": [*types], "sessions": [*sessions]}
         body: dict[str, JsonValue] = {"url": url, **{name: value for name, value in chosen.items() if value}}
-        return await self._transport.value(ClientRequest("POST", "/webhooks", body=body), SecretWebhook)
+        return await self._transport.value(_once("/webhooks", body), SecretWebhook)
 
     async def list(self) -> WebhookPage:
         """Return the webhooks of this program, the oldest first."""
@@ -58,7 +59,13 @@ class Webhooks:
 
     async def replace_secret(self, webhook: str) -> SecretWebhook:
         """Give a webhook another secret; for a day messages are signed by the one before, too."""
-        return await self._transport.value(ClientRequest("POST", f"{_path(webhook)}/secret"), SecretWebhook)
+        return await self._transport.value(_once(f"{_path(webhook)}/secret"), SecretWebhook)
+
+    async def enable(self, webhook: str) -> WebhookEntry:
+        """Have events sent again to a webhook that was disabled, also those that happened meanwhile."""
+        return await self._transport.value(
+            ClientRequest("POST", f"{_path(webhook)}/enable", repeatable=True), WebhookEntry
+        )
 
     async def dead(self, webhook: str | None = None) -> DeadEventPage:
         """Return what was not taken, by one webhook or by all."""
@@ -90,6 +97,11 @@ def received(body: bytes, headers: Mapping[str, str], secret: str) -> WebhookMes
     except (WebhookVerificationError, ValueError):
         raise ForgedWebhookError("this request is not signed with the webhook's secret, or not lately") from None
     return read(WebhookMessage, body)
+
+
+def _once(path: str, body: "JsonValue" = None) -> ClientRequest:
+    """Return a request that is done once, however often it is sent."""
+    return ClientRequest("POST", path, body=body, headers={IDEMPOTENCY_KEY: new_key()}, repeatable=True)
 
 
 def _path(webhook: str) -> str:

@@ -1,7 +1,6 @@
 """Events as programs ask for them: which ones, a page of them, and the documents that tell them."""
 
 from dataclasses import dataclass
-from types import MappingProxyType
 from typing import Final
 
 from pydantic import Field, JsonValue
@@ -22,9 +21,6 @@ MOST_TYPES: Final = 50
 
 _MOST_READS: Final = 25
 """How often the log is read for one page."""
-
-_RANKS: Final = MappingProxyType({Visibility.INTERNAL: 0, Visibility.PROGRESS: 1, Visibility.USER: 2})
-"""The levels of events, the one for the fewest readers first."""
 
 
 class ToldEvent(ApiOutput):
@@ -65,7 +61,7 @@ class EventChoice:
 
     def takes(self, event: Event) -> bool:
         """Say whether an event is among them."""
-        return _RANKS[event.visibility] >= _RANKS[self.least] and (not self.types or event.type in self.types)
+        return event.visibility.at_least(self.least) and (not self.types or event.type in self.types)
 
 
 @dataclass(frozen=True, slots=True)

@@ -6,9 +6,9 @@ program may know of the session (law `no_read_up`). `bot.webhooks` decides and s
 
 from collections.abc import Iterable
 from http import HTTPStatus
-from typing import Annotated, Final, TypeVar
+from typing import Annotated, Final, Literal, TypeVar
 
-from fastapi import APIRouter
+from fastapi import APIRouter, Header, Response
 from pydantic import Field
 
 from bot.api.requests import Reading, Steering
@@ -18,16 +18,17 @@ from bot.sessions.log.events import Visibility
 from bot.sessions.visibility import LONGEST_ID
 from bot.sessions.webhooks import DeadEvent, Ended, ProgramWebhook
 from bot.tools.web_address import LONGEST
-from bot.webhooks.keeper import WebhookRequest
+from bot.webhooks.keeper import WebhookKeeper, WebhookRequest
 
 _T = TypeVar("_T")
 
 _TYPES: Final = 50
 _SESSIONS: Final = 100
 
-LevelName = Annotated[Visibility, Field(strict=False)]
-"""JSON has no enums."""
+LeastLevel = Literal["user", "progress"]
+"""What programs may ask for; nothing that is `internal` is told to any."""
 
+Key = Annotated[str, Header(alias="Idempotency-Key", min_length=1, max_length=256)]
 TypeName = Annotated[str, Field(min_length=1, max_length=64)]
 SessionName = Annotated[str, Field(min_length=1, max_length=LONGEST_ID)]
 
@@ -36,9 +37,7 @@ class NewWebhook(ApiInput):
     """Where events are to be sent, and which."""
 
     url: str = Field(min_length=1, max_length=LONGEST, description="An address with https:// that is public.")
-    levels: list[LevelName] = Field(
-        default=[Visibility.USER], min_length=1, max_length=3, description="Who events are meant for."
-    )
+    level: LeastLevel = Field(default="progress", description="The least of the levels that are sent.")
     types: list[TypeName] = Field(default=[], max_length=_TYPES, description="Types of events; none for all.")
     sessions: list[SessionName] = Field(default=[], max_length=_SESSIONS, description="Sessions; none for all.")
 
@@ -48,7 +47,7 @@ class WebhookDocument(ApiOutput):
 
     id: str
     url: str
-    levels: tuple[Visibility, ...]
+    level: LeastLevel
     types: tuple[str, ...]
     sessions: tuple[str, ...]
     created_at: int = Field(description="Milliseconds since 1970; nothing older is sent.")
@@ -96,30 +95,33 @@ class Redelivery(ApiOutput):
 def router(services: ApiServices) -> APIRouter:
     """Return the routes by which programs have events sent."""
     routes = APIRouter(tags=["webhooks"])
-    keeper = services.webhooks
+    # Before those with an id, which would take its name for one.
+    routes.include_router(_not_taken(services.webhooks))
+    routes.include_router(_kept(services.webhooks))
+    return routes
 
-    @routes.post("/webhooks", status_code=HTTPStatus.CREATED)
-    async def make(asked: Steering, new: NewWebhook) -> WebhookWithSecret:
-        """Have events sent to a server from now on. The secret is in this answer and in no other."""
-        wanted = WebhookRequest(new.url, _once(new.levels), _once(new.types), _once(new.sessions))
-        made = await keeper.make(asked.caller, wanted)
+
+def _kept(keeper: WebhookKeeper) -> APIRouter:
+    routes = APIRouter()
+
+    @routes.post("/webhooks", status_code=HTTPStatus.CREATED, responses={HTTPStatus.OK: {"model": WebhookWithSecret}})
+    async def make(
+        asked: Steering, new: NewWebhook, response: Response, idempotency_key: Key = ""
+    ) -> WebhookWithSecret:
+        """Have events sent to a server from now on. The secret is in this answer and in no other.
+
+        For ten minutes the same `Idempotency-Key` with the same body is answered alike; with another it is a conflict.
+        """
+        wanted = WebhookRequest(new.url, Visibility(new.level), _once(new.types), _once(new.sessions))
+        made = await keeper.make(asked.caller, wanted, idempotency_key)
+        if made.known:
+            response.status_code = HTTPStatus.OK
         return WebhookWithSecret(**dict(_webhook(made.webhook)), secret=made.secret)
 
     @routes.get("/webhooks")
     async def webhooks(asked: Reading) -> WebhookList:
         """List the webhooks of this program."""
         return WebhookList(webhooks=tuple(map(_webhook, await keeper.all(asked.caller))))
-
-    # Before those with an id, which would take its name for one.
-    @routes.get("/webhooks/dead")
-    async def dead(asked: Reading, webhook: str = "") -> DeadEventList:
-        """List what was not taken, by one webhook or by all."""
-        return DeadEventList(dead=tuple(map(_dead, await keeper.dead(asked.caller, asked.reader, webhook))))
-
-    @routes.post("/webhooks/dead/{did}/redeliver", status_code=HTTPStatus.ACCEPTED)
-    async def redeliver(asked: Steering, did: str) -> Redelivery:
-        """Have an event that was not taken tried once more, under the same id."""
-        return Redelivery(id=(await keeper.redeliver(asked.caller, asked.reader, did)).id)
 
     @routes.get("/webhooks/{wid}")
     async def webhook(asked: Reading, wid: str) -> WebhookDocument:
@@ -132,10 +134,34 @@ def router(services: ApiServices) -> APIRouter:
         await keeper.drop(asked.caller, wid)
 
     @routes.post("/webhooks/{wid}/secret")
-    async def replace_secret(asked: Steering, wid: str) -> WebhookWithSecret:
-        """Give a webhook another secret. For a day messages have a signature by the one before, too."""
-        made = await keeper.replace_secret(asked.caller, wid)
+    async def replace_secret(asked: Steering, wid: str, idempotency_key: Key = "") -> WebhookWithSecret:
+        """Give a webhook another secret. For a day messages have a signature by the one before, too.
+
+        For ten minutes the same `Idempotency-Key` is answered alike.
+        """
+        made = await keeper.replace_secret(asked.caller, wid, idempotency_key)
         return WebhookWithSecret(**dict(_webhook(made.webhook)), secret=made.secret)
+
+    @routes.post("/webhooks/{wid}/enable")
+    async def enable(asked: Steering, wid: str) -> WebhookDocument:
+        """Send to a webhook again that was disabled, also what happened meanwhile."""
+        return _webhook(await keeper.enable(asked.caller, wid))
+
+    return routes
+
+
+def _not_taken(keeper: WebhookKeeper) -> APIRouter:
+    routes = APIRouter()
+
+    @routes.get("/webhooks/dead")
+    async def dead(asked: Reading, webhook: str = "") -> DeadEventList:
+        """List what was not taken, by one webhook or by all."""
+        return DeadEventList(dead=tuple(map(_dead, await keeper.dead(asked.caller, asked.reader, webhook))))
+
+    @routes.post("/webhooks/dead/{did}/redeliver", status_code=HTTPStatus.ACCEPTED)
+    async def redeliver(asked: Steering, did: str) -> Redelivery:
+        """Have an event that was not taken tried once more, under the same id."""
+        return Redelivery(id=(await keeper.redeliver(asked.caller, asked.reader, did)).id)
 
     return routes
 
@@ -149,7 +175,7 @@ def _webhook(one: ProgramWebhook) -> WebhookDocument:
     return WebhookDocument(
         id=one.id,
         url=one.url,
-        levels=one.levels,
+        level="user" if one.level is Visibility.USER else "progress",
         types=one.types,
         sessions=one.sessions,
         created_at=one.created_at,

@@ -21,7 +21,7 @@ from policy.document.reading import API
 if TYPE_CHECKING:
     from pydantic import JsonValue
 
-    from bot.webhooks.sender import WebhookSender
+    from bot.webhooks.delivery import SendingParts
 
 _LOGGER: Final = logging.getLogger(__name__)
 
@@ -64,7 +64,7 @@ def api_services(app: App) -> ApiServices:
 
 
 def _webhooks(app: App, reading: SessionReader) -> WebhookKeeper:
-    settings, secrets = app.config.webhooks, WebhookSecrets(app.vault)
+    settings, secrets = app.config.webhooks, WebhookSecrets(app.vault, app.clock)
     return WebhookKeeper(app.store, reading, secrets, app.ids, most=settings.per_program, private=settings.private)
 
 
@@ -87,7 +87,10 @@ async def answer(app: App, began: Callable[[str], None]) -> None:
 
     # Looked up again at each try: a name may mean another place by then.
     connector = Connector(app.resolve, app.config.webhooks.private)
-    sender = await asyncio.to_thread(_sender, services, connector)
+    await asyncio.to_thread(import_module, "bot.webhooks.sender")
+    from bot.webhooks.sender import WebhookSender
+
+    sender = WebhookSender(sending_parts(services, connector), f"{app.store.sessions.process}.{app.ids.owner()}")
     async with asyncio.TaskGroup() as tasks:
         sending = tasks.create_task(sender.serve())
         try:
@@ -96,14 +99,15 @@ async def answer(app: App, began: Callable[[str], None]) -> None:
             sending.cancel()
 
 
-def _sender(services: ApiServices, connector: Connector) -> "WebhookSender":
+def sending_parts(services: ApiServices, connector: Connector) -> "SendingParts":
+    """Return what webhooks are sent with."""
     from bot.operations.told_events import EventTeller
     from bot.webhooks.attempt import Poster
     from bot.webhooks.delivery import SendingParts, Slots
-    from bot.webhooks.sender import WebhookSender
+    from bot.webhooks.sender import SWEEP_SECONDS
 
     settings, store = services.config.webhooks, services.store
-    parts = SendingParts(
+    return SendingParts(
         store=store,
         tokens=services.tokens,
         reading=services.reading,
@@ -113,10 +117,11 @@ def _sender(services: ApiServices, connector: Connector) -> "WebhookSender":
         slots=Slots(),
         clock=services.clock,
         top=lambda: services.gate.document.top,
-        in_force=services.reloader.current_now,
+        in_force=services.reloader.current,
+        asks_in_force=services.reloader.current_now,
         now=store.tokens.now_ms,
         chance=services.ids.chance,
         retries=settings.retry_seconds,
         failing_days=settings.failing_days,
+        sweep_seconds=SWEEP_SECONDS,
     )
-    return WebhookSender(parts, f"{store.sessions.process}.{services.ids.owner()}")

@@ -25,21 +25,24 @@ class Ended(StrEnum):
 class ProgramWebhook:
     """Where events are sent to.
 
-    `owner` is the program's principal. Events of these `levels` and `types`, of these `sessions`, are sent; no types
-    and no sessions stand for all. `failing` is since when nothing was taken, 0 for a webhook that works; `disabled` is
-    why nothing is sent any more. Times are in milliseconds on the store's clock; nothing older than `created_at` is
-    sent.
+    `owner` is the program's principal. Events of the `level` at least, of these `types` and `sessions`, are sent; no
+    types and no sessions stand for all. `failing` is since when nothing was taken, 0 for a webhook that works.
+    `disabled` is why nothing is sent any more, and `enabled_at` when it was enabled again. `asked_at` is when its
+    program last wanted something tried once more that was not taken. Times are in milliseconds on the store's clock;
+    nothing older than `created_at` is sent.
     """
 
     id: str
     owner: str
     url: str
-    levels: tuple[Visibility, ...]
+    level: Visibility
     types: tuple[str, ...] = ()
     sessions: tuple[str, ...] = ()
     created_at: int = 0
     failing: int = 0
     disabled: Ended | None = None
+    enabled_at: int = 0
+    asked_at: int = 0
 
     def covers(self, sid: str) -> bool:
         """Say whether events of a session are sent at all."""
@@ -47,11 +50,7 @@ class ProgramWebhook:
 
     def wants(self, event: Event) -> bool:
         """Say whether an event passes the filters."""
-        return (
-            event.ts >= self.created_at
-            and event.visibility in self.levels
-            and (not self.types or event.type in self.types)
-        )
+        return event.visibility.at_least(self.level) and (not self.types or event.type in self.types)
 
     def event_id(self, sid: str, seq: int) -> str:
         """Return the id under which an event of a session is sent here, each time; 0 is the one that ends it."""
@@ -62,13 +61,15 @@ class ProgramWebhook:
 class WebhookPosition:
     """How far a webhook came in a session: events up to `seq` are done with.
 
-    The next was tried `attempt` times, and is tried again at `retry_at`. After `closed` nothing is sent any more.
+    The next was tried `attempt` times, the last of them at `tried_at`, and is tried again at `retry_at`. After `closed`
+    nothing is sent any more.
     """
 
     seq: int = 0
     attempt: int = 0
     retry_at: int = 0
     closed: bool = False
+    tried_at: int = 0
 
 
 @dataclass(frozen=True, slots=True)

@@ -17,6 +17,7 @@ from bot.sessions.audit import AuditRow
 from bot.sessions.log.event_types import TurnCompleted
 from bot.sessions.models import Holder, Status, TurnPage, TurnRecord
 from bot.store.calls import Arguments, ScriptAnswer, session_call
+from bot.store.programs.webhooks import RedisWebhooks
 from bot.store.records import codec
 from bot.store.records.codec import raw, text
 from bot.store.schema import LETTERS, OPEN, READY, session_keys
@@ -25,6 +26,7 @@ from bot.store.servers.connection import WALKED, Reply
 from bot.store.session_index import Filing
 from bot.store.sessions import refuse_change
 from bot.store.shared import SessionChange, Shared
+from policy.document.programs import is_program, program_name
 
 STILL_WRITING: Final = "a server is still rewriting its file"
 NOT_WRITTEN: Final = "a server could not rewrite its file, its log tells why"
@@ -37,12 +39,16 @@ _PAGE: Final = 1000
 class Eraser:
     """Erases what a script that deletes a session cannot name."""
 
-    def __init__(self, shared: Shared, filing: Filing) -> None:
+    def __init__(self, shared: Shared, filing: Filing, webhooks: RedisWebhooks) -> None:
         self._shared = shared
         self._filing = filing
+        self._webhooks = webhooks
 
     async def erase(self, sid: str) -> None:
-        """Erase all of a deleted session but its tombstone, its audit chain and which inputs it had."""
+        """Erase all of a deleted session but its tombstone, its audit chain and which inputs it had.
+
+        How far its program's webhooks came in it is forgotten, too.
+        """
         keys = session_keys(sid)
         kept = {raw(key) for key in (keys.state, keys.audit, keys.inputs)}
         cursor = b""
@@ -53,6 +59,9 @@ class Eraser:
         hints = [("ZREM", READY, raw(sid)), ("SREM", LETTERS, raw(sid))]
         await self._shared.connection.commands(*hints)
         await self._filing.refile((sid,))
+        ((who,),) = await self._shared.connection.commands(("HMGET", keys.state, *codec.stored_fields("principal")))
+        if who is not None and is_program(text(who)):
+            await self._webhooks.forget_session(program_name(text(who)), sid)
         await self._shared.run(session_call(Script.ERASED, keys, {}))
 
     async def erase_again(self, sid: str) -> None:

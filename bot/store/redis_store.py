@@ -61,7 +61,8 @@ class RedisStore:
         self.index = RedisSessionIndex(shared, filing)
         self.queue = RedisQueue(shared)
         self.approvals = RedisApprovals(shared)
-        eraser = Eraser(shared, filing)
+        self.webhooks = RedisWebhooks(shared)
+        eraser = Eraser(shared, filing, self.webhooks)
         self.lifecycle = RedisLifecycle(shared, filing, eraser)
         self.wake = RedisWake(shared, filing, eraser)
         self.outbox = RedisOutbox(shared)
@@ -78,7 +79,6 @@ class RedisStore:
         self.counts = RedisCounts(shared)
         self.quarantine = RedisQuarantine(shared)
         self.budgets = RedisBudgets(shared)
-        self.webhooks = RedisWebhooks(shared)
         self.changes = RedisChanges(connection)
 
     @property

@@ -38,7 +38,7 @@ encoding is injective. What stands under a key is a record or several: `bot.stor
 | `lg:{budget:<account>}:open` | hash | 2 days after their time | reservation → `reservation`       | reserve_tokens settle_tokens… |
 | `lg:{budget:<account>}:op:<op>` | string | 10 min        | as above                                      | settle_tokens     |
 | `lg:{budget}:grants`    | hash   | until taken back      | account → the `portion` that it has of the budget of all, and `all`, their sum | grant_tokens lower_grant |
-| `lg:{webhooks}:all`     | hash   | until dropped         | id → `webhook`                                | add_webhook mark_webhook… |
+| `lg:{webhooks}:all`     | hash   | until dropped         | id → `webhook`                                | add_webhook mark_webhook settle_event… |
 | `lg:{webhooks}:rights`  | hash   | until given back      | id → its `sending right`                      | hold_webhooks drop_webhook |
 | `lg:{webhooks}:at:<id>` | hash   | the webhook's         | session → `webhook position`                  | note_webhook give_up_event… |
 | `lg:{webhooks}:dead:<id>` | hash | 7 days each, the newest 200 | id of an event → `dead event`           | give_up_event settle_event… |

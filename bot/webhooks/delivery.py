@@ -6,6 +6,9 @@ is decided whether the program may know of the session, and of the event: what i
 sent, and nothing more. How far it came is noted after the receiver answered, so an event is sent again, under the same
 id, if this process ends in between.
 
+An event costs the store two exchanges: one reads what is new in the log, the record and the policy's head, and one
+notes how far the webhook came. In between, while this process has the right, it knows that itself.
+
 Sessions are sent side by side, a few at a time, as one that a receiver does not take must not hold up the others; a
 receiver that failed just now, or that took nothing yet, is tried with one alone.
 """
@@ -34,11 +37,9 @@ from bot.sessions.ports.store import Store
 from bot.sessions.visibility import sees
 from bot.sessions.webhooks import UNAVAILABLE, DeadEvent, Ended, ProgramWebhook, WebhookPosition
 from bot.webhooks.attempt import Attempted, Poster, WebhookMessage, message, signed
+from bot.webhooks.positions import WebhookPositions
 from bot.webhooks.secrets import WebhookSecrets
 from policy.labels import Label
-
-MOST_DEAD: Final = 200
-"""How many events that were not taken are kept of a webhook, the newest."""
 
 AT_ONCE: Final = 4
 """How many sessions of one webhook are sent at once."""
@@ -112,8 +113,9 @@ class RetryTimes:
 class SendingParts:
     """What sending is done with.
 
-    `in_force` reads what is in force, and says whether this process decides by it. `now` is the time on the store's
-    clock. `chance` is a random number from 0 to 1. `retries` are the seconds before each further try.
+    `in_force` says whether this process decides by the policy that the store told last, and `asks_in_force` asks it
+    first. `now` is the time on the store's clock. `chance` is a random number from 0 to 1. `retries` are the seconds
+    before each further try, `sweep_seconds` those between two looks for what no hint told.
     """
 
     store: Store
@@ -126,18 +128,38 @@ class SendingParts:
     clock: Clock
     top: Callable[[], Label]
     in_force: Callable[[], Awaitable[bool]]
+    asks_in_force: Callable[[], Awaitable[bool]]
     now: Callable[[], int]
     chance: Callable[[], float]
     retries: Sequence[float]
     failing_days: float
+    sweep_seconds: float
 
 
 @dataclass(slots=True)
 class _Stretch:
-    """Events of a session that were read and not sent yet; `whole` says that the log had no more of them."""
+    """Events of a session that were read and not sent yet, up to `last`; `whole` says that the log had no more.
 
+    `unseen` says that the webhook was not in the session yet, and only older events than the webhook came so far.
+    """
+
+    unseen: bool
     events: deque[Event] = field(default_factory=deque[Event])
+    last: int = 0
     whole: bool = False
+
+    @property
+    def over(self) -> bool:
+        """Whether all that there was is done with; what came since is told by a hint."""
+        return self.whole and not self.events
+
+    def is_old(self, event: Event, since: int) -> bool:
+        """Say whether an event was there before the webhook, made at `since`; after one that was not, none is.
+
+        So a clock that is set back takes nothing from a webhook that was in the session.
+        """
+        self.unseen = self.unseen and event.ts < since
+        return self.unseen
 
     def skip(self, seq: int) -> WebhookPosition:
         """Pass by all events of a session whose last is `seq`."""
@@ -161,12 +183,13 @@ class WebhookDelivery:
     def __init__(self, webhook: ProgramWebhook, parts: SendingParts, held: Callable[[], bool]) -> None:
         self.webhook = webhook
         self._parts, self._held = parts, held
+        self._at = WebhookPositions(parts.store.webhooks, webhook.id)
         self._waiting = dict[str, None]()
         self._busy = set[str]()
         self._later = RetryTimes()
         self._failures, self._rest = 0, 0.0
         self._ended, self._taken = False, False
-        self._news = anyio.Event()
+        self._news, self._asked = anyio.Event(), anyio.Event()
 
     @property
     def principal(self) -> str | None:
@@ -179,6 +202,12 @@ class WebhookDelivery:
         if self.webhook.covers(sid):
             self._waiting[sid] = None
             self._news.set()
+
+    def renew(self, webhook: ProgramWebhook) -> None:
+        """Take the webhook as the store has it now."""
+        if webhook.asked_at != self.webhook.asked_at:
+            self._asked.set()
+        self.webhook = webhook
 
     async def serve(self) -> None:
         """Send until cancelled, first what was left."""
@@ -201,7 +230,7 @@ class WebhookDelivery:
             asked = SessionQuery(principal, top, cursor, _PAGE, since=since, archived=True)
             page = await self._parts.store.index.listed(asked)
             sids = tuple(state.sid for state in page.sessions if self.webhook.covers(state.sid))
-            at = await self._parts.store.webhooks.positions(self.webhook.id, sids)
+            at = await self._at.read(sids)
             for state in page.sessions:
                 known = at.get(state.sid)
                 if known is None or (not known.closed and known.seq < state.seq):
@@ -233,7 +262,7 @@ class WebhookDelivery:
 
     async def _serve(self, sid: str) -> None:
         try:
-            stretch = _Stretch()
+            stretch = _Stretch(unseen=await self._at.of(sid, self.webhook.enabled_at) is None)
             while not self._ended and await self._send_next(sid, stretch):
                 pass
         except SchemaError:
@@ -255,22 +284,18 @@ class WebhookDelivery:
     async def _send_next(self, sid: str, stretch: _Stretch) -> bool:
         """Send the next event of a session; return False if there is none, or not now."""
         async with self._slot():
-            caller = await self._caller()
-            if caller is None:
-                self._again(sid, _AGAIN_SECONDS)
-                return False
-            at = (await self._parts.store.webhooks.positions(self.webhook.id, (sid,))).get(sid)
+            at = await self._at.of(sid, self.webhook.enabled_at)
             if at is not None and at.retry_at > (now := self._parts.now()):
                 self._again(sid, (at.retry_at - now) / 1000)
                 return False
-            step = await self._next(caller, sid, at, stretch)
+            step = await self._next(sid, at, stretch)
             if step is None:
                 return False
             answered = await self._send(step.sent)
-        return await self._settle(step, at or WebhookPosition(), answered)
+        return await self._settle(step, at or WebhookPosition(), answered) and not stretch.over
 
     async def _caller(self) -> ApiCaller | None:
-        """Return the program as it is now, None if nothing may be sent."""
+        """Return the program as it is by the policy that the store told last, None if nothing may be sent."""
         if not self._held() or not await self._parts.in_force():
             return None
         return self._parts.tokens.of(self.webhook.owner)
@@ -279,67 +304,90 @@ class WebhookDelivery:
         """Return where to wait for a turn among all webhooks of this process, before anything is decided."""
         return self._parts.slots.of(failing=self._failures > 0)
 
-    async def _next(self, caller: ApiCaller, sid: str, at: WebhookPosition | None, stretch: _Stretch) -> _Step | None:
+    async def _next(self, sid: str, at: WebhookPosition | None, stretch: _Stretch) -> _Step | None:
         """Decide what is sent next of a session; None for nothing more now."""
         known = at or WebhookPosition()
         while not known.closed:
             state = await self._read(sid, known, stretch)
+            caller = await self._caller()
+            if caller is None:
+                return self._again(sid, _AGAIN_SECONDS)
             if state is None or state.principal != caller.principal:
-                if at is not None:
-                    await self._parts.store.webhooks.forget(self.webhook.id, sid)
-                return None
+                return await self._at.forget(sid) if at is not None else None
             reader = self._parts.tokens.reader(caller)
             if not sees(state, caller.principal, reader):
                 return await self._closing(state, reader, at)
-            if state.turn is None and state.updated_at < self.webhook.created_at:
+            if stretch.unseen and state.turn is None and state.updated_at < self.webhook.created_at:
                 # Nothing of it is new.
                 known = stretch.skip(max(known.seq, state.seq))
             while stretch.events:
                 event = stretch.events.popleft()
-                if (told := self._told(state, event, reader)) is not None:
+                told = None if stretch.is_old(event, self.webhook.created_at) else self._told(state, event, reader)
+                if told is not None:
                     await self._parts.reading.noted(caller.principal, state, ReadingKind.WEBHOOK)
                     return self._event(event, told, state)
                 known = WebhookPosition(event.seq)
-            if known != at:
-                # Also where nothing was passed by: that it was seen is what a rise is told by.
-                await self._parts.store.webhooks.note(self.webhook.id, sid, known)
+            if stretch.whole or not stretch.unseen:
+                # In the middle of what is old, a position would say that the rest of it is new.
+                await self._pass(state, at, known)
                 at = known
             if stretch.whole:
                 break
         return None
 
+    async def _pass(self, state: SessionState, at: WebhookPosition | None, known: WebhookPosition) -> None:
+        """Keep how far events were passed by; while a turn runs that is not noted, as more of them follow soon."""
+        if at is None or (known != at and (at.attempt or state.turn is None)):
+            # Also where nothing was passed by: that it was seen is what a rise is told by.
+            await self._at.note(state.sid, known)
+        else:
+            self._at.passed(state.sid, known)
+
     async def _read(self, sid: str, at: WebhookPosition, stretch: _Stretch) -> SessionState | None:
-        """Read a session's record, and before it more of its log where all that was read of that is done with.
+        """Read more of a session's log, and its record after it.
 
         The record is never older than the events: what the session had read when it wrote them is in it.
         """
-        sessions = self._parts.store.sessions
-        if stretch.events or stretch.whole:
-            return await sessions.state(sid)
-        events, state = await sessions.news(sid, after=at.seq, limit=_PAGE)
+        after, limit = max(at.seq, stretch.last), max(_PAGE - len(stretch.events), 1)
+        events, state = await self._parts.store.sessions.news(sid, after=after, limit=limit)
         stretch.events.extend(events)
-        stretch.whole = len(events) < _PAGE
+        stretch.last = events[-1].seq if events else after
+        stretch.whole = len(events) < limit
         return state
 
     async def _send_wanted(self) -> None:
         """Send what programs want to be tried once more, until cancelled."""
         while True:
-            found = ()
-            with suppress(StoreError):
-                found = await self._parts.store.webhooks.dead(self.webhook.id)
-            for dead in found:
-                with suppress(StoreError):
-                    if dead.again:
-                        await self._send_again(dead)
-            await anyio.sleep(_AGAIN_SECONDS)
+            self._asked = anyio.Event()
+            if self.webhook.asked_at and not await self._sent_wanted():
+                await anyio.sleep(_AGAIN_SECONDS)
+                continue
+            await self._asked.wait()
 
-    async def _send_again(self, dead: DeadEvent) -> None:
-        """Try once more what was not taken, if its program may still know of it; else it is forgotten."""
+    async def _sent_wanted(self) -> bool:
+        """Try once more all that is wanted; return whether that was done."""
+        done = True
+        try:
+            wanted = [one for one in await self._parts.store.webhooks.dead(self.webhook.id) if one.again]
+        except StoreError:
+            return False
+        for dead in wanted:
+            try:
+                done = await self._send_again(dead) and done
+            except StoreError:
+                done = False
+        return done
+
+    async def _send_again(self, dead: DeadEvent) -> bool:
+        """Try once more what was not taken, if its program may still know of it; else it is forgotten.
+
+        Return False if nothing may be sent now.
+        """
         async with self._slot():
+            events, state = await self._parts.store.sessions.news(dead.sid, after=dead.seq - 1, limit=1)
             caller = await self._caller()
             if caller is None:
-                return
-            events, state = await self._parts.store.sessions.news(dead.sid, after=dead.seq - 1, limit=1)
+                return False
             reader, answered = self._parts.tokens.reader(caller), Attempted()
             if events and state is not None and sees(state, caller.principal, reader):
                 told = self._told(state, events[0], reader)
@@ -349,6 +397,7 @@ class WebhookDelivery:
         await self._parts.store.webhooks.settle(dead, answered.error)
         if answered.gone:
             await self._fails(answered)
+        return True
 
     def _told(self, state: SessionState, event: Event, reader: Label) -> JsonObject | None:
         """Return what an event tells a program, None where it passes no filter or may not be known.
@@ -370,7 +419,7 @@ class WebhookDelivery:
         own = state.lineage is None and state.created_at >= self.webhook.created_at and state.creation.flows_to(reader)
         closed = WebhookPosition(at.seq if at else 0, closed=True)
         if at is None and not own:
-            await self._parts.store.webhooks.note(self.webhook.id, state.sid, closed)
+            await self._at.note(state.sid, closed)
             return None
         sent = message(
             self.webhook.event_id(state.sid, 0), UNAVAILABLE, self._parts.clock.wall_ms(), {"session": state.sid}
@@ -391,10 +440,10 @@ class WebhookDelivery:
 
     async def _settle(self, step: _Step, at: WebhookPosition, answered: Attempted) -> bool:
         """Note what became of a try; return whether the next may follow."""
-        webhooks, sid = self._parts.store.webhooks, step.state.sid
+        sid = step.state.sid
         if not answered.error:
             self._failures, self._rest, self._taken = 0, 0.0, True
-            await webhooks.note(self.webhook.id, sid, step.after)
+            await self._at.note(sid, step.after)
             await self._works()
             return True
         await self._fails(answered)
@@ -404,14 +453,13 @@ class WebhookDelivery:
             # What comes before it is done with: it was not for this webhook.
             seq = at.seq if step.after.closed else step.after.seq - 1
             tried = WebhookPosition(max(at.seq, seq), attempt)
-            await webhooks.note(self.webhook.id, sid, tried, wait=round(wait * 1000))
+            await self._at.note(sid, tried, now=self._parts.now(), wait=round(wait * 1000))
             self._again(sid, wait)
             return False
         if step.after.closed:
-            await webhooks.note(self.webhook.id, sid, step.after)
+            await self._at.note(sid, step.after)
             return False
-        dead = self._dead(step, attempt, answered)
-        await webhooks.give_up(dead, MOST_DEAD)
+        await self._at.give_up(self._dead(step, attempt, answered))
         return True
 
     def _dead(self, step: _Step, attempts: int, answered: Attempted) -> DeadEvent:

@@ -1,9 +1,11 @@
-"""What programs ask for about their webhooks: make one, list them, replace a secret, and try again what was not taken.
+"""What programs ask for about their webhooks: make, list and enable them, replace secrets, repeat what was not taken.
 
 A webhook of another program is as absent as one that never was. What was not taken of a session is listed while its
 program may know of the session, and not counted otherwise (law `no_read_up`).
 """
 
+import hashlib
+import json
 from collections.abc import Iterable
 from dataclasses import dataclass, field
 from typing import Final
@@ -17,7 +19,7 @@ from bot.sessions.log.events import EventType, Visibility
 from bot.sessions.ports.store import Store
 from bot.sessions.webhooks import UNAVAILABLE, DeadEvent, ProgramWebhook
 from bot.tools.web_address import AddressError, WebAddress, is_ip, is_public, parsed
-from bot.webhooks.secrets import WebhookSecrets
+from bot.webhooks.secrets import PromisedSecret, WebhookSecrets
 from policy.labels import Label
 
 _KNOWN: Final = frozenset({*EventType, UNAVAILABLE})
@@ -28,17 +30,18 @@ class WebhookRequest:
     """What a webhook is to be; no types and no sessions stand for all."""
 
     url: str
-    levels: tuple[Visibility, ...]
+    level: Visibility
     types: tuple[str, ...] = ()
     sessions: tuple[str, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)
 class MadeWebhook:
-    """A webhook with its secret, which nobody is told again."""
+    """A webhook with its secret, which nobody is told again but who asks with the same key; then it was `known`."""
 
     webhook: ProgramWebhook
     secret: str = field(repr=False)
+    known: bool = False
 
 
 class WebhookKeeper:
@@ -58,26 +61,32 @@ class WebhookKeeper:
         self.secrets, self._ids = secrets, ids
         self._most, self._private = most, private
 
-    async def make(self, caller: ApiCaller, asked: WebhookRequest) -> MadeWebhook:
-        """Make a webhook.
+    async def make(self, caller: ApiCaller, asked: WebhookRequest, key: str = "") -> MadeWebhook:
+        """Make a webhook, or return the one that was made with the same key and request within ten minutes.
 
         Raises:
             RequestError: nothing is ever sent there, a type is unknown, or the program has as many as it may.
+            DedupeConflictError: the key came with another request.
+            NotFoundError: what was made with the key is deleted.
             StoreError: it cannot be kept.
         """
         self._check(asked.url)
         if not _KNOWN.issuperset(asked.types):
             raise RequestError("there is no such type of event", next_step="see the types in docs/api.md, Events")
-        new = ProgramWebhook(self._ids.webhook(), caller.name, asked.url, asked.levels, asked.types, asked.sessions)
-        secret = self._ids.webhook_secret()
+        told = ("make", asked.url, asked.level, asked.types, asked.sessions)
+        promised = await self._promised(caller, key, told, self._ids.webhook())
+        if promised.done:
+            return MadeWebhook(await self.find(caller, promised.webhook), promised.secret, known=True)
+        new = ProgramWebhook(promised.webhook, caller.name, asked.url, asked.level, asked.types, asked.sessions)
         await self._note(caller, "make", new)
         # Before: a webhook without its secret could not be sent, a secret without its webhook harms nobody.
-        await self.secrets.put(new.id, secret)
+        await self.secrets.put(new.id, promised.secret)
         made = await self._store.webhooks.add(new, self._most)
         if made is None:
             await self.secrets.drop(new.id)
             raise RequestError("a program has no more webhooks than that", next_step="delete one that is not needed")
-        return MadeWebhook(made, secret)
+        await self._kept(caller, key, promised)
+        return MadeWebhook(made, promised.secret)
 
     async def all(self, caller: ApiCaller) -> tuple[ProgramWebhook, ...]:
         """Return a program's webhooks, the oldest first. Raises StoreError."""
@@ -97,12 +106,27 @@ class WebhookKeeper:
         await self._store.webhooks.drop(webhook)
         await self.secrets.drop(webhook)
 
-    async def replace_secret(self, caller: ApiCaller, webhook: str) -> MadeWebhook:
-        """Give a webhook another secret; the one before signs for a day more. Raises as `drop` does."""
-        found, secret = await self.find(caller, webhook), self._ids.webhook_secret()
-        await self._note(caller, "replace_secret", found)
-        await self.secrets.replace(webhook, secret)
-        return MadeWebhook(found, secret)
+    async def replace_secret(self, caller: ApiCaller, webhook: str, key: str = "") -> MadeWebhook:
+        """Give a webhook another secret; the one before signs for a day more.
+
+        The same key within ten minutes is answered with the same secret. Raises as `drop` does, and
+        DedupeConflictError: the key came with another request.
+        """
+        found = await self.find(caller, webhook)
+        promised = await self._promised(caller, key, ("replace_secret", webhook), webhook)
+        if not promised.done:
+            await self._note(caller, "replace_secret", found)
+            await self.secrets.replace(webhook, promised.secret)
+            await self._kept(caller, key, promised)
+        return MadeWebhook(found, promised.secret)
+
+    async def enable(self, caller: ApiCaller, webhook: str) -> ProgramWebhook:
+        """Send to a webhook again that was disabled, also what happened meanwhile. Raises as `drop` does."""
+        found = await self.find(caller, webhook)
+        if found.disabled:
+            await self._note(caller, "enable", found)
+            await self._store.webhooks.enable(webhook)
+        return await self.find(caller, webhook)
 
     async def dead(self, caller: ApiCaller, reader: Label, webhook: str = "") -> tuple[DeadEvent, ...]:
         """Return what was not taken by one of a program's webhooks, or by all, of sessions that it may know of.
@@ -120,6 +144,16 @@ class WebhookKeeper:
             if one.id == event and await self._store.webhooks.ask_again(one.webhook, event):
                 return one
         raise NotFoundError
+
+    async def _promised(self, caller: ApiCaller, key: str, told: tuple[object, ...], webhook: str) -> PromisedSecret:
+        """Return the secret that a request is answered with: with a key that of the first such request."""
+        digest = hashlib.sha256(json.dumps(told).encode()).hexdigest()
+        wanted = PromisedSecret(digest, webhook, self._ids.webhook_secret())
+        return await self.secrets.promise(_key(caller, key), wanted) if key else wanted
+
+    async def _kept(self, caller: ApiCaller, key: str, promised: PromisedSecret) -> None:
+        if key:
+            await self.secrets.kept_promise(_key(caller, key), promised)
 
     async def _seen(self, caller: ApiCaller, reader: Label, sids: Iterable[str]) -> set[str]:
         seen = set[str]()
@@ -154,3 +188,8 @@ class WebhookKeeper:
         """Note in the audit what is done, before it is."""
         told = {"do": what, "webhook": webhook.id, "url": webhook.url}
         await self._store.audit.append((AuditRow("webhook", caller.principal, dict(told)),))
+
+
+def _key(caller: ApiCaller, key: str) -> str:
+    """Return how a key of a program's is kept: whatever it has in it, short and of plain letters."""
+    return f"{caller.name}/{hashlib.sha256(key.encode('utf-8', 'surrogatepass')).hexdigest()}"

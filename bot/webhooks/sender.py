@@ -14,7 +14,9 @@ from typing import Final
 import anyio
 
 from bot.core.errors import SchemaError, StoreError
+from bot.sessions.audit import AuditRow
 from bot.sessions.ports.changes import Changed
+from bot.sessions.webhooks import ProgramWebhook
 from bot.webhooks.delivery import SendingParts, WebhookDelivery
 
 LEASE_SECONDS: Final = 6.0
@@ -24,7 +26,7 @@ LOOK_SECONDS: Final = 1.0
 """How often rights are kept, and new webhooks found."""
 
 SWEEP_SECONDS: Final = 60.0
-"""How often sessions that changed are looked for where no hint came."""
+"""How often sessions that changed are looked for where no hint came, and webhooks of programs that are no more."""
 
 _MORE: Final = 8
 """How many webhooks a process takes besides at one look."""
@@ -55,6 +57,7 @@ class WebhookSender:
     def __init__(self, parts: SendingParts, holder: str) -> None:
         self._parts, self._holder = parts, holder
         self._running = dict[str, _Running]()
+        self._idle = tuple[ProgramWebhook, ...]()
         self._owners = OrderedDict[str, str]()
         self._until = 0.0
 
@@ -78,7 +81,7 @@ class WebhookSender:
         """Keep the rights, and send for those webhooks whose token counts."""
         begun, held = self._parts.clock.monotonic(), ()
         try:
-            if await self._parts.in_force():
+            if await self._parts.asks_in_force():
                 held = await self._parts.store.webhooks.hold(self._holder, round(LEASE_SECONDS * 1000), _MORE)
                 # The lease may end as early as that: it began when the store answered, and not when it was asked.
                 self._until = begun + LEASE_SECONDS
@@ -87,12 +90,13 @@ class WebhookSender:
             if self._held():
                 return
         live = {one.id: one for one in held if self._parts.tokens.of(one.owner) is not None}
+        self._idle = tuple(one for one in held if one.id not in live)
         for name in [name for name, one in self._running.items() if one.over or name not in live]:
             self._running.pop(name).scope.cancel()
         for name, webhook in live.items():
             known = self._running.get(name)
             if known is not None:
-                known.delivery.webhook = webhook
+                known.delivery.renew(webhook)
             else:
                 self._running[name] = _Running(WebhookDelivery(webhook, self._parts, self._held))
                 spawn(self._running[name].serve)
@@ -104,13 +108,27 @@ class WebhookSender:
                 await self._tell(await feed.next())
 
     async def _sweep(self) -> None:
-        """Look for what changed lately, in case no hint came of it."""
+        """Look for what changed lately, in case no hint came of it, and forget webhooks of revoked programs."""
+        seconds = self._parts.sweep_seconds
         while True:
-            await anyio.sleep(SWEEP_SECONDS)
-            since = self._parts.now() - round(2 * SWEEP_SECONDS * 1000)
+            await anyio.sleep(seconds)
+            since = self._parts.now() - round(2 * seconds * 1000)
             for one in list(self._running.values()):
                 with suppress(StoreError):
                     await one.delivery.catch_up(since)
+            with suppress(StoreError):
+                await self._forget_revoked()
+
+    async def _forget_revoked(self) -> None:
+        """Forget the webhooks of programs whose token counts no more for good; one that expired may be rotated."""
+        if not self._idle:
+            return
+        revoked = {token.name for token in await self._parts.store.tokens.tokens() if token.revoked}
+        for one in [one for one in self._idle if one.owner in revoked]:
+            told = {"do": "drop", "webhook": one.id, "url": one.url}
+            await self._parts.store.audit.append((AuditRow("webhook", "revoked", {**told}),))
+            await self._parts.store.webhooks.drop(one.id)
+            await self._parts.secrets.drop(one.id)
 
     async def _tell(self, changed: Changed) -> None:
         if changed.everything:

@@ -1,8 +1,8 @@
 """Makes workers to be killed, quickly: everything is imported once, and each worker is a fork of this process.
 
 Started with a folder, the address of its store, and the place of a platform if workers speak there. Each line on
-standard input makes one worker, with a store address of its own if the line has one; its process id is the line that
-answers.
+standard input makes one worker, with a store address of its own if the line has one, or behind `api ` one that answers
+programs; its process id is the line that answers.
 """
 
 import asyncio
@@ -12,7 +12,10 @@ import sys
 from importlib import import_module
 from pathlib import Path
 
-from tests.chaos.worker import serve, serve_platform
+from tests.chaos.worker import serve, serve_platform, serve_programs
+
+API = "api "
+"""How a line begins that asks for a process which answers programs."""
 
 
 def main(folder: Path, url: str, platform: str = "") -> None:
@@ -22,13 +25,25 @@ def main(folder: Path, url: str, platform: str = "") -> None:
     # Whoever was killed leaves nothing behind that somebody must wait for.
     signal.signal(signal.SIGCHLD, signal.SIG_IGN)
     for line in sys.stdin:
+        answers, own = line.startswith(API), line.removeprefix(API).strip() or url
+        if answers:
+            import_module("bot.api.server")
+            import_module("bot.webhooks.sender")
         pid = os.fork()
         if pid == 0:
-            own = line.strip() or url
-            asyncio.run(serve_platform(folder, own, Path(platform)) if platform else serve(folder, own))
+            asyncio.run(_served(folder, own, platform, answers=answers))
             os._exit(0)
         sys.stdout.write(f"{pid}\n")
         sys.stdout.flush()
+
+
+async def _served(folder: Path, url: str, platform: str, *, answers: bool) -> None:
+    if not platform:
+        await serve(folder, url)
+    elif answers:
+        await serve_programs(folder, url, Path(platform))
+    else:
+        await serve_platform(folder, url, Path(platform))
 
 
 if __name__ == "__main__":

@@ -26,13 +26,16 @@ from bot.store.redis_store import RedisStore
 from bot.store.servers.embedded_server import Supervisor
 from channels.messages import Address, Inbound
 from tests.chaos.fault_proxy import FaultProxy, fault_proxy
+from tests.chaos.nursery import API
 from tests.chaos.platform_server import ACCOUNT, Platform, PlatformChannel, platform
 from tests.chaos.stepped_clock import SteppedClock
 from tests.chaos.storm_laws import Checked, checked
 from tests.chaos.storm_plan import Fault, FaultKind, Input, Plan, Size, drawn
-from tests.chaos.storm_readers import SETTINGS, StormReaders, reading
+from tests.chaos.storm_readers import StormReaders, reading, storm_settings
 from tests.chaos.tap import killed
 from tests.chaos.worker import parts, settings, write_settings
+from tests.sim.ports import free_port
+from tests.sim.receiver import receiver
 from tests.store.world import KEY, command, keys, kill, lives
 
 _ROOT: Final = Path(__file__).parents[2]
@@ -44,9 +47,10 @@ _UNSAID: Final = frozenset({DeliveryState.PENDING, DeliveryState.SENDING})
 
 @dataclass
 class Worker:
-    """A worker that is killed and begun again; its connections go through a proxy of its own."""
+    """A process that is killed and begun again, by a line to the nursery; it has a way to the store of its own."""
 
     proxy: FaultProxy
+    line: str
     pid: int = 0
     lock: asyncio.Lock = field(default_factory=asyncio.Lock)
 
@@ -84,6 +88,7 @@ class Storm:
     watch: RedisStore
     nursery: asyncio.subprocess.Process
     workers: list[Worker]
+    api: Worker
     readers: StormReaders
     faults: Counter[str] = field(default_factory=Counter[str])
     recovery: defaultdict[str, list[float]] = field(default_factory=lambda: defaultdict(list))
@@ -98,8 +103,9 @@ class Storm:
 
     async def run(self) -> None:
         """Let all of it come, and wait until everything has healed."""
-        for worker in self.workers:
+        for worker in (*self.workers, self.api):
             await self.begin(worker)
+        await self.readers.begin()
         begun = asyncio.get_running_loop().time()
         chats = defaultdict[int, list[Input]](list)
         for one in self.plan.inputs:
@@ -110,13 +116,17 @@ class Storm:
             tasks.create_task(self.readers.speak(self.plan.inputs[-1].at))
             for fault in self.plan.faults:
                 tasks.create_task(self._come(fault, begun))
+        await self.healed()
+
+    async def healed(self) -> None:
+        """Wait until nothing waits, runs or is still to be said. Raises TimeoutError."""
         async with asyncio.timeout(_HEALED_SECONDS):
             while not await self._quiet():  # noqa: ASYNC110 - the store tells nobody
                 await asyncio.sleep(0.25)
 
     async def end_workers(self) -> None:
         """Kill all workers."""
-        for worker in self.workers:
+        for worker in (*self.workers, self.api):
             await killed(worker.pid)
 
     async def speak(self, inputs: Iterable[Input], begun: float) -> None:
@@ -139,12 +149,14 @@ class Storm:
         match fault.kind:
             case FaultKind.KILL:
                 await self.kill(self.workers[fault.worker], fault.seconds)
+            case FaultKind.KILL_API:
+                await self._kill_api(fault.seconds)
             case FaultKind.STOP:
                 await self._stop(self.workers[fault.worker], fault.seconds)
             case FaultKind.KILL_STORE:
                 await self._kill_store(fault.seconds)
             case FaultKind.CUT:
-                [*(worker.proxy for worker in self.workers), self.front][fault.worker].arm(fault.cut)
+                [*(one.proxy for one in self.workers), self.front, self.api.proxy][fault.worker].arm(fault.cut)
             case FaultKind.LOSE_ANSWER:
                 self.platform.lose_answer()
             case FaultKind.STEP_CLOCK if self.clock.there:
@@ -160,7 +172,7 @@ class Storm:
         async with asyncio.timeout(_BEGIN_SECONDS):
             while True:
                 async with self._nursing:
-                    self.nursery.stdin.write(f"{worker.proxy.url}\n".encode())
+                    self.nursery.stdin.write(f"{worker.line}\n".encode())
                     worker.pid = int(await self.nursery.stdout.readline())
                 processes, pid = self.platform.processes, worker.pid
                 while pid not in processes and lives(pid):  # noqa: ASYNC110 - nobody tells of its end
@@ -179,6 +191,13 @@ class Storm:
             tasks.create_task(self._taken_over(FaultKind.KILL, held))
             await asyncio.sleep(pause)
             await self.begin(worker)
+
+    async def _kill_api(self, pause: float) -> None:
+        async with self.api.lock:
+            await killed(self.api.pid)
+            self.faults[FaultKind.KILL_API] += 1
+            await asyncio.sleep(pause)
+            await self.begin(self.api)
 
     async def _stop(self, worker: Worker, seconds: float) -> None:
         async with worker.lock, asyncio.TaskGroup() as tasks:
@@ -274,7 +293,8 @@ async def stormed(folder: Path, seed: int, size: Size) -> Ended:
     async with opened(folder, plan, size) as storm:
         try:
             await storm.run()
-            told = await storm.readers.violations()
+            await storm.readers.caught_up()
+            told = storm.readers.violations()
         finally:
             await storm.end_workers()
         config = await asyncio.to_thread(settings, folder, storm.supervisor.url)
@@ -282,7 +302,7 @@ async def stormed(folder: Path, seed: int, size: Size) -> Ended:
             found = await checked(app, plan, storm.sids, storm.platform.shown)
         found.violations.extend(told)
         cuts = Counter[str]()
-        for proxy in (storm.front, *(worker.proxy for worker in storm.workers)):
+        for proxy in (storm.front, *(worker.proxy for worker in (*storm.workers, storm.api))):
             cuts.update({f"{FaultKind.CUT}_{cut}": count for cut, count in proxy.done.items()})
         faults = storm.faults + cuts + Counter({str(FaultKind.LOSE_ANSWER): storm.platform.lost})
         took = asyncio.get_running_loop().time() - begun
@@ -292,9 +312,10 @@ async def stormed(folder: Path, seed: int, size: Size) -> Ended:
 @asynccontextmanager
 async def opened(folder: Path, plan: Plan, size: Size) -> AsyncGenerator[Storm]:
     """Open all that a storm needs in a folder; its workers are not begun yet."""
-    await asyncio.to_thread(write_settings, folder, SETTINGS)
     clock = await asyncio.to_thread(SteppedClock, folder)
     async with AsyncExitStack() as until:
+        here, port = await until.enter_async_context(receiver()), free_port()
+        await asyncio.to_thread(write_settings, folder, storm_settings(port, here))
         supervisor = Supervisor(folder / "data")
         # The server that it starts, now and again, inherits the variables.
         until.callback(_environment(clock.environment))
@@ -303,15 +324,17 @@ async def opened(folder: Path, plan: Plan, size: Size) -> AsyncGenerator[Storm]:
         socket = supervisor.files.socket
         told = await until.enter_async_context(platform(folder / "platform"))
         front = await until.enter_async_context(fault_proxy(folder / "front", socket))
-        workers = [
-            Worker(await until.enter_async_context(fault_proxy(folder / f"worker{number}", socket)))
-            for number in range(size.workers)
+        proxies = [
+            await until.enter_async_context(fault_proxy(folder / f"worker{number}", socket))
+            for number in range(size.workers + 1)
         ]
+        *workers, api = [Worker(one, one.url) for one in proxies]
+        api.line = f"{API}{api.proxy.url}"
         watch = await open_store(audit_key=KEY, url=supervisor.url)
         until.push_async_callback(watch.close)
         config = await asyncio.to_thread(settings, folder, front.url)
         app = await until.enter_async_context(open_app(config, [PlatformChannel(told.path)], {}, parts()))
-        readers = await until.enter_async_context(reading(app, size.inputs))
+        readers = await until.enter_async_context(reading(app, port, here, size.inputs))
         nursery = await asyncio.create_subprocess_exec(
             *(sys.executable, "-m", "tests.chaos.nursery", str(folder), supervisor.url, str(told.path)),
             cwd=_ROOT,
@@ -319,7 +342,7 @@ async def opened(folder: Path, plan: Plan, size: Size) -> AsyncGenerator[Storm]:
             stdout=asyncio.subprocess.PIPE,
         )
         try:
-            yield Storm(plan, clock, supervisor, told, app, front, watch, nursery, workers, readers)
+            yield Storm(plan, clock, supervisor, told, app, front, watch, nursery, workers, api, readers)
         finally:
             nursery.kill()
             await nursery.wait()

@@ -21,6 +21,7 @@ class FaultKind(StrEnum):
     """What a fault does."""
 
     KILL = "kill"
+    KILL_API = "kill_api"
     STOP = "stop"
     KILL_STORE = "kill_store"
     CUT = "cut"
@@ -30,6 +31,7 @@ class FaultKind(StrEnum):
 
 _OF_A_WHOLE_STORM: Final = (
     (FaultKind.KILL, 24),
+    (FaultKind.KILL_API, 36),
     (FaultKind.STOP, 12),
     (FaultKind.KILL_STORE, 2),
     (FaultKind.CUT, 150),
@@ -76,7 +78,8 @@ class Input:
 class Fault:
     """A fault `at` seconds after the storm began.
 
-    `worker` is the one it is about; that behind the last is the process that takes inputs in. `seconds` is how long a
+    `worker` is the one it is about; behind the last are the process that takes inputs in and the one that answers
+    programs. `seconds` is how long a
     worker is stopped or its successor is waited for, or how far the clock is stepped. `cut` is what a cut loses.
     """
 
@@ -133,10 +136,10 @@ def _fault(random: Random, kind: FaultKind, at: float, workers: int) -> Fault:
             return Fault(at, kind, random.randrange(workers), random.uniform(0.1, 1.5))
         case FaultKind.STOP:
             return Fault(at, kind, random.randrange(workers), LEASE_SECONDS * random.uniform(1.5, 2.5))
-        case FaultKind.KILL_STORE:
+        case FaultKind.KILL_STORE | FaultKind.KILL_API:
             return Fault(at, kind, seconds=random.uniform(0.1, 1.5))
         case FaultKind.CUT:
-            return Fault(at, kind, random.randrange(workers + 1), cut=random.choice(tuple(Cut)))
+            return Fault(at, kind, random.randrange(workers + 2), cut=random.choice(tuple(Cut)))
         case FaultKind.LOSE_ANSWER:
             return Fault(at, kind)
         case FaultKind.STEP_CLOCK:

@@ -1,7 +1,8 @@
 """Programs that follow their sessions through a storm: each is told each event once, whatever breaks on the way.
 
-The API is served by the process that takes inputs in, whose way to the store is cut as everybody's. Every program
-begins a session, speaks in it, and hangs up now and again by itself.
+The API is served by a process of its own, which is killed and begun again, and whose way to the store is cut as
+everybody's. Every program begins a session, speaks in it, and hangs up now and again by itself. A webhook has the
+events of all of them sent to a receiver, each at least once and in order.
 """
 
 import asyncio
@@ -14,22 +15,19 @@ from typing import Any, Final
 
 import httpx2
 
-from bot.app import programs
 from bot.app.app import App
-from bot.core.errors import StoreError
 from bot.operations.tokens import TokenRequest
 from bot.sessions.api_tokens import Scope
 from policy.labels import parse
 from tests.bot.api.kit import MAKER, api_config
 from tests.bot.api.listening import Listener
+from tests.sim.receiver import Receiver
 
 READERS: Final = 4
-SETTINGS: Final = api_config(
-    blocks={"store": {"lease_seconds": 2}}, settings={"heartbeat_seconds": 1, "requests_per_minute": 1_000_000}
-)
 _WORDS: Final = 8
 _TRIES_SECONDS: Final = 0.1
 _PATIENCE: Final = 60.0
+_CAUGHT_UP_SECONDS: Final = 60.0
 
 
 @dataclass
@@ -41,16 +39,19 @@ class StormReader:
     random: Random
     connections: int = 0
 
-    async def speak(self, seconds: float) -> None:
-        """Begin the session and speak in it for as long as a storm takes."""
+    async def begin(self) -> None:
+        """Begin the session."""
         body = {"input": f"program-{self.number}-0;", "key": f"storm-{self.number}"}
-        begun = await self._ask("POST", "/v1/sessions", json=body)
+        begun = await self.ask("POST", "/v1/sessions", json=body)
         self.listener.sid = begun["id"]
+
+    async def speak(self, seconds: float) -> None:
+        """Speak in the session for as long as a storm takes."""
         for word in range(1, _WORDS + 1):
             await asyncio.sleep(self.random.uniform(0, 2 * seconds / _WORDS))
             key = {"idempotency-key": f"word-{word}"}
             text = {"text": f"program-{self.number}-{word};"}
-            await self._ask("POST", f"/v1/sessions/{self.listener.sid}/messages", json=text, headers=key)
+            await self.ask("POST", f"/v1/sessions/{self.listener.sid}/messages", json=text, headers=key)
 
     async def follow(self) -> None:
         """Listen until cancelled, on as many connections as it takes."""
@@ -67,7 +68,7 @@ class StormReader:
         """Return the seqs of all events, as pages tell them."""
         seqs, after = list[int](), 0
         while after is not None:
-            page = await self._ask("GET", f"/v1/sessions/{self.listener.sid}/events?after={after}")
+            page = await self.ask("GET", f"/v1/sessions/{self.listener.sid}/events?after={after}")
             seqs += [event["seq"] for event in page["events"]]
             after = page["next"]
         return seqs
@@ -75,7 +76,7 @@ class StormReader:
     def _patience(self) -> float:
         return self.random.uniform(0.1, 3.0)
 
-    async def _ask(self, method: str, path: str, **more: Any) -> dict[str, Any]:  # noqa: ANN401 - as the client takes it
+    async def ask(self, method: str, path: str, **more: Any) -> dict[str, Any]:  # noqa: ANN401 - as the client takes it
         """Ask until there is an answer."""
         async with asyncio.timeout(_PATIENCE):
             while True:
@@ -89,14 +90,23 @@ class StormReader:
 
 @dataclass
 class StormReaders:
-    """All programs of a storm."""
+    """All programs of a storm, and the receiver of their webhook."""
 
-    readers: list[StormReader] = field(default_factory=list[StormReader])
+    readers: list[StormReader]
+    here: Receiver
+    logs: dict[str, list[int]] = field(default_factory=dict[str, list[int]])
 
     @property
     def sids(self) -> list[str]:
         """Their sessions."""
         return [one.listener.sid for one in self.readers]
+
+    async def begin(self) -> None:
+        """Make the webhook, and begin all sessions."""
+        body, key = {"url": self.here.url}, {"idempotency-key": "storm"}
+        await self.readers[0].ask("POST", "/v1/webhooks", json=body, headers=key)
+        for one in self.readers:
+            await one.begin()
 
     async def speak(self, seconds: float) -> None:
         """Let all of them speak."""
@@ -104,39 +114,57 @@ class StormReaders:
             for one in self.readers:
                 tasks.create_task(one.speak(seconds))
 
-    async def violations(self) -> list[str]:
-        """Return what does not hold, once everything has healed."""
+    async def caught_up(self) -> None:
+        """Read the logs once everything has healed, and wait until all of them was told, or should have been."""
+        self.logs = {one.listener.sid: await one.log() for one in self.readers}
+        with suppress(TimeoutError):
+            async with asyncio.timeout(_CAUGHT_UP_SECONDS):
+                while self.violations():  # noqa: ASYNC110 - two sides tell, and each look is one of memory
+                    await asyncio.sleep(_TRIES_SECONDS)
+
+    def violations(self) -> list[str]:
+        """Return what does not hold of what was told."""
         found = list[str]()
         for one in self.readers:
-            expected = await one.log()
-            with suppress(TimeoutError):
-                await one.listener.until(lambda one=one, expected=expected: len(one.listener.told) >= len(expected))
-            if one.listener.seqs != expected:
-                found.append(f"streams_tell_once: program {one.number}: {one.listener.seqs} and not {expected}")
+            sid, heard = one.listener.sid, one.listener.seqs
+            if heard != self.logs[sid]:
+                found.append(f"streams_tell_once: program {one.number}: {heard} and not {self.logs[sid]}")
             told = "".join(str(event["body"]) for event in one.listener.told)
             missing = [word for word in range(_WORDS + 1) if f"program-{one.number}-{word};" not in told]
             if missing:
                 found.append(f"accepted_once_in_order: program {one.number}: {missing}")
+            sent = self.here.seqs(sid)
+            # What is sent again was sent before: the first time of each is in order.
+            if list(dict.fromkeys(sent)) != self.logs[sid]:
+                found.append(f"webhooks_tell_all_in_order: program {one.number}: {sent} and not {self.logs[sid]}")
+        if len(set(self.here.ids)) != sum(map(len, self.logs.values())):
+            found.append(f"webhooks_keep_ids: {len(set(self.here.ids))} ids")
         return found
 
 
+def storm_settings(port: int, here: Receiver) -> str:
+    """Return the configuration of a storm, whose API listens at a port and whose webhook goes to a receiver."""
+    webhooks = {"unsafe_allow_private_addresses": [f"127.0.0.1:{here.port}"]}
+    return api_config(
+        blocks={"store": {"lease_seconds": 2}, "webhooks": webhooks},
+        settings={"port": port, "heartbeat_seconds": 1, "requests_per_minute": 1_000_000},
+    )
+
+
 @asynccontextmanager
-async def reading(app: App, seed: int) -> AsyncGenerator[StormReaders]:
-    """Serve the API of an application, and let programs follow their sessions there."""
+async def reading(app: App, port: int, here: Receiver, seed: int) -> AsyncGenerator[StormReaders]:
+    """Let programs follow their sessions at a port, with a token that is made by another process."""
     asked = TokenRequest("storm", Scope.STEER, parse("RESTRICTED~"), 0, 1_000_000)
     token = (await app.token_keeper.create(asked, MAKER)).text
-    began = asyncio.get_running_loop().create_future()
-    answering = asyncio.create_task(programs.answer(app, began.set_result))
-    url = await began
     headers = {"authorization": f"Bearer {token}"}
-    async with httpx2.AsyncClient(base_url=url, headers=headers, timeout=20) as client:
+    async with httpx2.AsyncClient(base_url=f"http://127.0.0.1:{port}", headers=headers, timeout=20) as client:
         readers = [StormReader(n, Listener(client, ""), Random(f"{seed}-{n}")) for n in range(READERS)]  # noqa: S311
         following = [asyncio.create_task(one.follow()) for one in readers]
         try:
-            yield StormReaders(readers)
+            yield StormReaders(readers, here)
         finally:
-            for task in (*following, answering):
+            for task in following:
                 task.cancel()
-            for task in (*following, answering):
-                with suppress(asyncio.CancelledError, StoreError):
+            for task in following:
+                with suppress(asyncio.CancelledError):
                     await task

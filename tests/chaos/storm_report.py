@@ -8,7 +8,7 @@ from bot.core.json_values import JsonObject
 from tests.chaos.storm import Ended
 from tests.chaos.storm_plan import FaultKind, Size
 
-_COUNTED: Final = (FaultKind.KILL, FaultKind.STOP, FaultKind.KILL_STORE)
+_COUNTED: Final = (FaultKind.KILL, FaultKind.KILL_API, FaultKind.STOP, FaultKind.KILL_STORE)
 """Faults that come at least as often as planned, or the storm was none."""
 
 

@@ -13,7 +13,7 @@ from tests.chaos.fault_proxy import Cut, fault_proxy
 from tests.chaos.installation import CHATS, Installation, installed
 from tests.chaos.stepped_clock import SteppedClock
 from tests.chaos.storm import opened, stormed
-from tests.chaos.storm_plan import FaultKind, Input, Plan, Size, drawn
+from tests.chaos.storm_plan import Fault, FaultKind, Input, Plan, Size, drawn
 from tests.chaos.storm_report import Report
 from tests.store.world import command, drop_state, keys, put_state
 
@@ -58,6 +58,45 @@ async def test_what_does_not_hold_is_found(tmp_path: Path) -> None:
         assert await _violated(made) == {"log_is_gap_free", "every_tool_call_has_a_result"}
         await command(store, "RPOP", keys(made.sid(1)).audit)
         assert "audit_chains_hold" in await _violated(made)
+
+
+async def test_what_programs_were_not_told_is_found(tmp_path: Path) -> None:
+    """An event that is lost, told twice, or out of order, in a stream or by a webhook, is a violation of that name."""
+    plan = Plan((Input(0.0, 0, 0, "hello"),), (Fault(0.5, FaultKind.KILL_API, seconds=0.1),), frozenset())
+    async with opened(tmp_path, plan, Size(workers=1)) as storm:
+        try:
+            await storm.run()
+            await storm.readers.caught_up()
+        finally:
+            await storm.end_workers()
+        readers = storm.readers
+        assert readers.violations() == []
+        told, got, seqs = readers.readers[0].listener.told, readers.here.got, readers.logs[readers.sids[0]]
+        heard, sent = list(told), list(got)
+        ours = [number for number, one in enumerate(sent) if one.told["data"]["session"] == readers.sids[0]]
+        assert len(seqs) > 4
+
+        def violated() -> set[str]:
+            found = {one.partition(":")[0] for one in readers.violations()}
+            told[:], got[:] = heard, sent
+            return found
+
+        del told[-2]
+        assert "streams_tell_once" in violated()
+        told.append(heard[-1])
+        assert violated() == {"streams_tell_once"}
+        told[0], told[1] = heard[1], heard[0]
+        assert violated() == {"streams_tell_once"}
+        last = sent[ours[-1]].id
+        got[:] = [one for one in sent if one.id != last]
+        assert violated() == {"webhooks_tell_all_in_order", "webhooks_keep_ids"}
+        got[ours[0]], got[ours[1]] = sent[ours[1]], sent[ours[0]]
+        assert "webhooks_tell_all_in_order" in violated()
+        # At least once: the same again, under its id, is none; under another it is.
+        got.append(sent[ours[0]])
+        assert violated() == set()
+        got.append(replace(sent[ours[0]], headers={**sent[ours[0]].headers, "webhook-id": "another"}))
+        assert violated() == {"webhooks_keep_ids"}
 
 
 async def _violated(made: Installation) -> set[str]:

@@ -5,6 +5,7 @@ import os
 import sys
 from pathlib import Path
 
+from bot.app import programs
 from bot.app.app import open_app
 from bot.app.extensions import Extensions
 from bot.config.load import load_config
@@ -76,6 +77,25 @@ async def serve_platform(folder: Path, url: str, platform: Path) -> None:
     async with open_app(settings(folder, url), [channel], {}, parts()) as app:
         await channel.hello(os.getpid(), app.store.process)
         await app.serve()
+
+
+async def serve_programs(folder: Path, url: str, platform: Path) -> None:
+    """Answer programs until killed, and send their webhooks; a platform is told what this process is called."""
+    channel, began = PlatformChannel(platform), asyncio.Event()
+
+    async def greet() -> None:
+        await began.wait()
+        await channel.hello(os.getpid(), app.store.process)
+
+    async with open_app(settings(folder, url), [channel], {}, parts()) as app:
+        await app.reloader.start(_untold)
+        async with asyncio.TaskGroup() as tasks:
+            tasks.create_task(greet())
+            tasks.create_task(programs.answer(app, lambda _url: began.set()))
+
+
+async def _untold(_line: str) -> None:
+    """Tell nobody."""
 
 
 if __name__ == "__main__":

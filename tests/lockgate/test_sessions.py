@@ -115,7 +115,7 @@ async def to_the_end(events: EventStream) -> None:
 async def test_webhooks_are_made_listed_and_dropped(tmp_path: Path) -> None:
     async with served(tmp_path) as host, Client(host.url, await host.token()) as client:
         webhooks = client.webhooks
-        made = await webhooks.create("https://hooks.example.org/in", levels=("user",), types=("agent.message",))
+        made = await webhooks.create("https://hooks.example.org/in", level="user", types=("agent.message",))
         assert made.secret not in repr(made)
         assert (await webhooks.list()).webhooks == (await webhooks.get(made.id),)
         assert (await webhooks.replace_secret(made.id)).secret != made.secret

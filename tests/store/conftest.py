@@ -26,6 +26,7 @@ EVERYWHERE: Final = frozenset(
         "test_lost_reply",
         "test_trips",
         "test_wake",
+        "test_webhooks",
         "test_writes",
     }
 )

@@ -31,7 +31,7 @@ from bot.sessions.inbox import Metadata, NewObserved, QueueMode
 from bot.sessions.limits import TokenAllowance
 from bot.sessions.log.events import Visibility
 from bot.sessions.models import Claim, Doing, Title, Turn, Write
-from bot.sessions.webhooks import DeadEvent, ProgramWebhook, WebhookPosition
+from bot.sessions.webhooks import DeadEvent, Ended, ProgramWebhook, WebhookPosition
 from bot.store.calls import Arguments, call, nested
 from bot.store.opening import open_store
 from bot.store.records.form import stored_map, unpack
@@ -813,13 +813,13 @@ async def importing(_store: RedisStore) -> Callable[[RedisStore], Awaitable[obje
 
 
 async def a_webhook(store: RedisStore) -> ProgramWebhook:
-    made = await store.webhooks.add(ProgramWebhook(fresh(), fresh(), "https://example.com", (Visibility.USER,)), 1)
+    made = await store.webhooks.add(ProgramWebhook(fresh(), fresh(), "https://example.com", Visibility.USER), 1)
     assert made is not None
     return made
 
 
 async def adding_a_webhook(_store: RedisStore) -> Callable[[RedisStore], Awaitable[object]]:
-    new = ProgramWebhook(fresh(), fresh(), "https://example.com", (Visibility.USER,))
+    new = ProgramWebhook(fresh(), fresh(), "https://example.com", Visibility.USER)
 
     async def added(store: RedisStore) -> bool:
         return await store.webhooks.add(new, 1) is not None
@@ -846,6 +846,18 @@ async def sending_for_webhooks(store: RedisStore) -> Callable[[RedisStore], Awai
 async def marking_a_webhook(store: RedisStore) -> Callable[[RedisStore], Awaitable[object]]:
     made = await a_webhook(store)
     return lambda store: store.webhooks.mark(made.id, failing=True)
+
+
+async def enabling_a_webhook(store: RedisStore) -> Callable[[RedisStore], Awaitable[object]]:
+    made = await a_webhook(store)
+    await store.webhooks.mark(made.id, failing=True, disabled=Ended.GONE)
+
+    async def enabled(store: RedisStore) -> object:
+        await store.webhooks.enable(made.id)
+        (known,) = await store.webhooks.owned(made.owner)
+        return known.disabled, known.failing
+
+    return enabled
 
 
 async def noting_a_position(store: RedisStore) -> Callable[[RedisStore], Awaitable[object]]:
@@ -886,6 +898,7 @@ CASES: tuple[tuple[Script, Prepare], ...] = (
     (Script.DROP_WEBHOOK, dropping_a_webhook),
     (Script.HOLD_WEBHOOKS, sending_for_webhooks),
     (Script.MARK_WEBHOOK, marking_a_webhook),
+    (Script.MARK_WEBHOOK, enabling_a_webhook),
     (Script.NOTE_WEBHOOK, noting_a_position),
     (Script.GIVE_UP_EVENT, giving_an_event_up),
     (Script.SETTLE_EVENT, settling_an_event),

@@ -3,8 +3,7 @@
 # pyright: reportPrivateUsage=false
 
 import asyncio
-from collections.abc import Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 
 import pytest
 
@@ -14,8 +13,9 @@ from bot.sessions.deliveries import DeliveryState
 from bot.store.options import StoreOptions
 from bot.store.redis_store import RedisStore
 from bot.store.scripts.loader import load_scripts
-from bot.store.servers.connection import Command, Connection, Part, Reply, RetryLimit, StoreServers
+from bot.store.servers.connection import Connection
 from tests.fleets import Kind
+from tests.store.counting import Counting
 from tests.store.world import KEY, answer, claimed, ending, fresh, item, opening
 
 pytestmark = pytest.mark.anyio
@@ -23,35 +23,6 @@ pytestmark = pytest.mark.anyio
 _MOST = {Kind.ONE: 5, Kind.SENTINEL: 5, Kind.CLUSTER: 8}
 """Accept, claim, open the turn, end it, record the receipt; on a Cluster hints follow two of them, and it is looked
 before the first whether its sender is asked something. A channel with rates takes one more, to ask for a turn there."""
-
-
-@dataclass
-class Counting:
-    """The servers of a store, whose exchanges count: what goes to several of a Cluster goes at the same time."""
-
-    servers: StoreServers
-    trips: int = 0
-
-    @property
-    def limit(self) -> RetryLimit:
-        return self.servers.limit
-
-    @property
-    def ordered(self) -> bool:
-        return self.servers.ordered
-
-    async def exchange(self, commands: Sequence[Command], *, held: bool = False) -> list[Reply]:
-        self.trips += 1
-        return await self.servers.exchange(commands, held=held)
-
-    async def parts(self) -> Sequence[Part]:
-        return await self.servers.parts()
-
-    async def restore(self) -> None:
-        await self.servers.restore()
-
-    async def close(self) -> None:
-        await self.servers.close()
 
 
 async def test_round_trips_of_a_turn(store: RedisStore, kind: Kind) -> None:

@@ -1,5 +1,7 @@
 """Webhooks in the store: bounded, sent for by one process at a time, and never further back than they were."""
 
+from dataclasses import replace
+
 import pytest
 
 from bot.sessions.log.events import Visibility
@@ -7,7 +9,7 @@ from bot.sessions.webhooks import DeadEvent, Ended, ProgramWebhook, WebhookPosit
 from bot.store.records.kinds import SENDING_RIGHT
 from bot.store.redis_store import RedisStore
 from bot.store.schema import WEBHOOK_RIGHTS, dead_events_key
-from tests.store.world import alter, command, fresh
+from tests.store.world import alter, command, fresh, item
 
 pytestmark = pytest.mark.anyio
 
@@ -16,7 +18,7 @@ MINUTE = 60_000
 
 async def webhook(store: RedisStore, *, types: tuple[str, ...] = (), sessions: tuple[str, ...] = ()) -> ProgramWebhook:
     """Keep a new webhook, and return it."""
-    new = ProgramWebhook(fresh(), fresh(), "https://example.com/hook", (Visibility.USER,), types, sessions)
+    new = ProgramWebhook(fresh(), fresh(), "https://example.com/hook", Visibility.USER, types, sessions)
     made = await store.webhooks.add(new, 10)
     assert made is not None
     return made
@@ -43,7 +45,7 @@ async def test_a_webhook_comes_back_as_it_was_made(store: RedisStore) -> None:
 
 async def test_a_program_has_as_many_as_it_may(store: RedisStore) -> None:
     first = await webhook(store)
-    assert await store.webhooks.add(ProgramWebhook(fresh(), first.owner, "https://b", ()), 1) is None
+    assert await store.webhooks.add(ProgramWebhook(fresh(), first.owner, "https://b", Visibility.USER), 1) is None
     # The same again, as after a lost reply, is no second one.
     assert await store.webhooks.add(first, 1) == first
 
@@ -159,3 +161,47 @@ async def test_nothing_is_written_for_one_that_was_dropped(store: RedisStore) ->
     assert await store.webhooks.positions(made.id, ("s1",)) == {}
     assert await store.webhooks.dead(made.id) == ()
     assert await store.webhooks.owned(made.owner) == ()
+
+
+async def test_one_that_is_enabled_begins_anew(store: RedisStore) -> None:
+    made, ann = await webhook(store), fresh()
+    await store.webhooks.enable(made.id)
+    # Nothing changes for one that works, so a lost reply changes nothing either.
+    assert await store.webhooks.owned(made.owner) == (made,)
+    await store.webhooks.note(made.id, "s1", WebhookPosition(3, 2), wait=MINUTE)
+    await store.webhooks.mark(made.id, failing=True, disabled=Ended.FAILING)
+    await store.webhooks.enable(made.id)
+    (known,) = await store.webhooks.owned(made.owner)
+    assert (known.disabled, known.failing) == (None, 0)
+    at = (await store.webhooks.positions(made.id, ("s1",)))["s1"]
+    assert made.created_at <= at.tried_at <= known.enabled_at
+    assert made.id in await held(store, ann)
+    await store.webhooks.give_back(ann)
+
+
+async def test_what_is_asked_for_again_stands_in_the_webhook(store: RedisStore) -> None:
+    made = await webhook(store)
+    await store.webhooks.give_up(dead(made), 10)
+    known = made
+    for _ in range(2):
+        before = known
+        assert await store.webhooks.ask_again(made.id, dead(made).id)
+        (known,) = await store.webhooks.owned(made.owner)
+        assert known.asked_at > before.asked_at
+    await store.webhooks.settle(dead(made), "status 500")
+    assert await store.webhooks.owned(made.owner) == (known,)
+    await store.webhooks.drop(made.id)
+    assert not await store.webhooks.ask_again(made.id, dead(made).id)
+
+
+async def test_an_erased_session_is_forgotten_by_its_programs_webhooks(store: RedisStore) -> None:
+    made, other = await webhook(store), await webhook(store)
+    sid = fresh()
+    await store.sessions.accept(replace(item(sid), principal=f"program:{made.owner}"))
+    for one in (made, other):
+        await store.webhooks.give_up(dead(one, sid), 10)
+    await store.lifecycle.delete(sid, ())
+    assert await store.webhooks.positions(made.id, (sid,)) == {}
+    assert await store.webhooks.dead(made.id) == ()
+    # Nobody but its program has webhooks that know of it; that of another costs nothing.
+    assert await store.webhooks.positions(other.id, (sid,)) == {sid: WebhookPosition(3)}

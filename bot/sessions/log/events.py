@@ -81,6 +81,14 @@ class Visibility(StrEnum):
     PROGRESS = "progress"
     INTERNAL = "internal"
 
+    def at_least(self, least: "Visibility") -> bool:
+        """Say whether an event of this level is among those that a minimum lets through."""
+        return _RANKS[self] >= _RANKS[least]
+
+
+_RANKS: Final = MappingProxyType({Visibility.INTERNAL: 0, Visibility.PROGRESS: 1, Visibility.USER: 2})
+"""The levels of events, the one for the fewest readers first."""
+
 
 @dataclass(frozen=True, slots=True)
 class NewEvent:

@@ -40,6 +40,10 @@ class WebhookStore(Protocol):
         """Note that a webhook fails, since now if it did not before, or works; or that nothing is sent any more."""
         ...
 
+    async def enable(self, webhook: str) -> None:
+        """Send to a webhook again, if nothing was sent any more; what was tried before counts no more."""
+        ...
+
     async def positions(self, webhook: str, sids: tuple[str, ...]) -> dict[str, WebhookPosition]:
         """Return how far a webhook came in sessions; one that it was not in yet is missing."""
         ...

@@ -32,7 +32,7 @@ class RedisWebhooks:
         record = {
             "principal": new.owner,
             "url": new.url,
-            "levels": dump(list(new.levels)),
+            "level": new.level.value,
             "types": dump(list(new.types)) if new.types else "",
             "sessions": dump(list(new.sessions)) if new.sessions else "",
         }
@@ -62,6 +62,10 @@ class RedisWebhooks:
         """Note that a webhook fails or works, or that nothing is sent any more."""
         await self._run(Script.MARK_WEBHOOK, webhook, {"failing": failing, "disabled": disabled})
 
+    async def enable(self, webhook: str) -> None:
+        """Send to a webhook again."""
+        await self._run(Script.MARK_WEBHOOK, webhook, {"enabled": True})
+
     async def positions(self, webhook: str, sids: tuple[str, ...]) -> dict[str, WebhookPosition]:
         """Return how far a webhook came in sessions."""
         if not sids:
@@ -84,6 +88,11 @@ class RedisWebhooks:
     async def forget(self, webhook: str, sid: str) -> None:
         """Forget what a webhook knows of a session that was deleted."""
         await self._run(Script.NOTE_WEBHOOK, webhook, {"session": sid, "forget": True})
+
+    async def forget_session(self, owner: str, sid: str) -> None:
+        """Forget what a program's webhooks know of a session that is erased."""
+        for one in await self.owned(owner):
+            await self.forget(one.id, sid)
 
     async def dead(self, webhook: str) -> tuple[DeadEvent, ...]:
         """Return what a webhook did not take, the oldest first."""
@@ -124,18 +133,20 @@ def _read(name: str, got: Fields) -> ProgramWebhook:
         id=name,
         owner=got["principal"],
         url=got["url"],
-        levels=tuple(map(Visibility, _listed(got["levels"]))),
+        level=Visibility(got["level"]),
         types=tuple(_listed(got["types"])),
         sessions=tuple(_listed(got["sessions"])),
         created_at=got["created"],
         failing=got["failing"],
         disabled=Ended(got["disabled"]) if got["disabled"] else None,
+        enabled_at=got["enabled"],
+        asked_at=got["asked_at"],
     )
 
 
 def _position(record: bytes) -> WebhookPosition:
     got = codec.reading(lambda: unpack(WEBHOOK_POSITION, record))
-    return WebhookPosition(got["seq"], got["attempt"], got["lapses"], got["closed"])
+    return WebhookPosition(got["seq"], got["attempt"], got["lapses"], got["closed"], got["time"])
 
 
 def _dead(webhook: str, name: bytes, record: bytes) -> DeadEvent:

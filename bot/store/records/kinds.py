@@ -254,12 +254,14 @@ WEBHOOK: Final = _record(
     "webhook",
     Field("principal", str, "the program whose it is"),
     Field("url", str, "where events are sent to"),
-    Field("levels", str, "the levels of events that are sent, a list as JSON"),
+    Field("level", str, "the least of the levels of events that are sent"),
     Field("types", "", "the types of events that are sent, a list as JSON; none for all"),
     Field("sessions", "", "the sessions whose events are sent, a list as JSON; none for all"),
     Field("created", int, "when it was made, ms; nothing older is sent"),
     Field("failing", 0, "since when nothing was taken, ms, none for one that works"),
     Field("disabled", "", "why nothing is sent any more, see `Ended`"),
+    Field("enabled", 0, "when it was enabled again, ms; what was tried before counts no more"),
+    Field("asked_at", 0, "when its program last wanted something tried once more, ms"),
 )
 
 SENDING_RIGHT: Final = _record(
@@ -273,6 +275,7 @@ WEBHOOK_POSITION: Final = _record(
     Field("seq", 0, "the last event that is done with"),
     Field("attempt", 0, "how often the next was tried"),
     Field("lapses", 0, "when it may be tried again, ms"),
+    Field("time", 0, "when it was tried, ms"),
     Field("closed", False, "whether nothing is sent any more, as the session rose above its reader"),
 )
 

@@ -1,5 +1,5 @@
 -- Keep a webhook, unless its program has as many as it may.
--- Arguments: id, webhook (principal, url, levels, types, sessions), most
+-- Arguments: id, webhook (principal, url, level, types, sessions), most
 -- Answers: ok created · full
 
 local packed = redis.call('HGET', K.webhooks, A.id)

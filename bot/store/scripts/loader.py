@@ -188,7 +188,7 @@ KEYS: Final = MappingProxyType(
         Script.MARK_WEBHOOK: ("webhooks",),
         Script.NOTE_WEBHOOK: ("webhooks", "positions", "dead"),
         Script.GIVE_UP_EVENT: ("webhooks", "positions", "dead"),
-        Script.SETTLE_EVENT: ("dead",),
+        Script.SETTLE_EVENT: ("webhooks", "dead"),
         Script.ADD_PROGRAM: _TOKENS,
         Script.CHANGE_PROGRAM: _TOKENS,
     }

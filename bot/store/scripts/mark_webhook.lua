@@ -1,11 +1,17 @@
--- Note that a webhook fails, since now if it did not before, or works; or why nothing is sent to it any more.
--- Arguments: id, failing, disabled
+-- Note that a webhook fails, since now if it did not before, or works; or why nothing is sent to it any more; or that it is
+-- sent to again, which changes nothing of one that is not disabled.
+-- Arguments: id, failing, disabled, enabled
 -- Answers: ok · none
 
 local packed = redis.call('HGET', K.webhooks, A.id)
 if not packed then return reply('none') end
 local webhook = decode(packed)
-webhook.failing = A.failing and (webhook.failing or now_ms()) or nil
-webhook.disabled = webhook.disabled or A.disabled
+if A.enabled then
+  if not webhook.disabled then return reply('ok') end
+  webhook.failing, webhook.disabled, webhook.enabled = nil, nil, now_ms()
+else
+  webhook.failing = A.failing and (webhook.failing or now_ms()) or nil
+  webhook.disabled = webhook.disabled or A.disabled
+end
 redis.call('HSET', K.webhooks, A.id, encode(webhook))
 return reply('ok')

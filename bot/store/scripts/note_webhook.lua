@@ -13,7 +13,11 @@ if A.forget then
   redis.call('HDEL', K.positions, A.session)
 elseif not position.closed and A.seq >= (position.seq or 0) then
   position.seq, position.attempt, position.closed = A.seq, A.attempt, A.closed
-  position.lapses = A.wait > 0 and now_ms() + A.wait or 0
+  position.lapses, position.time = 0, nil
+  if A.attempt > 0 then
+    position.time = now_ms()
+    position.lapses = A.wait > 0 and position.time + A.wait or 0
+  end
   redis.call('HSET', K.positions, A.session, encode(position))
 end
 return reply('ok')

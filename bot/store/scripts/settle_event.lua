@@ -1,15 +1,21 @@
--- Have an event that a webhook did not take tried once more, or note what became of that.
--- Arguments: event (its id), again, attempt, error, none if it was taken, keep ms
+-- Have an event that a webhook did not take tried once more, which its record tells whoever sends; or note what became of
+-- that.
+-- Arguments: id, event (its id), again, attempt, error, none if it was taken, keep ms
 -- Answers: ok · none
 
-local packed = redis.call('HGET', K.dead, A.event)
-if not packed then return reply('none') end
+local packed, known = redis.call('HGET', K.dead, A.event), redis.call('HGET', K.webhooks, A.id)
+if not packed or not known then return reply('none') end
 local event = decode(packed)
 if not A.again and not A.error then
   redis.call('HDEL', K.dead, A.event)
   return reply('ok')
 end
 event.again = A.again
+if A.again then
+  local webhook = decode(known)
+  webhook.asked_at = math.max(now_ms(), (webhook.asked_at or 0) + 1)
+  redis.call('HSET', K.webhooks, A.id, encode(webhook))
+end
 if A.error then event.attempt, event.error = A.attempt, A.error end
 redis.call('HSET', K.dead, A.event, encode(event))
 -- To write it anew is to keep it for ever.

@@ -10,6 +10,7 @@ from typing import Final
 import httpx2
 
 from bot.app.programs import api_services
+from bot.sessions.log.events import Visibility
 from bot.sessions.models import SessionState
 from bot.webhooks.keeper import WebhookRequest
 from channels.messages import Address
@@ -145,7 +146,7 @@ class Targets:
         caller = self.host.app.tokens.of(name)
         assert caller is not None
         made = await api_services(self.host.app).webhooks.make(
-            caller, WebhookRequest("https://example.com/hook", (), (), ())
+            caller, WebhookRequest("https://example.com/hook", Visibility.USER)
         )
         return {"wid": made.webhook.id}
 

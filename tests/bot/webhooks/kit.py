@@ -2,24 +2,33 @@
 
 import asyncio
 from collections.abc import AsyncGenerator, Awaitable, Callable, Sequence
-from contextlib import asynccontextmanager
-from dataclasses import dataclass, field
+from contextlib import asynccontextmanager, suppress
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any, Final
 
 import httpx2
 
+from bot.access.tokens import ApiCaller
+from bot.api.services import ApiServices
 from bot.app.app import App
 from bot.app.extensions import Extensions
+from bot.app.programs import api_services, sending_parts
 from bot.core.ids import Ids
+from bot.operations.tokens import TokenRequest
 from bot.sessions.api_tokens import Scope
 from bot.sessions.inbox import NewItem
 from bot.sessions.log.event_types import AgentMessage, ToolOutcome, ToolResult, UserMessage
 from bot.sessions.log.events import NewEvent, Visibility
 from bot.sessions.messages import SessionMessage
 from bot.sessions.models import Claim, Status, Turn, Write
+from bot.sessions.webhooks import ProgramWebhook
+from bot.tools.web_connection import Connector
+from bot.webhooks.keeper import WebhookKeeper, WebhookRequest
+from bot.webhooks.sender import WebhookSender
 from policy.labels import PUBLIC, Label, parse
-from tests.bot.api.kit import ApiHost, api_config, served
+from tests.bot.api.kit import MAKER, ApiHost, api_config, served
+from tests.harness import running
 from tests.sim.receiver import Receiver
 
 SECRET: Final = parse("CONFIDENTIAL~")
@@ -120,6 +129,60 @@ class Program:
 
     async def dead(self) -> list[dict[str, Any]]:
         return (await self.client.get("/v1/webhooks/dead")).json()["dead"]
+
+
+@dataclass(frozen=True)
+class Desk:
+    """A program with what keeps its webhooks, in a process that serves no HTTP."""
+
+    app: App
+    caller: ApiCaller
+    services: ApiServices
+
+    @property
+    def keeper(self) -> WebhookKeeper:
+        return self.services.webhooks
+
+    async def hook(self, here: Receiver, level: Visibility = Visibility.PROGRESS) -> ProgramWebhook:
+        """Make a webhook."""
+        return (await self.keeper.make(self.caller, self.wanted(here, level))).webhook
+
+    def wanted(self, here: Receiver, level: Visibility = Visibility.PROGRESS) -> WebhookRequest:
+        """Return what to ask for a webhook."""
+        return WebhookRequest(here.url, level)
+
+    async def first(self) -> ProgramWebhook:
+        """Return the oldest webhook as it is now."""
+        return (await self.keeper.all(self.caller))[0]
+
+    @asynccontextmanager
+    async def sending(self, **changes: Any) -> AsyncGenerator[WebhookSender]:  # noqa: ANN401 - the fields of the parts
+        """Send for webhooks, with some parts other than an operator has."""
+        connector = Connector(self.app.resolve, self.app.config.webhooks.private)
+        sender = WebhookSender(replace(sending_parts(self.services, connector), **changes), _IDS.owner())
+        sending = asyncio.create_task(sender.serve())
+        try:
+            yield sender
+        finally:
+            sending.cancel()
+            with suppress(asyncio.CancelledError):
+                await sending
+
+
+@asynccontextmanager
+async def desk(folder: Path, config: str, *, life: int = 0) -> AsyncGenerator[Desk]:
+    """Open an application with a program, whose token lives so long (ms, 0 for ever); nothing sends yet."""
+    async with running(folder, config, serve=False) as person:
+        app = person.app
+        await app.reloader.start(_untold)
+        token = await app.token_keeper.create(TokenRequest("ci", Scope.STEER, parse(CLEARANCE), life), MAKER)
+        caller = app.tokens.authenticate(token.text)
+        assert caller is not None
+        yield Desk(app, caller, api_services(app))
+
+
+async def _untold(_line: str) -> None:
+    """Tell nobody."""
 
 
 def hook_config(*receivers: Receiver, retries: Sequence[int] = (1, 1), **settings: object) -> str:

@@ -54,7 +54,7 @@ def alike(shown: JsonValue, real: JsonValue) -> bool:
 
 @pytest.mark.anyio
 async def test_the_page_is_true(tmp_path: Path) -> None:
-    make, replace, dead, again, listed, drop = blocks("sh")
+    make, replace, dead, again, listed, enable, drop = blocks("sh")
     made, message, missed = map(json.loads, blocks("json"))
     async with receiver() as here, program(tmp_path, hook_config(here, retries=(1,))) as ci:
         told = ci.client.headers["authorization"].removeprefix("Bearer ")
@@ -83,6 +83,7 @@ async def test_the_page_is_true(tmp_path: Path) -> None:
         await here.have(6)
         await until(ci.nothing_dead)
         assert [one["id"] for one in (await shell(listed, **known))["webhooks"]] == [hook["id"]]
+        assert (await shell(enable, **known))["disabled"] is None
         assert await shell(drop, **known) == {}
         assert await ci.listed() == []
 
