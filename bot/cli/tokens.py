@@ -12,7 +12,7 @@ from typing import Final
 from pydantic import JsonValue
 
 from bot.access import labelling
-from bot.access.tokens import address_of
+from bot.access.tokens import address_of, unsighted
 from bot.cli.identity import as_owner
 from bot.cli.output import print_json, print_lines, table
 from bot.config.model import Config
@@ -116,10 +116,12 @@ def _print(made: MadeToken, *, as_json: bool) -> None:
 
 
 def _note_bound(policy: Document, token: ApiToken) -> None:
-    """Tell that a program reads less than its token says where its channel is cleared for less."""
+    """Tell that a program reads less than its token says, or nothing, by what is said of its channel."""
     most = labelling.classification(policy, address_of(token.name), shared=False)
     if most is not None and not token.clearance.flows_to(most):
         _note(f"it reads no more than `policy.channels.{API}` is classified for, which is {most}")
+    if unsighted(policy, [token]):
+        _note("it may not read what it says itself, so it sees none of its own sessions")
 
 
 def _note(line: str) -> None:

@@ -22,10 +22,12 @@ from bot.sessions.api_tokens import Scope
 from bot.sessions.audit import AuditRow
 from bot.sessions.inbox import NewItem
 from bot.sessions.messages import SessionMessage
+from channels.messages import Address
 from policy.labels import PUBLIC, parse
 from tests.attacks.api.cases import RouteCase, cases
 from tests.attacks.api.targets import ADMINISTERS, CONFIG, OTHER, Situation, Targets, heard
 from tests.bot.api.kit import ApiHost
+from tests.bot.kit import bang
 from tests.harness import Person, running
 
 if TYPE_CHECKING:
@@ -124,6 +126,20 @@ async def test_no_read_up_what_rises_while_it_is_read_is_as_absent(case: RouteCa
             found = await heard(client, case, path)
             assert rise.due == "", "it was not looked at"
             assert found == hidden
+
+
+async def test_no_read_up_copies_of_what_rises_while_it_is_deleted(tmp_path: Path) -> None:
+    """What a session sent is listed only if it may still be known of when that was read."""
+    tell = bang("message", channel="console", recipient="boss", text="hello")
+    async with racing(tmp_path) as (host, rise), host.client(await host.token(ADMINISTERS, Scope.ADMIN)) as client:
+        lists = list[list[object]]()
+        for rises in (False, True):
+            address = Address("api", ADMINISTERS, thread=f"r:{rises}")
+            person = Person(host.app, host.person.output, address, f"api:{ADMINISTERS}")
+            await person.say(tell)
+            rise.due = person.sid if rises else ""
+            lists.append((await client.delete(f"/v1/sessions/{person.sid}")).json()["sent"])
+        assert [len(one) for one in lists] == [1, 0]
 
 
 async def test_no_read_up_the_audit_of_what_rises_while_it_is_read(tmp_path: Path) -> None:
