@@ -135,7 +135,7 @@ async def test_one_that_takes_nothing_is_tried_less_and_less_often(tmp_path: Pat
 async def test_nothing_is_sent_unsigned(tmp_path: Path) -> None:
     async with receiver() as here, program(tmp_path, hook_config(here, retries=())) as ci:
         hook = await ci.hook(here)
-        await WebhookSecrets(ci.app.vault, host.app.clock).drop(hook["id"])
+        await WebhookSecrets(ci.app.vault, ci.app.clock).drop(hook["id"])
         await begin(ci.app)
         await until(ci.dead)
         assert [(one["error"], here.got) for one in await ci.dead()] == [(UNSIGNED, [])]
