@@ -5,12 +5,13 @@ not know of is answered as one that does not exist (law `no_read_up`). A program
 its token is an admin's (ADR 0041). Copies of sessions and the audit are in modules of their own.
 """
 
+import json
 from collections.abc import Mapping
 from http import HTTPStatus
 from typing import Annotated, Final, Literal
 
 from fastapi import APIRouter
-from pydantic import Field, JsonValue
+from pydantic import AfterValidator, Field, JsonValue
 
 from bot.api import audit_routes, copy_routes
 from bot.api.errors import FORBIDDEN, ApiRefusedError, ErrorAnswer
@@ -38,6 +39,9 @@ IS_QUESTION: Final = ErrorAnswer(
 )
 UNFIT: Final = ErrorAnswer(HTTPStatus.UNPROCESSABLE_ENTITY, "unfit", "That is no answer to this question.")
 NOT_ELIGIBLE: Final = ErrorAnswer(HTTPStatus.FORBIDDEN, "not_eligible", "Another person has to answer this call.")
+
+ARGUMENTS_BYTES: Final = 65_536
+"""How large the arguments of a simulated call may be, as compact JSON in ASCII: all others wait while it is decided."""
 
 _LONGEST_NAME: Final = 200
 
@@ -102,11 +106,19 @@ class SettledApprovals(ApiOutput):
     waiting: int
 
 
+def _short(arguments: dict[str, JsonValue]) -> dict[str, JsonValue]:
+    if len(json.dumps(arguments, separators=(",", ":"))) > ARGUMENTS_BYTES:
+        raise ValueError
+    return arguments
+
+
 class SimulatedCall(ApiInput):
     """A tool call that is not made."""
 
     tool: str = Field(min_length=1, max_length=_LONGEST_NAME)
-    arguments: dict[str, JsonValue] = Field(default_factory=dict[str, JsonValue])
+    arguments: Annotated[dict[str, JsonValue], AfterValidator(_short)] = Field(
+        default_factory=dict[str, JsonValue], description="What it is called with, up to 64 KB as JSON."
+    )
 
 
 class SimulationReport(ApiOutput):

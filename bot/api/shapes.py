@@ -1,12 +1,24 @@
 """What the documents of the API have in common: their strictness, and the shape of an error."""
 
-from pydantic import BaseModel, ConfigDict, Field
+from typing import Final, cast
+
+from pydantic import BaseModel, ConfigDict, Field, model_validator
+
+_MOST_FIELDS: Final = 100
 
 
 class ApiInput(BaseModel):
     """A body that a program sends: an unknown field is an error, and so is a value of another type."""
 
     model_config = ConfigDict(extra="forbid", frozen=True, strict=True, hide_input_in_errors=True)
+
+    @model_validator(mode="before")
+    @classmethod
+    def _few(cls, given: object) -> object:
+        """Refuse as one error what has so many fields that everybody would wait while each of them is told."""
+        if isinstance(given, dict) and len(cast("dict[str, object]", given)) > _MOST_FIELDS:
+            raise ValueError
+        return cast("object", given)
 
 
 class ApiOutput(BaseModel):

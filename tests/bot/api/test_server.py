@@ -196,6 +196,23 @@ async def test_what_is_no_http_is_told_so_in_the_same_shape(tmp_path: Path, said
     assert json.loads(body)["error"]["code"] == "malformed"
 
 
+@pytest.mark.parametrize("known,status", [(True, b"400"), (False, b"401")])
+async def test_nothing_more_is_read_where_a_body_ends_in_two_places(
+    tmp_path: Path, *, known: bool, status: bytes
+) -> None:
+    """A proxy that goes by the length would give what follows to somebody else's connection."""
+    async with host(tmp_path) as (api, _), line(api.url) as (reader, writer):
+        token = await api.token()
+        shown = f"authorization: Bearer {token}\r\n"
+        writer.write(
+            f"POST /v1/sessions HTTP/1.1\r\nhost: x\r\n{shown if known else ''}content-length: 5\r\n"
+            f"transfer-encoding: chunked\r\n\r\n0\r\n\r\nGET /v1/whoami HTTP/1.1\r\nhost: x\r\n{shown}\r\n".encode()
+        )
+        told = await ended(reader)
+    assert told.startswith(b"HTTP/1.1 " + status)
+    assert told.count(b"x-request-id") == 1
+
+
 async def test_idle_connections_make_room(tmp_path: Path) -> None:
     """Whoever opens as many as there are keeps nobody out."""
     async with host(tmp_path, most_connections=5) as (api, _):
@@ -207,6 +224,26 @@ async def test_idle_connections_make_room(tmp_path: Path) -> None:
         assert await ended(opened[0][0]) == b""
         for _, writer in opened:
             writer.close()
+
+
+async def test_many_connections_that_come_at_once_are_no_more_than_there_may_be(tmp_path: Path) -> None:
+    async with host(tmp_path, most_connections=5) as (api, _):
+        token, let_go = await api.token(), asyncio.Semaphore(0)
+
+        async def stay() -> None:
+            async with line(api.url) as (reader, _):
+                await ended(reader, 60)
+                let_go.release()
+
+        async with asyncio.TaskGroup() as many:
+            tasks = [many.create_task(stay()) for _ in range(100)]
+            async with asyncio.timeout(PATIENCE.headers - 1):
+                for _ in range(95):
+                    await let_go.acquire()
+            async with api.client(token) as client:
+                assert (await client.get("/v1/whoami")).status_code == 200
+            for task in tasks:
+                task.cancel()
 
 
 async def test_what_breaks_is_told_by_one_sentence_and_logged_once(
