@@ -5,19 +5,18 @@ not know of is answered as one that does not exist (law `no_read_up`). A program
 its token is an admin's (ADR 0041). Copies of sessions and the audit are in modules of their own.
 """
 
-import json
 from collections.abc import Mapping
 from http import HTTPStatus
 from typing import Annotated, Final, Literal
 
 from fastapi import APIRouter
-from pydantic import AfterValidator, Field, JsonValue
+from pydantic import Field, JsonValue
 
 from bot.api import audit_routes, copy_routes
 from bot.api.errors import FORBIDDEN, ApiRefusedError, ErrorAnswer
 from bot.api.requests import ApiRequest, Reading, Steering
 from bot.api.services import ApiServices
-from bot.api.shapes import ApiInput, ApiOutput
+from bot.api.shapes import ApiInput, ApiOutput, short
 from bot.api.standing import standing_in, standing_of
 from bot.core.errors import NotFoundError
 from bot.core.json_values import mapped_object
@@ -41,7 +40,7 @@ UNFIT: Final = ErrorAnswer(HTTPStatus.UNPROCESSABLE_ENTITY, "unfit", "That is no
 NOT_ELIGIBLE: Final = ErrorAnswer(HTTPStatus.FORBIDDEN, "not_eligible", "Another person has to answer this call.")
 
 ARGUMENTS_BYTES: Final = 65_536
-"""How large the arguments of a simulated call may be, as compact JSON in ASCII: all others wait while it is decided."""
+"""How large the arguments of a simulated call may be, as compact JSON: all others wait while it is decided."""
 
 _LONGEST_NAME: Final = 200
 
@@ -106,17 +105,11 @@ class SettledApprovals(ApiOutput):
     waiting: int
 
 
-def _short(arguments: dict[str, JsonValue]) -> dict[str, JsonValue]:
-    if len(json.dumps(arguments, separators=(",", ":"))) > ARGUMENTS_BYTES:
-        raise ValueError
-    return arguments
-
-
 class SimulatedCall(ApiInput):
     """A tool call that is not made."""
 
     tool: str = Field(min_length=1, max_length=_LONGEST_NAME)
-    arguments: Annotated[dict[str, JsonValue], AfterValidator(_short)] = Field(
+    arguments: Annotated[dict[str, JsonValue], short(ARGUMENTS_BYTES)] = Field(
         default_factory=dict[str, JsonValue], description="What it is called with, up to 64 KB as JSON."
     )
 

@@ -27,8 +27,6 @@ if TYPE_CHECKING:
 
 _HEADER_BYTES: Final = 32_768
 _BACKLOG: Final = 1024
-_DRAIN_SECONDS: Final = 5
-"""How long requests may still take when the process is told to end."""
 
 
 async def serve(
@@ -90,7 +88,7 @@ def _config(api: object, protocol: "type[_Guarded]", patience: CallerPatience) -
         proxy_headers=False,
         server_header=False,
         timeout_keep_alive=patience.idle,
-        timeout_graceful_shutdown=_DRAIN_SECONDS,
+        timeout_graceful_shutdown=patience.ending,
         h11_max_incomplete_event_size=_HEADER_BYTES,
     )
 

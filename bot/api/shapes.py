@@ -1,10 +1,30 @@
 """What the documents of the API have in common: their strictness, and the shape of an error."""
 
+import json
 from typing import Final, cast
 
-from pydantic import BaseModel, ConfigDict, Field, model_validator
+from pydantic import BaseModel, BeforeValidator, ConfigDict, Field, JsonValue, model_validator
 
 _MOST_FIELDS: Final = 100
+
+
+def as_written(value: JsonValue) -> str:
+    """Return a value as compact JSON, the same text for the same value. Raises ValueError: it is none of JSON."""
+    return json.dumps(value, ensure_ascii=False, allow_nan=False, sort_keys=True, separators=(",", ":"))
+
+
+def short(most: int) -> BeforeValidator:
+    """Return what refuses a value that is longer than so many bytes of compact JSON, before its parts are looked at."""
+
+    def checked(value: object) -> object:
+        try:
+            if len(as_written(cast("JsonValue", value)).encode()) <= most:
+                return value
+        except RecursionError:
+            pass
+        raise ValueError
+
+    return BeforeValidator(checked)
 
 
 class ApiInput(BaseModel):

@@ -6,6 +6,7 @@ Here they learn one constant sentence, whatever they ask for. The body is read h
 waits for it. Whatever breaks behind is told by one sentence and the request's id, and logged once.
 """
 
+import asyncio
 import logging
 from collections.abc import Awaitable, Callable, Iterable, MutableMapping
 from dataclasses import replace
@@ -24,6 +25,7 @@ from bot.api.errors import (
     TOO_LARGE,
     TOO_SLOW,
     UNAUTHORIZED,
+    UNAVAILABLE,
     ApiRefusedError,
     ErrorAnswer,
     answer_to,
@@ -60,6 +62,9 @@ _HEADERS: Final = (
 """What every answer says to whatever shows or keeps it."""
 
 _CLOSE: Final = ((b"connection", b"close"),)
+
+_LAST_WORD: Final = 1.0
+"""Seconds for the refusal of a request that is ended with its process."""
 
 _BODIES: Final = 4
 """How many of the largest bodies a process holds at a time, all together."""
@@ -103,6 +108,11 @@ class Entrance:
                 await self._inside(scope, _Replay(body, receive), send)
             finally:
                 self._held -= len(body)
+        except asyncio.CancelledError:
+            # This process ends, and does not wait for it any longer.
+            with anyio.move_on_after(_LAST_WORD):
+                await send.refuse(UNAVAILABLE)
+            raise
         except Exception as error:
             answer = answer_to(error)
             if answer is INTERNAL:

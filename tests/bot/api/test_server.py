@@ -5,6 +5,7 @@ import json
 import socket
 from collections.abc import AsyncGenerator, AsyncIterator, Sequence
 from contextlib import asynccontextmanager, suppress
+from dataclasses import replace
 from pathlib import Path
 
 import httpx2
@@ -20,6 +21,7 @@ from bot.api.services import ApiServices
 from bot.app.programs import api_services
 from bot.core.errors import LeaseLostError, StoreGoneError
 from tests.bot.api.kit import ApiHost, api_config, served
+from tests.bot.api.listening import Scribe, said
 
 pytestmark = pytest.mark.anyio
 
@@ -196,6 +198,26 @@ async def test_what_is_no_http_is_told_so_in_the_same_shape(tmp_path: Path, said
     assert json.loads(body)["error"]["code"] == "malformed"
 
 
+async def test_a_large_export_may_be_read_slowly_and_is_one_at_a_time_of_its_program(tmp_path: Path) -> None:
+    async with host(tmp_path, replace(PATIENCE, reading=2)) as (api, _), line(api.url) as (reader, writer):
+        token, other = await api.token(), await api.token("other")
+        large, small = await Scribe.begun(api.app.store), await Scribe.begun(api.app.store, "other")
+        for _ in range(20):
+            await large.write(*[said("x" * 25_000)] * 40)
+        shown = f"host: x\r\nconnection: close\r\nauthorization: Bearer {token}\r\n"
+        writer.write(f"GET /v1/sessions/{large.sid}/export HTTP/1.1\r\n{shown}\r\n".encode())
+        got = len(await reader.readuntil(b"\r\n\r\n"))
+        async with api.client(other) as client, api.client(token) as own:
+            assert (await client.get(f"/v1/sessions/{small.sid}/export")).status_code == 200
+            waits = asyncio.create_task(own.get(f"/v1/sessions/{large.sid}/export"))
+            assert not (await asyncio.wait({waits}, timeout=0.5))[0]
+            while piece := await reader.read(500_000):
+                got += len(piece)
+                await asyncio.sleep(0.03)
+            assert got > 20_000_000
+            assert len((await waits).content) > 20_000_000
+
+
 @pytest.mark.parametrize("known,status", [(True, b"400"), (False, b"401")])
 async def test_nothing_more_is_read_where_a_body_ends_in_two_places(
     tmp_path: Path, *, known: bool, status: bytes
@@ -299,6 +321,20 @@ async def test_it_ends_in_a_moment_with_streams_that_are_told_so(tmp_path: Path)
         assert asyncio.get_running_loop().time() - began < 1
         with pytest.raises(httpx2.ConnectError):
             await client.get("/v1/whoami")
+
+
+async def test_what_is_ended_with_its_process_is_told_so_in_the_same_shape(tmp_path: Path) -> None:
+    """A body that is still on its way when the process does not wait any longer."""
+    async with host(tmp_path, replace(PATIENCE, ending=1)) as (api, serving), line(api.url) as (reader, writer):
+        token = await api.token()
+        shown = f"authorization: Bearer {token}"
+        writer.write(f"POST /v1/sessions HTTP/1.1\r\nhost: x\r\n{shown}\r\ncontent-length: 9\r\n\r\n{{".encode())
+        await asyncio.sleep(0.2)
+        serving.cancel()
+        head, _, body = (await ended(reader)).partition(b"\r\n\r\n")
+    assert head.startswith(b"HTTP/1.1 503 ")
+    assert b"retry-after: " in head
+    assert json.loads(body)["error"]["code"] == "unavailable"
 
 
 async def test_a_port_that_is_taken_is_an_error(tmp_path: Path) -> None:
