@@ -4,9 +4,13 @@ An export is decided like any text that leaves for the program's address, before
 file says, where its signature is of an installation that is known; otherwise everything of it is as high as anything.
 """
 
+import asyncio
+from collections.abc import AsyncGenerator, Awaitable, Callable
+from contextlib import asynccontextmanager
 from dataclasses import replace
 from http import HTTPStatus
-from typing import Any, Final
+from typing import TYPE_CHECKING, Any, Final
+from weakref import WeakValueDictionary
 
 from fastapi import APIRouter, Request, Response
 from pydantic import Field
@@ -20,9 +24,18 @@ from bot.gate.results import explained
 from bot.operations import reading
 from bot.operations.export import EXPORTED
 from bot.operations.told_events import EventTeller
-from bot.sessions.api_tokens import Scope
+from bot.sessions.api_tokens import Scope as Need
+
+if TYPE_CHECKING:
+    from starlette.types import Receive, Scope, Send
 
 JSON_LINES: Final = "application/jsonl"
+
+_AT_ONCE: Final = 4
+"""How many exports are made and sent at a time: each lies in memory as a whole until it is read."""
+
+_PIECE: Final = 64 * 1024
+"""How many bytes are sent at once."""
 
 REFUSED: Final = ErrorAnswer(HTTPStatus.FORBIDDEN, "refused", "")
 """The refusal of an export by a rule, which gives its sentence."""
@@ -45,6 +58,7 @@ class ImportDocument(ApiOutput):
 def router(services: ApiServices) -> APIRouter:
     """Return the routes that make copies of sessions and bring them in."""
     routes = APIRouter(tags=["copies"])
+    exports = _Exports()
 
     @routes.get("/sessions/{sid}/export", response_class=Response, responses={HTTPStatus.OK: {"content": _file()}})
     async def export(asked: Reading, sid: str, *, whole: bool = False) -> Response:
@@ -53,9 +67,9 @@ def router(services: ApiServices) -> APIRouter:
         `whole` adds what conversations do not show, such as answers that were withheld, thoughts and errors, with a
         token of the scope admin. Only such a file can be brought in again.
         """
-        if whole and not asked.caller.may(Scope.ADMIN):
+        if whole and not asked.caller.may(Need.ADMIN):
             raise ApiRefusedError(FORBIDDEN)
-        return Response(await _exported(services, asked, sid, whole=whole), media_type=JSON_LINES)
+        return _ExportResponse(exports, asked.caller.principal, lambda: _exported(services, asked, sid, whole=whole))
 
     @routes.post(
         "/import",
@@ -76,6 +90,40 @@ def router(services: ApiServices) -> APIRouter:
         return ImportDocument(id=made.sid, label=str(made.label), entries=made.entries, known=made.known)
 
     return routes
+
+
+class _Exports:
+    """The exports of this process at a time: so many, and one of each program; the others wait."""
+
+    def __init__(self) -> None:
+        self._all = asyncio.Semaphore(_AT_ONCE)
+        self._own = WeakValueDictionary[str, asyncio.Lock]()
+
+    @asynccontextmanager
+    async def one(self, principal: str) -> AsyncGenerator[None]:
+        """Wait for a program's turn."""
+        own = self._own.setdefault(principal, asyncio.Lock())
+        async with own, self._all:
+            yield
+
+
+class _ExportResponse(Response):
+    """A file that is made when it is its turn, and sent in pieces: a slow reader has as long for each."""
+
+    def __init__(self, exports: _Exports, principal: str, made: Callable[[], Awaitable[str]]) -> None:
+        super().__init__(media_type=JSON_LINES)
+        self._exports, self._principal, self._made = exports, principal, made
+
+    async def __call__(self, scope: "Scope", receive: "Receive", send: "Send") -> None:
+        """Make and send it. Raises what making it does: then nothing was sent."""
+        del scope, receive
+        async with self._exports.one(self._principal):
+            file = (await self._made()).encode()
+            self.headers["content-length"] = str(len(file))
+            await send({"type": "http.response.start", "status": self.status_code, "headers": self.raw_headers})
+            for begin in range(0, len(file), _PIECE):
+                await send({"type": "http.response.body", "body": file[begin : begin + _PIECE], "more_body": True})
+            await send({"type": "http.response.body", "body": b""})
 
 
 async def _exported(services: ApiServices, asked: ApiRequest, sid: str, *, whole: bool) -> str:

@@ -19,7 +19,7 @@ from bot.api import audit_routes, copy_routes
 from bot.api.errors import FORBIDDEN, ApiRefusedError, ErrorAnswer
 from bot.api.requests import ApiRequest, Reading, Steering
 from bot.api.services import ApiServices
-from bot.api.shapes import ApiInput, ApiOutput
+from bot.api.shapes import ApiInput, ApiOutput, short
 from bot.api.standing import knowing, standing_in, standing_of
 from bot.core.errors import NotFoundError
 from bot.core.json_values import mapped_object
@@ -56,6 +56,8 @@ _SAME: Final = MappingProxyType(
     }
 )
 """Which states an answer leads to."""
+ARGUMENTS_BYTES: Final = 65_536
+"""How large the arguments of a simulated call may be, as compact JSON: all others wait while it is decided."""
 
 _LONGEST_NAME: Final = 200
 
@@ -124,7 +126,9 @@ class SimulatedCall(ApiInput):
     """A tool call that is not made."""
 
     tool: str = Field(min_length=1, max_length=_LONGEST_NAME)
-    arguments: dict[str, JsonValue] = Field(default_factory=dict[str, JsonValue])
+    arguments: Annotated[dict[str, JsonValue], short(ARGUMENTS_BYTES)] = Field(
+        default_factory=dict[str, JsonValue], description="What it is called with, up to 64 KB as JSON."
+    )
 
 
 class SimulationReport(ApiOutput):

@@ -6,9 +6,10 @@ Where all connections are taken, the one that has been idle longest makes room; 
 
 import asyncio
 import socket
+from collections import OrderedDict
 from collections.abc import Callable, Generator, Sequence
 from contextlib import contextmanager
-from typing import TYPE_CHECKING, Final, cast
+from typing import TYPE_CHECKING, ClassVar, Final, cast
 
 import anyio
 import h11
@@ -26,8 +27,6 @@ if TYPE_CHECKING:
 
 _HEADER_BYTES: Final = 32_768
 _BACKLOG: Final = 1024
-_DRAIN_SECONDS: Final = 5
-"""How long requests may still take when the process is told to end."""
 
 
 async def serve(
@@ -46,6 +45,7 @@ async def serve(
     class Protocol(_Guarded):
         most = settings.most_connections
         waits = patience
+        standing: ClassVar[OrderedDict[_Guarded, None]] = OrderedDict()
 
     server = _Server(_config(make_api(services, patience, areas), Protocol, patience), lambda: began(_url(listening)))
     async with asyncio.TaskGroup() as tasks:
@@ -88,7 +88,7 @@ def _config(api: object, protocol: "type[_Guarded]", patience: CallerPatience) -
         proxy_headers=False,
         server_header=False,
         timeout_keep_alive=patience.idle,
-        timeout_graceful_shutdown=_DRAIN_SECONDS,
+        timeout_graceful_shutdown=patience.ending,
         h11_max_incomplete_event_size=_HEADER_BYTES,
     )
 
@@ -112,12 +112,15 @@ class _Server(uvicorn.Server):
 
 
 class _Guarded(H11Protocol):
-    """A connection that ends where its caller dawdles; `most` is how many there are at a time."""
+    """A connection that ends where its caller dawdles; `most` is how many there are at a time.
+
+    `standing` are those of a server, the one on which something came last at the end.
+    """
 
     most: int
     waits: CallerPatience
+    standing: ClassVar["OrderedDict[_Guarded, None]"]
 
-    _used: float = 0.0
     _awaited: object = None
     """What the caller is to send next, while nothing of theirs is being answered."""
     _sending_due: asyncio.TimerHandle | None = None
@@ -129,21 +132,20 @@ class _Guarded(H11Protocol):
         cycle = cast("RequestResponseCycle | None", self.cycle)
         return cycle is None or bool(cycle.response_complete)
 
-    def used(self) -> float:
-        """Return when something came on this connection last, on the loop's clock in seconds."""
-        return self._used
-
     def connection_made(self, transport: asyncio.Transport) -> None:  # pyright: ignore[reportIncompatibleMethodOverride] - as uvicorn's
         """Take a connection, if there is room or can be."""
         super().connection_made(transport)
-        self._used = self.loop.time()
         self._await()
-        if len(self.connections) > self.most:
-            others: list[_Guarded] = [one for one in self.connections if isinstance(one, _Guarded) and one is not self]
-            min((one for one in others if one.idle), key=_Guarded.used, default=self).transport.abort()
+        self.standing[self] = None
+        if len(self.standing) > self.most:
+            # Itself, where nothing else is idle. It counts no more at once: many may come before it is gone.
+            ended = next(one for one in self.standing if one.idle)
+            del self.standing[ended]
+            ended.transport.abort()
 
     def connection_lost(self, exc: Exception | None) -> None:
         """Let a connection go."""
+        self.standing.pop(self, None)
         for timer in (self._sending_due, self._reading_due):
             if timer is not None:
                 timer.cancel()
@@ -151,7 +153,8 @@ class _Guarded(H11Protocol):
 
     def data_received(self, data: bytes) -> None:
         """Take what came; what is missing of a request is waited for, for a while."""
-        self._used = self.loop.time()
+        if self in self.standing:
+            self.standing.move_to_end(self)
         super().data_received(data)
         self._await()
 

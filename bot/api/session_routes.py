@@ -38,8 +38,8 @@ from bot.api.session_shapes import (
     open_turn,
     session_document,
     turn_document,
-    written,
 )
+from bot.api.shapes import as_written
 from bot.api.standing import knowing
 from bot.core.errors import IllegalMoveError, NotFoundError, RequestError
 from bot.ingress.inbox_writer import NewSession, Steer
@@ -114,7 +114,7 @@ def _beginning(services: ApiServices) -> APIRouter:
             new.agent or "", new.credential or "", new.limits.tokens, new.limits.turn_seconds, new.limits.turns
         )
         agent = await services.agents.pin_as(asked.caller.principal, wanted)
-        kept = "" if new.metadata is None else written(new.metadata)
+        kept = "" if new.metadata is None else as_written(new.metadata)
         begun = NewSession(new.digest, agent, QueueMode(new.mode), kept)
         inbound = _inbound(asked, new.input, _BEGIN, thread)
         sid, accepted = await services.router.begin(inbound, asked.caller.caller, begun)

@@ -7,10 +7,10 @@ import hashlib
 import json
 from typing import Annotated, Final, Literal
 
-from pydantic import AfterValidator, Field, JsonValue
+from pydantic import Field, JsonValue
 
 from bot.access.agents import Pin
-from bot.api.shapes import ApiInput, ApiOutput
+from bot.api.shapes import ApiInput, ApiOutput, as_written, short
 from bot.operations.lifecycle import Deleted
 from bot.sessions.inbox import QueueMode
 from bot.sessions.log.event_types import TurnState, YieldReason
@@ -25,22 +25,6 @@ Mode = Literal["queue", "collect", "steer", "interrupt"]
 """A `QueueMode`, as JSON has it."""
 
 _MOST: Final = 1_000_000_000_000
-
-
-def _small(metadata: dict[str, JsonValue]) -> dict[str, JsonValue]:
-    """Return metadata. Raises ValueError: they are too large or no JSON; its words are shown, and hold no value."""
-    try:
-        size = len(written(metadata).encode())
-    except ValueError:
-        raise ValueError("it should be JSON") from None
-    if size > METADATA_BYTES:
-        raise ValueError("it has at most 16 KB as JSON")
-    return metadata
-
-
-def written(value: JsonValue) -> str:
-    """Return a value as compact JSON, the same text for the same value. Raises ValueError: it is none of JSON."""
-    return json.dumps(value, ensure_ascii=False, allow_nan=False, sort_keys=True, separators=(",", ":"))
 
 
 class NewLimits(ApiInput):
@@ -63,7 +47,7 @@ class SessionRequest(ApiInput):
         default=None, min_length=1, max_length=64, description="A secret that an agent of the same models has."
     )
     limits: NewLimits = NewLimits()
-    metadata: Annotated[dict[str, JsonValue], AfterValidator(_small)] | None = Field(
+    metadata: Annotated[dict[str, JsonValue], short(METADATA_BYTES)] | None = Field(
         default=None, description="Facts of the program's own, up to 16 KB as JSON."
     )
     mode: Mode = Field(default="queue", description="How it takes messages that come while a turn runs.")
@@ -72,7 +56,7 @@ class SessionRequest(ApiInput):
     def digest(self) -> str:
         """The digest of all that it says, by which the same is told from another."""
         said = self.model_dump(mode="json", exclude_defaults=True, exclude={"key"})
-        return hashlib.sha256(written(said).encode()).hexdigest()
+        return hashlib.sha256(as_written(said).encode()).hexdigest()
 
 
 class SessionBegun(ApiOutput):

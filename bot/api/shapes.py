@@ -1,12 +1,48 @@
 """What the documents of the API have in common: their strictness, and the shape of an error."""
 
-from pydantic import BaseModel, ConfigDict, Field
+import json
+from typing import Final, cast
+
+from pydantic import BaseModel, BeforeValidator, ConfigDict, Field, JsonValue, model_validator
+
+_MOST_FIELDS: Final = 100
+
+
+def as_written(value: JsonValue) -> str:
+    """Return a value as compact JSON, the same text for the same value. Raises ValueError: it is none of JSON."""
+    return json.dumps(value, ensure_ascii=False, allow_nan=False, sort_keys=True, separators=(",", ":"))
+
+
+def short(most: int) -> BeforeValidator:
+    """Return what refuses a value that is longer than so many bytes of compact JSON, before its parts are looked at.
+
+    Its words are shown, and hold no value.
+    """
+
+    def checked(value: object) -> object:
+        try:
+            size = len(as_written(cast("JsonValue", value)).encode())
+        except (ValueError, RecursionError):
+            raise ValueError("it should be JSON that others can read") from None
+        if size > most:
+            raise ValueError(f"it has at most {most // 1024} KB as JSON")
+        return value
+
+    return BeforeValidator(checked)
 
 
 class ApiInput(BaseModel):
     """A body that a program sends: an unknown field is an error, and so is a value of another type."""
 
     model_config = ConfigDict(extra="forbid", frozen=True, strict=True, hide_input_in_errors=True)
+
+    @model_validator(mode="before")
+    @classmethod
+    def _few(cls, given: object) -> object:
+        """Refuse as one error what has so many fields that everybody would wait while each of them is told."""
+        if isinstance(given, dict) and len(cast("dict[str, object]", given)) > _MOST_FIELDS:
+            raise ValueError(f"it has at most {_MOST_FIELDS} fields")
+        return cast("object", given)
 
 
 class ApiOutput(BaseModel):

@@ -4,8 +4,9 @@ What is exported is decided like any text that leaves (hook PRE_OUTPUT), for the
 signed. Who may know of the session at all has been asked before.
 """
 
+import asyncio
 import hashlib
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from typing import Final
 
@@ -80,14 +81,14 @@ class Exporter:
         decision = self._gate.output.speak(about, standing.destination, content, approved=approved).decision
         # Before anything is awaited: by the policy that decided.
         entries = [_changed(entry, lambda text: self._gate.masks.cleaned(text, decision)) for entry in entries]
-        text = None
+        text = digest = None
         if decision.verdict in MAY_GO_ON:
             if title is not None:
                 title = replace(title, text=self._gate.masks.cleaned(title.text, decision))
             turn = _last_turn(state) if whole else None
             head = Header(state.sid, state.generation, label, standing.now, title, turn)
-            text = exports.sealed(self._key, head, entries)
-        digest = None if text is None else hashlib.sha256(text.encode()).hexdigest()
+            # In a thread, as it may be large: whoever else is served here does not wait for it.
+            text, digest = await asyncio.to_thread(self._sealed, head, entries)
         row = decision_row(
             about,
             Hook.PRE_OUTPUT,
@@ -98,6 +99,11 @@ class Exporter:
         )
         await self._store.audit.append((row,))
         return Export(decision, label, len(entries), text)
+
+    def _sealed(self, head: Header, entries: Sequence[ExportEntry]) -> tuple[str, str]:
+        """Return the signed file and its digest."""
+        text = exports.sealed(self._key, head, entries)
+        return text, hashlib.sha256(text.encode()).hexdigest()
 
     def verified(self, file: bytes) -> VerifiedExport | BrokenExport:
         """Check a file; whose key signed it is not looked at."""

@@ -32,6 +32,10 @@ _TYPES: Final[Mapping[object, str]] = MappingProxyType(
 _NAMED: Final = 100
 """Characters that are told of where an argument stands: a model may have made up its name."""
 
+_MOST_TOLD: Final = 5
+_MOST_READ: Final = 50
+"""How many errors are told, and how many are looked at for them: whoever else works here waits meanwhile."""
+
 _SUBJECT: Final = re.compile(r"^[A-Z][a-z]+ (?=should)")
 _PARSING: Final = "_parsing"
 """How the library ends the names of errors whose message goes on about the value given."""
@@ -128,8 +132,9 @@ def checked(tool: Tool, arguments: Mapping[str, JsonValue]) -> Arguments:
     try:
         return _read(tool.arguments, arguments)
     except ValidationError as error:
-        wrong = [*dict.fromkeys(_sentence(tool, item, arguments) for item in error.errors())]
-        raise RefusedCallError(f"arguments of `{tool.name}` do not fit: {'; '.join(wrong[:5])}") from None
+        found = error.errors(include_url=False)[:_MOST_READ]
+        wrong = [*dict.fromkeys(_sentence(tool, item, arguments) for item in found)]
+        raise RefusedCallError(f"arguments of `{tool.name}` do not fit: {'; '.join(wrong[:_MOST_TOLD])}") from None
 
 
 def _read(kind: type[Arguments], arguments: Mapping[str, JsonValue]) -> Arguments:
@@ -140,7 +145,7 @@ def _read(kind: type[Arguments], arguments: Mapping[str, JsonValue]) -> Argument
     try:
         return kind.model_validate_json(json.dumps(arguments))
     except ValidationError as error:
-        if error.errors()[0]["type"] != _NO_JSON:
+        if error.errors(include_url=False)[0]["type"] != _NO_JSON:
             raise
     except (ValueError, RecursionError):
         # A number too long to be written, or lists too deep.

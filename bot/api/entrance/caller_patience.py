@@ -10,7 +10,8 @@ class CallerPatience:
 
     `headers` of a request may take so long, and its `body`; a connection is kept `idle` for so long between two. A
     caller who was refused may send the `rest` of their body for a while, so that they read the answer. While an answer
-    waits for its `reading`, none of it needs to be read for so long.
+    waits for its `reading`, none of it needs to be read for so long. When the process is told to end, requests may
+    still take as long as `ending`.
     """
 
     headers: float = 10
@@ -18,6 +19,7 @@ class CallerPatience:
     idle: int = 60
     rest: float = 2
     reading: float = 30
+    ending: int = 5
 
 
 PATIENCE: Final = CallerPatience()

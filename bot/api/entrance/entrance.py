@@ -6,6 +6,7 @@ Here they learn one constant sentence, whatever they ask for. The body is read h
 waits for it. Whatever breaks behind is told by one sentence and the request's id, and logged once.
 """
 
+import asyncio
 import logging
 from collections.abc import Awaitable, Callable, Iterable, MutableMapping
 from dataclasses import replace
@@ -24,6 +25,7 @@ from bot.api.errors import (
     TOO_LARGE,
     TOO_SLOW,
     UNAUTHORIZED,
+    UNAVAILABLE,
     ApiRefusedError,
     ErrorAnswer,
     answer_to,
@@ -59,6 +61,11 @@ _HEADERS: Final = (
 )
 """What every answer says to whatever shows or keeps it."""
 
+_CLOSE: Final = ((b"connection", b"close"),)
+
+_LAST_WORD: Final = 1.0
+"""Seconds for the refusal of a request that is ended with its process."""
+
 _BODIES: Final = 4
 """How many of the largest bodies a process holds at a time, all together."""
 
@@ -87,7 +94,7 @@ class Entrance:
             return
         request_id = f"req_{self._services.ids.op()}"
         with bound(request=request_id):
-            await self._answer(scope, receive, _Sender(send, request_id))
+            await self._answer(scope, receive, _Sender(send, request_id, last=_ambiguous(scope["headers"])))
 
     async def _answer(self, scope: Scope, receive: Receive, send: "_Sender") -> None:
         try:
@@ -101,6 +108,11 @@ class Entrance:
                 await self._inside(scope, _Replay(body, receive), send)
             finally:
                 self._held -= len(body)
+        except asyncio.CancelledError:
+            # This process ends, and does not wait for it any longer.
+            with anyio.move_on_after(_LAST_WORD):
+                await send.refuse(UNAVAILABLE)
+            raise
         except Exception as error:
             answer = answer_to(error)
             if answer is INTERNAL:
@@ -163,11 +175,12 @@ class Entrance:
 
 
 class _Sender:
-    """Sends an answer with the headers that all have, and knows whether it began."""
+    """Sends an answer with the headers that all have, and knows whether it began; `last` ends the connection."""
 
-    def __init__(self, send: Send, request_id: str) -> None:
+    def __init__(self, send: Send, request_id: str, *, last: bool) -> None:
         self.request_id = request_id
         self._send = send
+        self._last = last
         self._began = False
 
     async def __call__(self, message: Message) -> None:
@@ -175,6 +188,7 @@ class _Sender:
         if message["type"] == "http.response.start":
             self._began = True
             headers = (*message.get("headers", ()), *_HEADERS, (b"x-request-id", self.request_id.encode()))
+            headers = (*headers, *_CLOSE) if self._last else headers
             message = {**message, "headers": [*headers]}
         await self._send(message)
 
@@ -223,9 +237,16 @@ def _address(scope: Scope) -> str:
 def _plain(headers: Iterable[tuple[bytes, bytes]]) -> None:
     """Raise ApiRefusedError: a header that everybody must read alike came twice, or the length is told in two ways."""
     names = [name for name, _ in headers]
-    twice = any(names.count(name) > 1 for name in _ONCE)
-    if twice or (b"transfer-encoding" in names and b"content-length" in names):
+    if _ambiguous(headers) or any(names.count(name) > 1 for name in _ONCE):
         raise ApiRefusedError(MALFORMED)
+
+
+def _ambiguous(headers: Iterable[tuple[bytes, bytes]]) -> bool:
+    """Say whether the length of a body is told in two ways: a proxy may think that it ends elsewhere.
+
+    What follows on the connection may then be a request that nobody sent (RFC 9112, 6.1).
+    """
+    return {b"transfer-encoding", b"content-length"} <= {name for name, _ in headers}
 
 
 def _length(headers: Iterable[tuple[bytes, bytes]]) -> int:

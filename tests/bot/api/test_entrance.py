@@ -135,6 +135,16 @@ async def test_headers_that_two_could_read_differently_are_refused(tmp_path: Pat
     assert (answer.status_code, refusal(answer)["code"]) == (400, "malformed")
 
 
+async def test_fields_without_end_are_one_error(tmp_path: Path) -> None:
+    """Everybody would wait while thousands of errors are told of one request."""
+    many = {f"f{number}": 1 for number in range(101)}
+    async with served(tmp_path, works=False) as host, host.client(await host.token()) as client:
+        answer = await client.post("/v1/sessions", json={"input": "hello", **many})
+        inside = await client.post("/v1/sessions", json={"input": "hello", "limits": many})
+    assert str(refusal(answer)["next_step"]).startswith("Mend `body` (value_error). ")
+    assert str(refusal(inside)["next_step"]).startswith("Mend `body.limits` (value_error). ")
+
+
 async def test_a_body_is_limited_told_or_not(tmp_path: Path) -> None:
     """One that tells its length is refused at once, one that comes in pieces as soon as it is too large."""
 

@@ -266,6 +266,14 @@ async def test_a_session_that_rose_is_as_absent(tmp_path: Path) -> None:
             assert [chain["name"] for chain in chains] == ["audit"]
 
 
+async def test_what_is_simulated_is_short_as_all_wait_for_it(tmp_path: Path) -> None:
+    async with served(tmp_path, works=False) as host, host.client(await host.token()) as client:
+        calls = [{"tool": "read_file", "arguments": {"path": ["x" * size]}} for size in (65_523, 65_524)]
+        answers = [await client.post("/v1/simulate", json=call) for call in calls]
+    assert [answer.status_code for answer in answers] == [200, 422]
+    assert "`body.arguments` (value_error)" in answers[1].json()["error"]["next_step"]
+
+
 async def test_a_call_is_simulated_in_a_session_as_it_stands(tmp_path: Path) -> None:
     async with served(tmp_path) as host:
         token = await host.token("nightly", Scope.READ)

@@ -5,6 +5,7 @@ import json
 import socket
 from collections.abc import AsyncGenerator, AsyncIterator, Sequence
 from contextlib import AsyncExitStack, asynccontextmanager, suppress
+from dataclasses import replace
 from pathlib import Path
 
 import httpx2
@@ -20,6 +21,7 @@ from bot.api.services import ApiServices
 from bot.app.programs import api_services
 from bot.core.errors import LeaseLostError, StoreGoneError
 from tests.bot.api.kit import ApiHost, api_config, served
+from tests.bot.api.listening import Scribe, said
 from tests.bot.kit import eventually
 
 pytestmark = pytest.mark.anyio
@@ -218,6 +220,43 @@ async def test_what_is_no_http_is_told_so_in_the_same_shape(tmp_path: Path, said
     assert json.loads(body)["error"]["code"] == "malformed"
 
 
+async def test_a_large_export_may_be_read_slowly_and_is_one_at_a_time_of_its_program(tmp_path: Path) -> None:
+    async with host(tmp_path, replace(PATIENCE, reading=2)) as (api, _), line(api.url) as (reader, writer):
+        token, other = await api.token(), await api.token("other")
+        large, small = await Scribe.begun(api.app.store), await Scribe.begun(api.app.store, "other")
+        for _ in range(20):
+            await large.write(*[said("x" * 25_000)] * 40)
+        shown = f"host: x\r\nconnection: close\r\nauthorization: Bearer {token}\r\n"
+        writer.write(f"GET /v1/sessions/{large.sid}/export HTTP/1.1\r\n{shown}\r\n".encode())
+        got = len(await reader.readuntil(b"\r\n\r\n"))
+        async with api.client(other) as client, api.client(token) as own:
+            assert (await client.get(f"/v1/sessions/{small.sid}/export")).status_code == 200
+            waits = asyncio.create_task(own.get(f"/v1/sessions/{large.sid}/export"))
+            assert not (await asyncio.wait({waits}, timeout=0.5))[0]
+            while piece := await reader.read(500_000):
+                got += len(piece)
+                await asyncio.sleep(0.03)
+            assert got > 20_000_000
+            assert len((await waits).content) > 20_000_000
+
+
+@pytest.mark.parametrize("known,status", [(True, b"400"), (False, b"401")])
+async def test_nothing_more_is_read_where_a_body_ends_in_two_places(
+    tmp_path: Path, *, known: bool, status: bytes
+) -> None:
+    """A proxy that goes by the length would give what follows to somebody else's connection."""
+    async with host(tmp_path) as (api, _), line(api.url) as (reader, writer):
+        token = await api.token()
+        shown = f"authorization: Bearer {token}\r\n"
+        writer.write(
+            f"POST /v1/sessions HTTP/1.1\r\nhost: x\r\n{shown if known else ''}content-length: 5\r\n"
+            f"transfer-encoding: chunked\r\n\r\n0\r\n\r\nGET /v1/whoami HTTP/1.1\r\nhost: x\r\n{shown}\r\n".encode()
+        )
+        told = await ended(reader)
+    assert told.startswith(b"HTTP/1.1 " + status)
+    assert told.count(b"x-request-id") == 1
+
+
 async def test_idle_connections_make_room(tmp_path: Path) -> None:
     """Whoever opens as many as there are keeps nobody out."""
     async with host(tmp_path, most_connections=5) as (api, _):
@@ -229,6 +268,26 @@ async def test_idle_connections_make_room(tmp_path: Path) -> None:
         assert await ended(opened[0][0]) == b""
         for _, writer in opened:
             writer.close()
+
+
+async def test_many_connections_that_come_at_once_are_no_more_than_there_may_be(tmp_path: Path) -> None:
+    async with host(tmp_path, most_connections=5) as (api, _):
+        token, let_go = await api.token(), asyncio.Semaphore(0)
+
+        async def stay() -> None:
+            async with line(api.url) as (reader, _):
+                await ended(reader, 60)
+                let_go.release()
+
+        async with asyncio.TaskGroup() as many:
+            tasks = [many.create_task(stay()) for _ in range(100)]
+            async with asyncio.timeout(PATIENCE.headers - 1):
+                for _ in range(95):
+                    await let_go.acquire()
+            async with api.client(token) as client:
+                assert (await client.get("/v1/whoami")).status_code == 200
+            for task in tasks:
+                task.cancel()
 
 
 async def test_what_breaks_is_told_by_one_sentence_and_logged_once(
@@ -284,6 +343,20 @@ async def test_it_ends_in_a_moment_with_streams_that_are_told_so(tmp_path: Path)
         assert asyncio.get_running_loop().time() - began < 1
         with pytest.raises(httpx2.ConnectError):
             await client.get("/v1/whoami")
+
+
+async def test_what_is_ended_with_its_process_is_told_so_in_the_same_shape(tmp_path: Path) -> None:
+    """A body that is still on its way when the process does not wait any longer."""
+    async with host(tmp_path, replace(PATIENCE, ending=1)) as (api, serving), line(api.url) as (reader, writer):
+        token = await api.token()
+        shown = f"authorization: Bearer {token}"
+        writer.write(f"POST /v1/sessions HTTP/1.1\r\nhost: x\r\n{shown}\r\ncontent-length: 9\r\n\r\n{{".encode())
+        await asyncio.sleep(0.2)
+        serving.cancel()
+        head, _, body = (await ended(reader)).partition(b"\r\n\r\n")
+    assert head.startswith(b"HTTP/1.1 503 ")
+    assert b"retry-after: " in head
+    assert json.loads(body)["error"]["code"] == "unavailable"
 
 
 async def test_a_port_that_is_taken_is_an_error(tmp_path: Path) -> None:

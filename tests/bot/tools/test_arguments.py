@@ -1,6 +1,7 @@
 """Arguments as a type: where they hold content, and what is said of arguments that do not fit."""
 
 import re
+import time
 from pathlib import Path
 from typing import Annotated, Literal
 
@@ -206,6 +207,16 @@ async def test_what_does_not_fit_is_said_in_a_sentence(
     with pytest.raises(RefusedCallError) as refused:
         checked(found, given)
     assert str(refused.value).endswith(f"do not fit: {said}")
+
+
+def test_arguments_that_fit_nowhere_hold_nobody_up() -> None:
+    """A model or a program may make up as many as it likes."""
+    found = Probe(name="deep", arguments=Deep)
+    given: dict[str, JsonValue] = {f"f{number}": number for number in range(20_000)}
+    began = time.thread_time()
+    with pytest.raises(RefusedCallError, match=r"`f4` is not one of its arguments, known are [^;]*$"):
+        checked(found, given)
+    assert time.thread_time() - began < 0.5
 
 
 _JSON = st.recursive(
