@@ -23,7 +23,7 @@ def short(most: int) -> BeforeValidator:
         try:
             size = len(as_written(cast("JsonValue", value)).encode())
         except (ValueError, RecursionError):
-            raise ValueError("it should be JSON that others can read") from None
+            raise ValueError("it should be JSON") from None
         if size > most:
             raise ValueError(f"it has at most {most // 1024} KB as JSON")
         return value
