@@ -28,7 +28,7 @@ _SESSIONS: Final = 100
 LeastLevel = Literal["user", "progress"]
 """What programs may ask for; nothing that is `internal` is told to any."""
 
-Key = Annotated[str, Header(alias="Idempotency-Key", min_length=1, max_length=256)]
+Key = Annotated[str | None, Header(alias="Idempotency-Key", min_length=1, max_length=256)]
 TypeName = Annotated[str, Field(min_length=1, max_length=64)]
 SessionName = Annotated[str, Field(min_length=1, max_length=LONGEST_ID)]
 
@@ -106,14 +106,14 @@ def _kept(keeper: WebhookKeeper) -> APIRouter:
 
     @routes.post("/webhooks", status_code=HTTPStatus.CREATED, responses={HTTPStatus.OK: {"model": WebhookWithSecret}})
     async def make(
-        asked: Steering, new: NewWebhook, response: Response, idempotency_key: Key = ""
+        asked: Steering, new: NewWebhook, response: Response, idempotency_key: Key = None
     ) -> WebhookWithSecret:
         """Have events sent to a server from now on. The secret is in this answer and in no other.
 
         For ten minutes the same `Idempotency-Key` with the same body is answered alike; with another it is a conflict.
         """
         wanted = WebhookRequest(new.url, Visibility(new.level), _once(new.types), _once(new.sessions))
-        made = await keeper.make(asked.caller, wanted, idempotency_key)
+        made = await keeper.make(asked.caller, wanted, idempotency_key or "")
         if made.known:
             response.status_code = HTTPStatus.OK
         return WebhookWithSecret(**dict(_webhook(made.webhook)), secret=made.secret)
@@ -134,12 +134,12 @@ def _kept(keeper: WebhookKeeper) -> APIRouter:
         await keeper.drop(asked.caller, wid)
 
     @routes.post("/webhooks/{wid}/secret")
-    async def replace_secret(asked: Steering, wid: str, idempotency_key: Key = "") -> WebhookWithSecret:
+    async def replace_secret(asked: Steering, wid: str, idempotency_key: Key = None) -> WebhookWithSecret:
         """Give a webhook another secret. For a day messages have a signature by the one before, too.
 
         For ten minutes the same `Idempotency-Key` is answered alike.
         """
-        made = await keeper.replace_secret(asked.caller, wid, idempotency_key)
+        made = await keeper.replace_secret(asked.caller, wid, idempotency_key or "")
         return WebhookWithSecret(**dict(_webhook(made.webhook)), secret=made.secret)
 
     @routes.post("/webhooks/{wid}/enable")

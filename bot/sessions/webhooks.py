@@ -27,7 +27,7 @@ class ProgramWebhook:
 
     `owner` is the program's principal. Events of the `level` at least, of these `types` and `sessions`, are sent; no
     types and no sessions stand for all. `failing` is since when nothing was taken, 0 for a webhook that works.
-    `disabled` is why nothing is sent any more, and `enabled_at` when it was enabled again. `asked_at` is when its
+    `disabled` is why nothing is sent any more, and `enabled_at` when it was enabled again. `wanted_at` is when its
     program last wanted something tried once more that was not taken. Times are in milliseconds on the store's clock;
     nothing older than `created_at` is sent.
     """
@@ -42,7 +42,7 @@ class ProgramWebhook:
     failing: int = 0
     disabled: Ended | None = None
     enabled_at: int = 0
-    asked_at: int = 0
+    wanted_at: int = 0
 
     def covers(self, sid: str) -> bool:
         """Say whether events of a session are sent at all."""

@@ -205,7 +205,7 @@ class WebhookDelivery:
 
     def renew(self, webhook: ProgramWebhook) -> None:
         """Take the webhook as the store has it now."""
-        if webhook.asked_at != self.webhook.asked_at:
+        if webhook.wanted_at != self.webhook.wanted_at:
             self._asked.set()
         self.webhook = webhook
 
@@ -359,7 +359,7 @@ class WebhookDelivery:
         """Send what programs want to be tried once more, until cancelled."""
         while True:
             self._asked = anyio.Event()
-            if self.webhook.asked_at and not await self._sent_wanted():
+            if self.webhook.wanted_at and not await self._sent_wanted():
                 await anyio.sleep(_AGAIN_SECONDS)
                 continue
             await self._asked.wait()

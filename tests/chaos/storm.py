@@ -42,6 +42,7 @@ _ROOT: Final = Path(__file__).parents[2]
 _HEALED_SECONDS: Final = 90.0
 _BEGIN_SECONDS: Final = 30.0
 _CALM_SECONDS: Final = 1.0
+_TAKEN_SECONDS: Final = 0.1
 _UNSAID: Final = frozenset({DeliveryState.PENDING, DeliveryState.SENDING})
 
 
@@ -315,6 +316,8 @@ async def opened(folder: Path, plan: Plan, size: Size) -> AsyncGenerator[Storm]:
     clock = await asyncio.to_thread(SteppedClock, folder)
     async with AsyncExitStack() as until:
         here, port = await until.enter_async_context(receiver()), free_port()
+        # Most kills come while something is on its way.
+        here.slow = _TAKEN_SECONDS
         await asyncio.to_thread(write_settings, folder, storm_settings(port, here))
         supervisor = Supervisor(folder / "data")
         # The server that it starts, now and again, inherits the variables.

@@ -40,13 +40,15 @@ class Received:
 class Receiver:
     """It answers with the statuses of `answers`, one each, and then with `usual`; `HANG` is no answer at all.
 
-    `extra` are header lines of every answer that is no success.
+    `extra` are header lines of every answer that is no success. It takes `slow` seconds over each, and what came from
+    who is gone by then does not count: it was not answered.
     """
 
     port: int = 0
     usual: int = 204
     answers: deque[int] = field(default_factory=deque[int])
     extra: tuple[str, ...] = ()
+    slow: float = 0.0
     got: list[Received] = field(default_factory=list[Received])
     open: int = 0
     _news: asyncio.Event = field(default_factory=asyncio.Event)
@@ -82,6 +84,10 @@ class Receiver:
             head = (await reader.readuntil(b"\r\n\r\n")).decode("latin-1").split("\r\n")
             headers = {name.lower(): value for name, _, value in (line.partition(": ") for line in head[1:] if line)}
             body = await reader.readexactly(int(headers["content-length"]))
+            if self.slow:
+                await asyncio.sleep(self.slow)
+                if reader.at_eof():
+                    return
             self.got.append(Received(head[0].split(" ")[1], headers, body))
             self._news.set()
             status = self.answers.popleft() if self.answers else self.usual

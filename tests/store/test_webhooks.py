@@ -187,7 +187,7 @@ async def test_what_is_asked_for_again_stands_in_the_webhook(store: RedisStore) 
         before = known
         assert await store.webhooks.ask_again(made.id, dead(made).id)
         (known,) = await store.webhooks.owned(made.owner)
-        assert known.asked_at > before.asked_at
+        assert known.wanted_at > before.wanted_at
     await store.webhooks.settle(dead(made), "status 500")
     assert await store.webhooks.owned(made.owner) == (known,)
     await store.webhooks.drop(made.id)

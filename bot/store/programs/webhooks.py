@@ -140,7 +140,7 @@ def _read(name: str, got: Fields) -> ProgramWebhook:
         failing=got["failing"],
         disabled=Ended(got["disabled"]) if got["disabled"] else None,
         enabled_at=got["enabled"],
-        asked_at=got["asked_at"],
+        wanted_at=got["wanted_at"],
     )
 
 

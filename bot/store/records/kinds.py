@@ -261,7 +261,7 @@ WEBHOOK: Final = _record(
     Field("failing", 0, "since when nothing was taken, ms, none for one that works"),
     Field("disabled", "", "why nothing is sent any more, see `Ended`"),
     Field("enabled", 0, "when it was enabled again, ms; what was tried before counts no more"),
-    Field("asked_at", 0, "when its program last wanted something tried once more, ms"),
+    Field("wanted_at", 0, "when its program last wanted something tried once more, ms"),
 )
 
 SENDING_RIGHT: Final = _record(

@@ -166,6 +166,7 @@ NAMES: Final = MappingProxyType(
         "vouched": "vo",
         "waiting": "wa",
         "wanted": "wn",
+        "wanted_at": "wt",
         "where": "wh",
     }
 )

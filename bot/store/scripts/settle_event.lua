@@ -13,7 +13,7 @@ end
 event.again = A.again
 if A.again then
   local webhook = decode(known)
-  webhook.asked_at = math.max(now_ms(), (webhook.asked_at or 0) + 1)
+  webhook.wanted_at = math.max(now_ms(), (webhook.wanted_at or 0) + 1)
   redis.call('HSET', K.webhooks, A.id, encode(webhook))
 end
 if A.error then event.attempt, event.error = A.attempt, A.error end
