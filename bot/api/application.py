@@ -107,7 +107,7 @@ async def _invalid(request: Request, error: Exception) -> Response:
     found = cast("RequestValidationError", error).errors()
     if not _is_json(request) and any(one["type"] == "model_attributes_type" for one in found):
         return _told(request, invalid("Send `Content-Type: application/json`."))
-    wrong = "; ".join(_wrong(request, one) for one in found[:_MOST_NAMED])
+    wrong = "; ".join(dict.fromkeys(_wrong(request, one) for one in found[:_MOST_NAMED]))
     return _told(request, invalid(f"{wrong[0].upper()}{wrong[1:]}."))
 
 
@@ -125,7 +125,8 @@ def _wrong(request: Request, error: "dict[str, Any]") -> str:
     if kind == "extra_forbidden":
         around = error["loc"][:-1]
         known = listed(fields_at(request, around), "fields")
-        return f"`{place}` is not a field of this request: `{_place(around)}` takes {known}"
+        # A field that is unknown is not named: it may be a value that was put in the wrong place.
+        return f"`{_place(around)}` takes {known}, and no other field"
     if kind == "model_attributes_type":
         return f"`{place}` should be a JSON object"
     if kind == "string_pattern_mismatch":

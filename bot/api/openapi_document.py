@@ -74,11 +74,12 @@ _EXAMPLES: Final[Mapping[str, JsonValue]] = MappingProxyType(
                 "result_event_id": 4,
             },
             "result": {"type": "agent.message", "level": "user", "body": {"text": "It is, from 8:30 to 17:00."}},
+            "inputs": [1],
         },
         "AnswerRequest": {"answer": True},
         "ApprovalAnswer": {"answer": "deny"},
         "SimulatedCall": {"tool": "read_file", "arguments": {"path": "public/welcome.md"}},
-        "NewWebhook": {"url": "https://bot.example.org/hook", "levels": ["user", "progress"]},
+        "NewWebhook": {"url": "https://bot.example.org/hook", "level": "user"},
         "ErrorDocument": {
             "error": {
                 "code": "rate_limited",

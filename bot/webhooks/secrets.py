@@ -136,7 +136,11 @@ def _written(secrets: list[tuple[str, int]]) -> bytes:
 
 
 def _kept(stored: bytes | None) -> list[tuple[str, int]]:
-    return [] if stored is None else [(secret, until) for secret, until in json.loads(stored)]
+    """Read secrets; what cannot be read signs nothing, as what is missing."""
+    try:
+        return [] if stored is None else [(secret, until) for secret, until in json.loads(stored)]
+    except (ValueError, TypeError):
+        return []
 
 
 def _promised(promised: PromisedSecret) -> bytes:

@@ -141,8 +141,10 @@ async def test_fields_without_end_are_one_error(tmp_path: Path) -> None:
     async with served(tmp_path, works=False) as host, host.client(await host.token()) as client:
         answer = await client.post("/v1/sessions", json={"input": "hello", **many})
         inside = await client.post("/v1/sessions", json={"input": "hello", "limits": many})
-    assert str(refusal(answer)["next_step"]).startswith("Mend `body` (value_error). ")
-    assert str(refusal(inside)["next_step"]).startswith("Mend `body.limits` (value_error). ")
+    assert str(refusal(answer)["next_step"]).startswith("`body` is not as documented: it has at most 100 fields. ")
+    assert str(refusal(inside)["next_step"]).startswith(
+        "`body.limits` is not as documented: it has at most 100 fields. "
+    )
 
 
 async def test_a_body_is_limited_told_or_not(tmp_path: Path) -> None:

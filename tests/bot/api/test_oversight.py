@@ -271,7 +271,10 @@ async def test_what_is_simulated_is_short_as_all_wait_for_it(tmp_path: Path) -> 
         calls = [{"tool": "read_file", "arguments": {"path": ["x" * size]}} for size in (65_523, 65_524)]
         answers = [await client.post("/v1/simulate", json=call) for call in calls]
     assert [answer.status_code for answer in answers] == [200, 422]
-    assert "`body.arguments` (value_error)" in answers[1].json()["error"]["next_step"]
+    assert (
+        "`body.arguments` is not as documented: it has at most 64 KB as JSON."
+        in answers[1].json()["error"]["next_step"]
+    )
 
 
 async def test_a_call_is_simulated_in_a_session_as_it_stands(tmp_path: Path) -> None:
@@ -328,12 +331,15 @@ async def test_a_question_is_told_as_it_was_asked(tmp_path: Path) -> None:
         ("GET", "/whoami?secret=1", None, ["This route takes no parameters."]),
         ("GET", "/sessions/x/events?from=1", None, ["This route takes `after`, `level`, `limit`, `type`."]),
         ("GET", "/sessions?limit=1&limit=2", None, ["Send each parameter once."]),
-        ("POST", "/approvals/x", {"answer": "deny", "secret": 1}, ["`body` takes `answer`."]),
+        ("POST", "/approvals/x", {"answer": "deny", "secret": 1}, ["`body` takes `answer`, and no other field."]),
         (
             "POST",
             "/sessions",
             {"input": "x", "mode": "loud", "limits": {"secret": 1}},
-            ["Mend `body.mode` (literal_error).", "`body.limits` takes `tokens`, `turn_seconds`, `turns`."],
+            [
+                "`body.mode` is not as documented: ",
+                "`body.limits` takes `tokens`, `turn_seconds`, `turns`, and no other field",
+            ],
         ),
     ],
 )

@@ -29,6 +29,8 @@ from tests.store.world import child, claimed, command, opening, put_state
 
 pytestmark = pytest.mark.anyio
 
+_FIELDS: Final = "`body` takes `agent`, `credential`, `input`, `key`, `limits`, `metadata`, `mode`, and no other field."
+
 READING = ("", "/result", "/turns", "/turns/t1")
 CHANGING = ("messages", "pause", "resume", "restore", "cancel", "archive")
 BLIND = ("cancel", "archive")
@@ -233,8 +235,8 @@ async def test_a_malformed_session_is_not_begun(tmp_path: Path, body: str) -> No
         ('{"input": "x"', "The body is not JSON, see its character 13."),
         ("[]", "`body` should be a JSON object."),
         ("{}", "`body.input` is missing."),
-        ('{"text": "x"}', "`body.input` is missing; `body.text` is not a field of this request."),
-        ('{"input": "x", "a planted secret": 1}', "`body.…` is not a field of this request."),
+        ('{"text": "x"}', f"`body.input` is missing; {_FIELDS}"),
+        ('{"input": "x", "a planted secret": 1}', _FIELDS),
         ('{"input": 5}', "`body.input` is not as documented: input should be a valid string."),
         ('{"input": " "}', "`body.input` does not have the form that is documented."),
         (
@@ -271,10 +273,10 @@ async def test_parameters_that_a_path_does_not_take_are_told_beside_those_that_i
         answer = await client.get("/v1/sessions?planted=1")
         twice = await client.get("/v1/sessions?limit=1&limit=2")
         none = await client.get("/v1/whoami?limit=1")
-    takes = "Parameters are given once, and this path takes `cursor`, `kind`, `limit`, `status`. "
+    takes = "This route takes `cursor`, `kind`, `limit`, `status`. "
     assert answer.json()["error"]["next_step"].startswith(takes)
-    assert twice.json()["error"]["next_step"].startswith(takes)
-    assert "this path takes none." in none.json()["error"]["next_step"]
+    assert twice.json()["error"]["next_step"].startswith("Send each parameter once. ")
+    assert "This route takes no parameters." in none.json()["error"]["next_step"]
     assert "planted" not in answer.text
 
 

@@ -132,10 +132,13 @@ async def test_one_that_takes_nothing_is_tried_less_and_less_often(tmp_path: Pat
         assert len(here.got) <= 7
 
 
-async def test_nothing_is_sent_unsigned(tmp_path: Path) -> None:
+@pytest.mark.parametrize("left", [None, b"no JSON", b"[1]"])
+async def test_nothing_is_sent_unsigned(tmp_path: Path, left: bytes | None) -> None:
     async with receiver() as here, program(tmp_path, hook_config(here, retries=())) as ci:
         hook = await ci.hook(here)
         await WebhookSecrets(ci.app.vault, ci.app.clock).drop(hook["id"])
+        if left is not None:
+            await ci.app.vault().put(f"webhook/{hook['id']}/secrets", left)
         await begin(ci.app)
         await until(ci.dead)
         assert [(one["error"], here.got) for one in await ci.dead()] == [(UNSIGNED, [])]
@@ -261,7 +264,7 @@ async def test_what_cannot_be_sent_is_given_up_and_ends_nothing_else(tmp_path: P
     async with receiver() as here, program(tmp_path, hook_config(here, retries=())) as ci:
         hook = await ci.hook(here, types=["user.message"])
         # What signs its messages is no secret.
-        await ci.app.vault().put(f"webhook/{hook['id']}/secret", b"whsec_%")
+        await ci.app.vault().put(f"webhook/{hook['id']}/secrets", b'[["whsec_%", 0]]')
         session = await begin(ci.app)
         await until(ci.dead)
         (dead,) = await ci.dead()
