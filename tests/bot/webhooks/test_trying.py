@@ -4,6 +4,7 @@ import asyncio
 import random
 import time
 from collections import deque
+from itertools import count
 from pathlib import Path
 
 import pytest
@@ -67,13 +68,17 @@ async def test_a_receiver_is_left_alone_for_an_hour_at_most(tmp_path: Path) -> N
 
 async def test_who_takes_over_waits_as_long_as_was_to_be_waited(tmp_path: Path) -> None:
     async with receiver() as here, desk(tmp_path, hook_config(here)) as made:
-        await made.hook(here)
+        hook = await made.hook(here)
         here.answers, here.extra = deque([429]), ("Retry-After: 3",)
         session = await begin(made.app)
+
+        async def noted() -> bool:
+            return bool(await made.app.store.webhooks.positions(hook.id, (session.sid,)))
+
         async with made.sending():
             await here.have(1)
             tried = time.monotonic()
-            await asyncio.sleep(0.2)
+            await until(noted)
         async with made.sending():
             await session.say("news")
             await here.have(3)
@@ -163,9 +168,13 @@ async def test_order_is_kept_whatever_is_tried_again(tmp_path: Path) -> None:
 async def test_a_clock_that_is_set_back_takes_no_event_from_who_was_there(tmp_path: Path) -> None:
     async with receiver() as here, desk(tmp_path, hook_config(here)) as made:
         hook = await made.hook(here)
-        session = await begin(made.app)
+        session, webhooks = await begin(made.app), made.app.store.webhooks
+
+        async def was_there() -> bool:
+            return bool(await webhooks.positions(hook.id, (session.sid,)))
+
         async with made.sending():
-            await here.have(1)
+            await until(was_there)
         # All that is written from now on is older than the webhook.
         await alter(made.app.store, WEBHOOK, WEBHOOKS, hook.id, created=made.app.store.tokens.now_ms() + DAY)
         said = await session.say("later, by an earlier clock")
@@ -181,7 +190,31 @@ async def test_of_a_long_log_nothing_old_is_sent(tmp_path: Path) -> None:
         await asyncio.sleep(0.01)
         await made.hook(here)
         said = await session.say("new")
-        async with made.sending():
+        asked = count()
+
+        async def in_force() -> bool:
+            # Another policy is in force for a moment, in the middle of what is old.
+            return next(asked) != 1
+
+        async with made.sending(in_force=in_force):
             await here.have(1)
             await asyncio.sleep(0.3)
             assert here.seqs() == said
+        assert next(asked) > 3
+
+
+async def test_who_takes_over_looks_for_what_was_told_before(tmp_path: Path) -> None:
+    async with receiver() as here, desk(tmp_path, hook_config(here)) as made:
+        await made.hook(here)
+        other, webhooks = "another", made.app.store.webhooks
+        assert await webhooks.hold(other, 60_000, 8)
+        async with made.sending():
+            await asyncio.sleep(0.5)
+            # Its hints come while the webhook is another's.
+            session = await begin(made.app)
+            said = await session.say("told before")
+            await asyncio.sleep(0.5)
+            assert here.got == []
+            await webhooks.give_back(other)
+            await here.have(2)
+            assert here.seqs() == [said[0] - 1, *said]
