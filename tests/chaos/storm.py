@@ -126,9 +126,10 @@ class Storm:
                 await asyncio.sleep(0.25)
 
     async def end_workers(self) -> None:
-        """Kill all workers."""
+        """Kill all processes that were begun."""
         for worker in (*self.workers, self.api):
-            await killed(worker.pid)
+            if worker.pid:
+                await killed(worker.pid)
 
     async def speak(self, inputs: Iterable[Input], begun: float) -> None:
         """Say in one chat what is to be said there, again and again until it is accepted."""

@@ -321,6 +321,7 @@ def pid_of(store: RedisStore) -> int:
 
 def kill(pid: int) -> None:
     """End one process, at once."""
+    assert pid > 0, "0 stands for this process and all beside it"
     os.kill(pid, signal.SIGKILL)
 
 
