@@ -84,7 +84,7 @@ class SessionIds:
     async def undeleted(self, address: Address, principal: str) -> str:
         """Return the id of a principal's session at an address that was not deleted, or of the next one to begin.
 
-        An archived one stays in its place: whoever names the address means that session. Raises StoreError.
+        An archived one stays in its place: the address still names that session. Raises StoreError.
         """
         known = self._roots.get((address, principal))
         root = -1 if known is None else known.root

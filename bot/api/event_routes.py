@@ -1,6 +1,6 @@
 """The events of a session: a page of them, or a stream for those who ask for one.
 
-A stream is told by the media type that a program accepts. What both tell, and to whom, is for `events` and `streams`.
+The media type that a program accepts asks for a stream. `events` and `streams` decide which events a reader is told.
 """
 
 from types import MappingProxyType

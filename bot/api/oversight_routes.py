@@ -94,7 +94,7 @@ class ApprovalDocument(ApiOutput):
     session: str
     kind: str
     tool: str
-    principal: str = Field(description="Whom the call acts for.")
+    principal: str = Field(description="The principal that the call acts for.")
     asks: dict[str, JsonValue] | None = Field(description="What is asked; null where a rule keeps it back.")
     rules: tuple[str, ...] = Field(description="The rules that ask.")
     state: ApprovalState

@@ -98,7 +98,7 @@ class ApprovalAnswers:
     def spoken(self, standing: DecisionContext, approval: Approval, asks: JsonObject) -> JsonObject | None:
         """Return what is asked as it may be said where somebody stands, None where a rule keeps it back.
 
-        It is told to whoever asks what waits, so no people have to approve of that.
+        Only a caller who lists waiting calls reads it, so that needs no approval.
         """
         content = "\n".join(strings(dict(asks)))
         decision = self._gate.output.reply(standing, standing.destination, content, approval.label).decision

@@ -87,7 +87,7 @@ class Exporter:
                 title = replace(title, text=self._gate.masks.cleaned(title.text, decision))
             turn = _last_turn(state) if whole else None
             head = Header(state.sid, state.generation, label, standing.now, title, turn)
-            # In a thread, as it may be large: whoever else is served here does not wait for it.
+            # In a thread, as it may be large: other requests do not wait for it.
             text, digest = await asyncio.to_thread(self._sealed, head, entries)
         row = decision_row(
             about,

@@ -75,7 +75,7 @@ class Importer:
         """
         if len(file) > exports.MOST_BYTES:
             raise ImportRefusedError(f"the file is larger than {exports.MOST_BYTES // (1024 * 1024)} MB")
-        # A large file is read in a thread: whoever else is served here does not wait for it.
+        # A large file is read in a thread: other requests do not wait for it.
         found, read = await asyncio.to_thread(self._read, file, at_top=at_top)
         label = self._gate.document.top if at_top else read.label
         ceiling = labelling.ceiling(self._gate.document, principal, principal)

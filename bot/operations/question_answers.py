@@ -93,8 +93,8 @@ class QuestionAnswers:
     def spoken(self, asked: AskedQuestion, standing: DecisionContext, *, marked: bool = True) -> str | None:
         """Return the model's words where they may be said like any output, None where they may not.
 
-        What can be chosen are its words, too, and cannot be replaced. `standing` is that of whoever asks, about the
-        session of the question. With `marked` each line is behind a mark, as people read it; a program has the words in
+        Choices are the model's words, too, and cannot be replaced. `standing` is that of the reader, about the session
+        of the question. With `marked` each line is behind a mark, as people read it; a program has the words in
         a field of their own.
         """
         wanted, default = asked.question.wanted, asked.question.default

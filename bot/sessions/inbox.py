@@ -58,8 +58,8 @@ class NewItem:
 
     What a program says has more. `created_with` is the digest of all that it creates a session with: one that is there
     was created with the same, and takes this input once. `metadata` is what it keeps with that. `mode` is how the
-    session takes what comes while a turn runs, from this input on. With `reader` the session must be there and may be
-    known to whom that clears.
+    session takes what comes while a turn runs, from this input on. With `reader` the session must be there and
+    visible at that clearance.
     """
 
     sid: str

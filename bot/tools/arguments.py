@@ -34,7 +34,7 @@ _NAMED: Final = 100
 
 _MOST_TOLD: Final = 5
 _MOST_READ: Final = 50
-"""How many errors are told, and how many are looked at for them: whoever else works here waits meanwhile."""
+"""How many errors are told, and how many are looked at for them: the event loop does nothing else meanwhile."""
 
 _SUBJECT: Final = re.compile(r"^[A-Z][a-z]+ (?=should)")
 _PARSING: Final = "_parsing"

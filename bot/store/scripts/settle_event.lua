@@ -1,4 +1,4 @@
--- Have an event that a webhook did not take tried once more, which its record tells whoever sends; or note what became of
+-- Have an event that a webhook did not take tried once more, which its record tells the sender; or note what became of
 -- that.
 -- Arguments: id, event (its id), again, attempt, error, none if it was taken, keep ms
 -- Answers: ok · none
