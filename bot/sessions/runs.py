@@ -17,6 +17,10 @@ RUN: Final = "run"
 """The channel of a run's home: `Address(RUN, principal, run id)`. Nobody reads there, and nothing is sent there."""
 
 
+RESERVATION: Final = 30_000
+"""Milliseconds within which a run must be made, from `RunSlot.since` of its place on."""
+
+
 class RunType(StrEnum):
     """How a run goes on: AUTONOMOUS by itself, MANUAL when it is told something."""
 
@@ -199,7 +203,8 @@ class RunStep:
     """What the end of a turn means for its run; it is written with that end, in one step.
 
     `continuation` is what the runtime says next, empty for nothing. `progress` is how far it came by then, without what
-    its tools changed: turns, breaker, gaps, end.
+    its tools changed: turns, breaker, gaps, end, with the status and the consecutive failures that follow from what the
+    store told last. The other fields are the tools', and stay as they are stored.
     """
 
     progress: Progress
@@ -210,8 +215,9 @@ class RunStep:
 class RunSlot:
     """The place of a run among those of its principal, in a pool of one label.
 
-    `slot` is the slot that it has locked, empty for none, and `fence` counts the locks of that slot. It is given back
-    at `until` at the latest. `live` tells that nobody gave it back.
+    `slot` is the slot that it has locked, empty for none and once the run was deleted, and `fence` rises with each lock
+    in its pool. `since` is when that was locked, before that when the place was reserved. It is given back at `until`
+    at the latest. `live` tells that nobody gave it back.
     """
 
     run: str
