@@ -85,14 +85,16 @@ class Charter:
     that it may lock, its own id unless it was told another. `asked_at` is the address, as text, from which it was
     started: where its person is asked and told first, if they are alone there. `deliver_to` names the recipient who
     hears its last answer besides, empty for nobody, and `meant` is what that name meant then
-    (`bot.access.recipients.meaning`). `schedule` is the schedule that started it, empty for none, and `due` for which
-    moment.
+    (`bot.access.recipients.meaning`). `asker` is the person or program who set it going: what the runtime says to a run
+    is theirs, and counts for what they may. `schedule` is the schedule that started it, empty for none, and `due` for
+    which moment.
     """
 
     run: str
     type: RunType
     deadline: int
     slot: str
+    asker: str
     title: str = ""
     asked_at: str = ""
     deliver_to: str = ""
