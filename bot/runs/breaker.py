@@ -28,9 +28,7 @@ def retries_at(progress: Progress, limits: RunLimits) -> int:
 
 def opened(progress: Progress, now: int) -> Progress:
     """Return how far a run came whose breaker opens now."""
-    return replace(
-        progress, breaker=Breaker.OPEN, opened_at=now, trips=progress.trips + 1, status=RunStatus.PAUSED
-    )
+    return replace(progress, breaker=Breaker.OPEN, opened_at=now, trips=progress.trips + 1, status=RunStatus.PAUSED)
 
 
 def after(progress: Progress, before: int, now: int, limits: RunLimits) -> Progress:
@@ -44,6 +42,4 @@ def after(progress: Progress, before: int, now: int, limits: RunLimits) -> Progr
 
 
 def _closed(progress: Progress) -> Progress:
-    return replace(
-        progress, breaker=Breaker.CLOSED, opened_at=0, trips=0, consecutive=0, status=RunStatus.RUNNING
-    )
+    return replace(progress, breaker=Breaker.CLOSED, opened_at=0, trips=0, consecutive=0, status=RunStatus.RUNNING)

@@ -29,7 +29,9 @@ MOST_GAPS: Final = 50
 
 INITIALIZE: Final = "Call `session_initialize` first, in a step of its own."
 GO_ON: Final = "Go on with the goal. Call `steering_heartbeat` first: steering notes may wait."
-END: Final = "This run was told to end. Finish safely in this turn, then stop with `session_update`: it is the last one."
+END: Final = (
+    "This run was told to end. Finish safely in this turn, then stop with `session_update`: it is the last one."
+)
 CONTINUES: Final = (
     "Turn {turns} of this run has ended. Tasks: {completed} completed, {failed} failed, {skipped} skipped. {then}"
 )
@@ -164,5 +166,3 @@ def _closed(gaps: tuple[Gap, ...], at: int) -> tuple[Gap, ...]:
 
 def _kept(gaps: tuple[Gap, ...]) -> tuple[Gap, ...]:
     return gaps[-MOST_GAPS:]
-
-
