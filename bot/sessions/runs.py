@@ -9,9 +9,9 @@ Times are milliseconds since the epoch on the store's clock.
 
 from dataclasses import dataclass
 from enum import StrEnum
-from typing import Final
+from typing import Final, TypeAlias
 
-from bot.sessions.delegation import SESSION
+from bot.sessions.delegation import SESSION, Lineage
 from bot.sessions.messages import Endorsed
 from bot.sessions.refs import Ref
 from channels.messages import Address
@@ -113,6 +113,16 @@ class Charter:
     meant: str = ""
     schedule: str = ""
     due: int = 0
+
+
+Background: TypeAlias = Lineage | Charter
+"""What a session was set going as to which nobody talks: a task, or a run."""
+
+
+def called(background: Background) -> str:
+    """Return how people are told of a task or a run, at the beginning of a sentence."""
+    kind = "Run" if isinstance(background, Charter) else "Background session"
+    return f"{kind} {background.run}"
 
 
 @dataclass(frozen=True, slots=True)
