@@ -89,16 +89,6 @@ class Store(Protocol):
         ...
 
     @property
-    def runs(self) -> RunStore:
-        """Its part for runs."""
-        ...
-
-    @property
-    def schedules(self) -> ScheduleStore:
-        """Its part for schedules and timers."""
-        ...
-
-    @property
     def observed(self) -> ObservedStore:
         """Its part for observed."""
         ...
@@ -136,6 +126,16 @@ class Store(Protocol):
     @property
     def webhooks(self) -> WebhookStore:
         """Its part for webhooks."""
+        ...
+
+    @property
+    def runs(self) -> RunStore:
+        """Its part for runs."""
+        ...
+
+    @property
+    def schedules(self) -> ScheduleStore:
+        """Its part for schedules, reminders and timers."""
         ...
 
     @property
