@@ -11,10 +11,16 @@ from dataclasses import dataclass
 from enum import StrEnum
 from typing import Final
 
+from channels.messages import Address
 from policy.labels import PUBLIC, Label
 
 RUN: Final = "run"
-"""The channel of a run's home: `Address(RUN, principal, run id)`. Nobody reads there, and nothing is sent there."""
+"""The channel of a run's home: see `run_home`. Nobody reads there, and nothing is sent there."""
+
+
+def run_home(principal: str, run: str) -> Address:
+    """Return the home of a run; its session is the first of that address."""
+    return Address(RUN, run, principal)
 
 
 class RunType(StrEnum):
