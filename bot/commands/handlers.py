@@ -33,6 +33,7 @@ from bot.operations.approval_answers import ApprovalAnswers
 from bot.operations.audit import AuditReader
 from bot.operations.diagnostics import Diagnostics
 from bot.operations.export import Exporter
+from bot.operations.gated_calls import GatedCalls
 from bot.operations.lifecycle import SessionLifecycle
 from bot.operations.question_answers import QuestionAnswers
 from bot.operations.simulation import Simulator
@@ -81,7 +82,7 @@ class CommandHandlers:
     """The commands of a running application, each made with the services it needs."""
 
     def __init__(self, of: CommandServices) -> None:
-        calls = PersonalCalls(of.gate, of.store.audit)
+        calls = PersonalCalls(GatedCalls(of.gate, of.store.audit))
         self.chats = ChatCommands(gate=of.gate, reloader=of.reloader)
         self.alternatives = _alternatives(of, calls)
         self.access = AccessCommands(
