@@ -19,6 +19,7 @@ from bot.operations.gated_calls import GatedCalls, RefusedCall
 from bot.operations.lifecycle import SessionLifecycle
 from bot.runs.statistics import RunStatistics, statistics
 from bot.sessions.audit import AuditRow
+from bot.sessions.log.event_types import UserMessage
 from bot.sessions.log.events import Event
 from bot.sessions.models import SessionKind, SessionQuery, SessionState
 from bot.sessions.ports.store import Store
@@ -38,6 +39,8 @@ LONGEST_NOTE: Final = 4_000
 
 _WINDOW: Final = 200
 _LOGGED: Final = 200
+_BEGINNING: Final = 10
+"""Within how many events of its log a run's goal stands."""
 
 
 class RunOverError(RequestError):
@@ -172,6 +175,15 @@ class RunOperations:
         events = await self._store.sessions.events(state.sid, after=max(state.seq - _LOGGED, 0), limit=_LOGGED)
         # It may have risen while it was read.
         return await self.show(by, name), tuple(event for event in events if event.label.flows_to(by.reader))
+
+    async def about(self, known: KnownRun) -> str:
+        """Return what a run is called, else its goal, empty where neither can be found. Raises StoreError."""
+        if known.charter.title:
+            return known.charter.title
+        log = await self._store.sessions.events(known.state.sid, limit=_BEGINNING)
+        texts = [event.body.text for event in log if isinstance(event.body, UserMessage)]
+        texts += [item.body.text for item in await self._store.sessions.waiting(known.state.sid)] if not texts else []
+        return texts[0] if texts else ""
 
     async def notes(self, by: RunViewer, known: KnownRun) -> tuple[Note, ...]:
         """Return the steering notes of a run that may be told, oldest first. Raises StoreError."""
