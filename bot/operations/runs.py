@@ -17,13 +17,14 @@ from bot.core.errors import BusyError, NotFoundError, RequestError, SchemaError
 from bot.gate.results import ResultDecision
 from bot.operations.gated_calls import GatedCalls, RefusedCall
 from bot.operations.lifecycle import SessionLifecycle
+from bot.runs import loop
 from bot.runs.statistics import RunStatistics, statistics
 from bot.sessions.audit import AuditRow
 from bot.sessions.log.event_types import UserMessage
 from bot.sessions.log.events import Event
 from bot.sessions.models import SessionKind, SessionQuery, SessionState
 from bot.sessions.ports.store import Store
-from bot.sessions.runs import Charter, NewNote, Note, Priority, Progress, RunWish, run_home
+from bot.sessions.runs import Breaker, Charter, NewNote, Note, Priority, Progress, RunStatus, RunWish, run_home
 from bot.sessions.schedules import Timer, TimerKind
 from bot.sessions.visibility import LONGEST_ID
 from policy.labels import PUBLIC, Label, join_all
@@ -217,10 +218,19 @@ class RunOperations:
         return await self.show(by, name)
 
     async def resume(self, by: RunViewer, name: str) -> KnownRun:
-        """Let a run that rests go on. Raises NotFoundError, RequestError, StoreError."""
+        """Let a run that rests go on, also one that paused itself or whose breaker opened.
+
+        Raises NotFoundError, RequestError, StoreError.
+        """
         known = await self._going(by, name)
-        if known.state.rests:
-            await self._lifecycle.resume(known.state, by.actor)
+        state, done = known.state, known.progress
+        if state.rests:
+            await self._lifecycle.resume(state, by.actor)
+        if done.status is RunStatus.PAUSED:
+            # The same state is resumed once, however often it is asked.
+            op, probes = f"resume-{done.turns}-{done.trips}", done.breaker is Breaker.OPEN
+            text = loop.probe(done) if probes else loop.resumed(done)
+            await self._store.runs.wake(state.sid, op, text, state.visibility, probe=probes)
         return await self.show(by, name)
 
     async def stop(self, by: RunViewer, name: str) -> KnownRun | None:
