@@ -17,12 +17,14 @@ from bot.core.errors import BusyError, NotFoundError, RequestError, SchemaError
 from bot.gate.results import ResultDecision
 from bot.operations.gated_calls import GatedCalls, RefusedCall
 from bot.operations.lifecycle import SessionLifecycle
+from bot.runs import loop
 from bot.runs.statistics import RunStatistics, statistics
 from bot.sessions.audit import AuditRow
+from bot.sessions.log.event_types import UserMessage
 from bot.sessions.log.events import Event
 from bot.sessions.models import SessionKind, SessionQuery, SessionState
 from bot.sessions.ports.store import Store
-from bot.sessions.runs import Charter, NewNote, Note, Priority, Progress, RunWish, run_home
+from bot.sessions.runs import Breaker, Charter, NewNote, Note, Priority, Progress, RunStatus, RunWish, run_home
 from bot.sessions.schedules import Timer, TimerKind
 from bot.sessions.visibility import LONGEST_ID
 from policy.labels import PUBLIC, Label, join_all
@@ -38,6 +40,8 @@ LONGEST_NOTE: Final = 4_000
 
 _WINDOW: Final = 200
 _LOGGED: Final = 200
+_BEGINNING: Final = 10
+"""Within how many events of its log a run's goal stands."""
 
 
 class RunOverError(RequestError):
@@ -173,6 +177,15 @@ class RunOperations:
         # It may have risen while it was read.
         return await self.show(by, name), tuple(event for event in events if event.label.flows_to(by.reader))
 
+    async def about(self, known: KnownRun) -> str:
+        """Return what a run is called, else its goal, empty where neither can be found. Raises StoreError."""
+        if known.charter.title:
+            return known.charter.title
+        log = await self._store.sessions.events(known.state.sid, limit=_BEGINNING)
+        texts = [event.body.text for event in log if isinstance(event.body, UserMessage)]
+        texts += [item.body.text for item in await self._store.sessions.waiting(known.state.sid)] if not texts else []
+        return texts[0] if texts else ""
+
     async def notes(self, by: RunViewer, known: KnownRun) -> tuple[Note, ...]:
         """Return the steering notes of a run that may be told, oldest first. Raises StoreError."""
         return tuple(note for note in await self._store.runs.notes(known.state.sid) if note.label.flows_to(by.reader))
@@ -205,10 +218,19 @@ class RunOperations:
         return await self.show(by, name)
 
     async def resume(self, by: RunViewer, name: str) -> KnownRun:
-        """Let a run that rests go on. Raises NotFoundError, RequestError, StoreError."""
+        """Let a run that rests go on, also one that paused itself or whose breaker opened.
+
+        Raises NotFoundError, RequestError, StoreError.
+        """
         known = await self._going(by, name)
-        if known.state.rests:
-            await self._lifecycle.resume(known.state, by.actor)
+        state, done = known.state, known.progress
+        if state.rests:
+            await self._lifecycle.resume(state, by.actor)
+        if done.status is RunStatus.PAUSED:
+            # The same state is resumed once, however often it is asked.
+            op, probes = f"resume-{done.turns}-{done.trips}", done.breaker is Breaker.OPEN
+            text = loop.probe(done) if probes else loop.resumed(done)
+            await self._store.runs.wake(state.sid, op, text, state.visibility, probe=probes)
         return await self.show(by, name)
 
     async def stop(self, by: RunViewer, name: str) -> KnownRun | None:

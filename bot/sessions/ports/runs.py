@@ -87,6 +87,10 @@ class ScheduleStore(Protocol):
         """Return a principal's schedules, oldest first."""
         ...
 
+    async def every(self) -> tuple[Schedule, ...]:
+        """Return all schedules of the installation, oldest first: for its operator."""
+        ...
+
     async def schedule(self, id: str) -> Schedule | None:  # noqa: A002 - what it is called
         """Return one schedule, None if there is none."""
         ...
