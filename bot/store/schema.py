@@ -17,6 +17,7 @@ encoding is injective. What stands under a key is a record or several: `bot.stor
 | `lg:{<sid>}:observed`   | stream | a day after the last  | `observed`, texts of its chat that were not said to us, in field `e` | observe reset |
 | `lg:{<sid>}:observed-ids` | zset | a day after the last  | their dedupe keys, by time                    | observe           |
 | `lg:{<sid>}:audit`      | list   | the session's         | `audit row`: its audit chain, row n at n-1    | write settle …    |
+| `lg:{<sid>}:record-key` | string | the session's         | what its run's record is encrypted with, in base64; deletion destroys it | record_key |
 | `lg:{<sid>}:op:<op>`    | string | 10 min                | answer given to one operation, for its retry  | write stop reset  |
 | `lg:{<sid>}:body:<id>`  | string | the session's         | a body over 32 KB, referred to as `@<id>`     | accept write      |
 | `lg:{audit}:chain`      | list   | for ever              | `audit row`: the chain for decisions outside a session | audit_append |
@@ -169,6 +170,7 @@ class SessionKeys:
     observed: str
     observed_ids: str
     asked: str
+    record_key: str
     prefix: str
 
     def of(self, names: Iterable[str], op: str = "") -> list[str]:
@@ -201,6 +203,7 @@ def session_keys(sid: str) -> SessionKeys:
         observed=f"{prefix}observed",
         observed_ids=f"{prefix}observed-ids",
         asked=f"{prefix}asked",
+        record_key=f"{prefix}record-key",
         prefix=prefix,
     )
 
