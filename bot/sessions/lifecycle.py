@@ -80,6 +80,7 @@ OPERATIONS: Final[Mapping[str, _Row]] = MappingProxyType(
         "resolve": _UNASKED,
         # What was said before it was archived still has to reach people.
         "put": _GONE,
+        "record_key": _GONE,
         "decide_dead": _GONE,
         "take": _NOTHING_LEFT,
         "settle": _NOTHING_LEFT,

@@ -20,6 +20,7 @@ from bot.store.policy import RedisAccess, RedisPolicy
 from bot.store.programs.changes import RedisChanges
 from bot.store.programs.tokens import RedisTokens
 from bot.store.programs.webhooks import RedisWebhooks
+from bot.store.record_keys import RedisRecordKeys
 from bot.store.records import codec
 from bot.store.runs import RedisRuns
 from bot.store.schedules import RedisSchedules
@@ -83,6 +84,7 @@ class RedisStore:
         self.counts = RedisCounts(shared)
         self.quarantine = RedisQuarantine(shared)
         self.budgets = RedisBudgets(shared)
+        self.record_keys = RedisRecordKeys(shared)
         self.changes = RedisChanges(connection)
 
     @property

@@ -19,6 +19,7 @@ encoding is injective. What stands under a key is a record or several: `bot.stor
 | `lg:{<sid>}:tasks`      | hash   | the session's         | a run's tasks: id → `task`, those that it completed | change_run      |
 | `lg:{<sid>}:notes`      | hash   | the session's         | steering notes of a run: id → `note`          | steer write       |
 | `lg:{<sid>}:audit`      | list   | the session's         | `audit row`: its audit chain, row n at n-1    | write settle …    |
+| `lg:{<sid>}:record-key` | string | the session's         | what its run's record is encrypted with, in base64; deletion destroys it | record_key |
 | `lg:{<sid>}:op:<op>`    | string | 10 min                | answer given to one operation, for its retry  | write stop reset  |
 | `lg:{<sid>}:body:<id>`  | string | the session's         | a body over 32 KB, referred to as `@<id>`     | accept write      |
 | `lg:{audit}:chain`      | list   | for ever              | `audit row`: the chain for decisions outside a session | audit_append |
@@ -190,6 +191,7 @@ class SessionKeys:
     asked: str
     tasks: str
     notes: str
+    record_key: str
     prefix: str
 
     def of(self, names: Iterable[str], op: str = "") -> list[str]:
@@ -224,6 +226,7 @@ def session_keys(sid: str) -> SessionKeys:
         asked=f"{prefix}asked",
         tasks=f"{prefix}tasks",
         notes=f"{prefix}notes",
+        record_key=f"{prefix}record-key",
         prefix=prefix,
     )
 

@@ -90,6 +90,7 @@ class Script(StrEnum):
     DELETE = "delete"
     ERASED = "erased"
     TURNS = "turns"
+    RECORD_KEY = "record_key"
     IMPORT_SESSION = "import_session"
     ADD_WEBHOOK = "add_webhook"
     DROP_WEBHOOK = "drop_webhook"
@@ -193,10 +194,11 @@ KEYS: Final = MappingProxyType(
         Script.FAIL: ("state",),
         Script.DELETE: (
             *("state", "log", "inbox", "inputs", "outbox", "approvals", "audit"),
-            *("held", "held_ids", "observed", "observed_ids", "tasks", "notes"),
+            *("held", "held_ids", "observed", "observed_ids", "tasks", "notes", "record_key"),
         ),
         Script.ERASED: ("state",),
         Script.TURNS: ("log",),
+        Script.RECORD_KEY: ("state", "record_key"),
         Script.IMPORT_SESSION: ("state", "log", "audit", "op"),
         Script.ADD_WEBHOOK: ("webhooks",),
         Script.DROP_WEBHOOK: ("webhooks", "rights", "positions", "dead"),
