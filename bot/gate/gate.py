@@ -131,7 +131,7 @@ class Gate:
     they gave.
     """
 
-    def __init__(
+    def __init__(  # noqa: PLR0913 - made in the composition root from its collaborators
         self,
         document: Document,
         tools: Iterable[Tool],
