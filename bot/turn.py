@@ -288,6 +288,8 @@ class OpenTurn:
             release=release,
             usage=change.usage,
             context=change.context,
+            run=change.run,
+            acknowledge=change.acknowledge,
         )
 
     def _silent(self, new: NewDelivery) -> NewDelivery:

@@ -3,7 +3,7 @@
 import hashlib
 import json
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
 from pydantic import JsonValue
 
@@ -12,6 +12,8 @@ from bot.access.authorize import Caller
 from bot.sessions.limits import TokenAllowance
 from bot.sessions.log.events import DeferredResult
 from bot.sessions.messages import Endorsed
+from bot.sessions.models import Claim
+from bot.sessions.runs import RunFacts
 from channels.messages import Address
 from policy.labels import PUBLIC, Label
 from policy.request import Destination, Role
@@ -28,7 +30,8 @@ class DecisionContext:
     one that people chose, empty for the first of its `agent`. `authors` are the people whose words are in its
     context (`bot.access.authors`). `endorsed` are the bounded answers that it has heard, itself or through another
     session. `allowance` is the session's own token budget, None for none and outside a turn. `agent` is the one that it
-    has pinned, None outside a session.
+    has pinned, None outside a session. `run` is how its run stood when the model was asked last, None in any other
+    session, and `claim` the worker's hold on it, None outside a turn.
     """
 
     sid: str
@@ -51,6 +54,8 @@ class DecisionContext:
     endorsed: tuple[Endorsed, ...] = ()
     allowance: TokenAllowance | None = None
     agent: AgentSnapshot | None = None
+    run: RunFacts | None = None
+    claim: Claim | None = field(default=None, compare=False, repr=False)
 
     @property
     def others(self) -> frozenset[str]:

@@ -20,6 +20,7 @@ from bot.app.adapters import platforms
 from bot.app.extensions import BUILT_IN, Extensions
 from bot.app.first_run import FILES, WORKSPACES, seed
 from bot.app.keys import Secrets
+from bot.app.runs import run_starter
 from bot.audit.anchors import AnchoredChains
 from bot.audit.visibility import AuditTrail
 from bot.budgets import budget
@@ -70,6 +71,7 @@ from bot.pinned_agents import PinnedAgents
 from bot.policy_state import PolicyReloader, Tell, named
 from bot.quarantine import Quarantine
 from bot.sessions.delegation import Caps
+from bot.sessions.limits import RunLimits
 from bot.store.opening import open_store
 from bot.store.options import StoreOptions
 from bot.telemetry.telemetry import Sink, Telemetry
@@ -136,6 +138,7 @@ class App:
         self.agents = self._agents()
         tools = self._known_tools = self._tools()
         self.spawner = self._spawner()
+        self.run_starter = run_starter(store, self.session_id, self.agents.pin, RunLimits())
         self.gate = self._gate(tools)
         self.reloader = self._reloader(tools)
         self.tokens, self.token_keeper = self._programs()
@@ -204,7 +207,15 @@ class App:
 
     def _gate(self, tools: Iterable[Tool]) -> Gate:
         config, keyring = self.config, self._secrets.keyring
-        return Gate(config.policy, tools, config.model.all, self._audience, keyring=keyring, spawner=self.spawner)
+        return Gate(
+            config.policy,
+            tools,
+            config.model.all,
+            self._audience,
+            keyring=keyring,
+            spawner=self.spawner,
+            runs=self.run_starter,
+        )
 
     def _reloader(self, tools: Iterable[Tool]) -> PolicyReloader:
         # The arguments of servers' tools are in the file that is read again.

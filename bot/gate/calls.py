@@ -395,6 +395,8 @@ class CallGate:
             held=standing.held,
             model=standing.model,
             agent=standing.agent,
+            run=standing.run,
+            claim=standing.claim,
         )
         named = key(standing, made.call)
         document = self._judge.document

@@ -22,11 +22,12 @@ from bot.gate.output import OutputGate
 from bot.gate.readers import Audiences, Readers
 from bot.gate.requests import RequestGate
 from bot.gate.results import MAY_GO_ON, CallDecision, ResultDecision, decision_row, explained
-from bot.gate.services import GateServices, Minter, Record, revealed
+from bot.gate.services import GateServices, Minter, Record, RunMinter, revealed, started
 from bot.secrets import Keyring
 from bot.sessions.audit import AuditRow
 from bot.sessions.deliveries import NewDelivery
 from bot.sessions.log.events import DeferredResult
+from bot.sessions.runs import RunOrder, StartedRun
 from bot.tools.base import CallFacts, Result, Tool
 from bot.tools.references import notice
 from channels.messages import Address
@@ -139,11 +140,13 @@ class Gate:
         *,
         keyring: Keyring,
         spawner: Minter,
+        runs: RunMinter,
     ) -> None:
         self.policy = CurrentPolicy(document)
         self.masks = Masks(self.policy, keyring)
         self.readers = Readers(self.policy, audiences)
         self._spawner = spawner
+        self._runs = runs
         known = {tool.name: tool for tool in tools}
         self.tools = tuple(
             tool for tool in known.values() if call_facts(document, tool, CallFacts()).result is not None
@@ -170,7 +173,9 @@ class Gate:
             raise RuntimeError("a call that was not allowed reached the tools")
         tool, arguments = prepared.accepted
         try:
-            services = GateServices(self._judge, self.calls, self._spawner, standing, made=prepared, record=record)
+            services = GateServices(
+                self._judge, self.calls, self._spawner, standing, runs=self._runs, made=prepared, record=record
+            )
             result = await tool.run(arguments, self.calls.tool_context(standing, prepared), services)
         except Exception:
             # What it says may hold what the tool read: nobody but a debug line tells it.
@@ -178,6 +183,13 @@ class Gate:
             return Result(FAILED, failed=True)
         # Before any rule sees it: no echo of a secret comes further than this.
         return replace(result, text=self._judge.masks.scrubbed(result.text))
+
+    async def start_run(self, order: RunOrder) -> StartedRun:
+        """Start a run that no tool call asks for: one of a schedule.
+
+        Raises RequestError: whom it would act for is not known or may not read its goal, or there may be no more.
+        """
+        return await started(self._judge, self._runs, order)
 
     async def reveal(
         self, standing: DecisionContext, tool: Tool, text: str, *, host: str, record: Record

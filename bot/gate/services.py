@@ -6,14 +6,18 @@ from typing import Protocol
 
 from pydantic import JsonValue
 
+from bot.access import labelling
 from bot.access.decision_context import DecisionContext, key
 from bot.access.recipients import ChangedRecipientError
 from bot.config.references import references
+from bot.core.errors import RequestError
 from bot.gate.calls import CallGate
 from bot.gate.judge import Judge, answered_for
 from bot.gate.results import CallDecision
 from bot.sessions.delegation import Child, Errand
+from bot.sessions.messages import named
 from bot.sessions.refs import CallRef
+from bot.sessions.runs import RunOrder, RunWish, StartedRun
 from bot.tools.arguments import strings
 from bot.tools.references import HOLD
 from policy.decision import Decision, Verdict
@@ -32,6 +36,23 @@ class Minter(Protocol):
         ...
 
 
+class RefusedRunError(RequestError):
+    """A run would act for a principal who is not known, or who may not read its goal."""
+
+    code = "run_refused"
+
+    def __init__(self) -> None:
+        super().__init__("no run may be started for this principal with this goal")
+
+
+class RunMinter(Protocol):
+    """Who makes runs; the gate alone asks."""
+
+    async def mint_run(self, order: RunOrder) -> StartedRun:
+        """Create a run with its goal; the same key is the same run."""
+        ...
+
+
 class GateServices:
     """Implements `ToolServices` for one call, made as `made` by a session that stands as `standing`."""
 
@@ -42,12 +63,14 @@ class GateServices:
         minter: Minter,
         standing: DecisionContext,
         *,
+        runs: RunMinter,
         made: CallDecision,
         record: Record,
     ) -> None:
         self._judge = judge
         self._calls = calls
         self._minter = minter
+        self._runs = runs
         self._standing = standing
         self._made = made
         self._record = record
@@ -80,6 +103,17 @@ class GateServices:
         came = replace(errand, refs=(CallRef(call.id, self._standing.sid),))
         return await self._minter.mint_child(self._carrying, key(self._standing, call), came)
 
+    async def start_run(self, wish: RunWish) -> StartedRun:
+        """Start a run for the caller.
+
+        Raises RequestError: there may be none, or the recipient of its result is another by now.
+        """
+        if wish.meant and wish.meant not in self._made.leads:
+            raise ChangedRecipientError
+        call, standing = self._made.call, self._carrying
+        came = replace(wish, refs=(CallRef(call.id, standing.sid),) if standing.turn else wish.refs)
+        return await started(self._judge, self._runs, ordered(standing, key(standing, call), came))
+
     async def reveal(self, text: str, host: str) -> str | None:
         """Return a text with its secrets' values for a host, None if one is refused."""
         call = self._made.call
@@ -96,8 +130,8 @@ class GateServices:
         heard = self._standing.addresses | frozenset(strings(dict(arguments)))
         call, given = self._made.call, {**arguments, HOLD: True} if self._made.hold else arguments
         further = self._calls.prepare(replace(self._carrying, addresses=heard), replace(call, arguments=given))
-        named: dict[str, JsonValue] = {"tool": call.tool, "call": call.id, "arguments": further.call.digest}
-        await self._record(Hook.PRE_TOOL_CALL, further.decision, {**named, "onward": True})
+        row: dict[str, JsonValue] = {"tool": call.tool, "call": call.id, "arguments": further.call.digest}
+        await self._record(Hook.PRE_TOOL_CALL, further.decision, {**row, "onward": True})
         label = self._made.label
         return further.decision.verdict is Verdict.ALLOW and further.label.join(label) == label
 
@@ -105,6 +139,39 @@ class GateServices:
     def _carrying(self) -> DecisionContext:
         """The session as it stands with what the call refers to."""
         return replace(self._standing, taint=self._standing.taint.join(self._made.carried))
+
+
+def ordered(standing: DecisionContext, key: str, wish: RunWish) -> RunOrder:
+    """Return what starts a run for a session, or for a person who asks outside a turn.
+
+    Its label is that of all the session has read and may be known by: that it wants a run tells of that.
+    """
+    inside = bool(standing.turn)
+    above = "" if standing.run is None else standing.run.charter.asked_at
+    return RunOrder(
+        wish,
+        key,
+        principal=standing.principal,
+        asker=standing.asker,
+        label=standing.taint.join(standing.visibility) if inside else standing.taint,
+        asked_at=above or str(standing.home),
+        session=standing.sid if inside else "",
+        turn=standing.turn,
+        typed=standing.typed,
+        endorsed=standing.endorsed,
+        authors=named(standing.others),
+    )
+
+
+async def started(judge: Judge, runs: RunMinter, order: RunOrder) -> StartedRun:
+    """Start a run, if whom it would act for is known and may read its goal.
+
+    Raises RequestError: they may not, or there may be no more.
+    """
+    ceiling = labelling.ceiling(judge.document, order.principal, order.asker)
+    if ceiling is None or not order.label.flows_to(ceiling):
+        raise RefusedRunError
+    return await runs.mint_run(order)
 
 
 async def revealed(
@@ -118,8 +185,8 @@ async def revealed(
         decision = judge.unlock(standing, tool, name, host)
         granted = decision.verdict is Verdict.ALLOW
         # Of what is not configured for it, not even the name is a fact.
-        named: JsonValue = name if granted else None
-        await record(Hook.SECRET_ACCESS, decision, {"tool": tool.name, "secret": named})
+        secret: JsonValue = name if granted else None
+        await record(Hook.SECRET_ACCESS, decision, {"tool": tool.name, "secret": secret})
         if not granted:
             return None
     return judge.masks.keyring.filled(text)

@@ -22,6 +22,21 @@ class SessionLimits:
 
 
 @dataclass(frozen=True, slots=True)
+class RunLimits:
+    """What bounds runs.
+
+    A run takes at most `hours` and `turns`. `live` is how many may go on at once of one principal and level. Its
+    breaker opens when more than `failures` came in a row, for `cool_down` milliseconds at first.
+    """
+
+    hours: int = 24
+    turns: int = 500
+    live: int = 50
+    failures: int = 3
+    cool_down: int = 600_000
+
+
+@dataclass(frozen=True, slots=True)
 class TokenAllowance:
     """The token budget of a session as a turn uses it.
 

@@ -15,6 +15,7 @@ from bot.sessions.deliveries import NewDelivery
 from bot.sessions.inbox import InboxItem, ItemStatus, Metadata, QueueMode
 from bot.sessions.log.event_types import TurnCompleted, TurnState, YieldReason
 from bot.sessions.log.events import Event, NewEvent
+from bot.sessions.runs import Charter, Progress, RunStep
 from bot.sessions.usage import UNUSED, Usage
 from policy.labels import PUBLIC, Label
 
@@ -36,10 +37,11 @@ class Status(StrEnum):
 
 
 class SessionKind(StrEnum):
-    """What a session is: a conversation with people, or a task that another session gave."""
+    """What a session is: a conversation with people, a task that another session gave, or a run."""
 
     CHAT = "chat"
     TASK = "task"
+    RUN = "run"
 
 
 @dataclass(frozen=True, slots=True)
@@ -156,7 +158,8 @@ class SessionState:
     comes while a turn runs. `turned` is its visibility when that first was UNTRUSTED, None as long as it is TRUSTED.
     `unsaid` hints that there may be something that could not be delivered. `turns_alone` is how many turns ended since
     the last one that a person's message was part of. `agent` is the pin of its agent, see `bot.access.agents`.
-    `metadata` is what the program whose it is keeps with it, None for nothing.
+    `metadata` is what the program whose it is keeps with it, None for nothing. `charter` and `progress` are those of a
+    run, None for any other session; `ended_at` is when that ended.
     """
 
     sid: str
@@ -188,12 +191,19 @@ class SessionState:
     turns_alone: int = 0
     agent: str = ""
     metadata: Metadata | None = None
+    charter: Charter | None = None
+    progress: Progress | None = None
+
+    @property
+    def background(self) -> Lineage | Charter | None:
+        """What a session works by that nobody talks to: its lineage or its charter, None for a conversation."""
+        return self.lineage or self.charter
 
     @property
     def title(self) -> Title | None:
-        """The title a person gave, else the one a task was spawned with, if any."""
-        if self.given_title is None and self.lineage is not None and self.lineage.title:
-            return Title(self.lineage.title, self.creation)
+        """The title a person gave, else the one that it was begun with in the background, if any."""
+        if self.given_title is None and self.background is not None and self.background.title:
+            return Title(self.background.title, self.creation)
         return self.given_title
 
     @property
@@ -208,7 +218,9 @@ class SessionState:
 
     @property
     def kind(self) -> SessionKind:
-        """What it is: a task has a parent."""
+        """What it is: a task has a parent, a run a charter."""
+        if self.charter is not None:
+            return SessionKind.RUN
         return SessionKind.CHAT if self.lineage is None else SessionKind.TASK
 
     @property
@@ -266,6 +278,8 @@ class Change:
     deliver: tuple[NewDelivery, ...] = ()
     usage: Usage = UNUSED
     context: int | None = None
+    run: RunStep | None = None
+    acknowledge: tuple[str, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)
@@ -279,7 +293,9 @@ class Write:
     fails unless it is live. `turn`: the open turn afterwards; `end` closes it. `deliver` adds outbox entries, `release`
     gives the lease back in the same step. `usage` is what was used, of a turn in all. `model`
     is from now on the one that was chosen, empty for the first of the configuration; None changes nothing. `context` is
-    the seq from which a context is made from now on: one of `events` then carries what was before it.
+    the seq from which a context is made from now on: one of `events` then carries what was before it. `run` is what
+    the `end` means for its run; without an open turn it may end the run by itself. `acknowledge` are the ids of the
+    steering notes that `events` tell of, which are read from then on.
     """
 
     op: str
@@ -298,6 +314,8 @@ class Write:
     usage: Usage = UNUSED
     model: str | None = None
     context: int | None = None
+    run: RunStep | None = None
+    acknowledge: tuple[str, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)

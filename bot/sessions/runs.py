@@ -11,10 +11,22 @@ from dataclasses import dataclass
 from enum import StrEnum
 from typing import Final
 
+from bot.sessions.delegation import SESSION
+from bot.sessions.messages import Endorsed
+from bot.sessions.refs import Ref
+from channels.messages import Address
 from policy.labels import PUBLIC, Label
 
 RUN: Final = "run"
-"""The channel of a run's home: `Address(RUN, principal, run id)`. Nobody reads there, and nothing is sent there."""
+"""The channel of a run's home (`run_home`). Nobody reads there, and nothing is sent there."""
+
+UNREAD: Final = frozenset({SESSION, RUN})
+"""The channels of homes where nobody reads but a session itself, so that any process may work it."""
+
+
+def run_home(principal: str, run: str) -> Address:
+    """Return the home of a principal's run."""
+    return Address(RUN, run, principal)
 
 
 class RunType(StrEnum):
@@ -85,14 +97,16 @@ class Charter:
     that it may lock, its own id unless it was told another. `asked_at` is the address, as text, from which it was
     started: where its person is asked and told first, if they are alone there. `deliver_to` names the recipient who
     hears its last answer besides, empty for nobody, and `meant` is what that name meant then
-    (`bot.access.recipients.meaning`). `schedule` is the schedule that started it, empty for none, and `due` for which
-    moment.
+    (`bot.access.recipients.meaning`). `asker` is the person or program who set it going: what the runtime says to a run
+    is theirs, and counts for what they may. `schedule` is the schedule that started it, empty for none, and `due` for
+    which moment.
     """
 
     run: str
     type: RunType
     deadline: int
     slot: str
+    asker: str
     title: str = ""
     asked_at: str = ""
     deliver_to: str = ""
@@ -222,6 +236,59 @@ class RunSlot:
     until: int
     fence: int
     live: bool
+
+
+@dataclass(frozen=True, slots=True)
+class RunWish:
+    """A run that is wanted: what it is to do, and how.
+
+    `hours` is how long it may take at most, 0 for as long as configuration gives. `slot` is the one that it may lock,
+    empty for its own. `meant` is what the name `deliver_to` means. `refs` are what the goal came from.
+    """
+
+    goal: str
+    type: RunType = RunType.AUTONOMOUS
+    title: str = ""
+    slot: str = ""
+    hours: int = 0
+    deliver_to: str = ""
+    meant: str = ""
+    refs: tuple[Ref, ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class RunOrder:
+    """A wish for a run, with who has it and from where: facts of the program, never content.
+
+    `key` is its idempotency key: the same key is the same run. `principal` is whose run it is, and `asker` the person
+    or program who set it going. `label` is that of the goal, and of all that it may tell that there is such a run: where
+    the run starts. `asked_at` is the address, as text, from which it was asked for. `session` is the session whose
+    agent wants it, in its turn `turn`; both are empty for a person or a schedule. `typed`, `endorsed` and `authors` are
+    as that session has them. `schedule` is the schedule that starts it, for the moment `due`.
+    """
+
+    wish: RunWish
+    key: str
+    principal: str
+    asker: str
+    label: Label
+    asked_at: str = ""
+    session: str = ""
+    turn: str = ""
+    typed: tuple[str, ...] = ()
+    endorsed: tuple[Endorsed, ...] = ()
+    authors: tuple[str, ...] = ()
+    schedule: str = ""
+    due: int = 0
+
+
+@dataclass(frozen=True, slots=True)
+class StartedRun:
+    """A run that was started: its id, its session, and when it ends at the latest."""
+
+    run: str
+    sid: str
+    deadline: int
 
 
 @dataclass(frozen=True, slots=True)

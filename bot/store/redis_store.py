@@ -21,6 +21,8 @@ from bot.store.programs.changes import RedisChanges
 from bot.store.programs.tokens import RedisTokens
 from bot.store.programs.webhooks import RedisWebhooks
 from bot.store.records import codec
+from bot.store.runs import RedisRuns
+from bot.store.schedules import RedisSchedules
 from bot.store.servers.connection import Connection
 from bot.store.servers.embedded_server import Supervisor
 from bot.store.session_index import Filing, RedisSessionIndex
@@ -71,6 +73,8 @@ class RedisStore:
         self.access = RedisAccess(shared)
         self.tokens = RedisTokens(shared)
         self.delegation = RedisDelegation(shared, filing)
+        self.runs = RedisRuns(shared, filing)
+        self.schedules = RedisSchedules(shared)
         self.observed = RedisObserved(shared)
         self.rate_limits = RedisRateLimits(shared)
         self.rights = RedisRights(shared)

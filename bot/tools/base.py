@@ -16,8 +16,9 @@ from bot.sessions.approvals import AnswerValue, Approval
 from bot.sessions.delegation import Child, Errand, ResultField
 from bot.sessions.deliveries import NewDelivery
 from bot.sessions.log.events import DeferredResult
-from bot.sessions.models import Summary
+from bot.sessions.models import Claim, Summary
 from bot.sessions.refs import Ref
+from bot.sessions.runs import RunFacts, RunWish, StartedRun
 from bot.sessions.usage import Usage
 from channels.messages import Address
 from policy.document.model import Document
@@ -70,7 +71,8 @@ class ToolSession:
     stored or said carries it. `visibility` is what a reader had to be cleared for to learn of the session when its
     turn began. `addresses` are the web addresses that stand verbatim in the context, see `bot.access.known_urls`.
     `held` is what the session keeps by reference. `model` is the one that people chose, empty for the first of its
-    `agent`.
+    `agent`. `run` is how its run stood when the model was asked last, None in any other session, and `claim` the
+    worker's hold on it, None outside a turn.
     """
 
     sid: str
@@ -83,6 +85,8 @@ class ToolSession:
     held: tuple[DeferredResult, ...] = ()
     model: str = ""
     agent: AgentSnapshot | None = None
+    run: RunFacts | None = None
+    claim: Claim | None = field(default=None, compare=False, repr=False)
 
     def held_item(self, ref: str) -> DeferredResult | None:
         """Return what this generation of the session holds under a reference, None if there is nothing."""
@@ -141,6 +145,13 @@ class ToolServices(Protocol):
         """
         ...
 
+    async def start_run(self, wish: RunWish) -> StartedRun:
+        """Start a run for the caller; the call's key makes it the same run.
+
+        Raises RequestError: there may be none.
+        """
+        ...
+
     async def reveal(self, text: str, host: str) -> str | None:
         """Return a text with its secrets' values for a host (hook SECRET_ACCESS), None if one is refused.
 
@@ -186,7 +197,7 @@ class Result:
 
     `label` is joined with the declared one, so it can only add. `failed` marks an error text. `summary` is kept in
     the log beside the result, with its text as the result's. `usage` is what the call used of a model. `refs` are what
-    the text came from, beside the call.
+    the text came from, beside the call. `acknowledge` are the steering notes that it tells of.
     """
 
     text: str
@@ -196,6 +207,7 @@ class Result:
     summary: Summary | None = None
     usage: Usage = field(default_factory=Usage)
     refs: tuple[Ref, ...] = ()
+    acknowledge: tuple[str, ...] = ()
 
 
 @runtime_checkable

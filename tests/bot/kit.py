@@ -41,6 +41,7 @@ from bot.sessions.log.event_types import AgentThinking, ToolCall, ToolResult
 from bot.sessions.log.events import Event
 from bot.sessions.models import Change, Status, Turn
 from bot.sessions.ports.sessions import SessionStore
+from bot.sessions.runs import RunOrder, StartedRun
 from bot.tools import catalogue
 from bot.tools.base import (
     CONTENT,
@@ -125,7 +126,13 @@ def gate(
 ) -> Gate:
     """Return a gate over some tools."""
     return Gate(
-        document() if policy is None else policy, tools, (model,), audiences, keyring=keyring, spawner=Childless()
+        document() if policy is None else policy,
+        tools,
+        (model,),
+        audiences,
+        keyring=keyring,
+        spawner=Childless(),
+        runs=Runless(),
     )
 
 
@@ -385,6 +392,13 @@ class Childless:
     """Makes no background sessions."""
 
     async def mint_child(self, standing: DecisionContext, key: str, errand: Errand) -> Child:
+        raise BusyError
+
+
+class Runless:
+    """Makes no runs."""
+
+    async def mint_run(self, order: RunOrder) -> StartedRun:
         raise BusyError
 
 

@@ -77,6 +77,7 @@ SITES: Final = (
     Site("send", "bot.delivery.outbox", frozenset({"messages", "stdin"}), apart_from=("policy", "channels", "bot.api")),
     Site("preview", "bot.delivery.previews", frozenset({"outbox"}), apart_from=("policy", "channels")),
     Site("mint_child", "bot.gate"),
+    Site("mint_run", "bot.gate"),
 )
 
 PURE_IMPORTS: Final = frozenset(

@@ -7,6 +7,7 @@ from bot.sessions.ports.changes import Changes
 from bot.sessions.ports.delivery import AlternativeStore, OutboxStore, QuestionCopyStore, RateLimitStore
 from bot.sessions.ports.people import AccessStore, ApprovalStore, AuditStore, PolicyStore
 from bot.sessions.ports.programs import TokenStore
+from bot.sessions.ports.runs import RunStore, ScheduleStore
 from bot.sessions.ports.sessions import (
     LifecycleStore,
     ObservedStore,
@@ -125,6 +126,16 @@ class Store(Protocol):
     @property
     def webhooks(self) -> WebhookStore:
         """Its part for webhooks."""
+        ...
+
+    @property
+    def runs(self) -> RunStore:
+        """Its part for runs."""
+        ...
+
+    @property
+    def schedules(self) -> ScheduleStore:
+        """Its part for schedules, reminders and timers."""
         ...
 
     @property

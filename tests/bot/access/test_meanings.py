@@ -22,6 +22,7 @@ from tests.bot.delivery.test_alternatives import ASKING, HOUSE, KEEPER, QUESTION
 from tests.bot.kit import (
     NO_SECRETS,
     Probe,
+    Runless,
     TextArguments,
     bang,
     call,
@@ -62,8 +63,9 @@ class Minter:
 
 
 def keeper(policy: Document, minter: Minter | None = None) -> Gate:
+    made = minter or Minter()
     return Gate(
-        policy, [Message(), SessionsSpawn()], ("offline",), everybody, keyring=NO_SECRETS, spawner=minter or Minter()
+        policy, [Message(), SessionsSpawn()], ("offline",), everybody, keyring=NO_SECRETS, spawner=made, runs=Runless()
     )
 
 
