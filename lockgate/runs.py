@@ -11,9 +11,9 @@ from lockgate.shapes import (
     RunKind,
     RunPage,
     RunStats,
-    SchedulePage,
     ScheduledKind,
     ScheduledWork,
+    SchedulePage,
     SentNote,
     StartedRun,
 )

@@ -190,7 +190,7 @@ class RunOperations:
         """Return the steering notes of a run that may be told, oldest first. Raises StoreError."""
         return tuple(note for note in await self._store.runs.notes(known.state.sid) if note.label.flows_to(by.reader))
 
-    async def steer(self, by: RunViewer, name: str, note: str, priority: Priority, key: str) -> KnownRun:
+    async def steer(self, by: RunViewer, name: str, note: str, *, priority: Priority, key: str) -> KnownRun:
         """Give a run a steering note, once for its `key`; it is labelled like what they type.
 
         Raises NotFoundError: there is none that may be told of. RunOverError: it has ended. BusyError: as many notes

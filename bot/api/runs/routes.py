@@ -13,7 +13,7 @@ from fastapi import APIRouter, Query, Response
 from bot.access import labelling
 from bot.api.errors import ApiRefusedError, ErrorAnswer
 from bot.api.requests import ApiRequest, Reading, Steering
-from bot.api.run_shapes import (
+from bot.api.runs.shapes import (
     NewNoteRequest,
     NewRun,
     NewSchedule,
@@ -116,7 +116,7 @@ def _steering(services: ApiServices) -> APIRouter:
     async def steer(asked: Steering, rid: str, note: NewNoteRequest, idempotency_key: Key = None) -> NoteTaken:
         """Give a run a steering note. The same `Idempotency-Key` is the same note."""
         by, name = _viewer(services, asked), _call(services, asked, idempotency_key)
-        await services.runs.steer(by, rid, note.text, Priority(note.priority), name)
+        await services.runs.steer(by, rid, note.text, priority=Priority(note.priority), key=name)
         return NoteTaken(id=name)
 
     @routes.post("/runs/{rid}/pause", status_code=HTTPStatus.NO_CONTENT)
