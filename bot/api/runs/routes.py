@@ -31,10 +31,10 @@ from bot.api.runs.shapes import (
 from bot.api.services import ApiServices
 from bot.api.session_routes import Key, Limit, key_named
 from bot.api.standing import knowing, standing_of
-from bot.core.errors import NotFoundError
+from bot.core.errors import ArchivedError, NotFoundError
 from bot.operations.gated_calls import RefusedCall
 from bot.operations.reading import ReadingKind
-from bot.operations.runs import KnownRun, RunOverError, RunViewer, run_of
+from bot.operations.runs import KnownRun, RunViewer, run_of
 from bot.operations.schedules import KnownSchedule
 from bot.schedules.keeper import ScheduleWish
 from bot.sessions.runs import Priority, RunType, RunWish
@@ -134,7 +134,7 @@ def _steering(services: ApiServices) -> APIRouter:
         """End a run for good, with all that it set going; one that has ended stays so."""
         try:
             await services.runs.stop(_viewer(services, asked), rid)
-        except RunOverError:
+        except ArchivedError:
             return
 
     return routes
