@@ -9,6 +9,9 @@ of one place are equal, and how long they are, and nothing more.
 from base64 import b64decode, b64encode
 from typing import Final
 
+from cryptography.exceptions import InvalidTag
+from cryptography.hazmat.primitives.ciphers.aead import AESSIV
+
 KEY_BYTES: Final = 64
 """Length of a session's record key: two keys of AES-256."""
 
@@ -17,9 +20,6 @@ class RecordCipher:
     """Encrypts and decrypts the texts of one record; `key` has `KEY_BYTES` bytes."""
 
     def __init__(self, key: bytes) -> None:
-        # It takes long to import.
-        from cryptography.hazmat.primitives.ciphers.aead import AESSIV
-
         self._cipher = AESSIV(key)
 
     def sealed(self, text: str, place: str) -> str:
@@ -28,8 +28,6 @@ class RecordCipher:
 
     def opened(self, sealed: str, place: str) -> str | None:
         """Return what was encrypted, None if this key or place did not, or it was changed."""
-        from cryptography.exceptions import InvalidTag
-
         try:
             return self._cipher.decrypt(b64decode(sealed), [place.encode()]).decode("utf-8", "surrogatepass")
         except (InvalidTag, ValueError):
