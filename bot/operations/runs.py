@@ -6,7 +6,7 @@ A run is started by the gate, as an agent's call of `runs_start` is. What is tol
 
 import json
 from dataclasses import dataclass
-from typing import Final, cast
+from typing import Final, Literal, cast
 
 from pydantic import JsonValue
 
@@ -31,6 +31,9 @@ from policy.labels import PUBLIC, Label, join_all
 
 START: Final = "runs_start"
 """The tool by which runs are started."""
+
+RunDoing = Literal["running", "paused", "waiting", "stopped", "ended"]
+"""What a run does, in a word: `waiting` is for people, `stopped` before the turn ends in which it stopped itself."""
 
 LISTED: Final = 20
 """Runs that a page shows if it does not say."""
@@ -84,8 +87,8 @@ class KnownRun:
         return self.progress.ended_at > 0
 
     @property
-    def doing(self) -> str:
-        """What it does, in a word: `running`, `waiting` for people, `paused`, or `ended`."""
+    def doing(self) -> RunDoing:
+        """What it does, in a word."""
         if self.over:
             return "ended"
         if self.state.asks:

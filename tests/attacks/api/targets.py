@@ -186,7 +186,17 @@ class Targets:
         label = parse("CONFIDENTIAL") if situation is Situation.RISEN else PUBLIC
         principal, now = self._principal(situation), app.clock.wall_ms()
         made = Schedule(
-            f"s_{number}", principal, principal, ScheduleKind.RUN, "hello", label, "0 0 1 1 *", "UTC", now + _YEAR, now, ""
+            f"s_{number}",
+            principal,
+            principal,
+            ScheduleKind.RUN,
+            "hello",
+            label,
+            "0 0 1 1 *",
+            "UTC",
+            now + _YEAR,
+            now,
+            "",
         )
         await app.store.schedules.add(made, 1000, ())
         return {"hid": made.id}
