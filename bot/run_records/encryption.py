@@ -7,17 +7,13 @@ of one place are equal, and how long they are, and nothing more.
 """
 
 from base64 import b64decode, b64encode
-from typing import Final
 
 from cryptography.exceptions import InvalidTag
 from cryptography.hazmat.primitives.ciphers.aead import AESSIV
 
-KEY_BYTES: Final = 64
-"""Length of a session's record key: two keys of AES-256."""
-
 
 class RecordCipher:
-    """Encrypts and decrypts the texts of one record; `key` has `KEY_BYTES` bytes."""
+    """Encrypts and decrypts the texts of one record; `key` has 64 bytes (`Ids.record_key`)."""
 
     def __init__(self, key: bytes) -> None:
         self._cipher = AESSIV(key)
