@@ -161,14 +161,15 @@ class App:
         self.router = self._router()
 
     def _tools(self) -> tuple[Tool, ...]:
-        built_in = catalogue.built_in(
-            self.files,
-            self.store,
+        parts = catalogue.ToolParts(
             simulations=self._simulations,
             web=self._web(),
             recap=self.model_loader.recap,
             agents=self.agents,
+            runs=RunLimits(),
+            schedules=self.schedule_keeper,
         )
+        built_in = catalogue.built_in(self.files, self.store, parts)
         return (*built_in, *self.servers.tools, *self._parts.tools(self.files, self.store.sessions))
 
     def _telemetry(self) -> Telemetry:
