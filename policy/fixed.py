@@ -274,6 +274,30 @@ def _tool_is_for_the_role(request: Request, _taint: Label, _after: Label) -> Rul
     return _OTHER_ROLES
 
 
+_AT_ANY_TIME: Final = frozenset({"session_get_state", "session_get_stats", "steering_heartbeat"})
+_BEFORE: Final = _AT_ANY_TIME | {"session_initialize"}
+_IN_ORDER = _allow("run_is_initialized")
+_NOT_YET = _block("run_is_initialized", "this run is not initialized; call `session_initialize` first, in its own step")
+_STOPPED = _block("run_is_initialized", "this run was stopped, so it calls no more tools")
+_PAUSED = _block("run_is_initialized", "this run is paused after too many failures, so it calls no tools now")
+
+
+def _run_is_initialized(request: Request, _taint: Label, _after: Label) -> RuleOutcome:
+    """Let a run call the tools of its task between its `session_initialize` and its end, and while it is not paused.
+
+    How it stood when its model was asked counts: a call beside the one that initializes it is not behind it.
+    """
+    run, tool = request.run, request.tool
+    if run is None or tool is None or (not tool.server and tool.name in _AT_ANY_TIME):
+        return _IN_ORDER
+    if run.stopped:
+        return _STOPPED
+    if run.paused:
+        return _PAUSED
+    first = not tool.server and tool.name in _BEFORE
+    return _IN_ORDER if run.initialized or first else _NOT_YET
+
+
 _GRANTED = _allow("secret_is_granted")
 _NOT_GRANTED = _block("secret_is_granted", "no such secret may be used by this tool for this host", Remedy.GRANT_SECRET)
 
@@ -300,6 +324,7 @@ NAMES: Final = frozenset(
         "untrusted_cannot_command",
         "others_cannot_command",
         "tool_is_for_the_role",
+        "run_is_initialized",
         "secret_is_granted",
         "reset_is_confirmed",
         "fails_closed",
@@ -321,6 +346,7 @@ _CALL: FixedLaws = (
     (
         _tool_is_known,
         _tool_is_for_the_role,
+        _run_is_initialized,
         _call_flows,
         _may_be_read,
         _stays_speakable,

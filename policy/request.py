@@ -92,6 +92,18 @@ class Others:
 
 
 @dataclass(frozen=True, slots=True)
+class RunState:
+    """How the run that a session is stood when its model was asked last.
+
+    `initialized` tells that it was initialized, `stopped` that it is to end, `paused` that its breaker is open.
+    """
+
+    initialized: bool
+    stopped: bool = False
+    paused: bool = False
+
+
+@dataclass(frozen=True, slots=True)
 class Destination:
     """Where something would be said.
 
@@ -128,6 +140,7 @@ class Request:
     labels of everything a call or a text takes along by reference, without the context holding it.
     `asker` is the person who set this going, with the role of that person: in a shared chat `principal` is the chat.
     `others` are the people whose words are in the context beside the asker's, None if there are none that count.
+    `run` is how the run stands that the session is, None for any other session.
 
     The rest tells what remedies would change. `fresh` is what a new generation would have read by the time the same is
     asked again at home, `lowered` the same once the home is classified for the people who read there, None where that
@@ -165,3 +178,4 @@ class Request:
     asker: str = ""
     asker_role: Role = Role.STRANGER
     others: Others | None = None
+    run: RunState | None = None

@@ -14,8 +14,8 @@ from bot.access import labelling
 from bot.access.authorize import at_least
 from bot.access.decision_context import Call, DecisionContext
 from bot.sessions.approvals import Approval, ApprovalState
-from bot.sessions.delegation import SESSION
 from bot.sessions.log.events import DeferredResult
+from bot.sessions.runs import UNREAD
 from policy.decision import Decision, Verdict
 from policy.document.model import Document
 from policy.document.programs import is_program
@@ -139,10 +139,10 @@ def put_to(document: Document, decision: Decision, standing: DecisionContext) ->
 def someone_may_answer(document: Document, decision: Decision, standing: DecisionContext) -> bool:
     """Say whether anybody at all could answer; nobody eligible means BLOCK.
 
-    Nobody reads where a background session lives: its asker alone is asked, in a private chat that is cleared for it.
+    Nobody reads where a background session or a run lives: its asker alone is asked, in a private chat that is cleared for it.
     """
     rules = asking(decision)
-    if standing.home.channel == SESSION:
+    if standing.home.channel in UNREAD:
         places = labelling.private_places(document, standing.asker, standing.taint)
         return bool(places) and _may_answer(
             document, rules, standing.asker, label=standing.taint, principal=standing.asker, others=standing.others

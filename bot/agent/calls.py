@@ -204,7 +204,7 @@ class ToolRunner:
         if prepared.asked is not None:
             return prepared
         if inquiry.ends_turn:
-            alone = len(turn.open_calls) == 1 and turn.lineage is None
+            alone = len(turn.open_calls) == 1 and turn.background is None
             return prepared if alone else replace(prepared, unasked=ENDS_ALONE)
         call = prepared.call.id
         before = sum(one.is_question and one.turn == turn.record.id for one in turn.approvals)

@@ -61,6 +61,7 @@ _ORIGINS: Final = MappingProxyType(
         OriginKind.RESULT: "result of background session",
         OriginKind.MESSAGE: "message from session",
         OriginKind.NOTICE: "notice about background session",
+        OriginKind.RUNTIME: "the runtime",
     }
 )
 

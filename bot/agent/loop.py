@@ -165,6 +165,7 @@ class Agent:
         """Return what the model says next, if it may be asked and answers."""
         if _refusals(turn) >= REFUSALS:
             return GivenUp(YieldReason.CANCELED, TOO_MANY_REFUSALS)
+        await turn.look()
         if step >= self._steps:
             return GivenUp(YieldReason.BUDGET_EXCEEDED, TOO_MANY_STEPS)
         await self._joined(turn, context, opening=step == 0)

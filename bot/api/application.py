@@ -13,7 +13,7 @@ from fastapi.exceptions import RequestValidationError
 from starlette.exceptions import HTTPException
 from starlette.routing import Match
 
-from bot.api import event_routes, oversight_routes, session_routes, webhook_routes, whoami_routes
+from bot.api import event_routes, oversight_routes, run_routes, session_routes, webhook_routes, whoami_routes
 from bot.api.entrance.caller_patience import PATIENCE, CallerPatience
 from bot.api.entrance.entrance import Asgi, Entrance
 from bot.api.errors import INTERNAL, INVALID, METHOD, NOT_FOUND, ErrorAnswer, answer_to, invalid
@@ -33,6 +33,7 @@ AREAS: Final[tuple[Area, ...]] = (
     whoami_routes.router,
     session_routes.router,
     event_routes.router,
+    run_routes.router,
     oversight_routes.router,
     webhook_routes.router,
 )

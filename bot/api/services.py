@@ -17,6 +17,8 @@ from bot.operations.importing import Importer
 from bot.operations.lifecycle import SessionLifecycle
 from bot.operations.question_answers import QuestionAnswers
 from bot.operations.reading import SessionReader
+from bot.operations.runs import RunOperations
+from bot.operations.schedules import ScheduleOperations
 from bot.operations.simulation import Simulator
 from bot.pinned_agents import PinnedAgents
 from bot.policy_state import PolicyReloader
@@ -50,4 +52,6 @@ class ApiServices:
     approval_answers: ApprovalAnswers
     question_answers: QuestionAnswers
     webhooks: WebhookKeeper
+    runs: RunOperations
+    schedules: ScheduleOperations
     closing: asyncio.Event

@@ -107,9 +107,9 @@ def _beginning(services: ApiServices) -> APIRouter:
         With `Idempotency-Key` and without `key`, that takes the key's place. With another body a key is a conflict.
         """
         if new.key is not None:
-            thread = _named("k", new.key)
+            thread = key_named("k", new.key)
         else:
-            thread = f"r:{services.ids.op()}" if idempotency_key is None else _named("i", idempotency_key)
+            thread = f"r:{services.ids.op()}" if idempotency_key is None else key_named("i", idempotency_key)
         wanted = WantedAgent(
             new.agent or "", new.credential or "", new.limits.tokens, new.limits.turn_seconds, new.limits.turns
         )
@@ -212,7 +212,7 @@ def _steering(services: ApiServices) -> APIRouter:
     async def message(asked: Steering, sid: str, said: MessageRequest, idempotency_key: Key = None) -> MessageTaken:
         """Send a session a message. The same `Idempotency-Key` with the same text is the same message."""
         state = await services.reading.see(asked.caller.principal, asked.reader, sid)
-        dedupe = f"r:{services.ids.op()}" if idempotency_key is None else _named("i", idempotency_key)
+        dedupe = f"r:{services.ids.op()}" if idempotency_key is None else key_named("i", idempotency_key)
         told = Steer(state, None if said.mode is None else QueueMode(said.mode), asked.reader)
         accepted = await services.router.steer(_inbound(asked, said.text, dedupe), asked.caller.caller, told)
         return MessageTaken(seq=accepted.position)
@@ -414,7 +414,7 @@ def _inbound(asked: ApiRequest, text: str, dedupe: str, thread: str = "") -> Inb
     return Inbound(address_of(caller.name, thread), program(caller.token).account, text, dedupe)
 
 
-def _named(kind: str, key: str) -> str:
+def key_named(kind: str, key: str) -> str:
     """Return how a key of a program's is kept: whatever it has in it, short and of plain letters."""
     digest = hashlib.sha256(key.encode("utf-8", "surrogatepass")).digest()[:20]
     return f"{kind}:{base64.b32encode(digest).decode('ascii').lower()}"

@@ -59,6 +59,8 @@ def api_services(app: App) -> ApiServices:
         approval_answers=app.approval_answers,
         question_answers=app.question_answers,
         webhooks=_webhooks(app, reading),
+        runs=app.runs,
+        schedules=app.schedules,
         closing=asyncio.Event(),
     )
 

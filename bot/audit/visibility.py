@@ -45,7 +45,9 @@ _ROUTER: Final = "router"
 _POLICY: Final = "policy"
 """Rows that name policies by their digests, and the process that put one in force."""
 
-_LABELLED: Final = frozenset({"decision", "failed", "offer", "quarantined", "read", "refused", "released", "simulate"})
+_LABELLED: Final = frozenset(
+    {"decision", "failed", "offer", "quarantined", "read", "recorded", "refused", "released", "simulate"}
+)
 """Kinds of rows outside sessions that name labels or a session."""
 
 

@@ -1,21 +1,19 @@
 """Commands about background sessions: spawn one, see, stop and read those there are."""
 
 import json
-from collections.abc import Awaitable, Callable, Mapping
+from collections.abc import Awaitable, Callable
 from dataclasses import dataclass, replace
 from typing import Final
 
-from pydantic import JsonValue
-
 from bot.access.decision_context import Call, DecisionContext
-from bot.access.recipients import CHANGED
 from bot.commands.command import CommandError, CommandRequest, Reply, UsageError
 from bot.commands.conversation import NOTHING_YET
 from bot.core.errors import ArchivedError, NotFoundError
 from bot.core.ids import Ids
 from bot.delegation.spawn import Spawner
 from bot.gate.gate import Gate
-from bot.gate.results import MAY_GO_ON, ResultDecision, decision_row
+from bot.gate.results import ResultDecision
+from bot.operations.gated_calls import GatedCalls, RefusedCall
 from bot.sessions.delegation import Slot
 from bot.sessions.log.event_types import AgentMessage, ToolResult, UnknownEvent, UserMessage
 from bot.sessions.log.events import Event
@@ -28,9 +26,7 @@ from bot.sessions.transcript import place
 from bot.tools.history import UNKNOWN, said, source
 from bot.tools.sessions import title_for
 from policy import explain
-from policy.decision import Decision
 from policy.labels import Label, join_all
-from policy.request import Hook
 
 SPAWNED: Final = (
     "{run_id} works on it in the background, what it finds comes here; "
@@ -54,10 +50,9 @@ _LOGGED: Final = (UserMessage, AgentMessage, ToolResult, UnknownEvent)
 
 @dataclass(frozen=True, slots=True)
 class PersonalCalls:
-    """Makes tool calls that people ask for by a command, through the gate."""
+    """Makes tool calls that people ask for by a command, in the conversation that they type it in."""
 
-    gate: Gate
-    audit: AuditStore
+    calls: GatedCalls
 
     async def called(
         self, request: CommandRequest, call: Call, label: Label | None = None, leads: tuple[str, ...] = ()
@@ -68,41 +63,17 @@ class PersonalCalls:
         written before, that which it has since then. `leads` is what the recipients that it names meant when they were
         offered, empty if they were not.
 
-        Raises CommandError: nothing can come back yet, or a recipient means another place or person by now.
+        Raises CommandError: nothing can come back yet. ChangedRecipientError: a recipient means another place or
+        person by now.
         """
         state = await request.state()
         if state is None:
             raise CommandError(f"{NOTHING_YET}, so nothing can come back to it; say something first")
-        typed = label or request.typed
-        # It is the person who asks, so it counts where they typed it, and not where the session has come to. Neither
-        # counts which tools its agent has.
-        standing = await request.standing(state)
-        agent = None if standing.agent is None else replace(standing.agent, tools=None)
-        standing = replace(standing, taint=typed, visibility=typed, agent=agent)
-        told = TYPED if label is None else ASKED
-        prepared = await self.gate.calls.foresee(standing, self.gate.calls.prepare(standing, call))
-        if leads and prepared.accepted is not None and prepared.leads != leads:
-            raise CommandError(CHANGED)
-        named: dict[str, JsonValue] = {
-            "session": request.sid,
-            "tool": call.tool,
-            "call": call.id,
-            "arguments": call.digest,
-        }
-        await self.audit.append((decision_row(standing, Hook.PRE_TOOL_CALL, prepared.decision, **named),))
-        if prepared.decision.verdict not in MAY_GO_ON:
-            return Reply(request.explained(prepared.decision, standing, call.tool, told), typed)
-
-        async def record(hook: Hook, decision: Decision, facts: Mapping[str, JsonValue]) -> None:
-            await self.audit.append((decision_row(standing, hook, decision, session=request.sid, **facts),))
-
-        response = await self.gate.results.respond(standing, prepared, await self.gate.run(standing, prepared, record))
-        await self.audit.append(
-            tuple(replace(row, body={**row.body, "session": request.sid}) for row in response.audit)
-        )
-        if response.decision.verdict not in MAY_GO_ON:
-            return Reply(request.explained(response.decision, standing, call.tool, told), typed)
-        return response
+        typed, told = (request.typed, TYPED) if label is None else (label, ASKED)
+        made = await self.calls.made(await request.standing(state), call, typed, leads)
+        if isinstance(made, RefusedCall):
+            return Reply(request.explained(made.decision, made.standing, call.tool, told), typed)
+        return made
 
 
 @dataclass(frozen=True, slots=True)

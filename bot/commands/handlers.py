@@ -22,6 +22,8 @@ from bot.commands.message_queue import QueueCommands
 from bot.commands.models import ModelCommands
 from bot.commands.questions import QuestionCommands
 from bot.commands.release import ReleaseCommands
+from bot.commands.runs import RunCommands
+from bot.commands.schedules import ScheduleCommands
 from bot.commands.sessions import SessionCommands
 from bot.commands.summarize import SummaryCommands
 from bot.config.model import Config
@@ -33,8 +35,11 @@ from bot.operations.approval_answers import ApprovalAnswers
 from bot.operations.audit import AuditReader
 from bot.operations.diagnostics import Diagnostics
 from bot.operations.export import Exporter
+from bot.operations.gated_calls import GatedCalls
 from bot.operations.lifecycle import SessionLifecycle
 from bot.operations.question_answers import QuestionAnswers
+from bot.operations.runs import RunOperations
+from bot.operations.schedules import ScheduleOperations
 from bot.operations.simulation import Simulator
 from bot.pinned_agents import PinnedAgents
 from bot.policy_state import PolicyReloader
@@ -75,13 +80,16 @@ class CommandServices:
     approval_answers: ApprovalAnswers
     question_answers: QuestionAnswers
     agents: PinnedAgents
+    calls: GatedCalls
+    runs: RunOperations
+    schedules: ScheduleOperations
 
 
 class CommandHandlers:
     """The commands of a running application, each made with the services it needs."""
 
     def __init__(self, of: CommandServices) -> None:
-        calls = PersonalCalls(of.gate, of.store.audit)
+        calls = PersonalCalls(of.calls)
         self.chats = ChatCommands(gate=of.gate, reloader=of.reloader)
         self.alternatives = _alternatives(of, calls)
         self.access = AccessCommands(
@@ -115,6 +123,10 @@ class CommandHandlers:
         )
         self.questions = QuestionCommands(answers=of.question_answers)
         self.release = _release(of)
+        self.runs = RunCommands(runs=of.runs, gate=of.gate, ids=of.ids)
+        self.schedules = ScheduleCommands(
+            schedules=of.schedules, gate=of.gate, ids=of.ids, time_zone=of.config.runs.time_zone
+        )
         self.sessions = SessionCommands(
             sessions=of.store.sessions, index=of.store.index, gate=of.gate, exporter=of.exporter
         )

@@ -194,6 +194,25 @@ COMMANDS: Final = (
         "agents", "/agents [list | cancel ID | log ID]", "your background sessions", lambda made: made.background.agents
     ),
     Command(
+        "runs",
+        "/runs [start [NAME=VALUE …] GOAL | list [all] | show ID | stats ID | log ID | steer ID [urgent | abort] NOTE"
+        " | pause ID | resume ID | stop ID]",
+        "your autonomous runs: start one, see how they are, steer and end them",
+        lambda made: made.runs.manage,
+    ),
+    Command(
+        "schedule",
+        "/schedule [[NAME=VALUE …] MOMENT GOAL | list | show ID | pause ID | resume ID | cancel ID]",
+        "start runs at a moment or again and again, and see what is due",
+        lambda made: made.schedules.schedule,
+    ),
+    Command(
+        "remind",
+        "/remind [NAME=VALUE …] MOMENT TEXT",
+        "have something said here at a moment or again and again",
+        lambda made: made.schedules.remind,
+    ),
+    Command(
         "release",
         "/release last|NUMBER to RECIPIENT, or /release confirm CODE",
         "send exactly what you are shown to somebody below its label",
@@ -338,6 +357,10 @@ def may_be_pressed(text: str) -> bool:
         case ["/block", "chat", chat]:
             return ":" in chat
         case ["/delete", _, "confirm"]:
+            return True
+        case ["/runs", "log" | "pause" | "resume" | "show" | "stop", _]:
+            return True
+        case ["/schedule", "cancel" | "pause" | "resume" | "show", _]:
             return True
         case _:
             return False

@@ -4,6 +4,7 @@ LockgateError                carries a stable `code`, one plain sentence and, wh
 ├── OperatorError            the operator mends it: configuration, store, files; exit code 2
 │   ├── ConfigError          config.yaml cannot be put in force
 │   └── DiskError            a file cannot be read or written now
+│       └── WriterBusyError  another process writes there at this moment
 ├── StoreError               the store cannot be used; the operator mends it, too; exit code 2
 │   ├── StoreGoneError       it does not answer; the only one worth retrying
 │   ├── StoreRefusedError    it answers and refuses: full, read-only, no permission
@@ -58,6 +59,12 @@ class DiskError(OperatorError):
     """A file cannot be read or written now; it can be once there is room or access again."""
 
     code = "disk"
+
+
+class WriterBusyError(DiskError):
+    """Another process writes there at this moment."""
+
+    code = "writer_busy"
 
 
 class StoreError(LockgateError):

@@ -57,6 +57,10 @@ class Ids:
         """Return the secret of a token: 52 letters and digits, 256 random bits."""
         return _base32(self._random_bytes(32))
 
+    def record_key(self) -> bytes:
+        """Return what the record of a run is encrypted with: two keys of 256 random bits."""
+        return self._random_bytes(2 * KEY_BYTES)
+
     def chance(self) -> float:
         """Return a number from 0 up to 1, by which those who wait do not all come back at once."""
         return int.from_bytes(self._random_bytes(4)) / 2**32

@@ -37,6 +37,7 @@ from bot.sessions.deliveries import OURS, Delivery, DeliveryState, NewDelivery, 
 from bot.sessions.log.event_types import ReleaseConfirmed
 from bot.sessions.ports.store import Store
 from bot.sessions.releases import Release
+from bot.sessions.runs import RUN
 from bot.telemetry.telemetry import Telemetry
 from channels.messages import Address, Button, Outbound, OutboundKind, Signal
 from channels.port import AmbiguousSendError, BusyChannelError, Channel, ChannelError, GoneError
@@ -105,13 +106,13 @@ class Outbox:
         self.sender = sender
 
     def serves(self, address: str) -> bool:
-        """Say whether an address belongs to a channel of this process; a session is served by every process."""
+        """Say whether an address belongs to a channel of this process; sessions and runs are served by every process."""
         return Address.parse(address).channel in self.channels
 
     @property
     def channels(self) -> tuple[str, ...]:
-        """The channels of this process; sessions are served by every process."""
-        return (*self._channels, SESSION)
+        """The channels of this process; sessions and runs are served by every process."""
+        return (*self._channels, SESSION, RUN)
 
     async def deliver(self, deliveries: tuple[Delivery, ...]) -> None:
         """Say what this process claimed, in order; behind what goes back to the store, the rest of its address does.

@@ -17,6 +17,7 @@ from bot.access.decision_context import DecisionContext
 from bot.gate.results import MAY_GO_ON
 from bot.secrets import Keyring
 from bot.sessions.deliveries import OURS
+from bot.sessions.runs import Breaker
 from bot.tools.base import CallFacts, Tool
 from policy.decision import Decision, Remedy, RuleOutcome, Verdict
 from policy.document.model import Document
@@ -24,7 +25,7 @@ from policy.engine import Engine
 from policy.fixed import APPROVAL
 from policy.labels import PUBLIC, Label
 from policy.redaction.patterns import SECRET
-from policy.request import Effect, Hook, Request, Secret, ToolFacts
+from policy.request import Effect, Hook, Request, RunState, Secret, ToolFacts
 
 _LONG: Final = 4_000
 """Characters; reading as many takes a few milliseconds, of a hostile text a hundred."""
@@ -126,6 +127,14 @@ class Masks:
         return self.policy.engine.redact(text, decision, _views)
 
 
+def _run_state(standing: DecisionContext) -> RunState | None:
+    """Return what a request tells of the run that a session is, None for any other session."""
+    if standing.run is None:
+        return None
+    progress = standing.run.progress
+    return RunState(progress.initialized, progress.over, progress.breaker is Breaker.OPEN)
+
+
 @dataclass(frozen=True, slots=True)
 class Judge:
     """The policy in force, asked about a session; with the tools that it labels and the models by their names.
@@ -198,6 +207,7 @@ class Judge:
             asker=standing.asker,
             asker_role=authorize.role(self.document, standing.asker, standing.asker),
             others=labelling.others(self.document, standing.principal, home, standing.others),
+            run=_run_state(standing),
         )
 
     def unlock(self, standing: DecisionContext, tool: ToolFacts, name: str, host: str) -> Decision:

@@ -54,8 +54,9 @@ class NewItem:
     `sid` is the session it is for, which is created from `home` (an address' text), `principal` and
     `creation` if it does not exist. `dedupe` identifies the input on its platform: the same key with
     the same `body` is the same input. `sender` is the principal who wrote it, `label` its inbound label.
-    `lineage` makes it the task of a new background session, created only until `reserved`, and `charter` the goal of a
-    new run. `refs` are what it came from. `agent` is what a session that it creates pins, see `bot.access.agents`.
+    `lineage` makes it the task of a new background session, `charter` the goal of a new run; either is created only
+    until `reserved`. `refs` are what it came from. `agent` is what a session that it creates pins, see
+    `bot.access.agents`.
 
     What a program says has more. `created_with` is the digest of all that it creates a session with: one that is there
     was created with the same, and takes this input once. `metadata` is what it keeps with that. `mode` is how the
@@ -73,13 +74,13 @@ class NewItem:
     creation: Label = PUBLIC
     lineage: Lineage | None = None
     reserved: int = 0
-    charter: Charter | None = None
     refs: tuple[Ref, ...] = ()
     agent: str = ""
     created_with: str = ""
     metadata: Metadata | None = None
     mode: QueueMode | None = None
     reader: Label | None = None
+    charter: Charter | None = None
 
 
 @dataclass(frozen=True, slots=True)

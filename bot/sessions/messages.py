@@ -21,12 +21,16 @@ class FileKind(StrEnum):
 
 
 class OriginKind(StrEnum):
-    """As what a session hears another one: its task, a result, a message of a peer, or a notice about a child."""
+    """As what a session hears another one: its task, a result, a message of a peer, or a notice about a child.
+
+    RUNTIME is what the runtime itself tells a run: its next turn.
+    """
 
     TASK = "task"
     RESULT = "result"
     MESSAGE = "message"
     NOTICE = "notice"
+    RUNTIME = "runtime"
 
 
 @dataclass(frozen=True, slots=True)

@@ -15,7 +15,7 @@ from bot.sessions.deliveries import NewDelivery
 from bot.sessions.inbox import InboxItem, ItemStatus, Metadata, QueueMode
 from bot.sessions.log.event_types import TurnCompleted, TurnState, YieldReason
 from bot.sessions.log.events import Event, NewEvent
-from bot.sessions.runs import Charter, Progress, RunStep
+from bot.sessions.runs import Background, Charter, Progress, RunStep
 from bot.sessions.usage import UNUSED, Usage
 from policy.labels import PUBLIC, Label
 
@@ -158,8 +158,8 @@ class SessionState:
     comes while a turn runs. `turned` is its visibility when that first was UNTRUSTED, None as long as it is TRUSTED.
     `unsaid` hints that there may be something that could not be delivered. `turns_alone` is how many turns ended since
     the last one that a person's message was part of. `agent` is the pin of its agent, see `bot.access.agents`.
-    `metadata` is what the program whose it is keeps with it, None for nothing. `charter` is what a run was started as,
-    and `progress` how far it came; None for any other session.
+    `metadata` is what the program whose it is keeps with it, None for nothing. `charter` and `progress` are those of a
+    run, None for any other session; `ended_at` is when that ended.
     """
 
     sid: str
@@ -195,13 +195,13 @@ class SessionState:
     progress: Progress | None = None
 
     @property
-    def background(self) -> Lineage | Charter | None:
-        """What it was set going as, if people are asked and told of it elsewhere; None for a conversation."""
+    def background(self) -> Background | None:
+        """What a session works by that nobody talks to: its lineage or its charter, None for a conversation."""
         return self.lineage or self.charter
 
     @property
     def title(self) -> Title | None:
-        """The title a person gave, else the one a task or a run was begun with, if any."""
+        """The title a person gave, else the one that it was begun with in the background, if any."""
         if self.given_title is None and self.background is not None and self.background.title:
             return Title(self.background.title, self.creation)
         return self.given_title
@@ -293,8 +293,9 @@ class Write:
     fails unless it is live. `turn`: the open turn afterwards; `end` closes it. `deliver` adds outbox entries, `release`
     gives the lease back in the same step. `usage` is what was used, of a turn in all. `model`
     is from now on the one that was chosen, empty for the first of the configuration; None changes nothing. `context` is
-    the seq from which a context is made from now on: one of `events` then carries what was before it. `run` is what the
-    end of a turn means for its run. `acknowledge` are the steering notes that a result among `events` tells of.
+    the seq from which a context is made from now on: one of `events` then carries what was before it. `run` is what
+    the `end` means for its run; without an open turn it may end the run by itself. `acknowledge` are the ids of the
+    steering notes that `events` tell of, which are read from then on.
     """
 
     op: str

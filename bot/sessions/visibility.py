@@ -40,12 +40,12 @@ def label_of(state: SessionState | None, principal: str, reader: Label) -> Label
 def counts_still(state: SessionState, seen: Label, now: int) -> bool:
     """Say whether UNTRUSTED data may still choose if a session is listed for those it was visible to at `seen`.
 
-    A background session has to end by its deadline, which was fixed before it read anything. Some time after that it is
-    listed for nobody, whatever it read, unless something that it said still waits.
+    A background session, a run too, has to end by its deadline, which was fixed before it read anything. Some time
+    after that it is listed for nobody, whatever it read, unless something that it said still waits.
     """
     if state.turned is None or not state.turned.flows_to(seen):
         return False
-    if state.lineage is None or now <= state.lineage.deadline + LATE:
+    if state.background is None or now <= state.background.deadline + LATE:
         return True
     return state.status is not Status.ARCHIVED and state.visibility.flows_to(seen)
 

@@ -20,7 +20,10 @@ from bot.store.policy import RedisAccess, RedisPolicy
 from bot.store.programs.changes import RedisChanges
 from bot.store.programs.tokens import RedisTokens
 from bot.store.programs.webhooks import RedisWebhooks
+from bot.store.record_keys import RedisRecordKeys
 from bot.store.records import codec
+from bot.store.runs import RedisRuns
+from bot.store.schedules import RedisSchedules
 from bot.store.servers.connection import Connection
 from bot.store.servers.embedded_server import Supervisor
 from bot.store.session_index import Filing, RedisSessionIndex
@@ -62,7 +65,8 @@ class RedisStore:
         self.queue = RedisQueue(shared)
         self.approvals = RedisApprovals(shared)
         self.webhooks = RedisWebhooks(shared)
-        eraser = Eraser(shared, filing, self.webhooks)
+        self.runs = RedisRuns(shared, filing)
+        eraser = Eraser(shared, filing, self.webhooks, self.runs)
         self.lifecycle = RedisLifecycle(shared, filing, eraser)
         self.wake = RedisWake(shared, filing, eraser)
         self.outbox = RedisOutbox(shared)
@@ -71,6 +75,7 @@ class RedisStore:
         self.access = RedisAccess(shared)
         self.tokens = RedisTokens(shared)
         self.delegation = RedisDelegation(shared, filing)
+        self.schedules = RedisSchedules(shared)
         self.observed = RedisObserved(shared)
         self.rate_limits = RedisRateLimits(shared)
         self.rights = RedisRights(shared)
@@ -79,6 +84,7 @@ class RedisStore:
         self.counts = RedisCounts(shared)
         self.quarantine = RedisQuarantine(shared)
         self.budgets = RedisBudgets(shared)
+        self.record_keys = RedisRecordKeys(shared)
         self.changes = RedisChanges(connection)
 
     @property

@@ -81,6 +81,7 @@ CALL = {
     "untrusted_cannot_command",
     "others_cannot_command",
     "tool_is_for_the_role",
+    "run_is_initialized",
 }
 
 

@@ -262,6 +262,11 @@ async def stopping(store: RedisStore) -> Callable[[RedisStore], Awaitable[object
     return lambda store: store.sessions.stop(claim.sid, actor="ann")
 
 
+async def giving_a_record_key(store: RedisStore) -> Callable[[RedisStore], Awaitable[object]]:
+    claim, _ = await started(store)
+    return lambda store: store.record_keys.record_key(claim.sid, b"k" * 64)
+
+
 async def naming(store: RedisStore) -> Callable[[RedisStore], Awaitable[object]]:
     claim, _ = await started(store)
     return lambda store: store.sessions.name(claim.sid, Title("plans", SECRET))
@@ -910,6 +915,7 @@ CASES: tuple[tuple[Script, Prepare], ...] = (
     (Script.DELETE, deleting),
     (Script.ERASED, deleting),
     (Script.TURNS, looking_at_turns),
+    (Script.RECORD_KEY, giving_a_record_key),
     (Script.ACCEPT, accepting),
     (Script.ACCEPT, beginning),
     (Script.ACCEPT, steering),

@@ -73,6 +73,17 @@ class RunStore(Protocol):
         ...
 
 
+class RecordKeys(Protocol):
+    """Keeps the keys that records of runs are encrypted with, each among the keys of its session, whose end is its."""
+
+    async def record_key(self, sid: str, fresh: bytes = b"") -> bytes | None:
+        """Return the key of a session's record: the first that was given, which `fresh` is if there was none.
+
+        None if it has no key; if it was deleted, it has none for ever. Raises StoreError.
+        """
+        ...
+
+
 class ScheduleStore(Protocol):
     """What schedules and timers ask of the store: all of them share one slot of a Cluster."""
 
@@ -85,6 +96,10 @@ class ScheduleStore(Protocol):
 
     async def of(self, principal: str) -> tuple[Schedule, ...]:
         """Return a principal's schedules, oldest first."""
+        ...
+
+    async def every(self) -> tuple[Schedule, ...]:
+        """Return all schedules of the installation, oldest first: for its operator."""
         ...
 
     async def schedule(self, id: str) -> Schedule | None:  # noqa: A002 - what it is called

@@ -7,7 +7,7 @@ from bot.sessions.ports.changes import Changes
 from bot.sessions.ports.delivery import AlternativeStore, OutboxStore, QuestionCopyStore, RateLimitStore
 from bot.sessions.ports.people import AccessStore, ApprovalStore, AuditStore, PolicyStore
 from bot.sessions.ports.programs import TokenStore
-from bot.sessions.ports.runs import RunStore, ScheduleStore
+from bot.sessions.ports.runs import RecordKeys, RunStore, ScheduleStore
 from bot.sessions.ports.sessions import (
     LifecycleStore,
     ObservedStore,
@@ -136,6 +136,11 @@ class Store(Protocol):
     @property
     def schedules(self) -> ScheduleStore:
         """Its part for schedules, reminders and timers."""
+        ...
+
+    @property
+    def record_keys(self) -> RecordKeys:
+        """Its part for the keys of run records."""
         ...
 
     @property

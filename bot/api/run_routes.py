@@ -1,0 +1,223 @@
+"""Runs and schedules of programs, by the routes under `/runs` and `/schedules`.
+
+The operations are those of the chat commands. A run that a program may not know of is answered as one that does not
+exist (law `no_read_up`); one of its own that rose above it can still be stopped, and the answer is the same then.
+"""
+
+from collections.abc import Awaitable, Callable
+from http import HTTPStatus
+from typing import Annotated, Final, TypeVar
+
+from fastapi import APIRouter, Query, Response
+
+from bot.access import labelling
+from bot.api.errors import ApiRefusedError, ErrorAnswer
+from bot.api.requests import ApiRequest, Reading, Steering
+from bot.api.run_shapes import (
+    NewNoteRequest,
+    NewRun,
+    NewSchedule,
+    NoteTaken,
+    RunDocument,
+    RunList,
+    RunNumbers,
+    RunStarted,
+    ScheduleDocument,
+    ScheduleList,
+    numbers_document,
+    run_document,
+    schedule_document,
+)
+from bot.api.services import ApiServices
+from bot.api.session_routes import Key, Limit, key_named
+from bot.api.standing import knowing, standing_of
+from bot.core.errors import NotFoundError
+from bot.operations.gated_calls import RefusedCall
+from bot.operations.reading import ReadingKind
+from bot.operations.runs import KnownRun, RunOverError, RunViewer, run_of
+from bot.operations.schedules import KnownSchedule
+from bot.schedules.keeper import ScheduleWish
+from bot.sessions.runs import Priority, RunType, RunWish
+from bot.sessions.schedules import Overlap, ScheduleKind
+
+REFUSED: Final = ErrorAnswer(
+    HTTPStatus.FORBIDDEN,
+    "refused",
+    "The policy does not allow that here.",
+    "`POST /v1/simulate` tells which rules decide on `runs_start` and `schedule_create`.",
+)
+
+_Told = TypeVar("_Told")
+
+
+def router(services: ApiServices) -> APIRouter:
+    """Return the routes about runs and schedules."""
+    routes = APIRouter()
+    for part in (_runs, _steering, _schedules):
+        routes.include_router(part(services))
+    return routes
+
+
+def _runs(services: ApiServices) -> APIRouter:
+    routes = APIRouter(tags=["runs"])
+
+    @routes.post("/runs", status_code=HTTPStatus.CREATED)
+    async def start(asked: Steering, new: NewRun, idempotency_key: Key = None) -> RunStarted:
+        """Start a run. The same `Idempotency-Key` with the same body is the same run."""
+        wish = RunWish(
+            new.goal,
+            type=RunType(new.type),
+            title=new.title,
+            slot=new.slot,
+            hours=new.hours or 0,
+            deliver_to=new.deliver_to,
+        )
+        standing, by = await standing_of(services, asked), _viewer(services, asked)
+        run = await services.runs.start(standing, _call(services, asked, idempotency_key), wish, by.typed)
+        if isinstance(run, RefusedCall):
+            raise ApiRefusedError(REFUSED)
+        return RunStarted(id=run)
+
+    @routes.get("/runs")
+    async def runs(
+        asked: Reading,
+        *,
+        cursor: Annotated[str, Query(max_length=512)] = "",
+        limit: Limit = 50,
+        ended: bool = False,
+    ) -> RunList:
+        """List the runs of this program, newest first; with `ended` also those that are over."""
+        by = _viewer(services, asked)
+        page = await services.runs.page(by, cursor=cursor, limit=limit, ended=ended)
+        told = [await _document(services, by, known) for known in page.runs]
+        return RunList(runs=tuple(told), cursor=page.cursor or None)
+
+    @routes.get("/runs/{rid}")
+    async def run(asked: Reading, rid: str) -> RunDocument:
+        """Return a run."""
+        return await _read(services, asked, rid, lambda by, known: _document(services, by, known))
+
+    @routes.get("/runs/{rid}/stats")
+    async def stats(asked: Reading, rid: str) -> RunNumbers:
+        """Return a run in numbers."""
+
+        async def told(_by: RunViewer, known: KnownRun) -> RunNumbers:
+            return numbers_document(services.runs.numbers(known))
+
+        return await _read(services, asked, rid, told)
+
+    return routes
+
+
+def _steering(services: ApiServices) -> APIRouter:
+    routes = APIRouter(tags=["runs"])
+
+    @routes.post("/runs/{rid}/notes", status_code=HTTPStatus.ACCEPTED)
+    async def steer(asked: Steering, rid: str, note: NewNoteRequest, idempotency_key: Key = None) -> NoteTaken:
+        """Give a run a steering note. The same `Idempotency-Key` is the same note."""
+        by, name = _viewer(services, asked), _call(services, asked, idempotency_key)
+        await services.runs.steer(by, rid, note.text, Priority(note.priority), name)
+        return NoteTaken(id=name)
+
+    @routes.post("/runs/{rid}/pause", status_code=HTTPStatus.NO_CONTENT)
+    async def pause(asked: Steering, rid: str) -> None:
+        """Let a run rest: no turn of it begins."""
+        await services.runs.pause(_viewer(services, asked), rid)
+
+    @routes.post("/runs/{rid}/resume", status_code=HTTPStatus.NO_CONTENT)
+    async def resume(asked: Steering, rid: str) -> None:
+        """Let a run that rests go on, also one that failed too often in a row."""
+        await services.runs.resume(_viewer(services, asked), rid)
+
+    @routes.post("/runs/{rid}/stop", status_code=HTTPStatus.ACCEPTED, response_class=Response)
+    async def stop(asked: Steering, rid: str) -> None:
+        """End a run for good, with all that it set going; one that has ended stays so."""
+        try:
+            await services.runs.stop(_viewer(services, asked), rid)
+        except RunOverError:
+            return
+
+    return routes
+
+
+def _schedules(services: ApiServices) -> APIRouter:
+    routes = APIRouter(tags=["schedules"])
+
+    @routes.post("/schedules", status_code=HTTPStatus.CREATED)
+    async def make(asked: Steering, new: NewSchedule, idempotency_key: Key = None) -> ScheduleDocument:
+        """Make a schedule or reminder. The same `Idempotency-Key` with the same body is the same schedule."""
+        wish = ScheduleWish(
+            ScheduleKind(new.kind),
+            new.when,
+            new.text,
+            time_zone=new.time_zone,
+            title=new.title,
+            deliver_to=new.deliver_to,
+            overlap=Overlap(new.overlap),
+        )
+        standing, by = await standing_of(services, asked), _viewer(services, asked)
+        made = await services.schedules.create(standing, _call(services, asked, idempotency_key), wish, by.typed)
+        if isinstance(made, RefusedCall):
+            raise ApiRefusedError(REFUSED)
+        return schedule_document(KnownSchedule(made))
+
+    @routes.get("/schedules")
+    async def schedules(asked: Reading) -> ScheduleList:
+        """List the schedules of this program, the oldest first."""
+        known = await services.schedules.listed(_viewer(services, asked))
+        return ScheduleList(schedules=tuple(map(schedule_document, known)))
+
+    @routes.get("/schedules/{hid}")
+    async def schedule(asked: Reading, hid: str) -> ScheduleDocument:
+        """Return a schedule."""
+        return schedule_document(await services.schedules.show(_viewer(services, asked), hid))
+
+    @routes.delete("/schedules/{hid}", status_code=HTTPStatus.NO_CONTENT)
+    async def cancel(asked: Steering, hid: str) -> None:
+        """Forget a schedule; a run that it started goes on."""
+        await services.schedules.cancel(_viewer(services, asked), hid)
+
+    @routes.post("/schedules/{hid}/pause", status_code=HTTPStatus.NO_CONTENT)
+    async def pause(asked: Steering, hid: str) -> None:
+        """Let a schedule rest."""
+        await services.schedules.pause(_viewer(services, asked), hid)
+
+    @routes.post("/schedules/{hid}/resume", status_code=HTTPStatus.NO_CONTENT)
+    async def resume(asked: Steering, hid: str) -> None:
+        """Let a schedule that rests go on, from its next moment."""
+        await services.schedules.resume(_viewer(services, asked), hid)
+
+    return routes
+
+
+async def _read(
+    services: ApiServices, asked: ApiRequest, rid: str, tell: Callable[[RunViewer, KnownRun], Awaitable[_Told]]
+) -> _Told:
+    """Return what is told of a run that its program may know of, before and after it was read.
+
+    Raises NotFoundError: there is none, or it rose meanwhile.
+    """
+    by = _viewer(services, asked)
+    sid = (await services.runs.show(by, rid)).state.sid
+    async with knowing(services, asked, sid, ReadingKind.RECORD) as state:
+        known = run_of(state)
+        if known is None:
+            raise NotFoundError
+        return await tell(by, known)
+
+
+async def _document(services: ApiServices, by: RunViewer, known: KnownRun) -> RunDocument:
+    return run_document(known, await services.runs.notes(by, known))
+
+
+def _viewer(services: ApiServices, asked: ApiRequest) -> RunViewer:
+    """Return a program as one who asks about its runs and schedules, at its own address."""
+    caller = asked.caller
+    typed = labelling.inbound(services.gate.document, caller.address, caller.caller.role, authored=True)
+    return RunViewer(caller.principal, asked.reader, typed, caller.principal)
+
+
+def _call(services: ApiServices, asked: ApiRequest, idempotency_key: str | None) -> str:
+    """Return what names a call of a program: its own key, or one that nothing else has."""
+    named = f"r:{services.ids.op()}" if idempotency_key is None else key_named("i", idempotency_key)
+    return f"{asked.caller.principal}/{named}"

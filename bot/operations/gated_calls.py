@@ -1,0 +1,65 @@
+"""Tool calls that people and programs ask for outside a turn, made through the gate as an agent's are.
+
+A decision is recorded before it takes effect (law `every_effect_has_a_decision`), and what it tells is compared with
+who asks. So a person, a program and an agent that start the same thing take one path.
+"""
+
+from collections.abc import Mapping
+from dataclasses import dataclass, replace
+
+from pydantic import JsonValue
+
+from bot.access.decision_context import Call, DecisionContext
+from bot.access.recipients import ChangedRecipientError
+from bot.gate.gate import Gate
+from bot.gate.results import MAY_GO_ON, ResultDecision, decision_row
+from bot.sessions.ports.people import AuditStore
+from policy.decision import Decision
+from policy.labels import Label
+from policy.request import Hook
+
+
+@dataclass(frozen=True, slots=True)
+class RefusedCall:
+    """A call that the gate refused, and where its caller stood."""
+
+    decision: Decision
+    standing: DecisionContext
+
+
+class GatedCalls:
+    """Makes tool calls for people and programs, through the gate."""
+
+    def __init__(self, gate: Gate, audit: AuditStore) -> None:
+        self._gate = gate
+        self._audit = audit
+
+    async def made(
+        self, standing: DecisionContext, call: Call, typed: Label, leads: tuple[str, ...] = ()
+    ) -> ResultDecision | RefusedCall:
+        """Make a call for who stands there; return its response, or why it was refused.
+
+        What they say has the label `typed`, wherever the session has come to; neither counts which tools its agent has.
+        `leads` is what the recipients that it names meant when they were offered, empty if they were not.
+
+        Raises ChangedRecipientError: a recipient means another place or person by now. StoreError.
+        """
+        agent = None if standing.agent is None else replace(standing.agent, tools=None)
+        standing = replace(standing, taint=typed, visibility=typed, agent=agent)
+        prepared = await self._gate.calls.foresee(standing, self._gate.calls.prepare(standing, call))
+        if leads and prepared.accepted is not None and prepared.leads != leads:
+            raise ChangedRecipientError
+        within: dict[str, JsonValue] = {"session": standing.sid} if standing.sid else {}
+        named: dict[str, JsonValue] = {"tool": call.tool, "call": call.id, "arguments": call.digest, **within}
+        await self._audit.append((decision_row(standing, Hook.PRE_TOOL_CALL, prepared.decision, **named),))
+        if prepared.decision.verdict not in MAY_GO_ON:
+            return RefusedCall(prepared.decision, standing)
+
+        async def record(hook: Hook, decision: Decision, facts: Mapping[str, JsonValue]) -> None:
+            await self._audit.append((decision_row(standing, hook, decision, **within, **facts),))
+
+        response = await self._gate.results.respond(standing, prepared, await self._gate.run(standing, prepared, record))
+        await self._audit.append(tuple(replace(row, body={**row.body, **within}) for row in response.audit))
+        if response.decision.verdict not in MAY_GO_ON:
+            return RefusedCall(response.decision, standing)
+        return response

@@ -1,0 +1,140 @@
+"""Showing what was committed in the work tree, and in the index of git, with nothing of anybody else's lost.
+
+The files of records are the only ones that are touched. One that somebody edited is kept beside the new one, under a
+name of its own. In the index the entries of these files alone are replaced, under git's own lock; where git keeps it in
+a form that is not understood as a whole, nothing is written.
+"""
+
+import hashlib
+import os
+import stat
+from collections.abc import Generator, Iterable, Sequence
+from contextlib import contextmanager, suppress
+from dataclasses import dataclass
+from io import BytesIO
+from pathlib import Path
+from typing import Final
+
+from dulwich.file import GitFile
+from dulwich.index import (
+    ConflictedIndexEntry,
+    IndexEntry,
+    index_entry_from_stat,
+    read_index_dict_with_version,
+    write_index_dict,
+)
+from dulwich.objects import Blob, ObjectID
+from dulwich.repo import Repo
+
+from bot.core.errors import DiskError
+
+_DIGEST: Final = 20
+"""Bytes of the checksum at the end of an index."""
+
+_VERSION: Final = 2
+
+_FOLDER: Final = os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW
+_FRESH: Final = "lockgate.new"
+
+
+@dataclass(frozen=True, slots=True)
+class ShownFile:
+    """A file to show: its `content`, which is the object `blob`; `before` is what was committed there."""
+
+    path: tuple[str, ...]
+    content: bytes
+    blob: ObjectID
+    before: ObjectID | None
+
+
+def show(repo: Repo, descriptor: int, files: Sequence[ShownFile]) -> None:
+    """Write files into the work tree, whose folder `descriptor` is, and note them in the index.
+
+    Raises FileLocked: git works on the index. OSError, DiskError: it cannot be written.
+    """
+    told = [(file, _placed(repo, descriptor, file)) for file in files]
+    _staged(repo, told)
+
+
+def _placed(repo: Repo, descriptor: int, file: ShownFile) -> os.stat_result:
+    """Write a file where it stands; return what the index is to tell of it."""
+    *folders, name = file.path
+    with _below(descriptor, folders) as folder:
+        found = _found(folder, name)
+        if found != file.blob:
+            if found is not None and found != file.before:
+                os.rename(name, f"{name}.edited-{found.decode()}", src_dir_fd=folder, dst_dir_fd=folder)
+            _written(Path(repo.controldir()) / _FRESH, file.content, folder, name)
+        return os.stat(name, dir_fd=folder, follow_symlinks=False)
+
+
+@contextmanager
+def _below(descriptor: int, folders: Iterable[str]) -> Generator[int]:
+    """Open a folder below another, made at need; no symbolic link is followed."""
+    current = os.dup(descriptor)
+    try:
+        for name in folders:
+            with suppress(FileExistsError):
+                os.mkdir(name, 0o700, dir_fd=current)
+            below = os.open(name, _FOLDER, dir_fd=current)
+            os.close(current)
+            current = below
+        yield current
+    finally:
+        os.close(current)
+
+
+def _found(folder: int, name: str) -> bytes | None:
+    """Return the id that git has for what stands at a name, some other word if it is no file, None for nothing."""
+    try:
+        known = os.stat(name, dir_fd=folder, follow_symlinks=False)
+    except FileNotFoundError:
+        return None
+    if not stat.S_ISREG(known.st_mode):
+        return f"{known.st_ino}".encode()
+    with os.fdopen(os.open(name, os.O_RDONLY | os.O_NOFOLLOW, dir_fd=folder), "rb") as file:
+        return Blob.from_string(file.read()).id
+
+
+def _written(fresh: Path, content: bytes, folder: int, name: str) -> None:
+    """Write a file beside git's own and move it to its place, so that it is there as a whole or not at all."""
+    flags = os.O_WRONLY | os.O_CREAT | os.O_TRUNC | os.O_NOFOLLOW
+    with os.fdopen(os.open(fresh, flags, 0o600), "wb") as file:
+        file.write(content)
+        file.flush()
+        os.fsync(file.fileno())
+    os.rename(fresh, name, dst_dir_fd=folder)
+
+
+def _staged(repo: Repo, files: Sequence[tuple[ShownFile, os.stat_result]]) -> None:
+    """Replace the entries of files in the index. Raises DiskError: it has a form of which a part would be lost."""
+    path = Path(repo.index_path())
+    # Locked before it is read: what git adds meanwhile would be lost.
+    lock = GitFile(path, "wb", mask=0o600)
+    try:
+        version, entries = _read(path)
+        for file, known in files:
+            entries["/".join(file.path).encode()] = index_entry_from_stat(known, file.blob)
+        written = BytesIO()
+        # Its extensions are left out: git makes them anew, and what they say of trees does not hold any more.
+        write_index_dict(written, entries, version=version)
+        body = written.getvalue()
+        lock.write(body + hashlib.sha1(body).digest())  # noqa: S324 - git's own checksum
+        lock.close()
+    except BaseException:
+        # A part of an index must not take the place of the whole.
+        lock.abort()
+        raise
+
+
+def _read(path: Path) -> tuple[int, dict[bytes, IndexEntry | ConflictedIndexEntry]]:
+    """Return the version and the entries of an index. Raises DiskError: it tells more than is understood."""
+    if not path.exists():
+        return _VERSION, {}
+    found = path.read_bytes()
+    reading = BytesIO(found)
+    entries, version, _ = read_index_dict_with_version(reading)
+    if reading.tell() == len(found) - _DIGEST:
+        return version, entries
+    step = "run `git update-index --no-split-index` and `git sparse-checkout disable` there"
+    raise DiskError(f"{path}: the index of git has a form that cannot be changed", next_step=step)

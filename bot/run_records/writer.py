@@ -1,0 +1,86 @@
+"""Writing the record of a run into the repository, and reading one from it: all of this belongs in a thread."""
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from pathlib import Path
+
+from bot.core.clock import Clock
+from bot.core.json_values import JsonObject
+from bot.run_records.document import (
+    FOLDER,
+    RunRecord,
+    document,
+    due_at,
+    event_lines,
+    headline,
+    moment_of,
+    opened,
+    parsed,
+    paths,
+    recorded_at,
+)
+from bot.run_records.encryption import RecordCipher
+from bot.run_records.repository import RecordRepository
+from policy.labels import Label
+
+
+@dataclass(frozen=True, slots=True)
+class StoredRecord:
+    """A record as the repository has it, sealed: where its document stands, what that says, and its events."""
+
+    path: str
+    document: JsonObject
+    events: tuple[JsonObject, ...]
+
+    def opened(self, key: bytes) -> "StoredRecord":
+        """Return it with what was sealed under a key read; what that does not open is null."""
+        cipher = RecordCipher(key)
+        events = tuple(opened(event, cipher) for event in self.events)
+        return StoredRecord(self.path, opened(self.document, cipher), events)
+
+
+class RecordWriter:
+    """Writes and reads records in the repository of a folder.
+
+    Its methods raise OperatorError: the folder cannot be used, DiskError if only now, WriterBusyError if another
+    process writes.
+    """
+
+    def __init__(self, folder: Path, clock: Clock) -> None:
+        self._repository = RecordRepository(folder, clock)
+
+    def has(self, run: str, started_at: int, moment: str) -> bool:
+        """Say whether the record of a run tells of a moment, or of a later one."""
+        return _tells(self._repository.read(paths(run, started_at).document), moment)
+
+    def write(self, record: RunRecord, key: bytes, *, reader: Label, mask: Callable[[str], str]) -> bool:
+        """Write a record, in one commit, unless there is one that tells as much; return whether it was written.
+
+        `key` is what is sealed with, and `reader` the most that may be told there.
+        """
+        run, started_at = record.charter.run, record.state.created_at
+        where, moment, cipher = paths(run, started_at), moment_of(record.progress), RecordCipher(key)
+
+        def make(before: bytes | None) -> Mapping[str, bytes]:
+            if moment is None or _tells(before, moment):
+                return {}
+            lines = "".join(event_lines(record, reader, cipher, mask))
+            return {where.document: document(record, cipher, mask).encode(), where.events: lines.encode()}
+
+        message = headline(run, record.progress)
+        return self._repository.commit(where.document, make, message=message, at=due_at(record.progress))
+
+    def read(self, run: str) -> StoredRecord | None:
+        """Return the record of a run, None if it has none."""
+        path = self._repository.find(FOLDER, f"{run}.json")
+        told = path and self._repository.read(path)
+        if not path or not told:
+            return None
+        lines = self._repository.read(f"{path}l") or b""
+        return StoredRecord(path, parsed(told), tuple(map(parsed, lines.splitlines())))
+
+
+def _tells(found: bytes | None, moment: str) -> bool:
+    """Say whether a document tells of a moment or of a later one; all of them are written alike, in UTC."""
+    known = None if found is None else recorded_at(found)
+    return known is not None and known >= moment
