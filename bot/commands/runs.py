@@ -157,7 +157,7 @@ class RunCommands:
             raise UsageError("")
         if len(text) > LONGEST_NOTE:
             raise CommandError(f"a note has at most {LONGEST_NOTE} characters")
-        known = await self.runs.steer(await viewer(request), name, text, priority, self.ids.op())
+        known = await self.runs.steer(await viewer(request), name, text, priority=priority, key=self.ids.op())
         return Reply(f"The note waits for the next heartbeat of {known.id}, priority {priority.value}.", known.label)
 
     async def _pause(self, request: CommandRequest, argument: str) -> Reply:

@@ -17,8 +17,8 @@ from bot.gate.gate import Gate
 from bot.operations.gated_calls import RefusedCall
 from bot.operations.run_telling import schedule_line, schedule_lines
 from bot.operations.schedules import CREATE, KnownSchedule, ScheduleOperations
-from bot.schedules.keeper import ScheduleWish
 from bot.schedules.calendar import WhenError, zone
+from bot.schedules.keeper import ScheduleWish
 from bot.schedules.phrases import parse
 from bot.sessions.schedules import Overlap, ScheduleKind
 from channels.messages import Button

@@ -302,7 +302,15 @@ class Judge:
 
 def call_facts(document: Document, tool: Tool, declared: CallFacts) -> ToolFacts:
     """Return a call's facts as declared and as the operator tightened them; one that nobody labelled stays so."""
-    known = ToolFacts(tool.name, tool.effect, tool.label, declared.clearance, declared.consequential, tool.server)
+    known = ToolFacts(
+        tool.name,
+        tool.effect,
+        tool.label,
+        declared.clearance,
+        declared.consequential,
+        tool.server,
+        asks=declared.asks,
+    )
     facts = document.tool(known)
     return facts if facts.result is None else replace(facts, result=facts.result.join(declared.result))
 

@@ -178,6 +178,7 @@ class CallFacts:
     the secrets that it would use: the name of each, and the host it would go to (in lower case, with `:port` unless
     that is 443; empty if it reaches none). `once` tells that it takes effect once for its `ToolContext.key`, however
     often it runs, as all of its effect is in this installation: only then is a consequential call repeated unasked.
+    `asks` tells that it begins work which goes on after its turn: then people are asked about it, whatever was read.
     """
 
     result: Label = PUBLIC
@@ -187,6 +188,7 @@ class CallFacts:
     tells: Address | None = None
     secrets: tuple[tuple[str, str], ...] = ()
     once: bool = False
+    asks: bool = False
 
 
 @dataclass(frozen=True, slots=True)
