@@ -1,8 +1,9 @@
 """Approvals: what a question to people is bound to, who may answer it, and when an answer counts.
 
 An approval lifts laws `untrusted_cannot_command` and `others_cannot_command`, the fixed rule
-`standing_work_is_approved` and configured rules, nothing else; the engine sees to that. Here: the binding to exact arguments, to what the names in them mean, to label and
-principal, and eligibility. Silence never consents: an approval that nobody answered in time is expired.
+`standing_work_is_approved` and configured rules, nothing else; the engine sees to that. Here: the binding to exact
+arguments, to what the names in them mean, to label and principal, and eligibility. Silence never consents: an approval
+that nobody answered in time is expired.
 """
 
 import hashlib

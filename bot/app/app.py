@@ -20,7 +20,7 @@ from bot.app.adapters import platforms
 from bot.app.extensions import BUILT_IN, Extensions
 from bot.app.first_run import FILES, WORKSPACES, seed
 from bot.app.keys import Secrets
-from bot.app.runs import run_starter
+from bot.app.runs import run_starter, schedule_keeper
 from bot.audit.anchors import AnchoredChains
 from bot.audit.visibility import AuditTrail
 from bot.budgets import budget
@@ -136,6 +136,7 @@ class App:
         self.budget = budget(store.budgets, self.ids, config)
         self.model_loader = ModelLoader(self._made_thinking)
         self.agents = self._agents()
+        self.schedule_keeper = schedule_keeper(store, lambda: self.gate.document)
         tools = self._known_tools = self._tools()
         self.spawner = self._spawner()
         self.run_starter = run_starter(store, self.session_id, self.agents.pin, RunLimits())
@@ -161,14 +162,15 @@ class App:
         self.router = self._router()
 
     def _tools(self) -> tuple[Tool, ...]:
-        built_in = catalogue.built_in(
-            self.files,
-            self.store,
+        parts = catalogue.ToolParts(
             simulations=self._simulations,
             web=self._web(),
             recap=self.model_loader.recap,
             agents=self.agents,
+            runs=RunLimits(),
+            schedules=self.schedule_keeper,
         )
+        built_in = catalogue.built_in(self.files, self.store, parts)
         return (*built_in, *self.servers.tools, *self._parts.tools(self.files, self.store.sessions))
 
     def _telemetry(self) -> Telemetry:

@@ -12,13 +12,14 @@ from typing import Final
 import anyio.to_thread
 
 from bot.access import authorize, labelling
+from bot.access.agents import AgentSnapshot
 from bot.access.approvals import DENIED, OTHERS, asking
 from bot.access.decision_context import DecisionContext
 from bot.gate.results import MAY_GO_ON
 from bot.secrets import Keyring
 from bot.sessions.deliveries import OURS
 from bot.sessions.runs import Breaker
-from bot.tools.base import CallFacts, Tool
+from bot.tools.base import CallFacts, Tool, WorksInRuns
 from policy.decision import Decision, Remedy, RuleOutcome, Verdict
 from policy.document.model import Document
 from policy.engine import Engine
@@ -161,13 +162,15 @@ class Judge:
         return tuple(
             tool
             for tool in self.labelled
-            if self.document.offers(tool.name, asker) and (agent is None or agent.offers(tool.name))
+            if self.document.offers(tool.name, asker) and _has(agent, tool, in_run=standing.run is not None)
         )
 
     def tool(self, standing: DecisionContext, name: str) -> Tool | None:
         """Return a tool by its name, None if there is none or the session's agent does not have it."""
-        known = standing.agent is None or standing.agent.offers(name)
-        return self.tools.get(name) if known else None
+        tool = self.tools.get(name)
+        if tool is None or not (_is_of_runs(tool) or _has(standing.agent, tool, in_run=False)):
+            return None
+        return tool
 
     def model(self, standing: DecisionContext) -> str:
         """Return the model that is asked first: the one people chose, unless it is not configured any more.
@@ -298,6 +301,17 @@ class Judge:
             for text in texts:
                 if len(text) > _LONG:
                     await anyio.to_thread.run_sync(_views, text)
+
+
+def _is_of_runs(tool: Tool) -> bool:
+    return isinstance(tool, WorksInRuns) and tool.in_runs
+
+
+def _has(agent: AgentSnapshot | None, tool: Tool, *, in_run: bool) -> bool:
+    """Say whether a session has a tool: those that work in runs are a run's, and no other session's."""
+    if _is_of_runs(tool):
+        return in_run and (agent is None or not agent.lost)
+    return agent is None or agent.offers(tool.name)
 
 
 def call_facts(document: Document, tool: Tool, declared: CallFacts) -> ToolFacts:

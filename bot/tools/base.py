@@ -152,6 +152,10 @@ class ToolServices(Protocol):
         """
         ...
 
+    def leads_to(self, address: Address) -> bool:
+        """Say whether an address that the call names means what it meant when the call was decided."""
+        ...
+
     async def reveal(self, text: str, host: str) -> str | None:
         """Return a text with its secrets' values for a host (hook SECRET_ACCESS), None if one is refused.
 
@@ -241,6 +245,16 @@ class Inquires(Protocol):
 
     def inquiry(self, arguments: Any) -> Inquiry:  # noqa: ANN401 - each tool has arguments of its own
         """Return what the asker is asked."""
+        ...
+
+
+@runtime_checkable
+class WorksInRuns(Protocol):
+    """A tool that is offered in runs alone, and there whatever tools the agent has."""
+
+    @property
+    def in_runs(self) -> bool:
+        """Whether that is so."""
         ...
 
 
