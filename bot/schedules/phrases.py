@@ -5,7 +5,6 @@ of real time; `in 2 days` is the same time on the wall, two days on.
 """
 
 import re
-from collections.abc import Callable
 from dataclasses import dataclass
 from datetime import date, datetime, time, timedelta
 from types import MappingProxyType
@@ -87,13 +86,7 @@ def _often(number: int, unit: str) -> str:
 
 def _once(said: str, where: ZoneInfo, now: int) -> int:
     """Return the single moment that a phrase names."""
-    readings: tuple[tuple[re.Pattern[str], Callable[[re.Match[str], ZoneInfo, int], int]], ...] = (
-        (_IN, _from_now),
-        (_ON, _on_day),
-        (_DATE, _on_date),
-        (_NEXT, _at_time),
-    )
-    for pattern, read in readings:
+    for pattern, read in ((_IN, _from_now), (_ON, _on_day), (_DATE, _on_date), (_NEXT, _at_time)):
         if match := pattern.fullmatch(said):
             return read(match, where, now)
     raise _unclear()

@@ -71,7 +71,7 @@ def field(text: str, low: int, high: int) -> frozenset[int]:
 def minutes(zone: ZoneInfo, begins: datetime, ends: datetime) -> Iterator[Minute]:
     """Yield every minute from a moment until before another."""
     before = datetime.fromtimestamp(begins.timestamp() - 60, zone).replace(tzinfo=None)
-    latest = datetime.min
+    latest = before - _MINUTE
     for at in range(round(begins.timestamp()), round(ends.timestamp()), 60):
         wall = datetime.fromtimestamp(at, zone).replace(tzinfo=None)
         after = before + _MINUTE
