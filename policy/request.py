@@ -67,7 +67,8 @@ class ToolFacts:
     `result` is the label its result (and its errors) will carry, `None` if the tool declares none.
     `clearance` is that of the sink it writes or sends to, `None` if there is none or it is unknown.
     `server` is the MCP server that runs it, empty for a tool of our own. `roles` are those of askers whom the
-    configuration gives it to, `None` for all.
+    configuration gives it to, `None` for all. `asks` tells that it begins work which goes on after its turn, so that
+    people are asked about it.
     """
 
     name: str
@@ -77,6 +78,7 @@ class ToolFacts:
     consequential: bool = False
     server: str = ""
     roles: frozenset[Role] | None = None
+    asks: bool = False
 
 
 @dataclass(frozen=True, slots=True)

@@ -1,8 +1,9 @@
 """Approvals: what a question to people is bound to, who may answer it, and when an answer counts.
 
-An approval lifts laws `untrusted_cannot_command` and `others_cannot_command` and configured rules, never another
-fixed rule; the engine sees to that. Here: the binding to exact arguments, to what the names in them mean, to label and
-principal, and eligibility. Silence never consents: an approval that nobody answered in time is expired.
+An approval lifts laws `untrusted_cannot_command` and `others_cannot_command`, the fixed rule
+`standing_work_is_approved` and configured rules, nothing else; the engine sees to that. Here: the binding to exact
+arguments, to what the names in them mean, to label and principal, and eligibility. Silence never consents: an approval
+that nobody answered in time is expired.
 """
 
 import hashlib
@@ -33,7 +34,7 @@ UNANSWERED: Final = "nobody answered in time, so this call was not made"
 OTHERS: Final = "others_cannot_command"
 """The rule about words of other people than the asker: none of these people may lift it."""
 
-_SELF: Final = frozenset({"untrusted_cannot_command", OTHERS, OUTCOME})
+_SELF: Final = frozenset({"untrusted_cannot_command", OTHERS, "standing_work_is_approved", OUTCOME})
 """The fixed rules that askers may lift for themselves; a configured rule needs another person."""
 
 

@@ -348,7 +348,13 @@ class ToolRunner:
         if response.summary is not None:
             written.append(event_log.summarized(after, response.summary))
         deliveries = await turn.write(
-            Change(events=tuple(written), audit=(*response.audit, self._invocation(after)), deliver=response.deliver)
+            Change(
+                events=tuple(written),
+                audit=(*response.audit, self._invocation(after)),
+                deliver=response.deliver,
+                # What did not fit was not told in full, so it is told again.
+                acknowledge=response.acknowledge if shown.text == response.text else (),
+            )
         )
         context.add_result(result)
         await self._outbox.deliver(deliveries)

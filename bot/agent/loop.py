@@ -236,7 +236,7 @@ class Agent:
         """Return a session's instructions: its agent's, and how to use the tools that it has."""
         spawns = turn.lineage is None or turn.lineage.depth < self._depth
         agent = turn.standing.agent
-        tools = [tool for tool in self._gate.tools if agent is None or agent.offers(tool.name)]
+        tools = self._gate.requests.offered(turn.standing)
         instructions = "" if agent is None else agent.instructions
         return "\n\n".join(filter(None, (instructions, guidance(tools, spawns=spawns))))
 

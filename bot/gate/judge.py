@@ -12,13 +12,14 @@ from typing import Final
 import anyio.to_thread
 
 from bot.access import authorize, labelling
+from bot.access.agents import AgentSnapshot
 from bot.access.approvals import DENIED, OTHERS, asking
 from bot.access.decision_context import DecisionContext
 from bot.gate.results import MAY_GO_ON
 from bot.secrets import Keyring
 from bot.sessions.deliveries import OURS
 from bot.sessions.runs import Breaker
-from bot.tools.base import CallFacts, Tool
+from bot.tools.base import CallFacts, Tool, WorksInRuns
 from policy.decision import Decision, Remedy, RuleOutcome, Verdict
 from policy.document.model import Document
 from policy.engine import Engine
@@ -161,13 +162,13 @@ class Judge:
         return tuple(
             tool
             for tool in self.labelled
-            if self.document.offers(tool.name, asker) and (agent is None or agent.offers(tool.name))
+            if self.document.offers(tool.name, asker) and _has(agent, tool, in_run=standing.run is not None)
         )
 
     def tool(self, standing: DecisionContext, name: str) -> Tool | None:
         """Return a tool by its name, None if there is none or the session's agent does not have it."""
-        known = standing.agent is None or standing.agent.offers(name)
-        return self.tools.get(name) if known else None
+        tool = self.tools.get(name)
+        return tool if tool is not None and _has(standing.agent, tool, in_run=True) else None
 
     def model(self, standing: DecisionContext) -> str:
         """Return the model that is asked first: the one people chose, unless it is not configured any more.
@@ -300,9 +301,24 @@ class Judge:
                     await anyio.to_thread.run_sync(_views, text)
 
 
+def _has(agent: AgentSnapshot | None, tool: Tool, *, in_run: bool) -> bool:
+    """Say whether a session has a tool: a run has those that work in runs alone, whatever its agent has."""
+    if isinstance(tool, WorksInRuns) and tool.in_runs:
+        return in_run and (agent is None or not agent.lost)
+    return agent is None or agent.offers(tool.name)
+
+
 def call_facts(document: Document, tool: Tool, declared: CallFacts) -> ToolFacts:
     """Return a call's facts as declared and as the operator tightened them; one that nobody labelled stays so."""
-    known = ToolFacts(tool.name, tool.effect, tool.label, declared.clearance, declared.consequential, tool.server)
+    known = ToolFacts(
+        tool.name,
+        tool.effect,
+        tool.label,
+        declared.clearance,
+        declared.consequential,
+        tool.server,
+        asks=declared.asks,
+    )
     facts = document.tool(known)
     return facts if facts.result is None else replace(facts, result=facts.result.join(declared.result))
 

@@ -74,6 +74,8 @@ def commanded(request: "Request", top: Plain) -> dict[str, str]:
     said, hook, tool = dict[str, str](), request.hook.value, request.tool
     if hook in CALLS and tool and tool.consequential and plain(request.taint)[2] and not request.approved:
         said["untrusted_cannot_command"] = "REQUIRE_APPROVAL"
+    if hook in CALLS and tool and tool.asks and not request.approved:
+        said["standing_work_is_approved"] = "REQUIRE_APPROVAL"
     if hook in CALLS and tool and tool.roles is not None and request.asker_role not in tool.roles:
         said["tool_is_for_the_role"] = "BLOCK"
     if hook in CALLS and tool and request.run is not None:

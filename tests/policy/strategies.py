@@ -88,6 +88,7 @@ tools = st.builds(
     consequential=st.booleans(),
     server=st.sampled_from(("", "", "notes")),
     roles=st.none() | st.frozensets(st.sampled_from(Role)),
+    asks=st.booleans(),
 )
 others = st.builds(
     Others,

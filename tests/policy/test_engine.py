@@ -82,6 +82,7 @@ CALL = {
     "others_cannot_command",
     "tool_is_for_the_role",
     "run_is_initialized",
+    "standing_work_is_approved",
 }
 
 

@@ -31,6 +31,7 @@ _OUT = replace(BASE, hook=Hook.PRE_OUTPUT)
 _UNTRUSTED = replace(BASE, taint=parse("PUBLIC~"), tool=_SENDING)
 _OTHERS = "others_cannot_command"
 _HEARD = replace(BASE, others=Others(parse("INTERNAL"), frozenset({Role.MEMBER})))
+_STANDING = ToolFacts("runs_start", Effect.WRITE, PUBLIC, TOP, asks=True)
 _ADMINS = ToolFacts("x", Effect.READ, PUBLIC, roles=frozenset({Role.ADMIN}))
 
 _BEGUN, _NEW, _OVER, _OPEN = (
@@ -173,6 +174,20 @@ _IN_ORDER = ((_BEGUN, _READING), (_NEW, _FIRST), (_NEW, _STATE), (_OVER, _STATE)
             Verdict.BLOCK,
             "this conversation holds words of people who may not know what was found",
             {Remedy.ALONE},
+        ),
+        (
+            replace(BASE, taint=PUBLIC, tool=_STANDING),
+            "standing_work_is_approved",
+            Verdict.REQUIRE_APPROVAL,
+            "this begins work that goes on after this turn, so a person decides",
+            {Remedy.APPROVER},
+        ),
+        (
+            replace(BASE, taint=PUBLIC, tool=_STANDING, approved=True),
+            "standing_work_is_approved",
+            Verdict.ALLOW,
+            "approved",
+            set[Remedy](),
         ),
         (
             replace(BASE, tool=_ADMINS, asker_role=Role.MEMBER),
