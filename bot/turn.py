@@ -30,6 +30,7 @@ from bot.sessions.log.event_types import AgentMessage, ToolResult, TurnCompleted
 from bot.sessions.log.events import NewEvent
 from bot.sessions.models import Change, Claim, LastTurn, Turn, Write, Written
 from bot.sessions.ports.sessions import SessionStore
+from bot.sessions.runs import Background, RunFacts
 from bot.sessions.transcript import Tail
 from bot.sessions.usage import Usage
 from channels.messages import Address, OutboundKind
@@ -113,8 +114,8 @@ class OpenTurn:
         self.limits = limits
         self.shows = bool(self.asked) or not self.above_home
         self._due = claim.now + limits.turn_seconds * 1000 - record.active
-        if self.lineage is not None:
-            self._due = min(self._due, self.lineage.deadline)
+        if self.background is not None:
+            self._due = min(self._due, self.background.deadline)
         self._seen = (claim.now, anyio.current_time())
         self._scope: anyio.CancelScope | None = None
         self._interruption: Exception | None = None
@@ -123,6 +124,11 @@ class OpenTurn:
     def lineage(self) -> Lineage | None:
         """Where a background session comes from, None for a conversation."""
         return self.claim.state.lineage
+
+    @property
+    def background(self) -> Background | None:
+        """What a task or a run was set going as, None for a conversation."""
+        return self.claim.state.background
 
     @property
     def active(self) -> int:
@@ -136,17 +142,19 @@ class OpenTurn:
 
     @property
     def late(self) -> bool:
-        """Whether its time, or that of its background session, was over when it was claimed."""
+        """Whether its time, or that of its background session or run, was over when it was claimed."""
         return self.claim.now >= self._due
 
     @property
     def alone(self) -> int | None:
         """How many turns more than may ended before this one without a person's message, None for fewer.
 
-        None, too, where such a message is part of this one.
+        None, too, where such a message is part of this one, and for a run, which has a limit of its own.
         """
-        most, ended = self.limits.turns, self.claim.state.turns_alone
-        return None if most is None or ended < most or self.asked else ended - most
+        most, state = self.limits.turns, self.claim.state
+        if most is None or state.charter is not None or state.turns_alone < most or self.asked:
+            return None
+        return state.turns_alone - most
 
     @property
     def ends_in_order(self) -> bool:
@@ -181,7 +189,7 @@ class OpenTurn:
     def above_home(self) -> bool:
         """Whether a conversation has read more than the readers of its own address may know."""
         clearance = self.standing.destination.clearance or PUBLIC
-        return self.lineage is None and not self.standing.taint.flows_to(clearance)
+        return self.background is None and not self.standing.taint.flows_to(clearance)
 
     async def inbox(self) -> tuple[InboxItem, ...]:
         """Return what waits now, oldest first."""
@@ -199,6 +207,18 @@ class OpenTurn:
     def carried(self) -> JsonObject:
         """Return what all events come to that stand before the next one that is written, for that one to carry."""
         return self.folds.plus_new(enumerate(self._noted, self._cursor + 1)).written()
+
+    async def look(self) -> None:
+        """Read how its run stands, before a model is asked and where the turn ends; nothing for any other session.
+
+        What the model is answered then is decided by this, whatever its own calls change meanwhile.
+        """
+        if self.claim.state.charter is None:
+            return
+        state = await self._store.state(self.claim.sid)
+        if state is not None and state.charter is not None and state.progress is not None:
+            run = RunFacts(state.charter, state.progress, state.visibility)
+            self.standing = replace(self.standing, run=run)
 
     def asks(self) -> None:
         """Note that a model is asked with the context as it is now: what it answers comes from that."""

@@ -9,6 +9,7 @@ import httpx2
 from pydantic import JsonValue
 
 from lockgate.oversight import Approvals, Audit, simulation
+from lockgate.runs import Runs, Schedules
 from lockgate.sessions import Sessions
 from lockgate.shapes import Simulation, Whoami
 from lockgate.transport import ClientRequest, Transport
@@ -43,6 +44,8 @@ class Client:
         self._headers = {"Authorization": f"Bearer {token}"}
         self._transport = Transport(patience)
         self.sessions = Sessions(self._transport)
+        self.runs = Runs(self._transport)
+        self.schedules = Schedules(self._transport)
         self.approvals = Approvals(self._transport)
         self.audit = Audit(self._transport)
         self.webhooks = Webhooks(self._transport)

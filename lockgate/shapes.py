@@ -18,6 +18,15 @@ EventChoice = Literal["user", "progress"]
 MessageMode = Literal["queue", "collect", "steer", "interrupt"]
 """What becomes of a message that comes while a turn runs."""
 
+RunKind = Literal["autonomous", "manual"]
+"""Whether a run goes on by itself, or waits for messages to its session."""
+
+NotePriority = Literal["normal", "urgent", "abort"]
+"""How a steering note counts: stop and pivot, or finish safely and end."""
+
+ScheduledKind = Literal["run", "reminder"]
+"""What a schedule does."""
+
 
 class Whoami(Told):
     """Who this token is, and what it may; `expires_at` is 0 for never."""
@@ -289,6 +298,102 @@ class CheckedAudit(Told):
 
     chains: tuple[AuditChain, ...]
     complete: bool
+
+
+class StartedRun(Told):
+    """A run that was started."""
+
+    id: str
+
+
+class Run(Told):
+    """A run as it is now; `session` is the session that it is, `taint` the label of all that it has read.
+
+    `status` is `running`, `waiting` for people, `paused`, `stopped` or `ended`. What is not known yet is None.
+    """
+
+    id: str
+    session: str
+    type: RunKind
+    status: str
+    title: str | None
+    taint: str
+    slot: str
+    started_at: int
+    deadline: int
+    initialized: bool
+    current_task: str | None
+    tasks_completed: int
+    tasks_failed: int
+    tasks_skipped: int
+    consecutive_failures: int
+    breaker: str
+    turns: int
+    waiting_notes: int
+    next_action: str | None
+    schedule: str | None
+    ended_at: int | None
+    reason: str | None
+
+
+class RunPage(Told):
+    """A page of runs, newest first; `cursor` asks for the next one, None at the end."""
+
+    runs: tuple[Run, ...]
+    cursor: str | None
+
+
+class RunStats(Told):
+    """A run in numbers. Rates are shares of the tasks that are done with; what is not known is None.
+
+    `cost` is in millionths of a dollar.
+    """
+
+    runtime_seconds: float
+    tasks_completed: int
+    tasks_failed: int
+    tasks_skipped: int
+    completion_rate: float | None
+    failure_rate: float | None
+    skip_rate: float | None
+    seconds_per_task: float | None
+    turns: int
+    tokens: int | None
+    cost: int | None
+
+
+class SentNote(Told):
+    """A steering note that waits for the run's next heartbeat."""
+
+    id: str
+
+
+class ScheduledWork(Told):
+    """A schedule or reminder; `label` is what it keeps. `cron` is None for one that is due once."""
+
+    id: str
+    kind: ScheduledKind
+    status: str
+    title: str | None
+    text: str
+    label: str
+    cron: str | None
+    time_zone: str
+    next_at: int | None
+    created_at: int
+    deliver_to: str | None
+    overlap: str
+    by_agent: bool
+    last_at: int | None
+    last_run: str | None
+    failures: int
+    skipped: int
+
+
+class SchedulePage(Told):
+    """Schedules, the oldest first."""
+
+    schedules: tuple[ScheduledWork, ...]
 
 
 class WebhookEntry(Told):

@@ -4,8 +4,8 @@ A rule's id is the name of its law. Each rule is a function of the request, the 
 the label that would result, and answers with one of a few constant outcomes, beside which stand the
 remedies it offers. `LAWS` gives each hook the label that would result there and the rules that judge
 it. The taint is an argument of its own so that a request can be judged as if after a reset. An approval lifts
-`untrusted_cannot_command` and `others_cannot_command` and nothing else here, a confirmation lifts `reset_is_confirmed`
-alone, and a person's release `no_write_down` for one output.
+`untrusted_cannot_command`, `others_cannot_command` and `standing_work_is_approved` and nothing else here, a
+confirmation lifts `reset_is_confirmed` alone, and a person's release `no_write_down` for one output.
 A rule proposes remedies; whether one would help is not its to know: the engine finds out by deciding again.
 """
 
@@ -263,6 +263,23 @@ def _others_may_know(request: Request, _taint: Label, after: Label) -> RuleOutco
     return _NOBODY_ELSE if others is None or found.flows_to(others.clearance) else _OTHERS_FOUND
 
 
+_NOT_STANDING = _allow("standing_work_is_approved")
+_STANDING_APPROVED = _allow("standing_work_is_approved", APPROVED)
+_STANDING = _ask(
+    "standing_work_is_approved",
+    "this begins work that goes on after this turn, so a person decides",
+    Remedy.APPROVER,
+)
+
+
+def _standing_is_approved(request: Request, _taint: Label, _after: Label) -> RuleOutcome:
+    """Ask people about a call that sets work going beyond its turn, whatever its session has read."""
+    tool = request.tool
+    if tool is None or not tool.asks:
+        return _NOT_STANDING
+    return _STANDING_APPROVED if request.approved else _STANDING
+
+
 _FOR_THE_ROLE = _allow("tool_is_for_the_role")
 _OTHER_ROLES = _block("tool_is_for_the_role", "this tool is for other roles", Remedy.GRANT_TOOL)
 
@@ -272,6 +289,30 @@ def _tool_is_for_the_role(request: Request, _taint: Label, _after: Label) -> Rul
     if tool is None or tool.roles is None or request.asker_role in tool.roles:
         return _FOR_THE_ROLE
     return _OTHER_ROLES
+
+
+_AT_ANY_TIME: Final = frozenset({"session_get_state", "session_get_stats", "steering_heartbeat"})
+_BEFORE: Final = _AT_ANY_TIME | {"session_initialize"}
+_IN_ORDER = _allow("run_is_initialized")
+_NOT_YET = _block("run_is_initialized", "this run is not initialized; call `session_initialize` first, in its own step")
+_STOPPED = _block("run_is_initialized", "this run was stopped, so it calls no more tools")
+_PAUSED = _block("run_is_initialized", "this run is paused after too many failures, so it calls no tools now")
+
+
+def _run_is_initialized(request: Request, _taint: Label, _after: Label) -> RuleOutcome:
+    """Let a run call the tools of its task between its `session_initialize` and its end, and while it is not paused.
+
+    How it stood when its model was asked counts: a call beside the one that initializes it is not behind it.
+    """
+    run, tool = request.run, request.tool
+    if run is None or tool is None or (not tool.server and tool.name in _AT_ANY_TIME):
+        return _IN_ORDER
+    if run.stopped:
+        return _STOPPED
+    if run.paused:
+        return _PAUSED
+    first = not tool.server and tool.name in _BEFORE
+    return _IN_ORDER if run.initialized or first else _NOT_YET
 
 
 _GRANTED = _allow("secret_is_granted")
@@ -299,7 +340,9 @@ NAMES: Final = frozenset(
         "overshoot",
         "untrusted_cannot_command",
         "others_cannot_command",
+        "standing_work_is_approved",
         "tool_is_for_the_role",
+        "run_is_initialized",
         "secret_is_granted",
         "reset_is_confirmed",
         "fails_closed",
@@ -321,11 +364,13 @@ _CALL: FixedLaws = (
     (
         _tool_is_known,
         _tool_is_for_the_role,
+        _run_is_initialized,
         _call_flows,
         _may_be_read,
         _stays_speakable,
         _may_command,
         _others_may_have_it_made,
+        _standing_is_approved,
     ),
 )
 

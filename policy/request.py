@@ -67,7 +67,8 @@ class ToolFacts:
     `result` is the label its result (and its errors) will carry, `None` if the tool declares none.
     `clearance` is that of the sink it writes or sends to, `None` if there is none or it is unknown.
     `server` is the MCP server that runs it, empty for a tool of our own. `roles` are those of askers whom the
-    configuration gives it to, `None` for all.
+    configuration gives it to, `None` for all. `asks` tells that it begins work which goes on after its turn, so that
+    people are asked about it.
     """
 
     name: str
@@ -77,6 +78,7 @@ class ToolFacts:
     consequential: bool = False
     server: str = ""
     roles: frozenset[Role] | None = None
+    asks: bool = False
 
 
 @dataclass(frozen=True, slots=True)
@@ -89,6 +91,18 @@ class Others:
 
     clearance: Label
     roles: frozenset[Role]
+
+
+@dataclass(frozen=True, slots=True)
+class RunState:
+    """How the run that a session is stood when its model was asked last.
+
+    `initialized` tells that it was initialized, `stopped` that it is to end, `paused` that its breaker is open.
+    """
+
+    initialized: bool
+    stopped: bool = False
+    paused: bool = False
 
 
 @dataclass(frozen=True, slots=True)
@@ -128,6 +142,7 @@ class Request:
     labels of everything a call or a text takes along by reference, without the context holding it.
     `asker` is the person who set this going, with the role of that person: in a shared chat `principal` is the chat.
     `others` are the people whose words are in the context beside the asker's, None if there are none that count.
+    `run` is how the run stands that the session is, None for any other session.
 
     The rest tells what remedies would change. `fresh` is what a new generation would have read by the time the same is
     asked again at home, `lowered` the same once the home is classified for the people who read there, None where that
@@ -165,3 +180,4 @@ class Request:
     asker: str = ""
     asker_role: Role = Role.STRANGER
     others: Others | None = None
+    run: RunState | None = None

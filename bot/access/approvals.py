@@ -1,8 +1,9 @@
 """Approvals: what a question to people is bound to, who may answer it, and when an answer counts.
 
-An approval lifts laws `untrusted_cannot_command` and `others_cannot_command` and configured rules, never another
-fixed rule; the engine sees to that. Here: the binding to exact arguments, to what the names in them mean, to label and
-principal, and eligibility. Silence never consents: an approval that nobody answered in time is expired.
+An approval lifts laws `untrusted_cannot_command` and `others_cannot_command`, the fixed rule
+`standing_work_is_approved` and configured rules, nothing else; the engine sees to that. Here: the binding to exact
+arguments, to what the names in them mean, to label and principal, and eligibility. Silence never consents: an approval
+that nobody answered in time is expired.
 """
 
 import hashlib
@@ -14,8 +15,8 @@ from bot.access import labelling
 from bot.access.authorize import at_least
 from bot.access.decision_context import Call, DecisionContext
 from bot.sessions.approvals import Approval, ApprovalState
-from bot.sessions.delegation import SESSION
 from bot.sessions.log.events import DeferredResult
+from bot.sessions.runs import UNREAD
 from policy.decision import Decision, Verdict
 from policy.document.model import Document
 from policy.document.programs import is_program
@@ -33,7 +34,7 @@ UNANSWERED: Final = "nobody answered in time, so this call was not made"
 OTHERS: Final = "others_cannot_command"
 """The rule about words of other people than the asker: none of these people may lift it."""
 
-_SELF: Final = frozenset({"untrusted_cannot_command", OTHERS, OUTCOME})
+_SELF: Final = frozenset({"untrusted_cannot_command", OTHERS, "standing_work_is_approved", OUTCOME})
 """The fixed rules that askers may lift for themselves; a configured rule needs another person."""
 
 
@@ -139,10 +140,10 @@ def put_to(document: Document, decision: Decision, standing: DecisionContext) ->
 def someone_may_answer(document: Document, decision: Decision, standing: DecisionContext) -> bool:
     """Say whether anybody at all could answer; nobody eligible means BLOCK.
 
-    Nobody reads where a background session lives: its asker alone is asked, in a private chat that is cleared for it.
+    Nobody reads where a background session or a run lives: its asker alone is asked, in a private chat that is cleared for it.
     """
     rules = asking(decision)
-    if standing.home.channel == SESSION:
+    if standing.home.channel in UNREAD:
         places = labelling.private_places(document, standing.asker, standing.taint)
         return bool(places) and _may_answer(
             document, rules, standing.asker, label=standing.taint, principal=standing.asker, others=standing.others

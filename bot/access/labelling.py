@@ -10,7 +10,7 @@ from dataclasses import replace
 from functools import reduce
 
 from bot.access import principals
-from bot.sessions.delegation import SESSION
+from bot.sessions.runs import UNREAD
 from channels.messages import Address
 from channels.port import Audience, Reader, ReaderKind
 from policy.document.entries import Chat
@@ -115,10 +115,10 @@ def classification(document: Document, address: Address, *, shared: bool = True)
 
     A place that goes by several names is cleared for what all of them admit, and a blocked chat for nothing. A private
     chat, which `shared` denies, needs no name: it is cleared as its channel is, and its reader's clearance tells what
-    he may hear. A session is cleared like the principal it acts for; what it has read by then is compared when
-    something arrives there.
+    he may hear. A session, or a run, is cleared like the principal it acts for; what it has read by then is compared
+    when something arrives there.
     """
-    if address.channel == SESSION:
+    if address.channel in UNREAD:
         return _of_principal(document, address.workspace)
     place = (address.channel, address.workspace, address.chat)
     chat = document.chat(*place)
@@ -211,10 +211,10 @@ def destination(document: Document, address: Address, audience: Audience) -> Des
 
     An audience the platform cannot list completely, an empty one, or an unknown place makes it unknown, which the
     rules read as PUBLIC. An admin may vouch for the members of a chat that cannot be listed; whoever is known to read
-    there still counts. A session has no audience: nobody reads there but that session.
+    there still counts. A session or a run has no audience: nobody reads there but itself.
     """
     clearance = classification(document, address, shared=audience.shared)
-    if address.channel == SESSION:
+    if address.channel in UNREAD:
         return Destination(str(address), address.channel, clearance, shared=audience.shared)
     chat = document.chat(address.channel, address.workspace, address.chat)
     known = reduce(Label.meet, (reader(document, one) for one in audience.readers), document.top)
@@ -250,9 +250,9 @@ def asked_anew(document: Document, address: Address, role: Role, there: Destinat
     """Return the label of what a person types at an address, and the one it had if that was classified for its readers.
 
     The second is None where it is no lower, or where something else than the classification says it. In a background
-    session nobody types, so nothing is asked anew.
+    session or a run nobody types, so nothing is asked anew.
     """
-    if address.channel == SESSION:
+    if address.channel in UNREAD:
         return document.top, None
     fresh = inbound(document, address, role, authored=True, shared=there.shared)
     chat = document.chat(address.channel, address.workspace, address.chat)

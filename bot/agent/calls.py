@@ -204,7 +204,7 @@ class ToolRunner:
         if prepared.asked is not None:
             return prepared
         if inquiry.ends_turn:
-            alone = len(turn.open_calls) == 1 and turn.lineage is None
+            alone = len(turn.open_calls) == 1 and turn.background is None
             return prepared if alone else replace(prepared, unasked=ENDS_ALONE)
         call = prepared.call.id
         before = sum(one.is_question and one.turn == turn.record.id for one in turn.approvals)
@@ -348,7 +348,13 @@ class ToolRunner:
         if response.summary is not None:
             written.append(event_log.summarized(after, response.summary))
         deliveries = await turn.write(
-            Change(events=tuple(written), audit=(*response.audit, self._invocation(after)), deliver=response.deliver)
+            Change(
+                events=tuple(written),
+                audit=(*response.audit, self._invocation(after)),
+                deliver=response.deliver,
+                # What did not fit was not told in full, so it is told again.
+                acknowledge=response.acknowledge if shown.text == response.text else (),
+            )
         )
         context.add_result(result)
         await self._outbox.deliver(deliveries)

@@ -11,14 +11,25 @@ from bot.tools.arguments import contents, types
 from bot.tools.asking import ASK
 from bot.tools.base import Arguments, Tool
 from bot.tools.references import ADMIT, HOLD, REFERENCE, may_hold
+from bot.tools.runs import INITIALIZE
 
 SPAWN: Final = "sessions_spawn"
 
 
 def guidance(tools: Sequence[Tool], *, spawns: bool) -> str:
     """Return what the instructions say of these tools; `spawns` tells whether the session may delegate."""
-    lines = [*(_delegating(tools) if spawns else ()), *_asking(tools), *_holding(tools)]
+    lines = [*_running(tools), *(_delegating(tools) if spawns else ()), *_asking(tools), *_holding(tools)]
     return "\n".join(lines)
+
+
+def _running(tools: Sequence[Tool]) -> list[str]:
+    if not any(tool.name == INITIALIZE for tool in tools):
+        return []
+    return [
+        f"This is a run: you are asked again after each turn, until its goal is reached. Call `{INITIALIZE}` first.",
+        "Name each task with `session_update` when you begin it, and count it with `session_increment_completed`.",
+        "Call `steering_heartbeat` between tasks. At the end call `session_update` with the status `stopped`.",
+    ]
 
 
 def _asking(tools: Sequence[Tool]) -> list[str]:

@@ -165,6 +165,7 @@ class Agent:
         """Return what the model says next, if it may be asked and answers."""
         if _refusals(turn) >= REFUSALS:
             return GivenUp(YieldReason.CANCELED, TOO_MANY_REFUSALS)
+        await turn.look()
         if step >= self._steps:
             return GivenUp(YieldReason.BUDGET_EXCEEDED, TOO_MANY_STEPS)
         await self._joined(turn, context, opening=step == 0)
@@ -235,7 +236,7 @@ class Agent:
         """Return a session's instructions: its agent's, and how to use the tools that it has."""
         spawns = turn.lineage is None or turn.lineage.depth < self._depth
         agent = turn.standing.agent
-        tools = [tool for tool in self._gate.tools if agent is None or agent.offers(tool.name)]
+        tools = self._gate.requests.offered(turn.standing)
         instructions = "" if agent is None else agent.instructions
         return "\n\n".join(filter(None, (instructions, guidance(tools, spawns=spawns))))
 

@@ -4,6 +4,10 @@ A line that begins with `!` proposes that tool call with its JSON arguments; sev
 several calls, in order. With a line `=` after them the answer is the last line of what they gave, whatever
 that says. Anything else gets a short answer that quotes it. It is what demonstrations,
 tests and the README's transcript run on.
+
+In a run it does what the goal says part by part, one in each turn, and stops the run after the last. Parts are
+separated by ` ;; ` or by a line `---`. In them `{session_id}` stands for what `session_initialize` returned. A goal
+without calls is initialized first, and then quoted.
 """
 
 import json
@@ -26,6 +30,7 @@ from pydantic_ai.usage import RequestUsage
 
 from bot.config.model import OFFLINE
 from bot.sessions.models import MOMENT
+from bot.tools.runs import INITIALIZE
 
 RECAP: Final = (
     "Summarize the conversation below in a few plain sentences, so that somebody can go on with it: what was asked, "
@@ -34,13 +39,21 @@ RECAP: Final = (
 )
 """The instructions of a recap. They stand here because the offline model has to know one when it is asked for it."""
 
+RUNTIME: Final = "[the runtime, "
+"""How a message begins that the runtime gives a run."""
+
 _CALL: Final = re.compile(r"!([A-Za-z0-9_.-]{1,64})[ \t]*(.*)", re.DOTALL)
+_NEXT: Final = re.compile(r"!([A-Za-z0-9_.-]{1,64})\s*")
 _BARE: Final = "="
 _TOPIC: Final = "Only about: "
 _PERSON: Final = "user: "
 _BEFORE: Final = "- "
 _RECAPPED: Final = 80
 _LAST: Final = 10
+_PARTS: Final = re.compile(r"\n---\n|\s;;\s")
+_SESSION: Final = re.compile(r'"session_id": "(\w+)"')
+_BEGIN: Final = f'!{INITIALIZE} {{"session_type": "autonomous"}}'
+_STOP: Final = '!session_update {"status": "stopped"}'
 _QUOTED: Final = 200
 _RESULT: Final = 2_000
 
@@ -65,11 +78,13 @@ class OfflineModel(Model):
         self,
         messages: list[ModelMessage],
         model_settings: ModelSettings | None,  # noqa: ARG002 - the base class's signature
-        model_request_parameters: ModelRequestParameters,  # noqa: ARG002 - as above
+        model_request_parameters: ModelRequestParameters,
     ) -> ModelResponse:
         """Answer the last message; tokens are counted as words, and are exact for this model."""
         last = messages[-1]
         parts = _reply(last, _asked(messages)) if isinstance(last, ModelRequest) else [TextPart("")]
+        if any(tool.name == INITIALIZE for tool in model_request_parameters.function_tools):
+            parts = _in_run(messages) or parts
         usage = RequestUsage(
             input_tokens=sum(_words(message) for message in messages),
             output_tokens=sum(len(part.content.split()) if isinstance(part, TextPart) else 1 for part in parts),
@@ -136,6 +151,55 @@ def _calls(text: str) -> list[TextPart | ToolCallPart]:
             return [TextPart(f"`!{name}` needs JSON arguments, such as `!{name} {{}}`")]
         calls.append(ToolCallPart(name, arguments))
     return calls or [TextPart('a line with a call looks like `!read_file {"path": "public/welcome.md"}`')]
+
+
+def _in_run(messages: list[ModelMessage]) -> list[TextPart | ToolCallPart]:
+    """Return what a run's turn proposes at its beginning, nothing where the last message is answered as anywhere.
+
+    That is what calls gave, and what people say to the run.
+    """
+    last = messages[-1]
+    prompts = [text for message in messages if isinstance(message, ModelRequest) and (text := _prompt(message))]
+    if not isinstance(last, ModelRequest) or not _prompt(last) or not prompts:
+        return []
+    turn = sum(prompt.startswith(RUNTIME) for prompt in prompts)
+    if len(prompts) > 1 and not prompts[-1].startswith(RUNTIME):
+        return []
+    goal = prompts[0]
+    parts = _PARTS.split(goal) if "!" in goal else [_BEGIN, goal]
+    part = parts[turn].strip() if turn < len(parts) else _STOP
+    if not part.startswith("!"):
+        return [TextPart(f"You said: {_cut(part, _QUOTED)}")]
+    return _calls_of(part.replace("{session_id}", _session(messages)))
+
+
+def _session(messages: list[ModelMessage]) -> str:
+    """Return the id of the run's session as it was told last, empty if it was not."""
+    told = [
+        found
+        for message in messages
+        if isinstance(message, ModelRequest)
+        for part in message.parts
+        if isinstance(part, ToolReturnPart)
+        for found in _SESSION.findall(str(cast("object", part.content)))
+    ]
+    return told[-1] if told else ""
+
+
+def _calls_of(part: str) -> list[TextPart | ToolCallPart]:
+    """Return the calls of a part of a run's goal: several may stand in one line, and after them any text."""
+    calls, at = list[TextPart | ToolCallPart](), 0
+    while (match := _NEXT.search(part, at)) is not None:
+        at = match.end()
+        given = "{}"
+        if part[at : at + 1] == "{":
+            try:
+                _, end = json.JSONDecoder().raw_decode(part, at)
+            except (ValueError, RecursionError):
+                return [TextPart(f"`!{match.group(1)}` needs JSON arguments, such as `!{match.group(1)} {{}}`")]
+            given, at = part[at:end], end
+        calls.append(ToolCallPart(match.group(1), given))
+    return calls
 
 
 def _cut(text: str, length: int) -> str:

@@ -13,12 +13,13 @@ from fastapi.exceptions import RequestValidationError
 from starlette.exceptions import HTTPException
 from starlette.routing import Match
 
-from bot.api import event_routes, oversight_routes, run_routes, session_routes, webhook_routes, whoami_routes
+from bot.api import event_routes, oversight_routes, session_routes, webhook_routes, whoami_routes
 from bot.api.entrance.caller_patience import PATIENCE, CallerPatience
 from bot.api.entrance.entrance import Asgi, Entrance
 from bot.api.errors import INTERNAL, INVALID, METHOD, NOT_FOUND, ErrorAnswer, answer_to, invalid
 from bot.api.openapi_document import described
 from bot.api.requests import asked, fields_at, known_query, listed
+from bot.api.runs import routes as run_routes
 from bot.api.services import ApiServices
 from bot.api.shapes import ErrorDocument
 from bot.core.errors import LockgateError

@@ -20,7 +20,7 @@ from bot.app.adapters import platforms
 from bot.app.extensions import BUILT_IN, Extensions
 from bot.app.first_run import FILES, WORKSPACES, seed
 from bot.app.keys import Secrets
-from bot.app.runs import run_starter
+from bot.app.runs import managing, run_starter, schedule_keeper
 from bot.audit.anchors import AnchoredChains
 from bot.audit.visibility import AuditTrail
 from bot.budgets import budget
@@ -71,7 +71,6 @@ from bot.pinned_agents import PinnedAgents
 from bot.policy_state import PolicyReloader, Tell, named
 from bot.quarantine import Quarantine
 from bot.sessions.delegation import Caps
-from bot.sessions.limits import RunLimits
 from bot.store.opening import open_store
 from bot.store.options import StoreOptions
 from bot.telemetry.telemetry import Sink, Telemetry
@@ -120,8 +119,7 @@ class App:
         environment: Mapping[str, str],
         parts: Extensions,
     ) -> None:
-        self.config, self.store, self.clock = config, store, clock
-        self.ids = Ids()
+        self.config, self.store, self.clock, self.ids = config, store, clock, Ids()
         self.session_ids = SessionIds(store.lifecycle, secrets.session, self.clock)
         self.chains = AnchoredChains(store.audit, config.data_dir / "anchors", secrets.audit)
         self.files = FileRoot(config.data_dir / FILES, config.data_dir / WORKSPACES, config.policy.top)
@@ -136,9 +134,10 @@ class App:
         self.budget = budget(store.budgets, self.ids, config)
         self.model_loader = ModelLoader(self._made_thinking)
         self.agents = self._agents()
+        self.schedule_keeper = schedule_keeper(store, config.runs, lambda: self.gate.document)
         tools = self._known_tools = self._tools()
         self.spawner = self._spawner()
-        self.run_starter = run_starter(store, self.session_id, self.agents.pin, RunLimits())
+        self.run_starter = run_starter(store, self.session_id, self.agents.pin, config.runs.limits)
         self.gate = self._gate(tools)
         self.reloader = self._reloader(tools)
         self.tokens, self.token_keeper = self._programs()
@@ -156,19 +155,21 @@ class App:
         self._memberships = Memberships(self.gate, self.reloader, store.audit, self.new_chats)
         self.observer = Observer(store.observed, self.gate, self.session_id, clock)
         self.lifecycle = self._lifecycle()
+        self.calls, self.runs, self.schedules = managing(self)
         self.diagnostics, self.readiness = self._diagnostics(), self._readiness()
         self.commands = self._commands()
         self.router = self._router()
 
     def _tools(self) -> tuple[Tool, ...]:
-        built_in = catalogue.built_in(
-            self.files,
-            self.store,
+        parts = catalogue.ToolParts(
             simulations=self._simulations,
             web=self._web(),
             recap=self.model_loader.recap,
             agents=self.agents,
+            runs=RunLimits(),
+            schedules=self.schedule_keeper,
         )
+        built_in = catalogue.built_in(self.files, self.store, parts)
         return (*built_in, *self.servers.tools, *self._parts.tools(self.files, self.store.sessions))
 
     def _telemetry(self) -> Telemetry:
@@ -293,6 +294,9 @@ class App:
             approval_answers=self.approval_answers,
             question_answers=self.question_answers,
             agents=self.agents,
+            calls=self.calls,
+            runs=self.runs,
+            schedules=self.schedules,
         )
         return CommandTable(services)
 

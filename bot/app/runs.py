@@ -1,11 +1,32 @@
 """What makes runs and lets them go on, as the composition root puts it together."""
 
 from collections.abc import Awaitable, Callable
+from typing import TYPE_CHECKING
 
+from bot.config.runs import RunSettings
+from bot.operations.gated_calls import GatedCalls
+from bot.operations.runs import RunOperations
+from bot.operations.schedules import ScheduleOperations
 from bot.runs.starter import RunStarter
+from bot.schedules.keeper import ScheduleKeeper
 from bot.sessions.limits import RunLimits
 from bot.sessions.ports.store import Store
 from channels.messages import Address
+from policy.document.model import Document
+
+if TYPE_CHECKING:
+    from bot.app.app import App
+
+
+def schedule_keeper(store: Store, config: RunSettings, document: Callable[[], Document]) -> ScheduleKeeper:
+    """Return what makes and ends schedules of an application; `document` is the policy in force."""
+    return ScheduleKeeper(
+        store.schedules,
+        document=document,
+        now=store.tokens.now_ms,
+        most=config.schedules,
+        time_zone=config.time_zone,
+    )
 
 
 def run_starter(
@@ -13,3 +34,12 @@ def run_starter(
 ) -> RunStarter:
     """Return what starts runs of an application."""
     return RunStarter(store, session_id, pin=pin, now=store.tokens.now_ms, limits=limits)
+
+
+def managing(app: "App") -> tuple[GatedCalls, RunOperations, ScheduleOperations]:
+    """Return what people and programs make calls with, and manage runs and schedules, of an application."""
+    store, calls = app.store, GatedCalls(app.gate, app.store.audit)
+    runs = RunOperations(
+        store=store, calls=calls, lifecycle=app.lifecycle, session_ids=app.session_ids, clock=app.clock
+    )
+    return calls, runs, ScheduleOperations(store=store, keeper=app.schedule_keeper, calls=calls)

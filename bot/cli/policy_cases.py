@@ -54,6 +54,7 @@ class CaseTool(_Part):
     result: _Label | None = PUBLIC
     clearance: _Label | None = None
     consequential: bool = False
+    asks: bool = False
     server: str = ""
 
 
@@ -183,7 +184,15 @@ def request_of(case: CaseRequest, config: Config) -> Request:
         told = case.tool
         sink = label(told.clearance)
         tool = policy.tool(
-            ToolFacts(told.name, told.effect, label(told.result), sink, told.consequential, server=told.server)
+            ToolFacts(
+                told.name,
+                told.effect,
+                label(told.result),
+                sink,
+                told.consequential,
+                server=told.server,
+                asks=told.asks,
+            )
         )
     return Request(
         hook=case.hook,

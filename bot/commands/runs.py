@@ -4,12 +4,11 @@ A person sees their own runs, where they may be told of them; in a shared chat a
 going. One that rose above the address is as absent there, and is stopped blindly (law `no_read_up`).
 """
 
-from collections.abc import Awaitable, Callable
 from dataclasses import dataclass
 from typing import Final
 
 from bot.access import principals
-from bot.commands.command import CommandError, CommandRequest, Reply, UsageError
+from bot.commands.command import CommandError, CommandRequest, Reply, Run, UsageError
 from bot.core.errors import NotFoundError
 from bot.core.ids import Ids
 from bot.gate.gate import Gate
@@ -74,7 +73,7 @@ class RunCommands:
     async def manage(self, request: CommandRequest, argument: str) -> Reply:
         """Do what the first word of the argument says; list the runs if there is none."""
         action, _, rest = argument.partition(" ")
-        actions: dict[str, Callable[[CommandRequest, str], Awaitable[Reply]]] = {
+        actions: dict[str, Run] = {
             "": self._list,
             "list": self._list,
             "start": self._start,
@@ -157,7 +156,7 @@ class RunCommands:
             raise UsageError("")
         if len(text) > LONGEST_NOTE:
             raise CommandError(f"a note has at most {LONGEST_NOTE} characters")
-        known = await self.runs.steer(await viewer(request), name, text, priority, self.ids.op())
+        known = await self.runs.steer(await viewer(request), name, text, priority=priority, key=self.ids.op())
         return Reply(f"The note waits for the next heartbeat of {known.id}, priority {priority.value}.", known.label)
 
     async def _pause(self, request: CommandRequest, argument: str) -> Reply:

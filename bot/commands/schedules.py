@@ -5,11 +5,10 @@ it. What is typed here keeps the label of this address for ever.
 """
 
 import re
-from collections.abc import Awaitable, Callable
 from dataclasses import dataclass
 from typing import Final
 
-from bot.commands.command import CommandError, CommandRequest, Reply, UsageError
+from bot.commands.command import CommandError, CommandRequest, Reply, Run, UsageError
 from bot.commands.runs import options, refused, viewer
 from bot.core.clock import moment
 from bot.core.ids import Ids
@@ -17,8 +16,8 @@ from bot.gate.gate import Gate
 from bot.operations.gated_calls import RefusedCall
 from bot.operations.run_telling import schedule_line, schedule_lines
 from bot.operations.schedules import CREATE, KnownSchedule, ScheduleOperations
-from bot.schedules.keeper import ScheduleWish
 from bot.schedules.calendar import WhenError, zone
+from bot.schedules.keeper import ScheduleWish
 from bot.schedules.phrases import parse
 from bot.sessions.schedules import Overlap, ScheduleKind
 from channels.messages import Button
@@ -46,7 +45,7 @@ class ScheduleCommands:
     async def schedule(self, request: CommandRequest, argument: str) -> Reply:
         """Do what the first word says: list, show or end schedules; or else make one that starts a run."""
         action, _, rest = argument.partition(" ")
-        actions: dict[str, Callable[[CommandRequest, str], Awaitable[Reply]]] = {
+        actions: dict[str, Run] = {
             "": self._list,
             "list": self._list,
             "show": self._show,

@@ -356,11 +356,11 @@ def may_be_pressed(text: str) -> bool:
             return ":" in chat and (word in Level.__members__ or word == "vouch")
         case ["/block", "chat", chat]:
             return ":" in chat
-        case ["/delete", _, "confirm"]:
-            return True
-        case ["/runs", "log" | "pause" | "resume" | "show" | "stop", _]:
-            return True
-        case ["/schedule", "cancel" | "pause" | "resume" | "show", _]:
+        case (
+            ["/delete", _, "confirm"]
+            | ["/runs", "log" | "pause" | "resume" | "show" | "stop", _]
+            | ["/schedule", "cancel" | "pause" | "resume" | "show", _]
+        ):
             return True
         case _:
             return False

@@ -6,6 +6,9 @@ from typing import Annotated
 
 from pydantic import AfterValidator, BaseModel, ConfigDict
 
+from policy.errors import LabelTextError
+from policy.labels import parse
+
 
 class Block(BaseModel):
     """A block of fields: frozen, without unknown fields, and no value of one stands in an error."""
@@ -38,6 +41,19 @@ def _web_address(url: str) -> str:
         raise ValueError("a password does not belong in the configuration, name the variable that holds it")
     return url
 
+
+def _clearance(text: str) -> str:
+    try:
+        label = parse(text)
+    except LabelTextError as error:
+        raise ValueError(str(error)) from None
+    if label.untrusted:
+        raise ValueError("a clearance has no `~`, write it without")
+    return text
+
+
+Clearance = Annotated[str, AfterValidator(_clearance)]
+"""The highest label that may be written somewhere, as text."""
 
 Variable = Annotated[str, AfterValidator(_variable)]
 """The name of an environment variable that holds a secret."""

@@ -22,6 +22,7 @@ from bot.core.errors import ConfigError
 from policy.document.model import Document
 from policy.document.model import load as load_policy
 from policy.errors import DocumentError, Problem, nearest
+from policy.labels import PUBLIC
 
 DEFAULT_FILE: Final = "config.yaml"
 CONFIG_VARIABLE: Final = "LOCKGATE_CONFIG"
@@ -86,6 +87,7 @@ def load_config(named: Path | None, environment: Mapping[str, str], tools: Colle
         limits=settings.limits,
         web=settings.web,
         webhooks=settings.webhooks,
+        runs=settings.runs,
         files=settings.files,
         imports=settings.imports,
         transcriber=settings.transcriber,
@@ -168,12 +170,16 @@ def _unfit(settings: Settings, tools: Collection[str], policy: Document | None) 
 
 
 def _unknown_clearance(settings: Settings, policy: Document | None) -> Iterator[Problem]:
-    """Yield what is wrong with the clearance of telemetry: a compartment that the policy does not have."""
-    if settings.telemetry is None or policy is None:
+    """Yield what is wrong with the clearance of telemetry or records: a compartment that the policy does not have."""
+    if policy is None:
         return
-    for name in sorted(settings.telemetry.label.compartments - policy.top.compartments):
-        close = nearest(name, policy.top.compartments)
-        yield Problem(("telemetry", "clearance"), f"unknown compartment `{name}`{close}")
+    sinks = (
+        (("telemetry", "clearance"), None if settings.telemetry is None else settings.telemetry.label),
+        (("runs", "records", "clearance"), settings.runs.records.label),
+    )
+    for place, label in sinks:
+        for name in sorted((PUBLIC if label is None else label).compartments - policy.top.compartments):
+            yield Problem(place, f"unknown compartment `{name}`{nearest(name, policy.top.compartments)}")
 
 
 def _agents(settings: Settings, tools: Collection[str], policy: Document | None) -> Iterator[Problem]:

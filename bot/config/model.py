@@ -18,6 +18,7 @@ from bot.config.fields import Block, PrivateAddress, Variable, WebAddress, priva
 from bot.config.files import FilesSettings, TranscriberSettings
 from bot.config.imports import ImportsSettings
 from bot.config.mcp import McpServerSettings, ServerName
+from bot.config.runs import RunSettings
 from bot.config.secrets import SecretName, SecretSettings
 from bot.config.telemetry import TelemetrySettings
 from bot.sessions.limits import SessionLimits
@@ -234,6 +235,7 @@ class Settings(Block):
     limits: Limits = Limits()
     web: WebSettings = WebSettings()
     webhooks: SentWebhookSettings = SentWebhookSettings()
+    runs: RunSettings = RunSettings()
     files: FilesSettings = FilesSettings()
     imports: ImportsSettings = ImportsSettings()
     transcriber: TranscriberSettings | None = Field(default=None)
@@ -259,6 +261,7 @@ class Config:
     limits: Limits
     web: WebSettings
     webhooks: SentWebhookSettings
+    runs: RunSettings
     files: FilesSettings
     imports: ImportsSettings
     transcriber: TranscriberSettings | None

@@ -8,20 +8,9 @@ from typing import Annotated
 
 from pydantic import AfterValidator, Field
 
-from bot.config.fields import Block, Variable, WebAddress
+from bot.config.fields import Block, Clearance, Variable, WebAddress
 from bot.core.errors import OperatorError
-from policy.errors import LabelTextError
 from policy.labels import Label, parse
-
-
-def _clearance(text: str) -> str:
-    try:
-        label = parse(text)
-    except LabelTextError as error:
-        raise ValueError(str(error)) from None
-    if label.untrusted:
-        raise ValueError("a clearance has no `~`, write it without")
-    return text
 
 
 def _header(name: str) -> str:
@@ -38,7 +27,7 @@ class TelemetrySettings(Block):
     """
 
     endpoint: WebAddress
-    clearance: Annotated[str, AfterValidator(_clearance)] = "PUBLIC"
+    clearance: Clearance = "PUBLIC"
     headers: Mapping[Annotated[str, AfterValidator(_header)], Variable] = Field(default_factory=dict, max_length=20)
 
     @property

@@ -27,6 +27,7 @@ from bot.sessions.deliveries import OURS, Delivery, NewDelivery, question_key
 from bot.sessions.log.event_types import AgentMessage, UserMessage
 from bot.sessions.log.events import Event
 from bot.sessions.ports.delivery import AlternativeStore
+from bot.sessions.runs import UNREAD
 from channels.messages import Address, Button, OutboundKind
 from policy.decision import Decision, Verdict
 from policy.document.model import Document
@@ -78,7 +79,7 @@ class Alternatives:
         """Say whether a refused read is one whose asker is to be offered another place, if there is one."""
         home, blocking = standing.home, _blocking(decision)
         asks = self._gate.document.overshoot(home.channel, home.workspace, home.chat) == "ask"
-        return asks and home.channel != SESSION and _OVERSHOOT in blocking and blocking <= _BY_PLACE
+        return asks and home.channel not in UNREAD and _OVERSHOOT in blocking and blocking <= _BY_PLACE
 
     async def reading(self, standing: DecisionContext, call: Call, question: BoundText) -> Alternative | None:
         """Return where a refused call could be made for its asker, as the gate decides now; None for nowhere.

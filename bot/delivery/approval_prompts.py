@@ -7,7 +7,7 @@ from bot.access import principals
 from bot.access.approvals import ANSWER, answering, may_answer, may_withdraw
 from bot.core.invisible import spelled
 from bot.sessions.approvals import Approval
-from bot.sessions.delegation import Lineage
+from bot.sessions.runs import Background, Charter, called
 from channels.messages import Address, Button
 from policy import explain
 from policy.document.model import Document
@@ -26,13 +26,14 @@ MAY_BE_DONE: Final = (
 )
 """Stands in a question about a call whose outcome nobody knows."""
 
-_ALONE: Final = "Background session {run} asks you alone, `/agents log {run}` tells its task."
+_TASK: Final = "{name} asks you alone, `/agents log {run}` tells its task."
+_GOAL: Final = "{name} asks you alone, `/runs log {run}` tells its goal."
 
 
-def wording(document: Document, asked: tuple[Approval, ...], lineage: Lineage | None = None) -> str:
+def wording(document: Document, asked: tuple[Approval, ...], background: Background | None = None) -> str:
     """Return what people are asked about the calls of one step; an answer that is held back is not shown.
 
-    `lineage` is that of a background session: then it is named as `/agents` lists it.
+    `background` is what a task or a run was set going as: then it is named as `/agents` or `/runs` lists it.
 
     How to answer is not in it: each channel shows the buttons of a question as they are pressed or typed there.
     """
@@ -42,9 +43,14 @@ def wording(document: Document, asked: tuple[Approval, ...], lineage: Lineage | 
         held = f"The answer is held back by {rules} until it is approved, the command `approvals` shows it."
         return "\n".join((held, *answers(document, asked)))
     several = f"One answer is for all {len(asked)}, the command `approvals` tells how to give them apart."
-    lines = [] if lineage is None else [_ALONE.format(run=lineage.run)]
+    lines = [] if background is None else [_alone(background)]
     lines += [several] if len(asked) > 1 else []
     return "\n".join((*lines, *map(_call, asked), *_endorsed(first), *answers(document, asked)))
+
+
+def _alone(background: Background) -> str:
+    words = _GOAL if isinstance(background, Charter) else _TASK
+    return words.format(name=called(background), run=background.run)
 
 
 def answers(document: Document, asked: tuple[Approval, ...]) -> list[str]:

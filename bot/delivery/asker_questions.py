@@ -37,17 +37,17 @@ class AskerQuestions:
         """Return a question with the places where it may be said, None if there are none; nothing is written."""
         question = self._question(turn, call, inquiry)
         standing, document = turn.standing, self._gate.document
-        text = question_prompts.wording(question, standing.now, turn.lineage)
+        text = question_prompts.wording(question, standing.now, turn.background)
         await self._gate.output.read_ahead((text,))
         deliver, rows = list[NewDelivery](), list[AuditRow]()
-        for address in question_prompts.places(document, question, standing.home, turn.lineage):
+        for address in question_prompts.places(document, question, standing.home, turn.background):
             destination = await self._gate.readers.prospect(address)
             buttons = question_prompts.buttons(question, None)
             spoken = self._gate.output.speak(standing, destination, text, buttons=buttons)
             rows.append(decision_row(standing, Hook.PRE_OUTPUT, spoken.decision, destination=str(address)))
             if spoken.decision.verdict in MAY_GO_ON:
                 deliver.append(_delivery(turn, question, address, spoken.text))
-                if turn.lineage is not None:
+                if turn.background is not None:
                     # It asks in one chat, as it does about approvals.
                     break
         if not deliver:
@@ -56,7 +56,7 @@ class AskerQuestions:
         return PlacedQuestion(replace(question, places=places), tuple(deliver), tuple(rows))
 
     def _question(self, turn: OpenTurn, call: Call, inquiry: Inquiry) -> Approval:
-        standing, lineage = turn.standing, turn.lineage
+        standing, background = turn.standing, turn.background
         until = standing.now + min(inquiry.minutes * 60_000 or self._life, self._life)
         return Approval(
             id=self._ids.approval(),
@@ -70,8 +70,8 @@ class AskerQuestions:
             principal=standing.asker,
             question=ApprovalQuestion(call.tool, call.arguments or {}, kind=QuestionKind.QUESTION),
             rules=(),
-            expires_at=until if lineage is None else min(until, lineage.deadline),
-            alone=lineage is not None,
+            expires_at=until if background is None else min(until, background.deadline),
+            alone=background is not None,
             wanted=inquiry.wanted,
             default=inquiry.default,
         )

@@ -79,7 +79,7 @@ def _ways(item: str) -> tuple[Button, ...]:
 
 def _began(target: SessionState) -> str:
     """Return where the person is who has a session: its home, or where a background one was set going."""
-    return target.home if target.lineage is None else target.lineage.asked_at
+    return target.home if target.background is None else target.background.asked_at
 
 
 def _worded(delivery: Delivery, sender: SessionState, target: SessionState, place: Address) -> str:

@@ -11,7 +11,8 @@ from bot.access import labelling, principals
 from bot.core.invisible import spelled
 from bot.delegation import structured_result
 from bot.sessions.approvals import Approval
-from bot.sessions.delegation import FieldKind, Lineage
+from bot.sessions.delegation import FieldKind
+from bot.sessions.runs import Background, called
 from bot.tools.asking import MOST_BUTTONS
 from bot.tools.base import Inquiry
 from channels.messages import Address, Button
@@ -21,21 +22,21 @@ MARK: Final = "> "
 """What each line of a model's stands behind."""
 
 _AGENT: Final = "The agent asks `{asker}`, question {id}:"
-_ALONE: Final = "Background session {run} asks `{asker}` alone, question {id}:"
+_ALONE: Final = "{name} asks `{asker}` alone, question {id}:"
 _ANY: Final = "Reply here with your answer, or use `/answer {id} TEXT`."
 _FIELD: Final = "Reply here with {what}, or use `/answer {id} TEXT`."
 _MINUTE: Final = 60_000
 
 
-def wording(question: Approval, asked_at: int, lineage: Lineage | None = None) -> str:
+def wording(question: Approval, asked_at: int, background: Background | None = None) -> str:
     """Return what the asker is asked.
 
-    `asked_at` is now, in milliseconds on the store's clock, and `lineage` that of a background session.
+    `asked_at` is now, in milliseconds on the store's clock, and `background` what a task or a run was set going as.
     """
     asker, name = question.principal, question.id
     first = _AGENT.format(asker=asker, id=name)
-    if lineage is not None:
-        first = _ALONE.format(run=lineage.run, asker=asker, id=name)
+    if background is not None:
+        first = _ALONE.format(name=called(background), asker=asker, id=name)
     return "\n".join((first, *quoted(question), *_how(question), _until(question, asked_at)))
 
 
@@ -62,15 +63,15 @@ def buttons(question: Approval, readers: frozenset[str] | None) -> tuple[Button,
     return tuple(Button(f"Answer: {spelled(one)}", f"/answer {question.id} {one}") for one in _choices(question))
 
 
-def places(document: Document, question: Approval, home: Address, lineage: Lineage | None) -> tuple[Address, ...]:
+def places(document: Document, question: Approval, home: Address, background: Background | None) -> tuple[Address, ...]:
     """Return where the asker may be asked, the best first: at home, and in their private chats cleared for it.
 
-    Nobody reads where a background session lives. At a console nobody may be sitting, so it is asked there only if the
+    Nobody reads where a background session or a run lives. At a console nobody may be sitting, so it is asked there only if the
     session lives there, was set going there, or the policy names that chat.
     """
-    first = str(home) if lineage is None else lineage.asked_at
+    first = str(home) if background is None else background.asked_at
     chats = labelling.private_places(document, question.principal, question.label, first)
-    if lineage is not None:
+    if background is not None:
         return chats
     named = {(entry.channel, entry.workspace, entry.chat) for entry in document.places}
     others = (

@@ -68,7 +68,7 @@ class Undelivered:
         A turn that no person began tells nothing, nor does one above its address (ADR 0021).
         """
         state = turn.claim.state
-        if not state.unsaid or not turn.asked or turn.above_home or turn.lineage is not None:
+        if not state.unsaid or not turn.asked or turn.above_home or turn.background is not None:
             return UndeliveredNotice()
         every, deliver, rows = await self._store.deliveries(state.sid), list[NewDelivery](), list[AuditRow]()
         standing = turn.standing

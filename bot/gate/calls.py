@@ -24,6 +24,7 @@ from bot.gate.results import NOT_KNOWN, CallDecision
 from bot.sessions.approvals import Approval
 from bot.sessions.delegation import SESSION
 from bot.sessions.deliveries import OURS
+from bot.sessions.runs import UNREAD
 from bot.tools.arguments import as_json, changed, checked, strings, texts
 from bot.tools.base import Arguments, CallFacts, Foresees, RefusedCallError, Tool, ToolCaller, ToolContext, ToolSession
 from bot.tools.references import Asked, asked, mentions
@@ -365,7 +366,7 @@ class CallGate:
         Nobody may where the question itself may not be said.
         """
         leaving, places = standing.taint.join(carried), [standing.destination]
-        if standing.home.channel == SESSION:
+        if standing.home.channel in UNREAD:
             chats = labelling.private_places(self._judge.document, standing.asker, leaving)
             places = [labelling.expected(self._judge.document, chat) for chat in chats]
         spoken = (
@@ -415,7 +416,7 @@ def _in_doubt(decision: Decision) -> Decision:
 
 def nobody(standing: DecisionContext) -> str:
     """Return why nobody is asked, and what to do where that can be told."""
-    return NOBODY_ALONE if standing.home.channel == SESSION else NOBODY
+    return NOBODY_ALONE if standing.home.channel in UNREAD else NOBODY
 
 
 def _check_route(tool: Tool, taken: Asked, context: ToolContext) -> None:

@@ -66,7 +66,7 @@ class ResultGate:
         if not prepared.hold:
             return response
         held = self.kept(standing, prepared, response.text, response.label)
-        return replace(response, text=notice(held, standing.taint), label=standing.taint, held=held)
+        return replace(response, text=notice(held, standing.taint), label=standing.taint, held=held, acknowledge=())
 
     @staticmethod
     def kept(standing: DecisionContext, prepared: CallDecision, text: str, label: Label) -> DeferredResult:
@@ -119,7 +119,15 @@ class ResultGate:
         summary = None if result.summary is None else replace(result.summary, text=text)
         went = tuple(deliver), tuple(rows)
         return ResultDecision(
-            Hook.POST_TOOL_RESPONSE, decision, text, label, result.failed, *went, summary=summary, refs=result.refs
+            Hook.POST_TOOL_RESPONSE,
+            decision,
+            text,
+            label,
+            result.failed,
+            *went,
+            summary=summary,
+            refs=result.refs,
+            acknowledge=result.acknowledge,
         )
 
 
@@ -131,7 +139,7 @@ class Gate:
     they gave.
     """
 
-    def __init__(
+    def __init__(  # noqa: PLR0913 - what decides and what is made, each given once
         self,
         document: Document,
         tools: Iterable[Tool],

@@ -12,19 +12,21 @@ from typing import Final
 import anyio.to_thread
 
 from bot.access import authorize, labelling
+from bot.access.agents import AgentSnapshot
 from bot.access.approvals import DENIED, OTHERS, asking
 from bot.access.decision_context import DecisionContext
 from bot.gate.results import MAY_GO_ON
 from bot.secrets import Keyring
 from bot.sessions.deliveries import OURS
-from bot.tools.base import CallFacts, Tool
+from bot.sessions.runs import Breaker
+from bot.tools.base import CallFacts, Tool, WorksInRuns
 from policy.decision import Decision, Remedy, RuleOutcome, Verdict
 from policy.document.model import Document
 from policy.engine import Engine
 from policy.fixed import APPROVAL
 from policy.labels import PUBLIC, Label
 from policy.redaction.patterns import SECRET
-from policy.request import Effect, Hook, Request, Secret, ToolFacts
+from policy.request import Effect, Hook, Request, RunState, Secret, ToolFacts
 
 _LONG: Final = 4_000
 """Characters; reading as many takes a few milliseconds, of a hostile text a hundred."""
@@ -126,6 +128,14 @@ class Masks:
         return self.policy.engine.redact(text, decision, _views)
 
 
+def _run_state(standing: DecisionContext) -> RunState | None:
+    """Return what a request tells of the run that a session is, None for any other session."""
+    if standing.run is None:
+        return None
+    progress = standing.run.progress
+    return RunState(progress.initialized, progress.over, progress.breaker is Breaker.OPEN)
+
+
 @dataclass(frozen=True, slots=True)
 class Judge:
     """The policy in force, asked about a session; with the tools that it labels and the models by their names.
@@ -152,13 +162,15 @@ class Judge:
         return tuple(
             tool
             for tool in self.labelled
-            if self.document.offers(tool.name, asker) and (agent is None or agent.offers(tool.name))
+            if self.document.offers(tool.name, asker) and _has(agent, tool, in_run=standing.run is not None)
         )
 
     def tool(self, standing: DecisionContext, name: str) -> Tool | None:
         """Return a tool by its name, None if there is none or the session's agent does not have it."""
-        known = standing.agent is None or standing.agent.offers(name)
-        return self.tools.get(name) if known else None
+        tool = self.tools.get(name)
+        if tool is None or not (_is_of_runs(tool) or _has(standing.agent, tool, in_run=False)):
+            return None
+        return tool
 
     def model(self, standing: DecisionContext) -> str:
         """Return the model that is asked first: the one people chose, unless it is not configured any more.
@@ -198,6 +210,7 @@ class Judge:
             asker=standing.asker,
             asker_role=authorize.role(self.document, standing.asker, standing.asker),
             others=labelling.others(self.document, standing.principal, home, standing.others),
+            run=_run_state(standing),
         )
 
     def unlock(self, standing: DecisionContext, tool: ToolFacts, name: str, host: str) -> Decision:
@@ -290,9 +303,28 @@ class Judge:
                     await anyio.to_thread.run_sync(_views, text)
 
 
+def _is_of_runs(tool: Tool) -> bool:
+    return isinstance(tool, WorksInRuns) and tool.in_runs
+
+
+def _has(agent: AgentSnapshot | None, tool: Tool, *, in_run: bool) -> bool:
+    """Say whether a session has a tool: those that work in runs are a run's, and no other session's."""
+    if _is_of_runs(tool):
+        return in_run and (agent is None or not agent.lost)
+    return agent is None or agent.offers(tool.name)
+
+
 def call_facts(document: Document, tool: Tool, declared: CallFacts) -> ToolFacts:
     """Return a call's facts as declared and as the operator tightened them; one that nobody labelled stays so."""
-    known = ToolFacts(tool.name, tool.effect, tool.label, declared.clearance, declared.consequential, tool.server)
+    known = ToolFacts(
+        tool.name,
+        tool.effect,
+        tool.label,
+        declared.clearance,
+        declared.consequential,
+        tool.server,
+        asks=declared.asks,
+    )
     facts = document.tool(known)
     return facts if facts.result is None else replace(facts, result=facts.result.join(declared.result))
 

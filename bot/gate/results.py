@@ -133,7 +133,8 @@ class ResultDecision:
 
     `hook` is where `decision` was made: on the result itself or on something it wanted said. `held` is what
     is kept instead of admitted; text and label are then those of the notice. `summary` is a recap
-    to keep in the log. `refs` are what the result came from, as high as its true label.
+    to keep in the log. `refs` are what the result came from, as high as its true label. `acknowledge` are the steering
+    notes that the text tells of: none of what is held or refused.
     """
 
     hook: Hook
@@ -146,6 +147,7 @@ class ResultDecision:
     held: DeferredResult | None = None
     summary: Summary | None = None
     refs: tuple[Ref, ...] = ()
+    acknowledge: tuple[str, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)

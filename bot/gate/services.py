@@ -8,7 +8,7 @@ from pydantic import JsonValue
 
 from bot.access import labelling
 from bot.access.decision_context import DecisionContext, key
-from bot.access.recipients import ChangedRecipientError
+from bot.access.recipients import ChangedRecipientError, meaning
 from bot.config.references import references
 from bot.core.errors import RequestError
 from bot.gate.calls import CallGate
@@ -20,6 +20,7 @@ from bot.sessions.refs import CallRef
 from bot.sessions.runs import RunOrder, RunWish, StartedRun
 from bot.tools.arguments import strings
 from bot.tools.references import HOLD
+from channels.messages import Address
 from policy.decision import Decision, Verdict
 from policy.labels import Label
 from policy.request import Effect, Hook, ToolFacts
@@ -113,6 +114,10 @@ class GateServices:
         call, standing = self._made.call, self._carrying
         came = replace(wish, refs=(CallRef(call.id, standing.sid),) if standing.turn else wish.refs)
         return await started(self._judge, self._runs, ordered(standing, key(standing, call), came))
+
+    def leads_to(self, address: Address) -> bool:
+        """Say whether an address that the call names means what it meant when the call was decided."""
+        return meaning(self._judge.document, address) in self._made.leads
 
     async def reveal(self, text: str, host: str) -> str | None:
         """Return a text with its secrets' values for a host, None if one is refused."""

@@ -58,7 +58,9 @@ class GatedCalls:
         async def record(hook: Hook, decision: Decision, facts: Mapping[str, JsonValue]) -> None:
             await self._audit.append((decision_row(standing, hook, decision, **within, **facts),))
 
-        response = await self._gate.results.respond(standing, prepared, await self._gate.run(standing, prepared, record))
+        response = await self._gate.results.respond(
+            standing, prepared, await self._gate.run(standing, prepared, record)
+        )
         await self._audit.append(tuple(replace(row, body={**row.body, **within}) for row in response.audit))
         if response.decision.verdict not in MAY_GO_ON:
             return RefusedCall(response.decision, standing)

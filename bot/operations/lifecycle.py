@@ -19,6 +19,7 @@ from bot.sessions.delegation import SESSION
 from bot.sessions.deliveries import Delivery, DeliveryState
 from bot.sessions.models import Doing, SessionKind, SessionQuery, SessionState, Status
 from bot.sessions.ports.store import Store
+from bot.sessions.runs import UNREAD
 from bot.tools.labelled_files import FileRoot
 from channels.messages import Address
 from policy.document.reading import API
@@ -122,7 +123,7 @@ class SessionLifecycle:
         Raises IllegalMoveError, RequestError, StoreError.
         """
         home = Address.parse(state.home)
-        if home.channel != SESSION:
+        if home.channel not in UNREAD:
             follower = await self._session_ids.follower(state.sid, home, state.principal)
             if follower is None or await self._store.lifecycle.holder(follower) is not None:
                 because = NOWHERE if follower is None else GOES_ON
@@ -204,7 +205,7 @@ class SessionLifecycle:
     async def _unheard(self, state: SessionState) -> None:
         """Forget what was observed in the chat of a session: the one that follows on it begins with nothing."""
         home = Address.parse(state.home)
-        if home.channel != SESSION:
+        if home.channel not in UNREAD:
             await self._store.observed.forget(self._session_ids.first(home))
 
     async def clear(self) -> None:

@@ -6,14 +6,14 @@ A run is started by the gate, as an agent's call of `runs_start` is. What is tol
 
 import json
 from dataclasses import dataclass
-from typing import Final, cast
+from typing import Final, Literal, cast
 
 from pydantic import JsonValue
 
 from bot.access.decision_context import Call, DecisionContext
 from bot.access.session_ids import SessionIds
 from bot.core.clock import Clock
-from bot.core.errors import BusyError, NotFoundError, RequestError, SchemaError
+from bot.core.errors import ArchivedError, BusyError, NotFoundError, RequestError, SchemaError
 from bot.gate.results import ResultDecision
 from bot.operations.gated_calls import GatedCalls, RefusedCall
 from bot.operations.lifecycle import SessionLifecycle
@@ -32,6 +32,9 @@ from policy.labels import PUBLIC, Label, join_all
 START: Final = "runs_start"
 """The tool by which runs are started."""
 
+RunDoing = Literal["running", "paused", "waiting", "stopped", "ended"]
+"""What a run does, in a word: `waiting` is for people, `stopped` before the turn ends in which it stopped itself."""
+
 LISTED: Final = 20
 """Runs that a page shows if it does not say."""
 
@@ -42,15 +45,6 @@ _WINDOW: Final = 200
 _LOGGED: Final = 200
 _BEGINNING: Final = 10
 """Within how many events of its log a run's goal stands."""
-
-
-class RunOverError(RequestError):
-    """A run has ended: it can be read, and nothing about it can be changed."""
-
-    code = "run_over"
-
-    def __init__(self) -> None:
-        super().__init__("this run has ended: it can be read, and nothing about it can be changed")
 
 
 @dataclass(frozen=True, slots=True)
@@ -93,8 +87,8 @@ class KnownRun:
         return self.progress.ended_at > 0
 
     @property
-    def doing(self) -> str:
-        """What it does, in a word: `running`, `waiting` for people, `paused`, or `ended`."""
+    def doing(self) -> RunDoing:
+        """What it does, in a word."""
         if self.over:
             return "ended"
         if self.state.asks:
@@ -190,15 +184,15 @@ class RunOperations:
         """Return the steering notes of a run that may be told, oldest first. Raises StoreError."""
         return tuple(note for note in await self._store.runs.notes(known.state.sid) if note.label.flows_to(by.reader))
 
-    async def steer(self, by: RunViewer, name: str, note: str, priority: Priority, key: str) -> KnownRun:
+    async def steer(self, by: RunViewer, name: str, note: str, *, priority: Priority, key: str) -> KnownRun:
         """Give a run a steering note, once for its `key`; it is labelled like what they type.
 
-        Raises NotFoundError: there is none that may be told of. RunOverError: it has ended. BusyError: as many notes
+        Raises NotFoundError: there is none that may be told of. ArchivedError: it has ended. BusyError: as many notes
         wait as may. StoreError.
         """
         known = await self.show(by, name)
         if known.over:
-            raise RunOverError
+            raise ArchivedError
         body: dict[str, JsonValue] = {
             "did": "steered",
             "run": known.id,
@@ -238,7 +232,7 @@ class RunOperations:
 
         Returns it if it may be told of, before and after, else None: nothing more may be said then.
 
-        Raises NotFoundError: they have none. RunOverError: it has ended, as they may know. StoreError.
+        Raises NotFoundError: they have none. ArchivedError: it has ended, as they may know. StoreError.
         """
         found = await self._theirs(by, name)
         if found is None:
@@ -246,7 +240,7 @@ class RunOperations:
         shown = found.label.flows_to(by.reader)
         if found.over:
             if shown:
-                raise RunOverError
+                raise ArchivedError
             return None
         # Before its end is written, so that its record is, too, whatever becomes of this process.
         now = self._clock.wall_ms()
@@ -271,7 +265,7 @@ class RunOperations:
     async def _going(self, by: RunViewer, name: str) -> KnownRun:
         known = await self.show(by, name)
         if known.over:
-            raise RunOverError
+            raise ArchivedError
         return known
 
     async def _theirs(self, by: RunViewer, name: str) -> KnownRun | None:

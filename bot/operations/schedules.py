@@ -1,4 +1,4 @@
-"""Schedules and reminders as people and programs make, see and end them: chats, the API and the command line share this.
+"""Schedules and reminders as people and programs make, see and end them: chat, API and command line share this.
 
 One is made by the gate, as an agent's call of `schedule_create` is. Each has the label of what made it for ever, so who
 may be told of one is compared with that (law `no_read_up`). A run that it started is told of only as that run is.

@@ -17,11 +17,11 @@ from bot.core.json_values import JsonObject, mapped_object
 from bot.gate.gate import Gate
 from bot.gate.results import MAY_GO_ON
 from bot.operations.reading import SessionReader
-from bot.sessions.delegation import SESSION
 from bot.sessions.deliveries import OURS
 from bot.sessions.log.event_types import UserMessage
 from bot.sessions.log.events import Event, EventType
 from bot.sessions.models import SessionState
+from bot.sessions.runs import UNREAD
 from bot.tools.arguments import strings
 from channels.messages import Address
 from policy.decision import Decision, Verdict
@@ -118,4 +118,4 @@ def _was_let_through(state: SessionState, event: Event) -> bool:
     """Say whether no people have to approve of an event: their program's own words, or an answer that they let pass."""
     if isinstance(event.body, UserMessage):
         return event.body.origin is None
-    return event.type == EventType.AGENT_MESSAGE and Address.parse(state.home).channel != SESSION
+    return event.type == EventType.AGENT_MESSAGE and Address.parse(state.home).channel not in UNREAD

@@ -11,7 +11,6 @@ from typing import Final
 
 from bot.runs import breaker
 from bot.sessions.limits import RunLimits
-from bot.sessions.log.event_types import YieldReason
 from bot.sessions.runs import (
     Breaker,
     Charter,

@@ -1,18 +1,33 @@
 """Schedules and reminders as they are made, listed and ended: checked, within the caps, and in the audit.
 
 Each keeps the label of what made it. It is listed to those whose label that flows to, and to anybody else it is as one
-that never was (law `no_read_up`).
+that never was (law `no_read_up`). The row of the audit that tells of a change is written with it, in one step; it names
+the schedule and holds nothing of its text.
 """
 
+import asyncio
+import hashlib
 from collections.abc import Awaitable, Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
+from typing import Final
 
-from bot.core.errors import NotFoundError
+from bot.access import labelling, recipients
+from bot.core.errors import BusyError, NotFoundError, RequestError
+from bot.core.json_values import JsonObject
+from bot.schedules import calendar, phrases
+from bot.sessions.audit import AuditRow
 from bot.sessions.ports.runs import ScheduleStore
 from bot.sessions.runs import RunType
-from bot.sessions.schedules import Overlap, Schedule, ScheduleKind
+from bot.sessions.schedules import Overlap, Schedule, ScheduleKind, ScheduleStatus
 from policy.document.model import Document
-from policy.labels import Label
+from policy.labels import PUBLIC, Label
+
+NOT_CLEARED: Final = "the recipient may not be told what this schedule begins with, so nothing would be said there"
+DONE: Final = "this schedule is done, no moment of it is left"
+
+_ID: Final = 16
+_TRIES: Final = 20
+"""How often a change is made anew because the schedule was due meanwhile."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -78,24 +93,124 @@ class ScheduleKeeper:
             BusyError: as many are active as may.
             StoreError: it cannot be kept.
         """
-        raise NotImplementedError
+        name = f"s_{hashlib.sha256(key.encode()).hexdigest()[:_ID]}"
+        known = await self._store.schedule(name)
+        if known is not None:
+            return known
+        # The table of a zone is read from a file.
+        zone = await asyncio.to_thread(calendar.zone, wish.time_zone or self._time_zone)
+        now = await self._now()
+        when = phrases.parse(wish.when, zone, now)
+        made = Schedule(
+            id=name,
+            principal=maker.principal,
+            asker=maker.asker,
+            kind=wish.kind,
+            text=wish.text,
+            label=maker.label,
+            cron=when.cron,
+            zone=zone.key,
+            next_at=when.first,
+            created_at=now,
+            asked_at=maker.asked_at,
+            title=wish.title,
+            deliver_to=wish.deliver_to,
+            meant=self._meant(maker, wish.deliver_to),
+            run_type=wish.run_type,
+            slot=wish.slot,
+            overlap=wish.overlap,
+            by_agent=maker.by_agent,
+        )
+        await self._store.add(made, self._most, (row(made, maker.asker, "add"),))
+        return made
 
     async def listed(self, principal: str, reader: Label) -> tuple[Schedule, ...]:
         """Return the schedules of a principal that a reader may know of, oldest first. Raises StoreError."""
-        raise NotImplementedError
+        return tuple(one for one in await self._store.of(principal) if one.label.flows_to(reader))
 
     async def find(self, principal: str, reader: Label, name: str) -> Schedule:
         """Return one of them by its id. Raises NotFoundError: there is none that they may know of. StoreError."""
-        raise NotFoundError
+        found = await self._store.schedule(name)
+        if found is None or found.principal != principal or not found.label.flows_to(reader):
+            raise NotFoundError
+        return found
 
     async def pause(self, principal: str, reader: Label, name: str, actor: str) -> Schedule:
         """Let a schedule rest; one that rests stays so. Raises NotFoundError, RequestError: it is done. StoreError."""
-        raise NotFoundError
+        for _ in range(_TRIES):
+            found = await self.find(principal, reader, name)
+            if found.status is ScheduleStatus.DONE:
+                raise RequestError(DONE)
+            rests = replace(found, status=ScheduleStatus.PAUSED)
+            if rests == found or await self._store.replace(found, rests, (row(found, actor, "pause"),)):
+                return rests
+        raise BusyError
 
     async def resume(self, principal: str, reader: Label, name: str, actor: str) -> Schedule:
-        """Let a schedule go on, from its next moment. Raises NotFoundError. RequestError: none is left. StoreError."""
-        raise NotFoundError
+        """Let a schedule go on, from its next moment.
+
+        Raises NotFoundError. RequestError: none is left. BusyError: as many are active as may. StoreError.
+        """
+        for _ in range(_TRIES):
+            found = await self.find(principal, reader, name)
+            if found.status is ScheduleStatus.ACTIVE:
+                return found
+            next_at = await self._next(found)
+            if not next_at:
+                raise RequestError(DONE, next_step="make another one")
+            await self._with_room(found)
+            goes_on = replace(found, status=ScheduleStatus.ACTIVE, next_at=next_at, failures=0)
+            if await self._store.replace(found, goes_on, (row(found, actor, "resume"),)):
+                return goes_on
+        raise BusyError
 
     async def cancel(self, principal: str, reader: Label, name: str, actor: str) -> Schedule:
-        """Forget a schedule, and return what it was; a run that it started goes on. Raises NotFoundError, StoreError."""
-        raise NotFoundError
+        """Forget a schedule, and return what it was; what it started goes on. Raises NotFoundError, StoreError."""
+        found = await self.find(principal, reader, name)
+        if not await self._store.drop(name, (row(found, actor, "cancel"),)):
+            raise NotFoundError
+        return found
+
+    def _meant(self, maker: ScheduleMaker, name: str) -> str:
+        """Return what the name of a recipient means now, empty for none.
+
+        Raises RequestError: it leads nowhere, or where not even what makes the schedule may be told.
+        """
+        if not name:
+            return ""
+        document = self._document()
+        try:
+            address = recipients.find(document, maker, name)
+        except recipients.UnknownRecipientError:
+            raise RequestError(recipients.UNKNOWN) from None
+        if not maker.label.flows_to(labelling.expected(document, address).clearance or PUBLIC):
+            raise RequestError(NOT_CLEARED, next_step="name a recipient who is cleared for it")
+        return recipients.meaning(document, address)
+
+    async def _next(self, schedule: Schedule) -> int:
+        """Return the next moment of a schedule, 0 for none."""
+        now = await self._now()
+        if schedule.cron:
+            zone = await asyncio.to_thread(calendar.zone, schedule.zone)
+            return calendar.next_moment(schedule.cron, zone, now)
+        return schedule.next_at if schedule.next_at > now else 0
+
+    async def _with_room(self, schedule: Schedule) -> None:
+        """Raise BusyError if as many of the principal's schedules are active as may, of the label's pool."""
+        pool = schedule.label.secrecy
+        others = await self._store.of(schedule.principal)
+        if sum(one.status is ScheduleStatus.ACTIVE and one.label.secrecy == pool for one in others) >= self._most:
+            raise BusyError
+
+
+def row(schedule: Schedule, actor: str, done: str, **more: str) -> AuditRow:
+    """Return the row of the audit that tells what is done with a schedule."""
+    facts: JsonObject = {
+        "do": done,
+        "schedule": schedule.id,
+        "kind": schedule.kind.value,
+        "principal": schedule.principal,
+        "label": str(schedule.label),
+        "by_agent": schedule.by_agent,
+    }
+    return AuditRow("schedule", actor, {**facts, **more})

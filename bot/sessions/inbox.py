@@ -55,7 +55,8 @@ class NewItem:
     `creation` if it does not exist. `dedupe` identifies the input on its platform: the same key with
     the same `body` is the same input. `sender` is the principal who wrote it, `label` its inbound label.
     `lineage` makes it the task of a new background session, `charter` the goal of a new run; either is created only
-    until `reserved`. `refs` are what it came from. `agent` is what a session that it creates pins, see `bot.access.agents`.
+    until `reserved`. `refs` are what it came from. `agent` is what a session that it creates pins, see
+    `bot.access.agents`.
 
     What a program says has more. `created_with` is the digest of all that it creates a session with: one that is there
     was created with the same, and takes this input once. `metadata` is what it keeps with that. `mode` is how the

@@ -89,6 +89,8 @@ OPERATIONS: Final[Mapping[str, _Row]] = MappingProxyType(
         "resume": _unless(Status.PAUSED, Status.RUNNING),
         "archive": {Status.ARCHIVED: IllegalMove.IGNORED, **_GONE},
         "restore": _unless(Status.ARCHIVED),
+        "steer": _UNASKED,
+        "wake_run": _OVER,
         "fail": {Status.PAUSED: IllegalMove.IGNORED, **_OVER},
         "delete": _NOTHING_LEFT,
     }
@@ -96,5 +98,5 @@ OPERATIONS: Final[Mapping[str, _Row]] = MappingProxyType(
 """Operation → status → how it fares there. An operation bears the name of its script."""
 
 
-FENCED: Final = frozenset({"raise_taint", "commit", "renew", "release", "spend"})
+FENCED: Final = frozenset({"raise_taint", "commit", "renew", "release", "spend", "change_run"})
 """Operations that need a claim: whoever archives or deletes a session takes that away."""

@@ -15,7 +15,7 @@ from bot.sessions.deliveries import NewDelivery
 from bot.sessions.inbox import InboxItem, ItemStatus, Metadata, QueueMode
 from bot.sessions.log.event_types import TurnCompleted, TurnState, YieldReason
 from bot.sessions.log.events import Event, NewEvent
-from bot.sessions.runs import Charter, Progress, RunStep
+from bot.sessions.runs import Background, Charter, Progress, RunStep
 from bot.sessions.usage import UNUSED, Usage
 from policy.labels import PUBLIC, Label
 
@@ -195,7 +195,7 @@ class SessionState:
     progress: Progress | None = None
 
     @property
-    def background(self) -> Lineage | Charter | None:
+    def background(self) -> Background | None:
         """What a session works by that nobody talks to: its lineage or its charter, None for a conversation."""
         return self.lineage or self.charter
 

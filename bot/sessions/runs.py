@@ -9,9 +9,9 @@ Times are milliseconds since the epoch on the store's clock.
 
 from dataclasses import dataclass
 from enum import StrEnum
-from typing import Final
+from typing import Final, TypeAlias
 
-from bot.sessions.delegation import SESSION
+from bot.sessions.delegation import SESSION, Lineage
 from bot.sessions.messages import Endorsed
 from bot.sessions.refs import Ref
 from channels.messages import Address
@@ -27,6 +27,10 @@ UNREAD: Final = frozenset({SESSION, RUN})
 def run_home(principal: str, run: str) -> Address:
     """Return the home of a principal's run."""
     return Address(RUN, run, principal)
+
+
+RESERVATION: Final = 30_000
+"""Milliseconds within which a run must be made, from `RunSlot.since` of its place on."""
 
 
 class RunType(StrEnum):
@@ -113,6 +117,16 @@ class Charter:
     meant: str = ""
     schedule: str = ""
     due: int = 0
+
+
+Background: TypeAlias = Lineage | Charter
+"""What a session was set going as to which nobody talks: a task, or a run."""
+
+
+def called(background: Background) -> str:
+    """Return how people are told of a task or a run, at the beginning of a sentence."""
+    kind = "Run" if isinstance(background, Charter) else "Background session"
+    return f"{kind} {background.run}"
 
 
 @dataclass(frozen=True, slots=True)
@@ -213,7 +227,8 @@ class RunStep:
     """What the end of a turn means for its run; it is written with that end, in one step.
 
     `continuation` is what the runtime says next, empty for nothing. `progress` is how far it came by then, without what
-    its tools changed: turns, breaker, gaps, end.
+    its tools changed: turns, breaker, gaps, end, with the status and the consecutive failures that follow from what the
+    store told last. The other fields are the tools', and stay as they are stored.
     """
 
     progress: Progress
@@ -224,8 +239,9 @@ class RunStep:
 class RunSlot:
     """The place of a run among those of its principal, in a pool of one label.
 
-    `slot` is the slot that it has locked, empty for none, and `fence` counts the locks of that slot. It is given back
-    at `until` at the latest. `live` tells that nobody gave it back.
+    `slot` is the slot that it has locked, empty for none and once the run was deleted, and `fence` rises with each lock
+    in its pool. `since` is when that was locked, before that when the place was reserved. It is given back at `until`
+    at the latest. `live` tells that nobody gave it back.
     """
 
     run: str

@@ -40,8 +40,8 @@ def label_of(state: SessionState | None, principal: str, reader: Label) -> Label
 def counts_still(state: SessionState, seen: Label, now: int) -> bool:
     """Say whether UNTRUSTED data may still choose if a session is listed for those it was visible to at `seen`.
 
-    A background session, a run too, has to end by its deadline, which was fixed before it read anything. Some time after that it is
-    listed for nobody, whatever it read, unless something that it said still waits.
+    A background session, a run too, has to end by its deadline, which was fixed before it read anything. Some time
+    after that it is listed for nobody, whatever it read, unless something that it said still waits.
     """
     if state.turned is None or not state.turned.flows_to(seen):
         return False

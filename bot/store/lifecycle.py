@@ -16,10 +16,12 @@ from bot.core.errors import StoreError, StoreRefusedError
 from bot.sessions.audit import AuditRow
 from bot.sessions.log.event_types import TurnCompleted
 from bot.sessions.models import Holder, Status, TurnPage, TurnRecord
+from bot.sessions.runs import RUN
 from bot.store.calls import Arguments, ScriptAnswer, session_call
 from bot.store.programs.webhooks import RedisWebhooks
 from bot.store.records import codec
 from bot.store.records.codec import raw, text
+from bot.store.runs import RedisRuns
 from bot.store.schema import LETTERS, OPEN, READY, session_keys
 from bot.store.scripts.loader import Script
 from bot.store.servers.connection import WALKED, Reply
@@ -34,20 +36,22 @@ NOT_WRITTEN: Final = "a server could not rewrite its file, its log tells why"
 _REWRITE_SECONDS: Final = 30.0
 _MOMENT: Final = 0.02
 _PAGE: Final = 1000
+_RUN_HOME: Final = f"{RUN}:".encode()
 
 
 class Eraser:
     """Erases what a script that deletes a session cannot name."""
 
-    def __init__(self, shared: Shared, filing: Filing, webhooks: RedisWebhooks) -> None:
+    def __init__(self, shared: Shared, filing: Filing, webhooks: RedisWebhooks, runs: RedisRuns) -> None:
         self._shared = shared
         self._filing = filing
         self._webhooks = webhooks
+        self._runs = runs
 
     async def erase(self, sid: str) -> None:
         """Erase all of a deleted session but its tombstone, its audit chain and which inputs it had.
 
-        How far its program's webhooks came in it is forgotten, too.
+        How far its program's webhooks came in it is forgotten, too, and what a run called its slot.
         """
         keys = session_keys(sid)
         kept = {raw(key) for key in (keys.state, keys.audit, keys.inputs)}
@@ -59,9 +63,12 @@ class Eraser:
         hints = [("ZREM", READY, raw(sid)), ("SREM", LETTERS, raw(sid))]
         await self._shared.connection.commands(*hints)
         await self._filing.refile((sid,))
-        ((who,),) = await self._shared.connection.commands(("HMGET", keys.state, *codec.stored_fields("principal")))
+        fields = codec.stored_fields("principal", "home")
+        ((who, home),) = await self._shared.connection.commands(("HMGET", keys.state, *fields))
         if who is not None and is_program(text(who)):
             await self._webhooks.forget_session(program_name(text(who)), sid)
+        if who is not None and home is not None and home.startswith(_RUN_HOME):
+            await self._runs.forget_slot(text(who), sid)
         await self._shared.run(session_call(Script.ERASED, keys, {}))
 
     async def erase_again(self, sid: str) -> None:

@@ -1,13 +1,25 @@
-"""The part of the store about schedules, reminders and timers."""
+"""The part of the store about schedules, reminders and timers.
 
-from typing import Final
+They are in the slot of the chain for decisions outside a session, so that a schedule, its timer and the row that tells
+who made it are written by one script. A timer that is taken is due again after a while unless it is settled: what it
+sets off is done, at the latest by the next one who takes it.
+"""
 
-from bot.core.errors import StoreRefusedError
+from bot.core.errors import BusyError
 from bot.sessions.audit import AuditRow
-from bot.sessions.schedules import Schedule, Timer
+from bot.sessions.runs import RunType
+from bot.sessions.schedules import Overlap, Schedule, ScheduleKind, ScheduleStatus, Timer, TimerKind
+from bot.store.calls import Arguments, ScriptAnswer, call
+from bot.store.records import codec
+from bot.store.records.codec import raw, text
+from bot.store.records.form import Values, complete, unpack
+from bot.store.records.kinds import SCHEDULE
+from bot.store.schema import SCHEDULES, TAKEN_TIMERS, TIMERS, audit_op, schedules_of_key
+from bot.store.scripts.loader import Script
 from bot.store.shared import Shared
 
-NOT_YET: Final = "this store keeps no schedules yet"
+_NONE = -1
+"""What tells that no timer is set."""
 
 
 class RedisSchedules:
@@ -18,36 +30,109 @@ class RedisSchedules:
 
     async def add(self, schedule: Schedule, most: int, audit: tuple[AuditRow, ...]) -> None:
         """Keep a schedule with its timer."""
-        raise StoreRefusedError(NOT_YET, next_step="wait")
+        args = {"schedule": complete(SCHEDULE, _record(schedule)), "most": most}
+        got = await self._change(Script.ADD_SCHEDULE, schedule.id, schedule.principal, args, audit)
+        if got.word == "full":
+            raise BusyError
 
     async def of(self, principal: str) -> tuple[Schedule, ...]:
         """Return a principal's schedules, oldest first."""
-        raise StoreRefusedError(NOT_YET, next_step="wait")
+        (names,) = await self._shared.connection.commands(("SMEMBERS", schedules_of_key(principal)))
+        if not names:
+            return ()
+        (records,) = await self._shared.connection.commands(("HMGET", SCHEDULES, *names))
+        there = [(name, record) for name, record in zip(names, records, strict=True) if record is not None]
+        found = codec.reading(lambda: [_schedule(text(name), record) for name, record in there])
+        return tuple(sorted(found, key=lambda one: (one.created_at, one.id)))
 
     async def schedule(self, id: str) -> Schedule | None:  # noqa: A002 - as in the port
-        """Return one schedule."""
-        raise StoreRefusedError(NOT_YET, next_step="wait")
+        """Return one schedule, None if there is none."""
+        (record,) = await self._shared.connection.commands(("HGET", SCHEDULES, raw(id)))
+        return None if record is None else codec.reading(lambda: _schedule(id, record))
 
     async def replace(self, before: Schedule, after: Schedule, audit: tuple[AuditRow, ...] = ()) -> bool:
-        """Put a schedule in the place of one that is still as it was seen."""
-        raise StoreRefusedError(NOT_YET, next_step="wait")
+        """Put a schedule, and its timer, in the place of one that is still as it was seen."""
+        args = {"before": complete(SCHEDULE, _record(before)), "after": complete(SCHEDULE, _record(after))}
+        got = await self._change(Script.REPLACE_SCHEDULE, before.id, before.principal, args, audit)
+        return got.word == "ok"
 
     async def drop(self, id: str, audit: tuple[AuditRow, ...]) -> bool:  # noqa: A002 - as in the port
-        """Forget a schedule and its timer."""
-        raise StoreRefusedError(NOT_YET, next_step="wait")
+        """Forget a schedule and its timer; return whether there was one."""
+        known = await self.schedule(id)
+        if known is None:
+            return False
+        return (await self._change(Script.DROP_SCHEDULE, id, known.principal, {}, audit)).word == "ok"
 
     async def set_timer(self, timer: Timer) -> None:
-        """Set a timer."""
-        raise StoreRefusedError(NOT_YET, next_step="wait")
+        """Set a timer, in the place of one of the same kind and subject."""
+        await self._time(Script.SET_TIMER, {"timer": _named(timer.kind, timer.about), "due": timer.due})
 
     async def take_due(self, most: int, hold_ms: int) -> tuple[tuple[Timer, ...], int]:
         """Take due timers, earliest first."""
-        raise StoreRefusedError(NOT_YET, next_step="wait")
+        got = await self._time(Script.TAKE_DUE, {"most": most, "hold": hold_ms})
+        taken = codec.reading(lambda: [_timer(*one) for one in codec.pairs(got.list("timers")).items()])
+        left = got.value("next")
+        return tuple(taken), _NONE if left is None else int(left)
 
     async def settle(self, timer: Timer) -> None:
-        """Forget a timer that was taken."""
-        raise StoreRefusedError(NOT_YET, next_step="wait")
+        """Forget a timer that was taken, unless it was set anew meanwhile."""
+        await self._time(Script.SETTLE_TIMER, {"timer": _named(timer.kind, timer.about), "due": timer.due})
 
     async def next_due(self) -> int:
-        """Return in how many milliseconds the next timer is due."""
-        raise StoreRefusedError(NOT_YET, next_step="wait")
+        """Return in how many milliseconds the next timer is due, -1 for none."""
+        first, clock = await self._shared.connection.commands(("ZRANGE", TIMERS, 0, 0, "WITHSCORES"), ("TIME",))
+        return max(int(first[1]) - codec.clock_ms(clock), 0) if first else _NONE
+
+    async def _change(
+        self, script: Script, name: str, principal: str, args: Arguments, audit: tuple[AuditRow, ...]
+    ) -> ScriptAnswer:
+        keys = {"schedules": SCHEDULES, "theirs": schedules_of_key(principal), "timers": TIMERS, "taken": TAKEN_TIMERS}
+        told = {"id": name, "timer": _named(TimerKind.SCHEDULE, name), "keep": self._shared.options.keep_ms}
+        return await self._shared.change_outside(script, keys, {**told, **args}, audit)
+
+    async def _time(self, script: Script, args: Arguments) -> ScriptAnswer:
+        keys = {"timers": TIMERS, "taken": TAKEN_TIMERS, "op": audit_op(self._shared.ids.op())}
+        return await self._shared.run(call(script, keys, args))
+
+
+def _named(kind: TimerKind, about: str) -> bytes:
+    """Return a timer's name at the store."""
+    return raw(f"{kind.value}/{about}")
+
+
+def _timer(name: bytes, due: bytes) -> Timer:
+    kind, _, about = text(name).partition("/")
+    return Timer(TimerKind(kind), about, int(due))
+
+
+_PLAIN = (
+    *("principal", "asker", "text", "cron", "zone", "next_at", "asked_at", "title", "deliver_to", "meant", "slot"),
+    *("by_agent", "last_at", "last_run", "failures", "skipped"),
+)
+"""The parts of a schedule that are written as they are."""
+
+
+def _record(value: Schedule) -> Values:
+    return {
+        **{name: getattr(value, name) for name in _PLAIN},
+        "kind": value.kind.value,
+        "label": str(value.label),
+        "created": value.created_at,
+        "type": "" if value.run_type is RunType.AUTONOMOUS else value.run_type.value,
+        "overlap": "" if value.overlap is Overlap.SKIP else value.overlap.value,
+        "status": value.status.value,
+    }
+
+
+def _schedule(name: str, stored: bytes) -> Schedule:
+    got = unpack(SCHEDULE, stored)
+    return Schedule(
+        **{part: got[part] for part in _PLAIN},
+        id=name,
+        kind=ScheduleKind(got["kind"]),
+        label=codec.label(got["label"]),
+        created_at=got["created"],
+        run_type=RunType(got["type"]) if got["type"] else RunType.AUTONOMOUS,
+        overlap=Overlap(got["overlap"]) if got["overlap"] else Overlap.SKIP,
+        status=ScheduleStatus(got["status"]),
+    )

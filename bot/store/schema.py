@@ -16,6 +16,8 @@ encoding is injective. What stands under a key is a record or several: `bot.stor
 | `lg:{<sid>}:held-ids`   | hash   | 24 h after their end  | dedupe key of what is or was held → `held key`; apart from `inputs`, which others' readers can measure | receive decide_… |
 | `lg:{<sid>}:observed`   | stream | a day after the last  | `observed`, texts of its chat that were not said to us, in field `e` | observe reset |
 | `lg:{<sid>}:observed-ids` | zset | a day after the last  | their dedupe keys, by time                    | observe           |
+| `lg:{<sid>}:tasks`      | hash   | the session's         | a run's tasks: id → `task`, those that it completed | change_run      |
+| `lg:{<sid>}:notes`      | hash   | the session's         | steering notes of a run: id → `note`          | steer write       |
 | `lg:{<sid>}:audit`      | list   | the session's         | `audit row`: its audit chain, row n at n-1    | write settle …    |
 | `lg:{<sid>}:record-key` | string | the session's         | what its run's record is encrypted with, in base64; deletion destroys it | record_key |
 | `lg:{<sid>}:op:<op>`    | string | 10 min                | answer given to one operation, for its retry  | write stop reset  |
@@ -28,6 +30,12 @@ encoding is injective. What stands under a key is a record or several: `bot.stor
 | `lg:{audit}:tokens`     | hash   | for ever              | name of a program → its `api token`; changes count in `overrides` | add_program change_program |
 | `lg:{audit}:pairings`   | hash   | until they expire     | `a:<account>`, strangers who asked, and `t:<principal>`, wrong codes → `pairing` | ask_pairing override… |
 | `lg:{audit}:quarantine` | hash   | until worked or released | session and what failed → `quarantined`    | quarantine unquar…|
+| `lg:{audit}:schedules`  | hash   | until dropped, a day if done | id → `schedule`                        | add_schedule replace_schedule… |
+| `lg:{audit}:schedules-of:<who>` | set | theirs               | ids of a principal's schedules, and of some that are gone | add_schedule drop_schedule |
+| `lg:{audit}:timers`     | zset   | until settled         | `<kind>/<about>`, by when it is due           | set_timer take_due… |
+| `lg:{audit}:taken-timers` | hash | until settled         | those that were taken → `<due>/<when they are due again>` | take_due settle_timer… |
+| `lg:{runs:<principal>}:slots` | hash | 24 h after they were given back | run → its `run slot`          | reserve_run lock_slot free_run |
+| `lg:{runs:<principal>}:fences` | hash | for ever          | a pool's label → how many locks there were     | lock_slot         |
 | `lg:{live:<principal>}:slots` | hash | 24 h after their deadline | run → `slot`                        | reserve free      |
 | `lg:{vault}:values`     | hash   | each its own          | name → `kept`                                 | swap              |
 | `lg:{vault}:op:<op>`    | string | 10 min                | as above                                      | swap              |
@@ -137,6 +145,17 @@ VAULT: Final = "lg:{vault}:values"
 """What adapters keep, by encoded name; no session's id is that short."""
 
 
+SCHEDULES: Final = "lg:{audit}:schedules"
+"""Schedules and reminders, by id, in the slot of the chain that tells who made them."""
+
+
+TIMERS: Final = "lg:{audit}:timers"
+"""What is due when, in the slot of the schedules that set it."""
+
+
+TAKEN_TIMERS: Final = "lg:{audit}:taken-timers"
+
+
 GRANTS: Final = "lg:{budget}:grants"
 """How much each account has of the budget of all together."""
 
@@ -170,6 +189,8 @@ class SessionKeys:
     observed: str
     observed_ids: str
     asked: str
+    tasks: str
+    notes: str
     record_key: str
     prefix: str
 
@@ -203,6 +224,8 @@ def session_keys(sid: str) -> SessionKeys:
         observed=f"{prefix}observed",
         observed_ids=f"{prefix}observed-ids",
         asked=f"{prefix}asked",
+        tasks=f"{prefix}tasks",
+        notes=f"{prefix}notes",
         record_key=f"{prefix}record-key",
         prefix=prefix,
     )
@@ -266,6 +289,21 @@ def count_op(name: str, op: str) -> str:
 def slots_key(principal: str) -> str:
     """Return the key of a principal's slots; no session's tag has a bare colon in it."""
     return f"lg:{{live:{encode(principal)}}}:slots"
+
+
+def run_slots_key(principal: str) -> str:
+    """Return the key of the places of a principal's runs; no session's tag has a bare colon in it."""
+    return f"lg:{{runs:{encode(principal)}}}:slots"
+
+
+def run_fences_key(principal: str) -> str:
+    """Return the key of how many locks of slots there were among a principal's runs."""
+    return f"lg:{{runs:{encode(principal)}}}:fences"
+
+
+def schedules_of_key(principal: str) -> str:
+    """Return the key of the ids of a principal's schedules."""
+    return f"lg:{{audit}}:schedules-of:{encode(principal)}"
 
 
 @dataclass(frozen=True, slots=True)

@@ -45,10 +45,11 @@ from bot.sessions.log.serialization import message_json
 from bot.sessions.models import Claim, ReadPosition, SessionState, Status, Title, Write, Written
 from bot.store.approvals import approvals_of, asked_hint
 from bot.store.calls import Arguments, ScriptAnswer, nested, session_call
-from bot.store.records import codec
+from bot.store.records import codec, run_parts
 from bot.store.records.codec import Bodies, digest, dump, raw, text
 from bot.store.records.form import complete, stored, unpack
 from bot.store.records.kinds import ITEM, OBSERVED, TURN
+from bot.store.run_steps import run_arguments
 from bot.store.schema import AUDIT, OPEN, SessionKeys, asked_key, encode, pace_keys, session_keys, sid_of
 from bot.store.scripts.loader import Script
 from bot.store.session_index import Filing, place_of
@@ -127,6 +128,7 @@ class RedisSessions:
             "creation": str(item.creation),
             "limit": self._shared.options.inbox_limit,
             "lineage": stored(codec.lineage(item.lineage)) if item.lineage else None,
+            "charter": stored(run_parts.charter(item.charter)) if item.charter else None,
             "reserved": item.reserved,
             "agent": item.agent or None,
             "created_with": item.created_with or None,
@@ -234,6 +236,9 @@ class RedisSessions:
             _refuse(got)
         now = got.number("now")
         self._shared.saw_now(now)
+        if write.run is not None and write.run.continuation:
+            # Taken in without `accept`, it is in no hint yet.
+            await self._shared.connection.commands(("SADD", OPEN, raw(claim.sid)))
         await self._shared.mark_ready(claim.sid, ready=got.flag("ready"))
         taint, mode = codec.reading(lambda: (codec.label(got.text("taint")), codec.mode(got.text("mode"))))
         return Written(
@@ -530,6 +535,7 @@ def change_arguments(write: Write, bodies: Bodies) -> Arguments:
             for one in write.deliver
         ],
         "events": [stored(codec.new_event(one, bodies)) for one in write.events],
+        **run_arguments(write, bodies),
     }
 
 

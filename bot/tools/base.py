@@ -152,6 +152,10 @@ class ToolServices(Protocol):
         """
         ...
 
+    def leads_to(self, address: Address) -> bool:
+        """Say whether an address that the call names means what it meant when the call was decided."""
+        ...
+
     async def reveal(self, text: str, host: str) -> str | None:
         """Return a text with its secrets' values for a host (hook SECRET_ACCESS), None if one is refused.
 
@@ -178,6 +182,7 @@ class CallFacts:
     the secrets that it would use: the name of each, and the host it would go to (in lower case, with `:port` unless
     that is 443; empty if it reaches none). `once` tells that it takes effect once for its `ToolContext.key`, however
     often it runs, as all of its effect is in this installation: only then is a consequential call repeated unasked.
+    `asks` tells that it begins work which goes on after its turn: then people are asked about it, whatever was read.
     """
 
     result: Label = PUBLIC
@@ -187,6 +192,7 @@ class CallFacts:
     tells: Address | None = None
     secrets: tuple[tuple[str, str], ...] = ()
     once: bool = False
+    asks: bool = False
 
 
 @dataclass(frozen=True, slots=True)
@@ -239,6 +245,16 @@ class Inquires(Protocol):
 
     def inquiry(self, arguments: Any) -> Inquiry:  # noqa: ANN401 - each tool has arguments of its own
         """Return what the asker is asked."""
+        ...
+
+
+@runtime_checkable
+class WorksInRuns(Protocol):
+    """A tool that is offered in runs alone, and there whatever tools the agent has."""
+
+    @property
+    def in_runs(self) -> bool:
+        """Whether that is so."""
         ...
 
 

@@ -1,10 +1,13 @@
 """The built-in tools, in the order they are offered (docs/writing-a-tool.md)."""
 
+from dataclasses import dataclass
 from types import MappingProxyType
 from typing import Final
 
 from bot.core.rate_limiter import RateLimiter
 from bot.pinned_agents import PinnedAgents
+from bot.schedules.keeper import ScheduleKeeper
+from bot.sessions.limits import RunLimits
 from bot.sessions.ports.store import Store
 from bot.tools.arguments import types
 from bot.tools.asking import AskUser
@@ -16,6 +19,16 @@ from bot.tools.introspection import SimulateToolCall
 from bot.tools.labelled_files import FileRoot
 from bot.tools.message import Message
 from bot.tools.references import Admit
+from bot.tools.run_starting import RunsStart
+from bot.tools.runs import (
+    SessionGetState,
+    SessionGetStats,
+    SessionIncrementCompleted,
+    SessionInitialize,
+    SessionUpdate,
+    SteeringHeartbeat,
+)
+from bot.tools.scheduling import ScheduleCancel, ScheduleCreate, SchedulesList
 from bot.tools.sending import SessionsSend
 from bot.tools.sessions import SessionsList, SessionStatus
 from bot.tools.spawning import SessionsSpawn
@@ -38,6 +51,16 @@ _TOOLS: Final = (
     SessionsSend,
     Admit,
     AskUser,
+    SessionInitialize,
+    SessionGetState,
+    SessionGetStats,
+    SessionUpdate,
+    SessionIncrementCompleted,
+    SteeringHeartbeat,
+    RunsStart,
+    ScheduleCreate,
+    SchedulesList,
+    ScheduleCancel,
 )
 
 NAMES: Final = tuple(tool.name for tool in _TOOLS)
@@ -47,14 +70,28 @@ ARGUMENTS: Final = MappingProxyType({tool.name: types(tool.arguments) for tool i
 """The same names, each with its arguments and their types, for conditions."""
 
 
-def built_in(
-    files: FileRoot, sessions: Store, *, simulations: RateLimiter, web: WebFetch, recap: Recap, agents: PinnedAgents
-) -> tuple[Tool, ...]:
-    """Return the tools.
+@dataclass(frozen=True, slots=True)
+class ToolParts:
+    """What the built-in tools work with beside files and the store.
 
     `simulations` bounds how often a session may ask what the gate would decide; `recap` asks the configured models.
-    `agents` knows which agent a session has.
+    `agents` knows which agent a session has, `runs` bounds runs, and `schedules` keeps what is due later.
     """
+
+    simulations: RateLimiter
+    web: WebFetch
+    recap: Recap
+    agents: PinnedAgents
+    runs: RunLimits
+    schedules: ScheduleKeeper
+
+
+def built_in(files: FileRoot, sessions: Store, parts: ToolParts) -> tuple[Tool, ...]:
+    """Return the tools."""
+    return (*_of_every_session(files, sessions, parts), *_of_runs(sessions, parts))
+
+
+def _of_every_session(files: FileRoot, sessions: Store, parts: ToolParts) -> tuple[Tool, ...]:
     return (
         ReadFile(files),
         ListFiles(files),
@@ -63,12 +100,27 @@ def built_in(
         Message(),
         SessionsList(sessions.index),
         SessionsHistory(sessions.sessions),
-        SessionStatus(sessions, agents),
-        Summarize(sessions.sessions, recap),
-        SimulateToolCall(simulations),
+        SessionStatus(sessions, parts.agents),
+        Summarize(sessions.sessions, parts.recap),
+        SimulateToolCall(parts.simulations),
         SessionsSpawn(),
-        web,
+        parts.web,
         SessionsSend(sessions.sessions),
         Admit(),
         AskUser(),
+    )
+
+
+def _of_runs(store: Store, parts: ToolParts) -> tuple[Tool, ...]:
+    return (
+        SessionInitialize(store.runs, store.sessions, parts.runs),
+        SessionGetState(store.runs),
+        SessionGetStats(store.runs, store.sessions),
+        SessionUpdate(store.runs),
+        SessionIncrementCompleted(store.runs),
+        SteeringHeartbeat(store.runs),
+        RunsStart(),
+        ScheduleCreate(parts.schedules),
+        SchedulesList(parts.schedules),
+        ScheduleCancel(parts.schedules),
     )

@@ -106,7 +106,7 @@ class ApprovalRequests:
         """Return a question with the places where it may be said: where the session lives, and to others who answer."""
         document, standing = self._gate.document, turn.standing
         asked = self._approvals(turn, calls, name)
-        text = approval_prompts.wording(document, asked, turn.lineage)
+        text = approval_prompts.wording(document, asked, turn.background)
         label = join_all((approval.label for approval in asked), standing.taint)
         await self._gate.output.read_ahead((text,))
         deliver = NewDelivery(
@@ -117,7 +117,7 @@ class ApprovalRequests:
             kind=OutboundKind.QUESTION,
             turn=turn.record.id,
             approved=OURS,
-            meant_for=standing.asker if turn.lineage is not None else "",
+            meant_for=standing.asker if turn.background is not None else "",
         )
         said = await self._said(turn, asked, deliver)
         if said is None:
@@ -130,11 +130,11 @@ class ApprovalRequests:
         self, turn: OpenTurn, asked: tuple[Approval, ...], question: NewDelivery
     ) -> tuple[NewDelivery, AuditRow] | None:
         """Return the question as it is asked first, with the row of that decision; None if it may be said nowhere."""
-        standing, lineage = turn.standing, turn.lineage
-        if lineage is None:
+        standing, background = turn.standing, turn.background
+        if background is None:
             places = [(standing.home, standing.destination)]
         else:
-            chats = labelling.private_places(self._gate.document, standing.asker, question.label, lineage.asked_at)
+            chats = labelling.private_places(self._gate.document, standing.asker, question.label, background.asked_at)
             places = [(chat, await self._gate.readers.prospect(chat)) for chat in chats]
         for address, destination in places:
             decision = self._spoken(turn, destination, asked, question)
@@ -178,8 +178,8 @@ class ApprovalRequests:
         names = [name] if len(calls) == 1 else [f"{name}-{number}" for number in range(1, len(calls) + 1)]
         asked = [self._approval(turn, prepared, one) for prepared, one in zip(calls, names, strict=True)]
         until = min(approval.expires_at for approval in asked)
-        if turn.lineage is not None:
-            until = min(until, turn.lineage.deadline)
+        if turn.background is not None:
+            until = min(until, turn.background.deadline)
         return tuple(replace(approval, expires_at=until) for approval in asked)
 
     def _approval(self, turn: OpenTurn, prepared: CallDecision, name: str) -> Approval:
@@ -207,7 +207,7 @@ class ApprovalRequests:
             question=question,
             rules=rules,
             expires_at=standing.now + approvals.lifetime(self._gate.document, rules, self._approval_life),
-            alone=turn.lineage is not None,
+            alone=turn.background is not None,
         )
 
     def _asked(self, turn: OpenTurn, prepared: CallDecision) -> NewEvent:

@@ -1,6 +1,7 @@
 """How a turn begins: what was claimed and what came before become an `OpenTurn`."""
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
+from typing import Final
 
 from bot.access import labelling
 from bot.access.authorize import role
@@ -14,9 +15,12 @@ from bot.sessions.inbox import InboxItem
 from bot.sessions.limits import SessionLimits, TokenAllowance
 from bot.sessions.models import Claim, Turn
 from bot.sessions.ports.sessions import SessionStore
+from bot.sessions.runs import RunFacts
 from bot.turn import OpenTurn
 from channels.messages import Address
 from policy.labels import PUBLIC
+
+INITIALIZE: Final = "session_initialize"
 
 
 @dataclass(frozen=True, slots=True)
@@ -85,6 +89,8 @@ class TurnOpener:
             model=claim.state.model,
             allowance=_allowance(claim, limits),
             agent=agent,
+            run=_run(claim, past),
+            claim=claim,
         )
         folds = past.folds
         turn = OpenTurn(
@@ -102,6 +108,21 @@ class TurnOpener:
             turn.open_calls = {call.id: call for call in context.open_calls}
             turn.begun_calls = context.decided
         return Opened(turn, item, past)
+
+
+def _run(claim: Claim, past: Past) -> RunFacts | None:
+    """Return how a run stands as its turn sees it, None for any other session.
+
+    A step that is gone on with began before its calls, of which one may have initialized the run: those beside it are
+    decided as if it had not.
+    """
+    state, response = claim.state, past.context.last_response
+    if state.charter is None or state.progress is None:
+        return None
+    progress, goes_on = state.progress, bool(past.context.open_calls) and response is not None
+    if goes_on and any(part.tool_name == INITIALIZE for part in response.tool_calls):
+        progress = replace(progress, initialized_at=0)
+    return RunFacts(state.charter, progress, state.visibility)
 
 
 def _allowance(claim: Claim, limits: SessionLimits) -> TokenAllowance | None:

@@ -41,7 +41,7 @@ from bot.sessions.log.event_types import AgentThinking, ToolCall, ToolResult
 from bot.sessions.log.events import Event
 from bot.sessions.models import Change, Status, Turn
 from bot.sessions.ports.sessions import SessionStore
-from bot.sessions.runs import RunOrder, StartedRun
+from bot.sessions.runs import RunOrder, RunWish, StartedRun
 from bot.tools import catalogue
 from bot.tools.base import (
     CONTENT,
@@ -346,6 +346,12 @@ class Services:
 
     async def spawn(self, errand: Errand) -> Child:
         raise BusyError
+
+    async def start_run(self, wish: RunWish) -> StartedRun:
+        raise BusyError
+
+    def leads_to(self, address: Address) -> bool:
+        return True
 
     async def reveal(self, text: str, host: str) -> str | None:
         return None if self.revealing is None else await self.revealing(text, host)

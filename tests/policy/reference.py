@@ -74,8 +74,15 @@ def commanded(request: "Request", top: Plain) -> dict[str, str]:
     said, hook, tool = dict[str, str](), request.hook.value, request.tool
     if hook in CALLS and tool and tool.consequential and plain(request.taint)[2] and not request.approved:
         said["untrusted_cannot_command"] = "REQUIRE_APPROVAL"
+    if hook in CALLS and tool and tool.asks and not request.approved:
+        said["standing_work_is_approved"] = "REQUIRE_APPROVAL"
     if hook in CALLS and tool and tool.roles is not None and request.asker_role not in tool.roles:
         said["tool_is_for_the_role"] = "BLOCK"
+    if hook in CALLS and tool and request.run is not None:
+        over = request.run.stopped or request.run.paused
+        reads = tool.server == "" and tool.name in {"session_get_state", "session_get_stats", "steering_heartbeat"}
+        begins = tool.server == "" and tool.name == "session_initialize" and not over
+        said |= {} if reads or begins or (request.run.initialized and not over) else {"run_is_initialized": "BLOCK"}
     if request.others is not None and not request.approved and hook in CALLS and tool:
         reads = tool.result is not None and (tool.effect.value != "none" or tool.server != "")
         above = reads and not flows(plain(tool.result), plain(request.others.clearance))

@@ -13,7 +13,7 @@ from policy.decision import Verdict
 from policy.engine import Engine
 from policy.labels import PUBLIC, Integrity, Label, Level, top
 from policy.redaction.redactor import Redactor
-from policy.request import Destination, Effect, Hook, Others, Request, Role, Secret, ToolFacts
+from policy.request import Destination, Effect, Hook, Others, Request, Role, RunState, Secret, ToolFacts
 from policy.rules import Rule
 
 NOW = datetime(2030, 1, 2, 3, 4, 5, tzinfo=UTC)
@@ -81,19 +81,21 @@ labels = st.builds(
 maybe_labels = st.none() | labels
 tools = st.builds(
     ToolFacts,
-    name=st.sampled_from((*TOOLS, "unheard_of", "x" * 300)),
+    name=st.sampled_from((*TOOLS, "unheard_of", "x" * 300, "session_initialize", "session_get_state")),
     effect=st.sampled_from(Effect),
     result=maybe_labels,
     clearance=maybe_labels,
     consequential=st.booleans(),
     server=st.sampled_from(("", "", "notes")),
     roles=st.none() | st.frozensets(st.sampled_from(Role)),
+    asks=st.booleans(),
 )
 others = st.builds(
     Others,
     clearance=st.just(TOP) | labels,
     roles=st.frozensets(st.sampled_from(Role), min_size=1, max_size=3),
 )
+run_states = st.builds(RunState, initialized=st.booleans(), stopped=st.booleans(), paused=st.booleans())
 destinations = st.builds(
     Destination,
     address=st.just("somewhere"),
@@ -142,6 +144,7 @@ def requests(
         asker=st.sampled_from(("owner", "ann")),
         asker_role=st.sampled_from(Role),
         others=st.none() | others,
+        run=st.none() | run_states,
     )
 
 

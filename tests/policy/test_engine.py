@@ -81,6 +81,8 @@ CALL = {
     "untrusted_cannot_command",
     "others_cannot_command",
     "tool_is_for_the_role",
+    "run_is_initialized",
+    "standing_work_is_approved",
 }
 
 

@@ -72,6 +72,7 @@ def test_a_decision_for_a_program() -> None:
             "rules": [
                 {"id": "unknown_is_worst", "verdict": "ALLOW", "fixed": True, "message": ""},
                 {"id": "tool_is_for_the_role", "verdict": "ALLOW", "fixed": True, "message": ""},
+                {"id": "run_is_initialized", "verdict": "ALLOW", "fixed": True, "message": ""},
                 {
                     "id": "no_write_down",
                     "verdict": "BLOCK",
@@ -87,6 +88,7 @@ def test_a_decision_for_a_program() -> None:
                     "message": "this session has read something that anybody may have written",
                 },
                 {"id": "others_cannot_command", "verdict": "ALLOW", "fixed": True, "message": ""},
+                {"id": "standing_work_is_approved", "verdict": "ALLOW", "fixed": True, "message": ""},
             ],
             "taint_before": "CONFIDENTIAL{hr}~",
             "taint_after": "CONFIDENTIAL{hr}~",

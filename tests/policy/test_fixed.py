@@ -7,7 +7,7 @@ import pytest
 from policy.decision import Remedy, RuleOutcome, Verdict
 from policy.fixed import LAWS, NAMES
 from policy.labels import PUBLIC, Label, parse
-from policy.request import Destination, Effect, Hook, Others, Request, Role, ToolFacts
+from policy.request import Destination, Effect, Hook, Others, Request, Role, RunState, ToolFacts
 from tests.policy.strategies import NOW, TOP, engine
 
 CONFIDENTIAL = parse("CONFIDENTIAL")
@@ -31,7 +31,27 @@ _OUT = replace(BASE, hook=Hook.PRE_OUTPUT)
 _UNTRUSTED = replace(BASE, taint=parse("PUBLIC~"), tool=_SENDING)
 _OTHERS = "others_cannot_command"
 _HEARD = replace(BASE, others=Others(parse("INTERNAL"), frozenset({Role.MEMBER})))
+_STANDING = ToolFacts("runs_start", Effect.WRITE, PUBLIC, TOP, asks=True)
 _ADMINS = ToolFacts("x", Effect.READ, PUBLIC, roles=frozenset({Role.ADMIN}))
+
+_BEGUN, _NEW, _OVER, _OPEN = (
+    RunState(initialized=True),
+    RunState(initialized=False),
+    RunState(initialized=True, stopped=True),
+    RunState(initialized=True, paused=True),
+)
+_FIRST, _STATE = (ToolFacts(name, Effect.NONE, PUBLIC) for name in ("session_initialize", "session_get_state"))
+_NOT_YET = "this run is not initialized; call `session_initialize` first, in its own step"
+_NO_MORE = "this run was stopped, so it calls no more tools"
+_OUT_OF_ORDER = (
+    (_NEW, _READING, _NOT_YET),
+    (_NEW, replace(_FIRST, server="notes"), _NOT_YET),
+    (_NEW, replace(_STATE, server="notes"), _NOT_YET),
+    (_OVER, _READING, _NO_MORE),
+    (_OVER, _FIRST, _NO_MORE),
+    (_OPEN, _READING, "this run is paused after too many failures, so it calls no tools now"),
+)
+_IN_ORDER = ((_BEGUN, _READING), (_NEW, _FIRST), (_NEW, _STATE), (_OVER, _STATE), (_OPEN, _STATE), (None, _READING))
 
 
 @pytest.mark.parametrize(
@@ -156,6 +176,20 @@ _ADMINS = ToolFacts("x", Effect.READ, PUBLIC, roles=frozenset({Role.ADMIN}))
             {Remedy.ALONE},
         ),
         (
+            replace(BASE, taint=PUBLIC, tool=_STANDING),
+            "standing_work_is_approved",
+            Verdict.REQUIRE_APPROVAL,
+            "this begins work that goes on after this turn, so a person decides",
+            {Remedy.APPROVER},
+        ),
+        (
+            replace(BASE, taint=PUBLIC, tool=_STANDING, approved=True),
+            "standing_work_is_approved",
+            Verdict.ALLOW,
+            "approved",
+            set[Remedy](),
+        ),
+        (
             replace(BASE, tool=_ADMINS, asker_role=Role.MEMBER),
             "tool_is_for_the_role",
             Verdict.BLOCK,
@@ -163,6 +197,14 @@ _ADMINS = ToolFacts("x", Effect.READ, PUBLIC, roles=frozenset({Role.ADMIN}))
             {Remedy.GRANT_TOOL},
         ),
         (replace(BASE, tool=_ADMINS, asker_role=Role.ADMIN), "tool_is_for_the_role", Verdict.ALLOW, "", set[Remedy]()),
+        *(
+            (replace(BASE, run=run, tool=tool), "run_is_initialized", Verdict.BLOCK, why, set[Remedy]())
+            for run, tool, why in _OUT_OF_ORDER
+        ),
+        *(
+            (replace(BASE, run=run, tool=tool), "run_is_initialized", Verdict.ALLOW, "", set[Remedy]())
+            for run, tool in _IN_ORDER
+        ),
         (
             replace(BASE, hook=Hook.SESSION_RESET),
             "reset_is_confirmed",

@@ -154,6 +154,17 @@ def test_untrusted_cannot_command(request: Request, rules: tuple[Rule, ...], too
         assert "untrusted_cannot_command" not in engine(*rules).decide(lifted, NOW).rules
 
 
+@given(requests(CALLS), rule_sets(), tools)
+def test_standing_work_is_approved(request: Request, rules: tuple[Rule, ...], tool: ToolFacts) -> None:
+    """A call that begins work beyond its turn needs an approval, whatever the session has read."""
+    call = replace(request, tool=replace(tool, asks=True), approved=False)
+    decision = engine(*rules).decide(call, NOW)
+    assert decision.verdict >= Verdict.REQUIRE_APPROVAL
+    assert "standing_work_is_approved" in decision.rules
+    for lifted in (replace(call, approved=True), replace(call, tool=replace(tool, asks=False))):
+        assert "standing_work_is_approved" not in engine(*rules).decide(lifted, NOW).rules
+
+
 @given(requests(CALLS), rule_sets(), tools, others)
 def test_others_cannot_command(request: Request, rules: tuple[Rule, ...], tool: ToolFacts, others: Others) -> None:
     """Another person's words command at most what their author could have the bot do alone; else people are asked."""

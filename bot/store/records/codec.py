@@ -28,7 +28,7 @@ from bot.sessions.log.serialization import event_from, event_json, message_from,
 from bot.sessions.messages import Endorsed, SessionMessage
 from bot.sessions.models import LastTurn, SessionState, Status, Title, Turn
 from bot.sessions.usage import Usage
-from bot.store.records import form, kinds
+from bot.store.records import form, kinds, run_parts
 from bot.store.records.form import Values
 from bot.store.records.names import NAMES
 from policy.errors import LabelTextError
@@ -180,6 +180,7 @@ def state_of(sid: str, got: Mapping[bytes, bytes]) -> SessionState:
     turn, last = _part(got, kinds.TURN, "turn"), _part(got, kinds.LAST_TURN, "last_turn")
     lineage, title = _part(got, kinds.LINEAGE, "lineage"), _part(got, kinds.TITLE, "title")
     used, kept = _part(got, kinds.USAGE, "usage"), _part(got, kinds.METADATA, "metadata")
+    charter = got.get(_STORED["charter"])
     return SessionState(
         sid=sid,
         generation=number("generation"),
@@ -210,6 +211,8 @@ def state_of(sid: str, got: Mapping[bytes, bytes]) -> SessionState:
         turns_alone=number("turns_alone"),
         agent=word("agent"),
         metadata=None if kept is None else Metadata(kept["text"], label(kept["label"])),
+        charter=None if charter is None else run_parts.read_charter(charter),
+        progress=None if charter is None else run_parts.read_progress(got.get(_STORED["progress"])),
     )
 
 

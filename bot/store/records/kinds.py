@@ -186,6 +186,56 @@ SLOT: Final = _record(
     Field("parent", str, "the session that asked for it"),
 )
 
+RUN_SLOT: Final = _record(
+    "run slot",
+    Field("session", str, "the run's session"),
+    Field("pool", str, "the label of its pool"),
+    Field("slot", "", "the slot that it has locked"),
+    Field("lock", "", "the digest of that, which outlives the run's deletion"),
+    Field("since", int, "when it was reserved, or when it locked its slot, ms"),
+    Field("deadline", int, "when it is given back at the latest, ms"),
+    Field("fence", 0, "how many locks there were in its pool, its own included"),
+    Field("live", False, "whether nobody gave it back"),
+)
+
+TASK: Final = _record("task", Field("time", int, "when it was completed, ms"))
+
+NOTE: Final = _record(
+    "note",
+    Field("priority", str, "how it counts, see `Priority`"),
+    Field("text", "", "what it says"),
+    _LABEL,
+    Field("sender", "", "who wrote it"),
+    Field("time", int, "when it was given, ms"),
+    Field("read_at", 0, "when the run's log first held what it says, ms"),
+)
+
+SCHEDULE: Final = _record(
+    "schedule",
+    Field("principal", str, "whose it is"),
+    Field("asker", "", "the person who made it"),
+    Field("kind", str, "what it does, see `ScheduleKind`"),
+    Field("text", "", "the goal of its runs, or what is said"),
+    _LABEL,
+    Field("cron", "", "a line of five fields, none for one that is due once"),
+    Field("zone", "", "its time zone"),
+    Field("next_at", 0, "the next moment, ms"),
+    Field("created", int, "when it was made, ms"),
+    Field("asked_at", "", "the address at which it was made"),
+    Field("title", "", "what it is called"),
+    Field("deliver_to", "", "who hears it besides"),
+    Field("meant", "", "what that name meant"),
+    Field("type", "", "how its runs go on, see `RunType`"),
+    Field("slot", "", "the slot of its runs"),
+    Field("overlap", "", "what becomes of a moment while a run goes on, see `Overlap`"),
+    Field("by_agent", False, "whether an agent made it"),
+    Field("status", str, "whether it is in force, see `ScheduleStatus`"),
+    Field("last_at", 0, "the last moment that was carried out, ms"),
+    Field("last_run", "", "the session of its last run"),
+    Field("failures", 0, "how many failed in a row"),
+    Field("skipped", 0, "how many were skipped in a row"),
+)
+
 PAIRING: Final = _record(
     "pairing",
     Field("state", str, "pending, denied, or tries: wrong codes of a principal"),
@@ -370,6 +420,42 @@ LINEAGE: Final = _part(
     Field("returns", "", "the fields it answers with, a list as JSON"),
 )
 
+CHARTER: Final = _part(
+    "charter",
+    Field("run", str, "the id that people name it by"),
+    Field("type", str, "how it goes on, see `RunType`"),
+    Field("deadline", int, "when it ends at the latest, ms"),
+    Field("slot", "", "the slot that it may lock"),
+    Field("title", "", "what it is called"),
+    Field("asked_at", "", "the address from which it was started"),
+    Field("deliver_to", "", "who hears its last answer besides"),
+    Field("meant", "", "what that name meant"),
+    Field("schedule", "", "the schedule that started it"),
+    Field("due", 0, "for which moment of that, ms"),
+)
+
+PROGRESS: Final = _part(
+    "progress",
+    Field("initialized_at", 0, "when it was initialized, ms"),
+    Field("status", "", "what it is doing, see `RunStatus`; none for running"),
+    Field("task", "", "what it works on"),
+    Field("auth_method", "", "how it says that it pays, see `AuthMethod`"),
+    Field("completed", 0, "how many tasks it completed"),
+    Field("failed", 0, "how many failed"),
+    Field("skipped", 0, "how many it skipped"),
+    Field("consecutive", 0, "how many failed in a row"),
+    Field("breaker", "", "see `Breaker`; none for closed"),
+    Field("opened_at", 0, "when the breaker opened, ms"),
+    Field("trips", 0, "how often in a row"),
+    Field("aborting", 0, "since when it is to end, ms"),
+    Field("turns", 0, "how many turns it had"),
+    Field("beat_at", 0, "when it gave its last heartbeat, ms"),
+    Field("next_action", "", "what it said that it does next"),
+    Field("ended", 0, "when it ended, ms"),
+    Field("reason", "", "why, see `EndReason`"),
+    Field("gaps", "", "when nothing was done, a list as JSON"),
+)
+
 CHARGE: Final = _part(
     "charge",
     _LABEL,
@@ -431,6 +517,8 @@ STATE: Final = _record(
         "created_with", "", "the digest of all that its program created it with; none for one that no program created"
     ),
     Field("metadata", "", "what its program keeps with it, a record"),
+    Field("charter", "", "what a run was started as, a record"),
+    Field("progress", "", "how far a run came, a record"),
 )
 """A session's record, the fields of a hash. Besides it has `taken:<position>`, the dedupe key of an input in the open
 turn, `charge:<run>`, a record of what a bounded answer may endorse since a person's last message, and `aside:<id>`, how
@@ -445,6 +533,8 @@ RECORDS: Final = (
         TITLE,
         METADATA,
         LINEAGE,
+        CHARTER,
+        PROGRESS,
         CHARGE,
         EVENT,
         ITEM,
@@ -457,5 +547,6 @@ RECORDS: Final = (
     *(AUDIT_ROW, OBSERVED, SLOT, PAIRING, PERSON, CHAT, BLOCKED, QUARANTINED, ALTERNATIVE, KEPT, SEND_TURN),
     *(WEBHOOK, SENDING_RIGHT, WEBHOOK_POSITION, DEAD_EVENT),
     *(RESERVATION, PORTION, SPENT, AGENT, TOKEN),
+    *(RUN_SLOT, TASK, NOTE, SCHEDULE),
 )
 """All kinds of records."""

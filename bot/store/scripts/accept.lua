@@ -1,9 +1,9 @@
--- Append an input to a session's inbox once, creating the session. A background session is created with its task by
--- this one step (law child_dominates_its_task), and only while its slot is reserved. If the task is above its parent,
+-- Append an input to a session's inbox once, creating the session. A background session is created with its task, and a
+-- run with its goal, by this one step (law child_dominates_its_task), and only while a place is reserved for it. If the task is above its parent,
 -- nobody is told: not even that it was made may depend on what is above (ADR 0014). If the session's mode is to
 -- interrupt, the open turn of whoever sends it is asked to stop.
 -- Arguments: item (label, dedupe, sender, body, refs, digest), op, home, principal, creation, limit,
---   lineage of a background session, reserved (until when), agent (what the session pins when it is created),
+--   lineage of a background session or charter of a run, reserved (until when), agent (what the session pins when it is created),
 --   unless_asked (whether it is left out where its sender may be asked something), asked (whether they may),
 --   created_with (the digest of what a program creates the session with, which is there only if that was the same),
 --   metadata of a session that it creates (text, label), mode (how the session takes what comes, from now on),
@@ -45,12 +45,14 @@ if A.created_with and there then return accepted(0, Item.consumed, true) end
 if exists and S.principal ~= A.principal then return reply('foreign') end
 local bar = barred()
 if bar then return bar end
+-- A run that has ended takes nothing any more, though something that it said may not be heard yet.
+if S.charter and S.ended then return reply('move', {before = Status.archived}) end
 -- What was taken in before is that input for ever, and a full inbox keeps nobody from an answer.
 if A.unless_asked and (A.asked or redis.call('EXISTS', K.asked) == 1) then return reply('asked') end
 if crowded(item, A.limit) then return reply('busy') end
 
 local now = now_ms()
-if A.lineage and now > A.reserved then return reply('busy') end
+if (A.lineage or A.charter) and now > A.reserved then return reply('busy') end
 if not exists then
   set(F.version, SCHEMA)
   set(F.generation, 1)
@@ -64,6 +66,7 @@ if not exists then
   if A.created_with then set(F.created_with, A.created_with) end
   if A.metadata then set(F.metadata, encode_part(A.metadata)) end
   if A.lineage then set(F.lineage, encode_part(A.lineage)) end
+  if A.charter then set(F.charter, encode_part(A.charter)) end
   append_event(now, {type = 'session.created', actor = item.sender, label = A.creation})
 end
 -- No mode is the usual one.

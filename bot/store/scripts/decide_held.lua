@@ -9,7 +9,7 @@ if not read_state(K.state) then return reply('none') end
 local now, packed = now_ms(), redis.call('HGET', K.held, A.id)
 if not packed then return reply('none') end
 local item = decode(packed)
-if S.ended and not item.report and A.accept then return reply('none') end
+if S.ended and (S.charter or not item.report) and A.accept then return reply('none') end
 local bar = A.accept and not S.ended and barred()
 if bar then return bar end
 item.sent, item.held = true, true

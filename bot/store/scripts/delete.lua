@@ -16,8 +16,8 @@ for dedupe, input in pairs(known) do
   redis.call('HSET', K.inputs, dedupe, encode({status = over and input.status or Item.cancelled}))
 end
 redis.call('PEXPIRE', K.inputs, A.keep)
-redis.call('DEL', K.state, K.log, K.inbox, K.outbox, K.approvals, K.held, K.held_ids, K.observed, K.observed_ids,
-  K.record_key)
+redis.call('DEL', K.state, K.log, K.inbox, K.outbox, K.approvals, K.held, K.held_ids, K.observed, K.observed_ids, K.tasks,
+  K.notes, K.record_key)
 append_audit()
 local kept = {[F.version] = SCHEMA, [F.generation] = count(F.generation) + 1, [F.fence] = count(F.fence) + 1,
   [F.audit_seq] = S.audit_seq, [F.audit_hash] = S.audit_hash, [F.home] = S.home, [F.principal] = S.principal,

@@ -25,6 +25,8 @@ from bot.sessions.lifecycle import MOVES, OPERATIONS, IllegalMove
 from bot.sessions.log.event_types import YieldReason
 from bot.sessions.log.events import EventType
 from bot.sessions.models import SCHEMA, Status
+from bot.sessions.runs import Breaker, Priority, RunStatus
+from bot.sessions.schedules import ScheduleStatus
 from bot.store.records.form import MOST
 from bot.store.records.names import NAMES
 from bot.store.schema import CHANGED, encode
@@ -99,6 +101,18 @@ class Script(StrEnum):
     SETTLE_EVENT = "settle_event"
     ADD_PROGRAM = "add_program"
     CHANGE_PROGRAM = "change_program"
+    CHANGE_RUN = "change_run"
+    STEER = "steer"
+    WAKE_RUN = "wake_run"
+    RESERVE_RUN = "reserve_run"
+    LOCK_SLOT = "lock_slot"
+    FREE_RUN = "free_run"
+    ADD_SCHEDULE = "add_schedule"
+    REPLACE_SCHEDULE = "replace_schedule"
+    DROP_SCHEDULE = "drop_schedule"
+    SET_TIMER = "set_timer"
+    TAKE_DUE = "take_due"
+    SETTLE_TIMER = "settle_timer"
 
 
 _WORD: Final = re.compile(r"\w+")
@@ -124,12 +138,14 @@ _TOKENS: Final = ("head", "audit", "policy", "overrides", "tokens", "op")
 
 _WRITE: Final = ("state", "log", "inbox", "inputs", "outbox", "approvals", "audit", "op")
 
+_SCHEDULES: Final = ("head", "audit", "schedules", "theirs", "timers", "taken", "op")
+
 KEYS: Final = MappingProxyType(
     {
         Script.ACCEPT: ("state", "log", "inbox", "inputs", "approvals", "asked"),
         Script.CLAIM: ("state", "log", "inbox", "approvals"),
-        Script.RAISE_TAINT: _WRITE,
-        Script.COMMIT: _WRITE,
+        Script.RAISE_TAINT: (*_WRITE, "notes"),
+        Script.COMMIT: (*_WRITE, "notes"),
         Script.RENEW: ("state",),
         Script.RELEASE: ("state", "approvals"),
         Script.STOP: ("state", "inbox", "inputs", "approvals", "outbox", "op"),
@@ -178,7 +194,7 @@ KEYS: Final = MappingProxyType(
         Script.FAIL: ("state",),
         Script.DELETE: (
             *("state", "log", "inbox", "inputs", "outbox", "approvals", "audit"),
-            *("held", "held_ids", "observed", "observed_ids", "record_key"),
+            *("held", "held_ids", "observed", "observed_ids", "tasks", "notes", "record_key"),
         ),
         Script.ERASED: ("state",),
         Script.TURNS: ("log",),
@@ -193,6 +209,18 @@ KEYS: Final = MappingProxyType(
         Script.SETTLE_EVENT: ("webhooks", "dead"),
         Script.ADD_PROGRAM: _TOKENS,
         Script.CHANGE_PROGRAM: _TOKENS,
+        Script.CHANGE_RUN: ("state", "tasks"),
+        Script.STEER: ("state", "notes", "audit"),
+        Script.WAKE_RUN: ("state", "inbox", "inputs", "approvals"),
+        Script.RESERVE_RUN: ("slots",),
+        Script.LOCK_SLOT: ("slots", "fences"),
+        Script.FREE_RUN: ("slots",),
+        Script.ADD_SCHEDULE: _SCHEDULES,
+        Script.REPLACE_SCHEDULE: _SCHEDULES,
+        Script.DROP_SCHEDULE: _SCHEDULES,
+        Script.SET_TIMER: ("timers", "taken"),
+        Script.TAKE_DUE: ("timers", "taken", "op"),
+        Script.SETTLE_TIMER: ("timers", "taken"),
     }
 )
 """The keys of each script in their order, by the names that its text has for them. Those of large bodies follow."""
@@ -340,6 +368,10 @@ _VALUES: Final[Mapping[str, str | Mapping[str, str]]] = MappingProxyType(
         "Question": _words(QuestionKind),
         "Delivery": _words(DeliveryState),
         "QueueMode": _words(QueueMode),
+        "RunStatus": _words(RunStatus),
+        "Breaker": _words(Breaker),
+        "Priority": _words(Priority),
+        "ScheduleStatus": _words(ScheduleStatus),
         "F": {name: _quoted(stored) for name, stored in NAMES.items()},
         "NOTICE": dict(_notice()),
     }

@@ -1,6 +1,7 @@
 -- Shared by the scripts: each is given the parts that it uses. Before a server gets it, the loader writes into it what
 -- Python says, so that nothing is said twice and nothing is looked up while it runs:
---   Status, IllegalMove, Item, Approval, Question, Delivery and QueueMode with a word of theirs, K with the name of a key
+--   Status, IllegalMove, Item, Approval, Question, Delivery, QueueMode, RunStatus, Breaker, Priority and ScheduleStatus
+--   with a word of theirs, K with the name of a key
 --   of the script, NOTICE (what a parent is told), NEEDS_INPUT and TURN_COMPLETED (a reason and a type), SCHEMA, MOST (the
 --   largest number that a record takes), CHANGED (a channel) and LARGE (which key is the first of a large body) stand for
 --   their values; LEVELS (name -> rank), LEVEL_NAMES (rank -> name), MOVES (set of `before>after`), ILLEGAL (status ->
@@ -146,6 +147,11 @@ local function barred(done)
   return how and (done or reply('ok'))
 end
 
+-- What a session works by that nobody talks to, its lineage or its charter; nil for a conversation.
+local function background()
+  return S.lineage or S.charter
+end
+
 -- Read the session's record into S; false if there is none. A record of another version ends the script.
 local function read_state(key)
   local flat = redis.call('HGETALL', key)
@@ -154,7 +160,7 @@ local function read_state(key)
   check(S.version)
   if S.status and not may_move(S.status, S.status) then error({err = 'LGRECORD'}) end
   -- `rests` reads it behind writes.
-  if S.paused and S.lineage then decode_part(S.lineage) end
+  if S.paused and background() then decode_part(background()) end
   return true
 end
 
@@ -561,9 +567,9 @@ local function count_active(till)
 end
 
 -- Whether a session that is paused waits for people. A background session whose time is over does not: its parent waits
--- for its end.
+-- for its end, or its principal for that of a run.
 local function rests(now)
-  return S.paused and not (S.lineage and (decode_part(S.lineage).deadline or 0) <= now)
+  return S.paused and not (background() and (decode_part(background()).deadline or 0) <= now)
 end
 
 -- Whether a worker has something to do: an input and no open turn, a turn whose worker vanished, or a
@@ -644,7 +650,7 @@ end
 -- own visibility covers decides that. One that is paused stays until it goes on: archived, it could not be resumed. The
 -- caller has written down what is unsettled, and saves.
 local function archive_heard()
-  if S.lineage and S.ended and not S.paused and not S.turn and count(F.waiting) == 0 and not unheard() then
+  if background() and S.ended and not S.paused and not S.turn and count(F.waiting) == 0 and not unheard() then
     move(Status.archived)
   end
 end
@@ -690,6 +696,42 @@ local function announce(now, before, asker)
     label = before, kind = NOTICE.kind, approved = NOTICE.approved, hops = NOTICE.hops,
     asker = asker ~= S.principal and asker or '', body = NOTICE.body})
   return true
+end
+
+-- Runs -------------------------------------------------------------------------------------------------
+
+-- How far a run came: what is absent is zero, running, or closed.
+local function progress()
+  return S.progress and decode_part(S.progress) or {}
+end
+
+-- Note since when a run is to end, the first time; the caller saves.
+local function abort_run(now)
+  local run = progress()
+  if run.aborting then return end
+  run.aborting = now
+  set(F.progress, encode_part(run))
+end
+
+-- Put what the runtime says next into a run's inbox; the caller saves. `item` has label, dedupe, body and digest.
+local function continue_run(now, item)
+  item.sender, item.sent = S.principal, true
+  put_item(now, A.op, item)
+end
+
+-- Schedules and timers ---------------------------------------------------------------------------------
+
+-- Set a timer in the place of one that there is of its name; none is due at 0.
+local function put_timer(name, due)
+  redis.call('HDEL', K.taken, name)
+  if due > 0 then redis.call('ZADD', K.timers, digits(due), name) else redis.call('ZREM', K.timers, name) end
+end
+
+-- Write a schedule with its timer. One that is done is known for `keep` ms.
+local function put_schedule(id, timer, schedule, keep)
+  redis.call('HSET', K.schedules, id, encode(schedule))
+  if schedule.status == ScheduleStatus.done then redis.call('HPEXPIRE', K.schedules, keep, 'FIELDS', 1, id) end
+  put_timer(timer, schedule.status == ScheduleStatus.active and schedule.next_at or 0)
 end
 
 -- Pace -------------------------------------------------------------------------------------------------

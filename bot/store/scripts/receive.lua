@@ -1,7 +1,7 @@
 -- Take what another session sent, once: into the inbox if its label flows to what this session has read by now,
 -- otherwise among the held items, of which nobody hears who is not cleared for them: nothing else of this session
 -- changes. Nothing is created: a session that is gone or was reset takes nothing. One that has ended takes the reports of
--- what it spawned and nothing else. A report has a place of its own everywhere; anything else has one of those that the
+-- what it spawned and nothing else, a run that has ended not even those. A report has a place of its own everywhere; anything else has one of those that the
 -- inbox has for what sessions send, or that are held, of one level and compartments. A result that is to be held is held
 -- whatever its label; one that enters is charged no longer.
 -- A sender whose own readers may not know of this session, or not of what has that label, learns nothing of either: for
@@ -36,7 +36,7 @@ if packed then
   return reply('ok', {status = known.held and Item.held or known.status})
 end
 if count(F.generation) ~= A.generation then return reply('failed', {code = 'reset'}) end
-if S.ended and not item.report then return refused('ended') end
+if S.ended and (S.charter or not item.report) then return refused('ended') end
 if not S.ended and illegal() then return refused('archived') end
 local now = now_ms()
 local fits = not A.hold and flows(item.label, S.taint or 'PUBLIC')

@@ -1,4 +1,4 @@
--- Start a new generation: nothing of the old one can be written or spent any more.
+-- Start a new generation: nothing of the old one can be written or spent any more. A run has one generation.
 -- Arguments: actor, keep ms, keep_dead ms, agent (what the new generation pins, absent for what it had), audit
 -- Answers: ok state · none · head · move before, after
 
@@ -7,6 +7,7 @@ if done then return done end
 if not read_state(K.state) then return reply('none') end
 local bar = barred()
 if bar then return bar end
+if S.charter then return reply('move', {before = S.status}) end
 local now = now_ms()
 local refusal = moved_head()
 if refusal then return refusal end

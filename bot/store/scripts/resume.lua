@@ -11,7 +11,7 @@ if not S.paused then return reply('move', {before = S.status}) end
 local refusal = moved_head()
 if refusal then return refusal end
 local now = now_ms()
-if S.lineage then read_ahead(K.outbox) end
+if background() then read_ahead(K.outbox) end
 if suspended() then read_ahead(K.approvals) end
 local last = S.last_turn and decode_part(S.last_turn)
 drop(F.paused)

@@ -15,7 +15,7 @@ if delivery.state ~= state then
   if delivery.state ~= Delivery.sending and delivery.state ~= Delivery.ambiguous then return reply('ok', with_head({})) end
   local refusal = moved_head()
   if refusal then return refusal end
-  if S.lineage or count(F.dead_until) > 0 then read_ahead(K.outbox) end
+  if background() or count(F.dead_until) > 0 then read_ahead(K.outbox) end
   local before = unsettled(delivery) and 1 or 0
   -- One in doubt that was not said now is said later, and may have been said before.
   delivery.doubtful = delivery.doubtful or (delivery.state == Delivery.ambiguous and state == Delivery.pending)

@@ -10,7 +10,7 @@ if not read_state(K.state) then return reply('ok') end
 local bar = barred()
 if bar then return bar end
 local now = now_ms()
-if S.lineage then read_ahead(K.outbox) end
+if background() then read_ahead(K.outbox) end
 if suspended() then read_ahead(K.approvals) end
 local cancelled = cancel_waiting(A.keep)
 if #cancelled > 0 then forget_inputs(A.keep) end

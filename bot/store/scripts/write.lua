@@ -2,7 +2,9 @@
 -- Arguments: claim (generation, fence, owner), cursor, lease ms, keep ms, release,
 --   take (a position), use (an approval), status, turn, model and whether one is chosen, last_turn, context_seq, usage,
 --   settle (list of position, status), ask (list of id, approval), deliver (list of key, delivery),
---   sender, send_lease ms, op of the send, audit, events
+--   sender, send_lease ms, op of the send, audit, events,
+--   run (progress: the fields that a turn's end writes; item: what the runtime says next) and acknowledge (ids of notes),
+--   both absent for a session that is no run
 -- Answers: ok seq taint now stop ready behind waiting mode risen, the audit head
 --   stale · reset · cursor · head · use · item · taken · move before after
 
@@ -32,6 +34,11 @@ local function find_settled(w)
   end
 end
 
+-- Whether a run ends with this write: with its turn, or where none is open. It ends once.
+local function ends_run()
+  return A.run and A.run.progress.ended > 0 and (A.last_turn or not S.turn) and not S.ended
+end
+
 -- The first reason to refuse, or nil; also works out what the write will need.
 local function refuse_write(w, now)
   if count(F.seq) ~= A.cursor then return reply('cursor') end
@@ -54,13 +61,28 @@ local function refuse_write(w, now)
     if not w.item or w.item.position ~= A.take then return reply('item') end
   end
   find_settled(w)
-  w.waiting = count(F.waiting) - w.taken_from_inbox - (w.item and 1 or 0)
+  w.ends = ends_run()
+  w.waiting = w.ends and 0 or count(F.waiting) - w.taken_from_inbox - (w.item and 1 or 0)
   w.status = A.status
   if A.last_turn then w.status = w.waiting > 0 and Status.queued or A.status or Status.idle end
   -- Paused while it ran, it rests from where its turn ends or waits.
   if S.paused and w.status and w.status ~= Status.running then w.status = Status.paused end
+  if w.ends then w.status = Status.idle end
   if w.status and not may_move(S.status, w.status) then
     return reply('move', {before = S.status, after = w.status})
+  end
+end
+
+-- Read what a write tells of a run, as below.
+local function read_run_ahead(w)
+  progress()
+  if w.ends then
+    for _, item in ipairs(waiting_items()) do read_inputs_ahead({item.dedupe}) end
+  end
+  w.notes = {}
+  for _, id in ipairs(A.acknowledge or {}) do
+    local packed = redis.call('HGET', K.notes, id)
+    if packed then w.notes[id] = decode(packed) end
   end
 end
 
@@ -71,7 +93,8 @@ local function read_write_ahead(w)
   read_inputs_ahead(inputs)
   if S.lineage then decode_part(S.lineage) end
   if S.usage then decode_part(S.usage) end
-  if count(F.undelivered) > 0 and (S.lineage or A.sender) then read_ahead(K.outbox) end
+  if S.charter then read_run_ahead(w) end
+  if count(F.undelivered) > 0 and (background() or A.sender) then read_ahead(K.outbox) end
   if suspended() or (A.turn and A.turn.suspended) then read_ahead(K.approvals) end
 end
 
@@ -114,8 +137,9 @@ local function move_items(w)
       if one.packed then redis.call('LREM', K.inbox, 1, one.packed) end
     end
   end
+  if w.ends then cancel_waiting(A.keep) end
   if w.waiting ~= count(F.waiting) then set(F.waiting, w.waiting) end
-  if #A.settle > 0 then forget_inputs(A.keep) end
+  if #A.settle > 0 or w.ends then forget_inputs(A.keep) end
 end
 
 -- What stands behind an older one to its address is not for this sender to say now: `w.behind` names it.
@@ -164,6 +188,34 @@ local function move_turn(w, now)
   archive_heard()
 end
 
+-- The run's log holds what these notes say: they are read. One that ends it counts from now on, if it did not before.
+local function read_notes(notes, now)
+  for id, note in pairs(notes) do
+    if not note.read_at then
+      note.read_at = now
+      redis.call('HSET', K.notes, id, encode(note))
+    end
+    if note.priority == Priority.abort then abort_run(now) end
+  end
+end
+
+-- Write what the end of a turn means for its run: how far that came, without what its tools and people tell of it, and
+-- what the runtime says next, as high as all that the run has read or may know of. A run that is stopped stays so.
+local function move_run(w, now)
+  local before = progress()
+  local after = renewed(S.progress, A.run.progress)
+  if before.status == RunStatus.stopped then after.status = before.status end
+  set(F.progress, encode_part(after))
+  if w.ends then
+    drop(F.paused)
+    set(F.ended, now)
+    archive_heard()
+  elseif A.run.item then
+    A.run.item.label = visibility()
+    continue_run(now, A.run.item)
+  end
+end
+
 -- Add what was used; a session that never used anything has no such field.
 local function add_usage()
   local used = A.usage
@@ -207,6 +259,10 @@ local function write(release)
   local risen = announce(now, before, asker_of())
   put_out(w, now)
   move_turn(w, now)
+  if S.charter then
+    read_notes(w.notes, now)
+    if A.run and not S.ended and (A.last_turn or not S.turn) then move_run(w, now) end
+  end
   choose_model()
   add_usage()
   if A.context_seq then set(F.context_seq, A.context_seq) end

@@ -10,10 +10,16 @@ from typing import Final
 import httpx2
 
 from bot.app.programs import api_services
+from bot.operations.runs import RunViewer
+from bot.sessions.inbox import NewItem
 from bot.sessions.log.events import Visibility
+from bot.sessions.messages import SessionMessage
 from bot.sessions.models import SessionState
+from bot.sessions.runs import RunOrder, RunType, RunWish, run_home
+from bot.sessions.schedules import Schedule, ScheduleKind
 from bot.webhooks.keeper import WebhookRequest
 from channels.messages import Address
+from policy.labels import PUBLIC, parse
 from tests.attacks.api.cases import RouteCase
 from tests.bot.api.kit import ApiHost, api_config
 from tests.bot.kit import bang
@@ -69,13 +75,14 @@ HIDDEN: Final = (
 """All of which a program hears what it hears of one that is absent."""
 
 ABOVE: Final = frozenset({Situation.RISEN, Situation.RESTED, Situation.RISEN_DELETED})
+_YEAR: Final = 365 * 24 * 3_600_000
 _GONE: Final = frozenset({Situation.DELETED, Situation.RISEN_DELETED})
 _AT_REST: Final = frozenset({Situation.ARCHIVED, Situation.RESTED})
 
 
 _NONE: Final = MappingProxyType(
     {
-        **dict.fromkeys(("sid", "chain", "tid", "wid", "did"), ABSENT),
+        **dict.fromkeys(("sid", "chain", "tid", "wid", "did", "rid", "hid"), ABSENT),
         **dict.fromkeys(("qid", "aid"), "aaaaaaaa"),
         "name": "0" * 12,
     }
@@ -110,11 +117,17 @@ class Targets:
             return ()
         if "{wid}" in case.path:
             return (Situation.ANOTHER,)
+        if "{hid}" in case.path:
+            return (Situation.ANOTHER, Situation.PERSON, Situation.RISEN)
         return ABOVE if case.labelled else HIDDEN
 
     async def _ids(self, case: RouteCase, situation: Situation) -> dict[str, str]:
         if "{wid}" in case.path or "{did}" in case.path:
             return await self._webhook(OTHER if situation is Situation.ANOTHER else self.program)
+        if "{hid}" in case.path:
+            return await self._schedule(situation)
+        if "{rid}" in case.path:
+            return await self._run(situation)
         waits = next((kind for kind in ("qid", "aid") if f"{{{kind}}}" in case.path), "")
         if case.blind or situation not in HIDDEN:
             return await self._made(situation, waits)
@@ -149,6 +162,51 @@ class Targets:
             caller, WebhookRequest("https://example.com/hook", Visibility.USER)
         )
         return {"wid": made.webhook.id}
+
+    async def _run(self, situation: Situation) -> dict[str, str]:
+        """Make a run that waits for messages, and have it rise or end; what is not changed by a case is made anew."""
+        app, key, principal = self.host.app, f"target/{next(self._number)}", self._principal(situation)
+        wish = RunWish("hello", type=RunType.MANUAL)
+        started = await app.run_starter.mint_run(RunOrder(wish, key, principal, principal, PUBLIC))
+        if situation in ABOVE:
+            home = str(run_home(principal, started.run))
+            up = NewItem(started.sid, "up", principal, parse("CONFIDENTIAL"), SessionMessage("up"), home, principal)
+            await app.store.sessions.accept(up)
+        state = await app.store.sessions.state(started.sid)
+        assert state is not None
+        top = app.config.policy.top
+        if situation in _AT_REST:
+            await app.runs.stop(RunViewer(principal, top, top, principal), started.run)
+        if situation in _GONE:
+            await app.lifecycle.delete(state, principal, reader=top, typed=top)
+        return {"rid": started.run, "sid": started.sid}
+
+    async def _schedule(self, situation: Situation) -> dict[str, str]:
+        app, number = self.host.app, next(self._number)
+        label = parse("CONFIDENTIAL") if situation is Situation.RISEN else PUBLIC
+        principal, now = self._principal(situation), app.clock.wall_ms()
+        made = Schedule(
+            f"s_{number}",
+            principal,
+            principal,
+            ScheduleKind.RUN,
+            "hello",
+            label,
+            "0 0 1 1 *",
+            "UTC",
+            now + _YEAR,
+            now,
+            "",
+        )
+        await app.store.schedules.add(made, 1000, ())
+        return {"hid": made.id}
+
+    def _principal(self, situation: Situation) -> str:
+        if situation is Situation.PERSON:
+            return "owner"
+        caller = self.host.app.tokens.of(OTHER if situation is Situation.ANOTHER else self.program)
+        assert caller is not None
+        return caller.principal
 
     def _speaking(self, situation: Situation) -> Person:
         app, output = self.host.app, self.host.person.output

@@ -18,10 +18,12 @@ from bot.app.programs import api_services
 from bot.audit.visibility import AuditTrail
 from bot.operations.approval_answers import ApprovalAnswers
 from bot.operations.reading import SessionReader
+from bot.operations.runs import RunOperations
 from bot.sessions.api_tokens import Scope
 from bot.sessions.audit import AuditRow
 from bot.sessions.inbox import NewItem
 from bot.sessions.messages import SessionMessage
+from bot.sessions.runs import run_home
 from channels.messages import Address
 from policy.labels import PUBLIC, parse
 from tests.attacks.api.cases import RouteCase, cases
@@ -40,7 +42,9 @@ _STREAMS: Final = "accept"
 """The header of a case whose answer goes on: streams end by what they read, see `tests/bot/api`."""
 
 CASES: Final = tuple(
-    case for case in cases() if ("{sid}" in case.path or "{aid}" in case.path) and _STREAMS not in case.headers
+    case
+    for case in cases()
+    if any(kind in case.path for kind in ("{sid}", "{aid}", "{rid}")) and _STREAMS not in case.headers
 )
 
 
@@ -86,8 +90,16 @@ async def racing(folder: Path) -> AsyncGenerator[tuple[ApiHost, Rise]]:
         app, rise = person.app, Rise(person)
         looked = SimpleNamespace(sessions=Between(app.store.sessions, "state", rise), audit=app.store.audit)
         approvals = cast("ApprovalStore", Between(app.store.approvals, "waiting", rise))
+        seen = SimpleNamespace(sessions=looked.sessions, runs=app.store.runs, schedules=app.store.schedules)
         services = replace(
             api_services(app),
+            runs=RunOperations(
+                store=cast("Store", seen),
+                calls=app.calls,
+                lifecycle=app.lifecycle,
+                session_ids=app.session_ids,
+                clock=app.clock,
+            ),
             reading=SessionReader(cast("Store", looked), app.clock, app.gate.masks.masked),
             approval_answers=ApprovalAnswers(approvals, app.gate, app.question_updates.close),
         )
@@ -104,7 +116,8 @@ async def racing(folder: Path) -> AsyncGenerator[tuple[ApiHost, Rise]]:
 async def session_of(host: ApiHost, path: str) -> str:
     """Return the session that a path of a case is about."""
     if "/approvals/" not in path:
-        return path.split("/")[3]
+        named = path.split("/")[3]
+        return host.app.session_id(run_home(f"program:{ADMINISTERS}", named)) if "/runs/" in path else named
     waiting = await host.app.store.approvals.waiting()
     return next(state.sid for state, approval in waiting if approval.id == path.split("/")[3])
 

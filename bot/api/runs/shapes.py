@@ -8,7 +8,7 @@ from typing import Literal
 from pydantic import Field
 
 from bot.api.shapes import ApiInput, ApiOutput
-from bot.operations.runs import LONGEST_NOTE, KnownRun
+from bot.operations.runs import LONGEST_NOTE, KnownRun, RunDoing
 from bot.operations.schedules import KnownSchedule
 from bot.runs.statistics import RunStatistics
 from bot.sessions.runs import Breaker, EndReason, Note, RunType
@@ -46,7 +46,7 @@ class RunDocument(ApiOutput):
     id: str
     session: str = Field(description="The session that it is: its events, result and copies are under `/sessions`.")
     type: RunType
-    status: Literal["running", "paused", "waiting", "stopped", "ended"] = Field(
+    status: RunDoing = Field(
         description="`waiting` is for people, `stopped` before the turn ends in which it stopped itself."
     )
     title: str | None

@@ -13,7 +13,7 @@ from fastapi import APIRouter, Query, Response
 from bot.access import labelling
 from bot.api.errors import ApiRefusedError, ErrorAnswer
 from bot.api.requests import ApiRequest, Reading, Steering
-from bot.api.run_shapes import (
+from bot.api.runs.shapes import (
     NewNoteRequest,
     NewRun,
     NewSchedule,
@@ -31,10 +31,10 @@ from bot.api.run_shapes import (
 from bot.api.services import ApiServices
 from bot.api.session_routes import Key, Limit, key_named
 from bot.api.standing import knowing, standing_of
-from bot.core.errors import NotFoundError
+from bot.core.errors import ArchivedError, NotFoundError
 from bot.operations.gated_calls import RefusedCall
 from bot.operations.reading import ReadingKind
-from bot.operations.runs import KnownRun, RunOverError, RunViewer, run_of
+from bot.operations.runs import KnownRun, RunViewer, run_of
 from bot.operations.schedules import KnownSchedule
 from bot.schedules.keeper import ScheduleWish
 from bot.sessions.runs import Priority, RunType, RunWish
@@ -116,7 +116,7 @@ def _steering(services: ApiServices) -> APIRouter:
     async def steer(asked: Steering, rid: str, note: NewNoteRequest, idempotency_key: Key = None) -> NoteTaken:
         """Give a run a steering note. The same `Idempotency-Key` is the same note."""
         by, name = _viewer(services, asked), _call(services, asked, idempotency_key)
-        await services.runs.steer(by, rid, note.text, Priority(note.priority), name)
+        await services.runs.steer(by, rid, note.text, priority=Priority(note.priority), key=name)
         return NoteTaken(id=name)
 
     @routes.post("/runs/{rid}/pause", status_code=HTTPStatus.NO_CONTENT)
@@ -134,7 +134,7 @@ def _steering(services: ApiServices) -> APIRouter:
         """End a run for good, with all that it set going; one that has ended stays so."""
         try:
             await services.runs.stop(_viewer(services, asked), rid)
-        except RunOverError:
+        except ArchivedError:
             return
 
     return routes

@@ -1,0 +1,1 @@
+"""Runs and schedules over the HTTP API: their routes and documents."""

@@ -1,0 +1,71 @@
+"""What a run adds to its session's record: its charter, and how far it came. No I/O here.
+
+What cannot be read raises ValueError or a kind of it, which `codec.reading` takes for a record that nobody knows.
+"""
+
+import json
+from typing import Any, Final, cast
+
+from bot.sessions.runs import AuthMethod, Breaker, Charter, EndReason, Gap, GapReason, Progress, RunStatus, RunType
+from bot.store.records.form import Values, unpack
+from bot.store.records.kinds import CHARTER, PROGRESS
+
+_CHARTER: Final = ("run", "deadline", "slot", "title", "asked_at", "deliver_to", "meant", "schedule", "due")
+"""The parts of a charter that are written as they are."""
+
+_PLAIN: Final = (
+    *("initialized_at", "task", "completed", "failed", "skipped", "consecutive", "opened_at", "trips", "aborting"),
+    *("turns", "beat_at", "next_action"),
+)
+"""The parts of a progress that are written as they are."""
+
+_STEP: Final = ("status", "consecutive", "breaker", "opened_at", "trips", "turns", "ended", "reason", "gaps")
+"""The fields of a progress that the end of a turn writes; its tools and people write the others."""
+
+
+def charter(value: Charter) -> Values:
+    """Write what a run was started as."""
+    return {**{name: getattr(value, name) for name in _CHARTER}, "type": value.type.value}
+
+
+def read_charter(stored: bytes) -> Charter:
+    """Read what a run was started as."""
+    got = unpack(CHARTER, stored)
+    return Charter(**{name: got[name] for name in _CHARTER}, type=RunType(got["type"]))
+
+
+def progress(value: Progress) -> Values:
+    """Write how far a run came."""
+    gaps = [[gap.since, gap.until, gap.reason.value] for gap in value.gaps]
+    return {
+        **{name: getattr(value, name) for name in _PLAIN},
+        "status": "" if value.status is RunStatus.RUNNING else value.status.value,
+        "auth_method": "" if value.auth_method is None else value.auth_method.value,
+        "breaker": "" if value.breaker is Breaker.CLOSED else value.breaker.value,
+        "ended": value.ended_at,
+        "reason": "" if value.reason is None else value.reason.value,
+        "gaps": json.dumps(gaps, separators=(",", ":")) if gaps else "",
+    }
+
+
+def step(value: Progress) -> Values:
+    """Write of a progress what the end of a turn tells of it, all of these fields: what is blank is so from then on."""
+    written = progress(value)
+    return {name: written[name] for name in _STEP}
+
+
+def read_progress(stored: bytes | None) -> Progress:
+    """Read how far a run came; nothing is stored of one that has just begun."""
+    if stored is None:
+        return Progress()
+    got = unpack(PROGRESS, stored)
+    gaps = cast("list[Any]", json.loads(got["gaps"])) if got["gaps"] else []
+    return Progress(
+        **{name: got[name] for name in _PLAIN},
+        status=RunStatus(got["status"]) if got["status"] else RunStatus.RUNNING,
+        auth_method=AuthMethod(got["auth_method"]) if got["auth_method"] else None,
+        breaker=Breaker(got["breaker"]) if got["breaker"] else Breaker.CLOSED,
+        ended_at=got["ended"],
+        reason=EndReason(got["reason"]) if got["reason"] else None,
+        gaps=tuple([Gap(since, until, GapReason(reason)) for since, until, reason in gaps]),
+    )

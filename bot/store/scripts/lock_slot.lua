@@ -1,0 +1,19 @@
+-- Lock a slot for a run, unless another one of its pool has it. A run has one slot: to lock another is to leave that. A
+-- fence rises with each lock of the pool.
+-- Arguments: run, slot, lock (the digest of it), keep ms
+-- Answers: ok run slot (whose the slot is, and the record of that one's place) · none
+
+local now, slots = now_ms(), records(K.slots)
+local own = slots[A.run]
+if not (own and own.live and own.deadline > now) then return reply('none') end
+if own.lock == A.lock then return reply('ok', {run = A.run, slot = encode(own)}) end
+for run, other in pairs(slots) do
+  if other.live and other.lock == A.lock and other.pool == own.pool and other.deadline > now then
+    return reply('ok', {run = run, slot = encode(other)})
+  end
+end
+own.slot, own.lock, own.since, own.fence = A.slot, A.lock, now, redis.call('HINCRBY', K.fences, own.pool, 1)
+local packed = encode(own)
+redis.call('HSET', K.slots, A.run, packed)
+redis.call('HPEXPIREAT', K.slots, digits(own.deadline + A.keep), 'FIELDS', 1, A.run)
+return reply('ok', {run = A.run, slot = packed})
