@@ -20,7 +20,7 @@ from bot.app.adapters import platforms
 from bot.app.extensions import BUILT_IN, Extensions
 from bot.app.first_run import FILES, WORKSPACES, seed
 from bot.app.keys import Secrets
-from bot.app.runs import managing, run_starter, schedule_keeper
+from bot.app.runs import managing, recorder, run_starter, schedule_keeper
 from bot.audit.anchors import AnchoredChains
 from bot.audit.visibility import AuditTrail
 from bot.budgets import budget
@@ -156,6 +156,7 @@ class App:
         self.observer = Observer(store.observed, self.gate, self.session_id, clock)
         self.lifecycle = self._lifecycle()
         self.calls, self.runs, self.schedules = managing(self)
+        self.recorder = recorder(store, config, self.gate, self.ids)
         self.diagnostics, self.readiness = self._diagnostics(), self._readiness()
         self.commands = self._commands()
         self.router = self._router()

@@ -3,10 +3,15 @@
 from collections.abc import Awaitable, Callable
 from typing import TYPE_CHECKING
 
+from bot.app.first_run import RECORDS
+from bot.config.model import Config
 from bot.config.runs import RunSettings
+from bot.core.ids import Ids
+from bot.gate.gate import Gate
 from bot.operations.gated_calls import GatedCalls
 from bot.operations.runs import RunOperations
 from bot.operations.schedules import ScheduleOperations
+from bot.run_records.recorder import RunRecorder
 from bot.runs.starter import RunStarter
 from bot.schedules.keeper import ScheduleKeeper
 from bot.sessions.limits import RunLimits
@@ -34,6 +39,18 @@ def run_starter(
 ) -> RunStarter:
     """Return what starts runs of an application."""
     return RunStarter(store, session_id, pin=pin, now=store.tokens.now_ms, limits=limits)
+
+
+def recorder(store: Store, config: Config, gate: Gate, ids: Ids) -> RunRecorder:
+    """Return what records runs of an application."""
+    records = config.runs.records
+    return RunRecorder(
+        store,
+        config.data_dir / RECORDS if records.folder is None else config.folder / records.folder,
+        clearance=lambda: records.label or gate.document.top,
+        mask=gate.masks.masked,
+        ids=ids,
+    )
 
 
 def managing(app: "App") -> tuple[GatedCalls, RunOperations, ScheduleOperations]:
