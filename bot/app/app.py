@@ -20,7 +20,7 @@ from bot.app.adapters import platforms
 from bot.app.extensions import BUILT_IN, Extensions
 from bot.app.first_run import FILES, WORKSPACES, seed
 from bot.app.keys import Secrets
-from bot.app.runs import managing, recorder, run_starter, schedule_keeper
+from bot.app.runs import managing, run_recorder, run_starter, schedule_keeper
 from bot.audit.anchors import AnchoredChains
 from bot.audit.visibility import AuditTrail
 from bot.budgets import budget
@@ -156,7 +156,7 @@ class App:
         self.observer = Observer(store.observed, self.gate, self.session_id, clock)
         self.lifecycle = self._lifecycle()
         self.calls, self.runs, self.schedules = managing(self)
-        self.recorder = recorder(store, config, self.gate, self.ids)
+        self.recorder = run_recorder(store, config, self.gate, self.ids)
         self.diagnostics, self.readiness = self._diagnostics(), self._readiness()
         self.commands = self._commands()
         self.router = self._router()
@@ -512,7 +512,9 @@ class App:
             outbox=self.outbox,
             quarantine=self.quarantine,
             question_updates=self.question_updates,
+            recorder=self.recorder,
             reloader=self.reloader,
+            run_limits=self.config.runs.limits,
             spawner=self.spawner,
             sweep=self.sweep("worker"),
             telemetry=self.telemetry,

@@ -41,7 +41,7 @@ def run_starter(
     return RunStarter(store, session_id, pin=pin, now=store.tokens.now_ms, limits=limits)
 
 
-def recorder(store: Store, config: Config, gate: Gate, ids: Ids) -> RunRecorder:
+def run_recorder(store: Store, config: Config, gate: Gate, ids: Ids) -> RunRecorder:
     """Return what records runs of an application."""
     records = config.runs.records
     return RunRecorder(
