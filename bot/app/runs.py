@@ -7,6 +7,7 @@ from bot.config.runs import RunSettings
 from bot.operations.gated_calls import GatedCalls
 from bot.operations.runs import RunOperations
 from bot.operations.schedules import ScheduleOperations
+from bot.run_records.recorder import RunRecorder
 from bot.runs.starter import RunStarter
 from bot.schedules.keeper import ScheduleKeeper
 from bot.sessions.limits import RunLimits
@@ -43,3 +44,16 @@ def managing(app: "App") -> tuple[GatedCalls, RunOperations, ScheduleOperations]
         store=store, calls=calls, lifecycle=app.lifecycle, session_ids=app.session_ids, clock=app.clock
     )
     return calls, runs, ScheduleOperations(store=store, keeper=app.schedule_keeper, calls=calls)
+
+
+def run_recorder(app: "App") -> RunRecorder:
+    """Return what records the runs of an application."""
+    records = app.config.runs.records
+    return RunRecorder(
+        app.store,
+        app.config.data_dir / "workspace" if records.folder is None else app.config.folder / records.folder,
+        clearance=lambda: records.label or app.gate.document.top,
+        mask=app.gate.masks.scrubbed,
+        clock=app.clock,
+        ids=app.ids,
+    )
