@@ -54,6 +54,5 @@ def run_recorder(app: "App") -> RunRecorder:
         app.config.data_dir / "workspace" if records.folder is None else app.config.folder / records.folder,
         clearance=lambda: records.label or app.gate.document.top,
         mask=app.gate.masks.scrubbed,
-        clock=app.clock,
         ids=app.ids,
     )
