@@ -166,7 +166,7 @@ class App:
             web=self._web(),
             recap=self.model_loader.recap,
             agents=self.agents,
-            runs=RunLimits(),
+            runs=self.config.runs.limits,
             schedules=self.schedule_keeper,
         )
         built_in = catalogue.built_in(self.files, self.store, parts)
