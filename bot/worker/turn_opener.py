@@ -119,8 +119,8 @@ def _run(claim: Claim, past: Past) -> RunFacts | None:
     state, response = claim.state, past.context.last_response
     if state.charter is None or state.progress is None:
         return None
-    progress, goes_on = state.progress, bool(past.context.open_calls) and response is not None
-    if goes_on and any(part.tool_name == INITIALIZE for part in response.tool_calls):
+    progress, begun = state.progress, () if response is None else response.tool_calls
+    if past.context.open_calls and any(part.tool_name == INITIALIZE for part in begun):
         progress = replace(progress, initialized_at=0)
     return RunFacts(state.charter, progress, state.visibility)
 

@@ -1,0 +1,49 @@
+"""What the timers of runs do when they are due: a run's time is over, or its breaker lets it try again.
+
+Each is the same when it is done twice. What a turn does of this itself is done here only for a run of which none is
+open.
+"""
+
+from typing import Final
+
+from bot.runs import loop
+from bot.sessions.models import SessionState
+from bot.sessions.ports.store import Store
+from bot.sessions.runs import Breaker, Charter, Progress
+from bot.sessions.schedules import Timer, TimerKind
+
+AGAIN: Final = 5_000
+"""Milliseconds until it is tried again to wake a run in which something else goes on."""
+
+
+class RunTimers:
+    """Carries out the timers of kinds DEADLINE and PROBE, which are about a run's session."""
+
+    def __init__(self, store: Store) -> None:
+        self._store = store
+
+    async def fire(self, timer: Timer) -> None:
+        """Do what a timer asks for. The caller settles it afterwards. Raises StoreError."""
+        state = await self._store.sessions.state(timer.about)
+        if state is None or state.charter is None:
+            return
+        progress = state.progress or Progress()
+        if progress.ended_at:
+            await self._given_back(state, state.charter)
+        elif timer.kind is TimerKind.DEADLINE:
+            # A turn of a run whose time is over does nothing but end it; one that is open ends at that moment.
+            await self._store.runs.wake(state.sid, f"deadline/{state.charter.deadline}", loop.OVER, state.visibility)
+        elif progress.breaker is Breaker.OPEN:
+            await self._tries_again(state, progress, timer)
+
+    async def _given_back(self, state: SessionState, charter: Charter) -> None:
+        """Give back the place of a run that has ended, as far as its pool may know of that."""
+        if state.visibility.flows_to(state.creation):
+            await self._store.runs.free(state.principal, charter.run)
+
+    async def _tries_again(self, state: SessionState, progress: Progress, timer: Timer) -> None:
+        """Let a run try once more; where something else goes on in it, a few seconds later."""
+        op = f"probe/{progress.opened_at}"
+        if not await self._store.runs.wake(state.sid, op, loop.probe(progress), state.visibility, probe=True):
+            now = self._store.tokens.now_ms()
+            await self._store.schedules.set_timer(Timer(timer.kind, timer.about, now + AGAIN))
