@@ -66,8 +66,8 @@ def buttons(question: Approval, readers: frozenset[str] | None) -> tuple[Button,
 def places(document: Document, question: Approval, home: Address, background: Background | None) -> tuple[Address, ...]:
     """Return where the asker may be asked, the best first: at home, and in their private chats cleared for it.
 
-    Nobody reads where a background session or a run lives. At a console nobody may be sitting, so it is asked there only if the
-    session lives there, was set going there, or the policy names that chat.
+    Nobody reads where a background session or a run lives. At a console nobody may be sitting, so it is asked there
+    only if the session lives there, was set going there, or the policy names that chat.
     """
     first = str(home) if background is None else background.asked_at
     chats = labelling.private_places(document, question.principal, question.label, first)
