@@ -1,10 +1,13 @@
 """What makes runs and lets them go on, as the composition root puts it together."""
 
 from collections.abc import Awaitable, Callable
-from pathlib import Path
 from typing import TYPE_CHECKING
 
+from bot.app.first_run import RECORDS
+from bot.config.model import Config
 from bot.config.runs import RunSettings
+from bot.core.ids import Ids
+from bot.gate.gate import Gate
 from bot.operations.gated_calls import GatedCalls
 from bot.operations.runs import RunOperations
 from bot.operations.schedules import ScheduleOperations
@@ -38,16 +41,15 @@ def run_starter(
     return RunStarter(store, session_id, pin=pin, now=store.tokens.now_ms, limits=limits)
 
 
-def run_recorder(app: "App") -> RunRecorder:
-    """Return what records the runs of an application."""
-    records = app.config.runs.records
+def run_recorder(store: Store, config: Config, gate: Gate, ids: Ids) -> RunRecorder:
+    """Return what records runs of an application."""
+    records = config.runs.records
     return RunRecorder(
-        app.store,
-        Path(records.folder) if records.folder else app.config.data_dir / "workspace",
-        clearance=lambda: records.label or app.gate.document.top,
-        mask=app.gate.masks.scrubbed,
-        clock=app.clock,
-        ids=app.ids,
+        store,
+        config.data_dir / RECORDS if records.folder is None else config.folder / records.folder,
+        clearance=lambda: records.label or gate.document.top,
+        mask=gate.masks.masked,
+        ids=ids,
     )
 
 

@@ -7,7 +7,7 @@ the schedule and holds nothing of its text.
 
 import asyncio
 import hashlib
-from collections.abc import Awaitable, Callable
+from collections.abc import Callable
 from dataclasses import dataclass, replace
 from typing import Final
 
@@ -75,7 +75,7 @@ class ScheduleKeeper:
         store: ScheduleStore,
         *,
         document: Callable[[], Document],
-        now: Callable[[], Awaitable[int]],
+        now: Callable[[], int],
         most: int,
         time_zone: str,
     ) -> None:
@@ -99,7 +99,7 @@ class ScheduleKeeper:
             return known
         # The table of a zone is read from a file.
         zone = await asyncio.to_thread(calendar.zone, wish.time_zone or self._time_zone)
-        now = await self._now()
+        now = self._now()
         when = phrases.parse(wish.when, zone, now)
         made = Schedule(
             id=name,
@@ -189,7 +189,7 @@ class ScheduleKeeper:
 
     async def _next(self, schedule: Schedule) -> int:
         """Return the next moment of a schedule, 0 for none."""
-        now = await self._now()
+        now = self._now()
         if schedule.cron:
             zone = await asyncio.to_thread(calendar.zone, schedule.zone)
             return calendar.next_moment(schedule.cron, zone, now)
