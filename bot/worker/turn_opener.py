@@ -12,7 +12,7 @@ from bot.gate.gate import Gate
 from bot.pinned_agents import PinnedAgents
 from bot.sessions.inbox import InboxItem
 from bot.sessions.limits import SessionLimits, TokenAllowance
-from bot.sessions.models import Claim, Turn
+from bot.sessions.models import Claim, Turn, run_facts
 from bot.sessions.ports.sessions import SessionStore
 from bot.sessions.runs import RunFacts
 from bot.tools.runs import INITIALIZE
@@ -114,13 +114,11 @@ def _run(claim: Claim, past: Past) -> RunFacts | None:
     A step that is gone on with began before its calls, of which one may have initialized the run: those beside it are
     decided as if it had not.
     """
-    state, response = claim.state, past.context.last_response
-    if state.charter is None or state.progress is None:
-        return None
-    progress, begun = state.progress, () if response is None else response.tool_calls
-    if past.context.open_calls and any(part.tool_name == INITIALIZE for part in begun):
-        progress = replace(progress, initialized_at=0)
-    return RunFacts(state.charter, progress, state.visibility)
+    run, response = run_facts(claim.state), past.context.last_response
+    begun = () if response is None else response.tool_calls
+    if run is not None and past.context.open_calls and any(part.tool_name == INITIALIZE for part in begun):
+        return replace(run, progress=replace(run.progress, initialized_at=0))
+    return run
 
 
 def _allowance(claim: Claim, limits: SessionLimits) -> TokenAllowance | None:
