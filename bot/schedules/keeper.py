@@ -7,13 +7,12 @@ the schedule and holds nothing of its text.
 
 import asyncio
 import hashlib
-from collections.abc import Awaitable, Callable
+from collections.abc import Callable
 from dataclasses import dataclass, replace
 from typing import Final
 
 from bot.access import labelling, recipients
 from bot.core.errors import BusyError, NotFoundError, RequestError
-from bot.core.json_values import JsonObject
 from bot.schedules import calendar, phrases
 from bot.sessions.audit import AuditRow
 from bot.sessions.ports.runs import ScheduleStore
@@ -75,7 +74,7 @@ class ScheduleKeeper:
         store: ScheduleStore,
         *,
         document: Callable[[], Document],
-        now: Callable[[], Awaitable[int]],
+        now: Callable[[], int],
         most: int,
         time_zone: str,
     ) -> None:
@@ -99,7 +98,7 @@ class ScheduleKeeper:
             return known
         # The table of a zone is read from a file.
         zone = await asyncio.to_thread(calendar.zone, wish.time_zone or self._time_zone)
-        now = await self._now()
+        now = self._now()
         when = phrases.parse(wish.when, zone, now)
         made = Schedule(
             id=name,
@@ -189,7 +188,7 @@ class ScheduleKeeper:
 
     async def _next(self, schedule: Schedule) -> int:
         """Return the next moment of a schedule, 0 for none."""
-        now = await self._now()
+        now = self._now()
         if schedule.cron:
             zone = await asyncio.to_thread(calendar.zone, schedule.zone)
             return calendar.next_moment(schedule.cron, zone, now)
@@ -205,7 +204,7 @@ class ScheduleKeeper:
 
 def row(schedule: Schedule, actor: str, done: str, **more: str) -> AuditRow:
     """Return the row of the audit that tells what is done with a schedule."""
-    facts: JsonObject = {
+    facts: dict[str, str | bool] = {
         "do": done,
         "schedule": schedule.id,
         "kind": schedule.kind.value,
