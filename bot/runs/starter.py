@@ -16,7 +16,7 @@ from bot.sessions.inbox import NewItem
 from bot.sessions.limits import RunLimits
 from bot.sessions.messages import Origin, OriginKind, SessionMessage
 from bot.sessions.ports.store import Store
-from bot.sessions.runs import Charter, RunOrder, RunSlot, StartedRun, run_home
+from bot.sessions.runs import RESERVATION, Charter, RunOrder, RunSlot, StartedRun, run_home
 from bot.sessions.schedules import Timer, TimerKind
 from channels.messages import Address
 
@@ -79,6 +79,7 @@ class RunStarter:
                 refs=wish.refs,
                 agent=agent,
                 charter=_charter(order, run, deadline),
+                reserved=place.since + RESERVATION,
             )
         )
         return StartedRun(run, sid, deadline)

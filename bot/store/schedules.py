@@ -43,7 +43,13 @@ class RedisSchedules:
         (records,) = await self._shared.connection.commands(("HMGET", SCHEDULES, *names))
         there = [(name, record) for name, record in zip(names, records, strict=True) if record is not None]
         found = codec.reading(lambda: [_schedule(text(name), record) for name, record in there])
-        return tuple(sorted(found, key=lambda one: (one.created_at, one.id)))
+        return _by_age(found)
+
+    async def every(self) -> tuple[Schedule, ...]:
+        """Return all schedules of the installation, oldest first."""
+        (flat,) = await self._shared.connection.commands(("HGETALL", SCHEDULES))
+        found = codec.reading(lambda: [_schedule(text(name), record) for name, record in codec.pairs(flat).items()])
+        return _by_age(found)
 
     async def schedule(self, id: str) -> Schedule | None:  # noqa: A002 - as in the port
         """Return one schedule, None if there is none."""
@@ -93,6 +99,10 @@ class RedisSchedules:
     async def _time(self, script: Script, args: Arguments) -> ScriptAnswer:
         keys = {"timers": TIMERS, "taken": TAKEN_TIMERS, "op": audit_op(self._shared.ids.op())}
         return await self._shared.run(call(script, keys, args))
+
+
+def _by_age(found: list[Schedule]) -> tuple[Schedule, ...]:
+    return tuple(sorted(found, key=lambda one: (one.created_at, one.id)))
 
 
 def _named(kind: TimerKind, about: str) -> bytes:

@@ -44,6 +44,7 @@ from bot.store.servers.embedded_server import Supervisor
 from policy.document.overrides import AccessChange, Person
 from policy.labels import PUBLIC
 from tests.fleets import ClusterFleet, Kind, SentinelFleet, cluster, sentinels
+from tests.store.run_cases import RUN_CASES
 from tests.store.world import (
     KEY,
     SECRET,
@@ -984,6 +985,7 @@ CASES: tuple[tuple[Script, Prepare], ...] = (
     (Script.IMPORT_SESSION, importing),
     (Script.SPEND, spending_of_a_session),
     (Script.SPEND, charging_a_session),
+    *RUN_CASES,
 )
 
 

@@ -21,6 +21,8 @@ from bot.sessions.log.event_types import AgentMessage, ToolOutcome, ToolResult, 
 from bot.sessions.log.events import NewEvent
 from bot.sessions.messages import SessionMessage
 from bot.sessions.models import Claim, LastTurn, Status, Turn, Write, Written
+from bot.sessions.runs import Charter, Progress, RunStep, RunType, run_home
+from bot.sessions.schedules import Schedule, ScheduleKind
 from bot.sessions.usage import Usage
 from bot.store.records.form import pack, pack_arguments, stored_map, unpack
 from bot.store.records.kinds import DELIVERY, INPUT, LINEAGE, SLOT, RecordType, Value
@@ -36,6 +38,7 @@ KEY = bytes(range(32))
 SECRET = parse("CONFIDENTIAL{acme}~")
 TOP = parse("RESTRICTED{acme,hr}~")
 HOME = "console::ann:"
+ONE_TURN = Progress(turns=1)
 IDS = Ids()
 
 
@@ -154,6 +157,46 @@ def descent(parent: str, *, run: str = "", deadline: int = 2**45, title: str = "
 def child(parent: str, *, label: Label = PUBLIC, reserved: int = 2**45) -> NewItem:
     """Return the task of a new background session."""
     return replace(item(fresh(), "task", label, creation=label), lineage=descent(parent), reserved=reserved)
+
+
+def goal(  # noqa: PLR0913 - what may differ of it
+    sid: str = "",
+    label: Label = PUBLIC,
+    *,
+    run: str = "",
+    type: RunType = RunType.AUTONOMOUS,  # noqa: A002 - what it is called
+    deadline: int = 2**45,
+    who: str = "ann",
+    reserved: int = 2**45,
+) -> NewItem:
+    """Return the goal of a new run."""
+    run = run or f"r_{fresh()}"
+    charter = Charter(run, type, deadline, run, who, title="nightly", asked_at=HOME)
+    new = item(sid or fresh(), "goal", label, creation=label)
+    return replace(new, home=str(run_home(who, run)), principal=who, sender=who, charter=charter, reserved=reserved)
+
+
+async def run_started(store: RedisStore, new: NewItem | None = None) -> tuple[Claim, Written]:
+    """Begin a run, and open its first turn."""
+    new = new or goal()
+    await store.sessions.accept(new)
+    claim = await claimed(store, new.sid)
+    return claim, await store.sessions.record(claim, opening(claim, dedupe=new.dedupe))
+
+
+def stepping(seq: int, position: int, progress: Progress = ONE_TURN, text: str = "") -> Write:
+    """Return the write that ends a turn of a run: how far that came by then, and what the runtime says next."""
+    return replace(ending(seq, position), run=RunStep(progress, text))
+
+
+def scheduled(who: str = "ann", label: Label = PUBLIC) -> Schedule:
+    """Return a schedule of a run, due in years."""
+    return Schedule(
+        *(fresh(), who, who, ScheduleKind.RUN, "read the news", label, "0 9 * * *", "Europe/Berlin"),
+        next_at=2**42,
+        created_at=1,
+        asked_at=HOME,
+    )
 
 
 def slot(

@@ -426,6 +426,7 @@ CHARTER: Final = _part(
     Field("type", str, "how it goes on, see `RunType`"),
     Field("deadline", int, "when it ends at the latest, ms"),
     Field("slot", "", "the slot that it may lock"),
+    Field("asker", "", "the person or program who set it going"),
     Field("title", "", "what it is called"),
     Field("asked_at", "", "the address from which it was started"),
     Field("deliver_to", "", "who hears its last answer besides"),

@@ -10,7 +10,9 @@ from bot.sessions.runs import AuthMethod, Breaker, Charter, EndReason, Gap, GapR
 from bot.store.records.form import Values, unpack
 from bot.store.records.kinds import CHARTER, PROGRESS
 
-_CHARTER: Final = ("run", "deadline", "slot", "title", "asked_at", "deliver_to", "meant", "schedule", "due")
+_CHARTER: Final = (
+    *("run", "deadline", "slot", "asker", "title", "asked_at", "deliver_to", "meant", "schedule", "due"),
+)
 """The parts of a charter that are written as they are."""
 
 _PLAIN: Final = (

@@ -25,7 +25,7 @@ from bot.sessions.lifecycle import MOVES, OPERATIONS, IllegalMove
 from bot.sessions.log.event_types import YieldReason
 from bot.sessions.log.events import EventType
 from bot.sessions.models import SCHEMA, Status
-from bot.sessions.runs import Breaker, Priority, RunStatus
+from bot.sessions.runs import Breaker, EndReason, Priority, RunStatus
 from bot.sessions.schedules import ScheduleStatus
 from bot.store.records.form import MOST
 from bot.store.records.names import NAMES
@@ -369,6 +369,7 @@ _VALUES: Final[Mapping[str, str | Mapping[str, str]]] = MappingProxyType(
         "Delivery": _words(DeliveryState),
         "QueueMode": _words(QueueMode),
         "RunStatus": _words(RunStatus),
+        "EndReason": _words(EndReason),
         "Breaker": _words(Breaker),
         "Priority": _words(Priority),
         "ScheduleStatus": _words(ScheduleStatus),

@@ -1,7 +1,7 @@
 -- Shared by the scripts: each is given the parts that it uses. Before a server gets it, the loader writes into it what
 -- Python says, so that nothing is said twice and nothing is looked up while it runs:
---   Status, IllegalMove, Item, Approval, Question, Delivery, QueueMode, RunStatus, Breaker, Priority and ScheduleStatus
---   with a word of theirs, K with the name of a key
+--   Status, IllegalMove, Item, Approval, Question, Delivery, QueueMode, RunStatus, EndReason, Breaker, Priority and
+--   ScheduleStatus with a word of theirs, K with the name of a key
 --   of the script, NOTICE (what a parent is told), NEEDS_INPUT and TURN_COMPLETED (a reason and a type), SCHEMA, MOST (the
 --   largest number that a record takes), CHANGED (a channel) and LARGE (which key is the first of a large body) stand for
 --   their values; LEVELS (name -> rank), LEVEL_NAMES (rank -> name), MOVES (set of `before>after`), ILLEGAL (status ->
@@ -726,9 +726,10 @@ local function begin_session(now, home, principal, creation, agent)
   if agent then set(F.agent, agent) end
 end
 
--- Put what the runtime says next into a run's inbox; the caller saves. `item` has label, dedupe, body and digest.
+-- Put what the runtime says next into a run's inbox, for who set it going; the caller saves. `item` has label, dedupe,
+-- body and digest.
 local function continue_run(now, item)
-  item.sender, item.sent = S.principal, true
+  item.sender, item.sent = decode_part(S.charter).asker or S.principal, true
   put_item(now, A.op, item)
 end
 

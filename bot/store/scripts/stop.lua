@@ -1,5 +1,5 @@
 -- Ask the open turn to stop and cancel what waits. A suspended turn's questions are cancelled, so that a
--- worker can end it.
+-- worker can end it. A background session without one ends here, and a run is stopped.
 -- Arguments: actor, keep ms, reader (the label of who hears how many were cancelled, none for all)
 -- Answers: ok open cancelled ready unanswered; of those cancelled as many as may be told, and where those stood that
 --   people wrote
@@ -11,6 +11,7 @@ local bar = barred()
 if bar then return bar end
 local now = now_ms()
 if background() then read_ahead(K.outbox) end
+local run = S.charter and progress()
 if suspended() then read_ahead(K.approvals) end
 local cancelled = cancel_waiting(A.keep)
 if #cancelled > 0 then forget_inputs(A.keep) end
@@ -24,7 +25,14 @@ if S.turn then
 elseif S.status == Status.queued or S.status == Status.awaiting_input then
   move(Status.idle)
 end
-if S.lineage and not S.turn then set(F.ended, S.ended or now) end
+if background() and not S.turn and not S.ended then
+  set(F.ended, now)
+  if S.charter then
+    drop(F.paused)
+    run.status, run.ended, run.reason = RunStatus.stopped, now, EndReason.stopped
+    set(F.progress, encode_part(run))
+  end
+end
 archive_heard()
 save(K.state)
 return answer('ok', {open = open, cancelled = told, ready = wakes(now), unanswered = unanswered})

@@ -1,5 +1,5 @@
 -- Put what the runtime says next into a run's inbox, unless something waits there or a turn is open. With a probe the
--- breaker, which has to be open, is half-open with it.
+-- breaker, which has to be open, is half-open with it. A run that paused itself, or by its breaker, runs from then on.
 -- Arguments: item (label, dedupe, body, digest), op, probe
 -- Answers: ok woken ready
 
@@ -10,13 +10,12 @@ if not S.charter or S.ended then return reply('ok') end
 local now = now_ms()
 if redis.call('HEXISTS', K.inputs, A.item.dedupe) == 1 then return reply('ok', {woken = true, ready = wakes(now)}) end
 local run = progress()
+decode_part(S.charter)
 if S.turn or count(F.waiting) > 0 or (A.probe and run.breaker ~= Breaker.open) then return reply('ok') end
 put_bodies()
-if A.probe then
-  run.breaker = Breaker.half_open
-  if run.status == RunStatus.paused then run.status = nil end
-  set(F.progress, encode_part(run))
-end
+if A.probe then run.breaker = Breaker.half_open end
+if run.status == RunStatus.paused and run.breaker ~= Breaker.open then run.status = nil end
+if S.progress then set(F.progress, encode_part(run)) end
 continue_run(now, A.item)
 save(K.state)
 return reply('ok', {woken = true, ready = wakes(now)})

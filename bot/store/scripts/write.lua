@@ -76,6 +76,7 @@ end
 -- Read what a write tells of a run, as below.
 local function read_run_ahead(w)
   progress()
+  decode_part(S.charter)
   if w.ends then
     for _, item in ipairs(waiting_items()) do read_inputs_ahead({item.dedupe}) end
   end
