@@ -6,7 +6,7 @@ once cannot race the taint (law `taint_is_the_fold`).
 """
 
 import asyncio
-from collections.abc import Generator
+from collections.abc import Awaitable, Callable, Generator
 from contextlib import contextmanager
 from dataclasses import replace
 from typing import Protocol, cast
@@ -75,7 +75,7 @@ class OpenTurn:
     are the events of the messages let in since it was claimed, and of what was observed before them. `waiting` is how
     many wait, and `mode` what becomes of them, as of the last write. `left` is the position of one that may not enter
     this turn. `shows` tells that its address may see that it is going on. `folds` are what its generation comes to as
-    of the last write. `limits` are the session's.
+    of the last write. `limits` are the session's. `afterwards` is what its ending leaves to be done when all is said.
     """
 
     def __init__(  # noqa: PLR0913 - made by the worker from a claim and from what it shares
@@ -119,6 +119,7 @@ class OpenTurn:
         self._seen = (claim.now, anyio.current_time())
         self._scope: anyio.CancelScope | None = None
         self._interruption: Exception | None = None
+        self.afterwards: Callable[[], Awaitable[None]] | None = None
 
     @property
     def lineage(self) -> Lineage | None:
@@ -133,17 +134,22 @@ class OpenTurn:
     @property
     def active(self) -> int:
         """For how many milliseconds it was worked by now; waiting for people does not count."""
-        return self.record.active + self._now() - self.claim.now
+        return self.record.active + self.now - self.claim.now
 
     @property
     def took(self) -> int:
         """For how many milliseconds it has been going on, on the store's clock."""
-        return self._now() - self.record.started_at
+        return self.now - self.record.started_at
 
     @property
     def late(self) -> bool:
         """Whether its time, or that of its background session or run, was over when it was claimed."""
         return self.claim.now >= self._due
+
+    @property
+    def outlived(self) -> bool:
+        """Whether the time of its background session or run ends before its own."""
+        return self.background is not None and self._due >= self.background.deadline
 
     @property
     def alone(self) -> int | None:
@@ -163,14 +169,15 @@ class OpenTurn:
             return self._scope is not None and self._scope.cancel_called
         return not isinstance(self._interruption, LeaseLostError)
 
-    def _now(self) -> int:
-        """Return the store's time: what it was at the last write, and what went by here since."""
+    @property
+    def now(self) -> int:
+        """The store's time, in milliseconds: what it was at the last write, and what went by here since."""
         then, here = self._seen
         return then + round((anyio.current_time() - here) * 1000)
 
     def _deadline(self) -> float:
         """Return when its time is over, in seconds on the loop's clock."""
-        return anyio.current_time() + max(self._due - self._now(), 0) / 1000
+        return anyio.current_time() + max(self._due - self.now, 0) / 1000
 
     @property
     def begun(self) -> bool:

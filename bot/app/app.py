@@ -20,7 +20,7 @@ from bot.app.adapters import platforms
 from bot.app.extensions import BUILT_IN, Extensions
 from bot.app.first_run import FILES, WORKSPACES, seed
 from bot.app.keys import Secrets
-from bot.app.runs import managing, run_starter, schedule_keeper
+from bot.app.runs import managing, run_recorder, run_starter, schedule_keeper
 from bot.audit.anchors import AnchoredChains
 from bot.audit.visibility import AuditTrail
 from bot.budgets import budget
@@ -166,7 +166,7 @@ class App:
             web=self._web(),
             recap=self.model_loader.recap,
             agents=self.agents,
-            runs=RunLimits(),
+            runs=self.config.runs.limits,
             schedules=self.schedule_keeper,
         )
         built_in = catalogue.built_in(self.files, self.store, parts)
@@ -511,7 +511,9 @@ class App:
             outbox=self.outbox,
             quarantine=self.quarantine,
             question_updates=self.question_updates,
+            recorder=run_recorder(self),
             reloader=self.reloader,
+            run_limits=self.config.runs.limits,
             spawner=self.spawner,
             sweep=self.sweep("worker"),
             telemetry=self.telemetry,

@@ -1,12 +1,14 @@
 """What makes runs and lets them go on, as the composition root puts it together."""
 
 from collections.abc import Awaitable, Callable
+from pathlib import Path
 from typing import TYPE_CHECKING
 
 from bot.config.runs import RunSettings
 from bot.operations.gated_calls import GatedCalls
 from bot.operations.runs import RunOperations
 from bot.operations.schedules import ScheduleOperations
+from bot.run_records.recorder import RunRecorder
 from bot.runs.starter import RunStarter
 from bot.schedules.keeper import ScheduleKeeper
 from bot.sessions.limits import RunLimits
@@ -34,6 +36,19 @@ def run_starter(
 ) -> RunStarter:
     """Return what starts runs of an application."""
     return RunStarter(store, session_id, pin=pin, now=store.tokens.now_ms, limits=limits)
+
+
+def run_recorder(app: "App") -> RunRecorder:
+    """Return what records the runs of an application."""
+    records = app.config.runs.records
+    return RunRecorder(
+        app.store,
+        Path(records.folder) if records.folder else app.config.data_dir / "workspace",
+        clearance=lambda: records.label or app.gate.document.top,
+        mask=app.gate.masks.scrubbed,
+        clock=app.clock,
+        ids=app.ids,
+    )
 
 
 def managing(app: "App") -> tuple[GatedCalls, RunOperations, ScheduleOperations]:

@@ -27,12 +27,14 @@ from bot.gate.gate import Gate
 from bot.pinned_agents import PinnedAgents
 from bot.policy_state import PolicyReloader
 from bot.quarantine import Quarantine
+from bot.sessions.limits import RunLimits
 from bot.sessions.ports.store import Store
 from bot.telemetry.telemetry import Telemetry
 from bot.tools.labelled_files import FileRoot
 from bot.worker.claimer import Claimer
 from bot.worker.finish import TurnFinisher
 from bot.worker.lease import LeaseKeeper
+from bot.worker.run_ending import RunEnding, RunRecords
 from bot.worker.turn_opener import TurnOpener
 from bot.worker.turn_runner import TurnRunner
 from bot.worker.turn_signals import TurnSignals
@@ -66,7 +68,9 @@ class WorkerParts:
     outbox: Outbox
     quarantine: Quarantine
     question_updates: QuestionUpdates
+    recorder: RunRecords
     reloader: PolicyReloader
+    run_limits: RunLimits
     spawner: Spawner
     sweep: Sweep
     telemetry: Telemetry
@@ -158,10 +162,12 @@ def _agent(of: WorkerParts, thinking: "Thinking", admission: Admission, runs: Ca
 def _finisher(of: WorkerParts) -> TurnFinisher:
     limits = of.config.limits
     undelivered = Undelivered(of.store.outbox, of.gate, limits.delivery_hours)
+    runs = RunEnding(of.store, of.gate, records=of.recorder, limits=of.run_limits)
     return TurnFinisher(
         of.gate,
         of.ids,
         of.alternatives,
         undelivered=undelivered,
+        runs=runs,
         approval_life=limits.approval_minutes * 60_000,
     )

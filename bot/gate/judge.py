@@ -168,9 +168,7 @@ class Judge:
     def tool(self, standing: DecisionContext, name: str) -> Tool | None:
         """Return a tool by its name, None if there is none or the session's agent does not have it."""
         tool = self.tools.get(name)
-        if tool is None or not (_is_of_runs(tool) or _has(standing.agent, tool, in_run=False)):
-            return None
-        return tool
+        return tool if tool is not None and _has(standing.agent, tool, in_run=True) else None
 
     def model(self, standing: DecisionContext) -> str:
         """Return the model that is asked first: the one people chose, unless it is not configured any more.
@@ -303,13 +301,9 @@ class Judge:
                     await anyio.to_thread.run_sync(_views, text)
 
 
-def _is_of_runs(tool: Tool) -> bool:
-    return isinstance(tool, WorksInRuns) and tool.in_runs
-
-
 def _has(agent: AgentSnapshot | None, tool: Tool, *, in_run: bool) -> bool:
-    """Say whether a session has a tool: those that work in runs are a run's, and no other session's."""
-    if _is_of_runs(tool):
+    """Say whether a session has a tool: a run has those that work in runs alone, whatever its agent has."""
+    if isinstance(tool, WorksInRuns) and tool.in_runs:
         return in_run and (agent is None or not agent.lost)
     return agent is None or agent.offers(tool.name)
 

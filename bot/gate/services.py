@@ -57,7 +57,7 @@ class RunMinter(Protocol):
 class GateServices:
     """Implements `ToolServices` for one call, made as `made` by a session that stands as `standing`."""
 
-    def __init__(
+    def __init__(  # noqa: PLR0913 - made by the gate from its parts, for one call
         self,
         judge: Judge,
         calls: CallGate,
@@ -152,7 +152,8 @@ def ordered(standing: DecisionContext, key: str, wish: RunWish) -> RunOrder:
     Its label is that of all the session has read and may be known by: that it wants a run tells of that.
     """
     inside = bool(standing.turn)
-    above = "" if standing.run is None else standing.run.charter.asked_at
+    state = None if standing.claim is None else standing.claim.state
+    above = "" if state is None or state.background is None else state.background.asked_at
     return RunOrder(
         wish,
         key,

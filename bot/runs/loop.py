@@ -48,14 +48,16 @@ class EndedTurn:
     """How a turn of a run ended.
 
     `started_at` is when it began, and `consecutive` how many failures had followed one another by then. `in_order` is
-    false for one whose agent gave no answer. `mend` tells that an operator must mend what kept it from one, `stopped`
-    that people stopped it, `spent` that a budget is used up, `hopeless` that none will do better. `taken` tells that
-    another run of its pool has the slot that it may lock. `gaps` are those within it.
+    false for one whose agent gave no answer, and `late` tells that the time of its run was over. `mend` tells that an
+    operator must mend what kept it from an answer, `stopped` that people stopped it, `spent` that a budget is used up,
+    `hopeless` that none will do better. `taken` tells that another run of its pool has the slot that it may lock.
+    `gaps` are those within it and before it.
     """
 
     started_at: int
     consecutive: int
     in_order: bool
+    late: bool = False
     mend: bool = False
     stopped: bool = False
     spent: bool = False
@@ -144,7 +146,7 @@ def _end(charter: Charter, progress: Progress, turn: EndedTurn, now: int, limits
     reasons = (
         (turn.stopped, EndReason.STOPPED),
         (progress.status is RunStatus.STOPPED, EndReason.COMPLETED),
-        (now >= charter.deadline, EndReason.DEADLINE),
+        (turn.late or now >= charter.deadline, EndReason.DEADLINE),
         (turn.spent or progress.turns >= limits.turns, EndReason.LIMIT),
         (turn.hopeless, EndReason.FAILED),
         (0 < progress.aborting <= turn.started_at, EndReason.ABORTED),

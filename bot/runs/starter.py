@@ -42,7 +42,7 @@ class RunStarter:
         session_id: Callable[[Address], str],
         *,
         pin: Callable[[str], Awaitable[str]],
-        now: Callable[[], Awaitable[int]],
+        now: Callable[[], int],
         limits: RunLimits,
     ) -> None:
         self._store = store
@@ -96,7 +96,7 @@ class RunStarter:
     async def _placed(self, order: RunOrder, run: str, sid: str) -> RunSlot:
         """Take a place; if there is none, look whether some are held by what was never made or has ended."""
         hours = min(order.wish.hours or self._limits.hours, self._limits.hours)
-        now = await self._now()
+        now = self._now()
         pool = order.label.secrecy
         slot = RunSlot(run, sid, pool, "", since=now, until=now + hours * HOUR + LATE, fence=0, live=True)
         try:
@@ -140,7 +140,7 @@ def _charter(order: RunOrder, run: str, deadline: int) -> Charter:
 
 
 def _origin(order: RunOrder) -> Origin | None:
-    """Return where a goal comes from: a person's own words, or the task that a session gives with what it depends on."""
+    """Return where a goal comes from: a person's words, or the task that a session gives with what it depends on."""
     if not order.session:
         return None
     return Origin(OriginKind.TASK, order.session, typed=order.typed, endorsed=order.endorsed)

@@ -124,8 +124,8 @@ Background: TypeAlias = Lineage | Charter
 
 
 def called(background: Background) -> str:
-    """Return how people are told of a task or a run, at the beginning of a sentence."""
-    kind = "Run" if isinstance(background, Charter) else "Background session"
+    """Return how people are told of a task or a run."""
+    kind = "run" if isinstance(background, Charter) else "background session"
     return f"{kind} {background.run}"
 
 
@@ -277,10 +277,10 @@ class RunOrder:
     """A wish for a run, with who has it and from where: facts of the program, never content.
 
     `key` is its idempotency key: the same key is the same run. `principal` is whose run it is, and `asker` the person
-    or program who set it going. `label` is that of the goal, and of all that it may tell that there is such a run: where
-    the run starts. `asked_at` is the address, as text, from which it was asked for. `session` is the session whose
-    agent wants it, in its turn `turn`; both are empty for a person or a schedule. `typed`, `endorsed` and `authors` are
-    as that session has them. `schedule` is the schedule that starts it, for the moment `due`.
+    or program who set it going. `label` is that of the goal, and of all that the wish tells by being there: the run
+    starts at it. `asked_at` is the address, as text, from which it was asked for. `session` is the session whose agent
+    wants it, in its turn `turn`; both are empty for a person or a schedule. `typed`, `endorsed` and `authors` are as
+    that session has them. `schedule` is the schedule that starts it, for the moment `due`.
     """
 
     wish: RunWish

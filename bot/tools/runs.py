@@ -97,7 +97,7 @@ class HeartbeatArguments(Arguments):
     next_action: str | None = Field(default=None, max_length=500)
 
 
-class _RunTool:
+class RunTool:
     """What the tools of a run have in common: they are offered in runs alone, and work on the run's own record."""
 
     arguments: type[Arguments]
@@ -114,7 +114,7 @@ class _RunTool:
         return CallFacts(clearance=context.caller.ceiling if self.effect is Effect.WRITE else None, once=True)
 
 
-class SessionInitialize(_RunTool):
+class SessionInitialize(RunTool):
     """Begin a run: lock its slot, unless another run has that."""
 
     name = INITIALIZE
@@ -180,7 +180,7 @@ class SessionInitialize(_RunTool):
         return Result(json.dumps(told | held), known, failed=True)
 
 
-class SessionGetState(_RunTool):
+class SessionGetState(RunTool):
     """Tell how far the run came."""
 
     name = "session_get_state"
@@ -197,7 +197,7 @@ class SessionGetState(_RunTool):
         return Result(json.dumps(state_of(run, claim, progress or run.progress)))
 
 
-class SessionGetStats(_RunTool):
+class SessionGetStats(RunTool):
     """Tell how the run fares, in numbers."""
 
     name = "session_get_stats"
@@ -230,7 +230,7 @@ class SessionGetStats(_RunTool):
         return Result(json.dumps(told))
 
 
-class SessionUpdate(_RunTool):
+class SessionUpdate(RunTool):
     """Change what the run says of itself."""
 
     name = "session_update"
@@ -257,7 +257,7 @@ class SessionUpdate(_RunTool):
         return await _changed(self._runs, context, change)
 
 
-class SessionIncrementCompleted(_RunTool):
+class SessionIncrementCompleted(RunTool):
     """Count the current task as completed."""
 
     name = "session_increment_completed"
@@ -276,7 +276,7 @@ class SessionIncrementCompleted(_RunTool):
         return await _changed(self._runs, context, ProgressChange(completes=True))
 
 
-class SteeringHeartbeat(_RunTool):
+class SteeringHeartbeat(RunTool):
     """Tell that the run goes on, and hear what people steer it to do."""
 
     name = "steering_heartbeat"

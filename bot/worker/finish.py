@@ -7,9 +7,10 @@ usage, the input's terminal status, what is to be said, and the lease given back
 import logging
 from collections.abc import Iterator
 from dataclasses import dataclass, replace
+from functools import partial
 from typing import TYPE_CHECKING, Final, assert_never
 
-from bot.access import approvals, labelling, principals, recipients
+from bot.access import approvals, labelling
 from bot.access.authorize import at_least
 from bot.access.decision_context import Call, DecisionContext
 from bot.agent.calls import in_doubt
@@ -27,8 +28,8 @@ from bot.history import event_log
 from bot.sessions.alternatives import Alternative
 from bot.sessions.approvals import Approval
 from bot.sessions.audit import AuditRow
-from bot.sessions.delegation import Lineage, ResultField
-from bot.sessions.deliveries import OURS, Delivery, NewDelivery, answer_key, copy_key, question_key, told_key
+from bot.sessions.delegation import ResultField
+from bot.sessions.deliveries import OURS, Delivery, NewDelivery, answer_key, question_key, told_key
 from bot.sessions.inbox import ItemStatus
 from bot.sessions.log.event_types import ToolOutcome, ToolResult, TurnCompleted, YieldReason
 from bot.sessions.log.events import NewEvent
@@ -37,6 +38,8 @@ from bot.tools.asking import ASKED
 from bot.tools.references import referred
 from bot.turn import OpenTurn
 from bot.worker.approval_request import ApprovalRequests
+from bot.worker.run_ending import RunEnding
+from bot.worker.second_recipient import SecondRecipient
 from channels.messages import OutboundKind
 from policy.decision import Decision, Verdict
 from policy.labels import PUBLIC, Label, join_all
@@ -54,11 +57,6 @@ NOT_MADE: Final = "the turn ended before this call was made"
 DENIED_HERE: Final = "this cannot be said here, the person who asked was told more"
 """All that a shared chat is told of a denial."""
 
-NOT_TOLD: Final = "What background session {run} found was not told to `{recipient}`: {why}."
-CHANGED_NAME: Final = "the name means another place or person by now, or none"
-NOT_FOR_THEM: Final = "it may not be known there"
-"""What a session reads of a result that a second place was to be told and was not, and the reasons for it."""
-
 _MESSAGE: Final = "this message"
 
 _LOGGER: Final = logging.getLogger(__name__)
@@ -67,16 +65,25 @@ _LOGGER: Final = logging.getLogger(__name__)
 class TurnFinisher:
     """Ends turns. `approval_life` is how long a question to people stands, in milliseconds.
 
-    `undelivered` tells of what did not reach those who asked before.
+    `undelivered` tells of what did not reach those who asked before, `runs` says what the ends of turns mean for runs.
     """
 
     def __init__(
-        self, gate: Gate, ids: Ids, alternatives: Alternatives, *, undelivered: Undelivered, approval_life: int
+        self,
+        gate: Gate,
+        ids: Ids,
+        alternatives: Alternatives,
+        *,
+        undelivered: Undelivered,
+        runs: RunEnding,
+        approval_life: int,
     ) -> None:
         self._gate = gate
         self._ids = ids
         self._alternatives = alternatives
         self._undelivered = undelivered
+        self._runs = runs
+        self._second = SecondRecipient(gate)
         self._asking = ApprovalRequests(gate, ids, approval_life)
 
     async def end(self, turn: OpenTurn, ending: Ending) -> tuple[Delivery, ...]:
@@ -145,6 +152,7 @@ class TurnFinisher:
             notices = await self._denied(turn, why, _told(turn, decision), rows=rows, offer=offer)
             return await self._completed(turn, ended, notices, audit=tuple(rows), use=approvals.to_spend(approval))
         copy = await self._copied(turn, text, rows)
+        ended = replace(ended, answer=text)
         return await self._completed(turn, ended, (deliver, copy), audit=tuple(rows), use=approvals.to_spend(approval))
 
     async def _spoken(self, standing: DecisionContext, text: str) -> OutputDecision:
@@ -160,58 +168,13 @@ class TurnFinisher:
         return approvals.live(self._gate.document, turn.approvals, bound=bound, call=call.id, asked=asked, now=now)
 
     async def _copied(self, turn: OpenTurn, text: str, rows: list[AuditRow]) -> NewDelivery | None:
-        """Return a background session's result as its recipient hears it, None if there is none.
+        """Return a task's result as its second recipient hears it, None if there is none.
 
-        A name that means another place or person than at the spawn is nobody's. That it hears one text was decided at
-        the spawn, and it is that of the first turn: how many turns follow may be chosen by what was read. Where it may
-        not be told, the person who set the session going is told that in private, if they may know what was read.
+        That it hears one text was decided at the spawn, and it is that of the first turn: how many turns follow may be
+        chosen by what was read.
         """
-        lineage, standing, document = turn.claim.state.lineage, turn.standing, self._gate.document
-        if lineage is None or not lineage.deliver_to or not _first(turn):
-            return None
-        try:
-            address = recipients.find(document, standing, lineage.deliver_to)
-        except recipients.UnknownRecipientError:
-            return await self._not_copied(turn, lineage, CHANGED_NAME, rows)
-        if recipients.meaning(document, address) != lineage.meant:
-            return await self._not_copied(turn, lineage, CHANGED_NAME, rows)
-        meant = principals.owner(document, address)
-        spoken = self._gate.output.speak(standing, await self._gate.readers.prospect(address), text)
-        rows.append(decision_row(standing, Hook.PRE_OUTPUT, spoken.decision, destination=str(address)))
-        if spoken.decision.verdict not in MAY_GO_ON:
-            return await self._not_copied(turn, lineage, NOT_FOR_THEM, rows)
-        return NewDelivery(
-            copy_key(lineage.run),
-            str(address),
-            spoken.text,
-            standing.taint,
-            OutboundKind.MESSAGE,
-            turn.record.id,
-            meant_for=meant,
-        )
-
-    async def _not_copied(self, turn: OpenTurn, lineage: Lineage, why: str, rows: list[AuditRow]) -> NewDelivery | None:
-        """Return how the person who set a session going is told that its result went to nobody besides, if they can be.
-
-        It tells what the session has read, so it is for a private chat that is cleared for all of that.
-        """
-        standing, label = turn.standing, turn.standing.taint.join(turn.claim.state.visibility)
-        text = NOT_TOLD.format(run=lineage.run, recipient=lineage.deliver_to, why=why)
-        for place in labelling.private_places(self._gate.document, standing.asker, label, lineage.asked_at):
-            spoken = self._gate.output.reply(standing, await self._gate.readers.prospect(place), text, label)
-            rows.append(decision_row(standing, Hook.PRE_OUTPUT, spoken.decision, destination=str(place)))
-            if spoken.decision.verdict in MAY_GO_ON:
-                return NewDelivery(
-                    f"{turn.record.id}-uncopied",
-                    str(place),
-                    spoken.text,
-                    label,
-                    OutboundKind.NOTICE,
-                    turn.record.id,
-                    approved=OURS,
-                    meant_for=standing.asker,
-                )
-        return None
+        lineage = turn.lineage
+        return await self._second.copied(turn, lineage, text, rows) if lineage is not None and _first(turn) else None
 
     async def _ask(self, turn: OpenTurn, calls: tuple[CallDecision, ...]) -> tuple[Delivery, ...]:
         """Ask people; if the question may not be said here, nobody is asked and the turn ends."""
@@ -265,7 +228,7 @@ class TurnFinisher:
             if ending.mend and self._may_mend(turn):
                 notice, label = f"{notice}\n{ending.mend}", labelling.CONFIGURED
         then = Status.FAILED if ending.failed else Status.IDLE
-        ended = _Ended(ending.reason, status, tuple(written), reference, then=then)
+        ended = _Ended(ending.reason, status, tuple(written), reference, then=then, cause=ending)
         if ending.rejected is not None:
             ended = replace(ended, status=ItemStatus.REJECTED, taken=turn.record.position)
         rows = [] if ending.rejected is None else [ending.rejected]
@@ -277,7 +240,7 @@ class TurnFinisher:
             deliver = await self._denied(turn, notice, label, rows=rows)
         else:
             deliver = (self._notice(turn, notice, label, rows),)
-        if turn.claim.state.lineage is not None and ending.reason is YieldReason.CANCELED:
+        if turn.lineage is not None and ending.reason is YieldReason.CANCELED:
             # Whoever stopped it knows, and its parent is not to be set going again.
             deliver = ()
         return await self._completed(turn, ended, deliver, audit=tuple(rows))
@@ -296,7 +259,7 @@ class TurnFinisher:
     def _may_mend(turn: OpenTurn) -> bool:
         """Say whether those who asked administer this installation, and are told in private what is to be mended."""
         standing = turn.standing
-        admin = at_least(standing.role, Role.ADMIN) and turn.claim.state.lineage is None
+        admin = at_least(standing.role, Role.ADMIN) and turn.background is None
         alone = not standing.destination.shared and not turn.above_home
         return admin and alone and labelling.CONFIGURED.flows_to(_readers(turn))
 
@@ -315,7 +278,12 @@ class TurnFinisher:
         if record.attempt > 1:
             # What a crashed attempt used is not known.
             usage = replace(usage, complete=False)
-        before = await self._undelivered.before(turn)
+        before, said = await self._undelivered.before(turn), [new for new in deliver if new is not None]
+        run = await self._runs.of(turn, ended.reason, ended.cause, ended.answer)
+        if run is not None:
+            # Nobody reads at its home: there its answers are in the log alone.
+            said = [*(new for new in said if new.address != str(standing.home)), *run.deliver]
+            turn.afterwards = partial(self._runs.written, turn, run)
         completed = TurnCompleted(
             ended.reason,
             took=turn.took,
@@ -328,14 +296,15 @@ class TurnFinisher:
         return await turn.end(
             Change(
                 events=(*ended.events, event_log.turn_completed(standing, completed)),
-                audit=(*before.audit, *audit),
+                audit=(*before.audit, *audit, *(() if run is None else run.audit)),
                 take=ended.taken,
                 settle=tuple((position, ended.status) for position in (record.position, *record.joined)),
                 end=last,
                 usage=usage,
                 status=ended.then,
-                deliver=(*before.deliver, *(new for new in deliver if new is not None)),
+                deliver=(*before.deliver, *said),
                 use=use,
+                run=None if run is None else run.step,
             )
         )
 
@@ -430,7 +399,7 @@ class _Ended:
     """What the end of a turn writes.
 
     `reference` names an error, `taken` is the position of an input the turn never let in, `then` what the session is
-    afterwards if nothing waits.
+    afterwards if nothing waits. `answer` is what was said, and `cause` why there is no answer.
     """
 
     reason: YieldReason
@@ -439,6 +408,8 @@ class _Ended:
     reference: str = ""
     taken: int | None = None
     then: Status = Status.IDLE
+    answer: str = ""
+    cause: GivenUp | None = None
 
 
 def _answered(answer: Answer, events: tuple[NewEvent, ...], *, said: bool) -> _Ended:

@@ -1,7 +1,7 @@
-"""What timers do with runs: end one whose time is over, and let one try again that its breaker paused.
+"""What the timers of runs do when they are due: a run's time is over, or its breaker lets it try again.
 
-Neither changes the run: it is woken with a word of the runtime, and whoever claims it does what follows. A run that has
-something to do already is looked at again, until it has ended or its breaker is open no more.
+Each is the same when it is done twice. What a turn does of this itself is done here only for a run of which none is
+open.
 """
 
 from typing import Final
@@ -10,40 +10,40 @@ from bot.runs import loop
 from bot.sessions.models import SessionState
 from bot.sessions.ports.store import Store
 from bot.sessions.runs import Breaker, Charter, Progress
-from bot.sessions.schedules import Timer
+from bot.sessions.schedules import Timer, TimerKind
 
-AGAIN_MS: Final = 5_000
-"""When a run that could not be woken is looked at again."""
+AGAIN: Final = 5_000
+"""Milliseconds until it is tried again to wake a run in which something else goes on."""
 
 
 class RunTimers:
-    """Wakes runs that their timers are about."""
+    """Carries out the timers of kinds DEADLINE and PROBE, which are about a run's session."""
 
     def __init__(self, store: Store) -> None:
         self._store = store
 
-    async def ended(self, timer: Timer) -> int:
-        """Have a run ended whose deadline is now; return as `bot.worker.timers.SetOff` does. Raises StoreError."""
-        found = await self._going(timer)
-        if found is None:
-            return 0
-        state, charter, _ = found
-        await self._store.runs.wake(state.sid, f"deadline/{charter.deadline}", loop.OVER, state.visibility)
-        return AGAIN_MS
-
-    async def tried(self, timer: Timer) -> int:
-        """Let a run try again whose breaker is open; return as `bot.worker.timers.SetOff` does. Raises StoreError."""
-        found = await self._going(timer)
-        if found is None or found[2].breaker is not Breaker.OPEN:
-            return 0
-        state, _, progress = found
-        op = f"probe/{progress.opened_at}/{progress.trips}"
-        woken = await self._store.runs.wake(state.sid, op, loop.probe(progress), state.visibility, probe=True)
-        return 0 if woken else AGAIN_MS
-
-    async def _going(self, timer: Timer) -> tuple[SessionState, Charter, Progress] | None:
-        """Return the run that a timer is about, None for one that has ended or is gone."""
+    async def fire(self, timer: Timer) -> None:
+        """Do what a timer asks for. The caller settles it afterwards. Raises StoreError."""
         state = await self._store.sessions.state(timer.about)
-        if state is None or state.charter is None or state.progress is None or state.progress.ended_at:
-            return None
-        return state, state.charter, state.progress
+        if state is None or state.charter is None:
+            return
+        progress = state.progress or Progress()
+        if progress.ended_at:
+            await self._given_back(state, state.charter)
+        elif timer.kind is TimerKind.DEADLINE:
+            # A turn of a run whose time is over does nothing but end it; one that is open ends at that moment.
+            await self._store.runs.wake(state.sid, f"deadline/{state.charter.deadline}", loop.OVER, state.visibility)
+        elif progress.breaker is Breaker.OPEN:
+            await self._tries_again(state, progress, timer)
+
+    async def _given_back(self, state: SessionState, charter: Charter) -> None:
+        """Give back the place of a run that has ended, as far as its pool may know of that."""
+        if state.visibility.flows_to(state.creation):
+            await self._store.runs.free(state.principal, charter.run)
+
+    async def _tries_again(self, state: SessionState, progress: Progress, timer: Timer) -> None:
+        """Let a run try once more; where something else goes on in it, a few seconds later."""
+        op = f"probe/{progress.opened_at}"
+        if not await self._store.runs.wake(state.sid, op, loop.probe(progress), state.visibility, probe=True):
+            now = self._store.tokens.now_ms()
+            await self._store.schedules.set_timer(Timer(timer.kind, timer.about, now + AGAIN))

@@ -1,7 +1,6 @@
 """How a turn begins: what was claimed and what came before become an `OpenTurn`."""
 
 from dataclasses import dataclass, replace
-from typing import Final
 
 from bot.access import labelling
 from bot.access.authorize import role
@@ -16,11 +15,10 @@ from bot.sessions.limits import SessionLimits, TokenAllowance
 from bot.sessions.models import Claim, Turn
 from bot.sessions.ports.sessions import SessionStore
 from bot.sessions.runs import RunFacts
+from bot.tools.runs import INITIALIZE
 from bot.turn import OpenTurn
 from channels.messages import Address
 from policy.labels import PUBLIC
-
-INITIALIZE: Final = "session_initialize"
 
 
 @dataclass(frozen=True, slots=True)
@@ -119,8 +117,8 @@ def _run(claim: Claim, past: Past) -> RunFacts | None:
     state, response = claim.state, past.context.last_response
     if state.charter is None or state.progress is None:
         return None
-    progress, goes_on = state.progress, bool(past.context.open_calls) and response is not None
-    if goes_on and any(part.tool_name == INITIALIZE for part in response.tool_calls):
+    progress, begun = state.progress, () if response is None else response.tool_calls
+    if past.context.open_calls and any(part.tool_name == INITIALIZE for part in begun):
         progress = replace(progress, initialized_at=0)
     return RunFacts(state.charter, progress, state.visibility)
 

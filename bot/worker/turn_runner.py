@@ -115,6 +115,8 @@ class TurnRunner:
                     del self._turns[claim.sid]
                 _LOGGER.debug("a turn ended", extra={"kind": type(ending).__name__})
                 await self._outbox.deliver(deliveries)
+                if turn.afterwards is not None:
+                    await turn.afterwards()
 
     async def _ending(self, turn: OpenTurn, item: InboxItem | None, past: Past) -> Ending:
         """Run a turn up to its ending; whatever goes wrong inside is an ending too.

@@ -317,6 +317,7 @@ def tool_context(taint: Label = PUBLIC, **changes: object) -> ToolContext:
         "reader": taint,
     }
     session: dict[str, object] = {"sid": "s1", "generation": 1, "turn": "t1", "home": HOME, "taint": taint}
+    session |= {"run": None, "claim": None}
     facts: dict[str, object] = {"key": "s1/1/c1", "now": NOW, "document": document()}
     for name, value in changes.items():
         next(part for part in (caller, session, facts) if name in part)[name] = value

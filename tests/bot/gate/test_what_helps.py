@@ -12,7 +12,7 @@ from bot.access.recipients import UNKNOWN, UNKNOWN_THERE
 from bot.cli.console import ConsoleView
 from bot.commands import table
 from bot.tools.message import Message
-from bot.worker.finish import NOT_FOR_THEM
+from bot.worker.second_recipient import NOT_FOR_THEM
 from channels.messages import Address, Membership, OutboundKind
 from channels.port import Audience
 from policy.decision import Remedy, Verdict
