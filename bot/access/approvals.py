@@ -140,7 +140,8 @@ def put_to(document: Document, decision: Decision, standing: DecisionContext) ->
 def someone_may_answer(document: Document, decision: Decision, standing: DecisionContext) -> bool:
     """Say whether anybody at all could answer; nobody eligible means BLOCK.
 
-    Nobody reads where a background session or a run lives: its asker alone is asked, in a private chat that is cleared for it.
+    Nobody reads where a background session or a run lives: its asker alone is asked, in a private chat that is cleared
+    for it.
     """
     rules = asking(decision)
     if standing.home.channel in UNREAD:

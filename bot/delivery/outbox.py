@@ -106,7 +106,7 @@ class Outbox:
         self.sender = sender
 
     def serves(self, address: str) -> bool:
-        """Say whether an address belongs to a channel of this process; sessions and runs are served by every process."""
+        """Say whether an address belongs to a channel of this process; every process serves sessions and runs."""
         return Address.parse(address).channel in self.channels
 
     @property

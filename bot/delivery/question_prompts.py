@@ -36,7 +36,7 @@ def wording(question: Approval, asked_at: int, background: Background | None = N
     asker, name = question.principal, question.id
     first = _AGENT.format(asker=asker, id=name)
     if background is not None:
-        first = _ALONE.format(name=called(background), asker=asker, id=name)
+        first = _ALONE.format(name=called(background).capitalize(), asker=asker, id=name)
     return "\n".join((first, *quoted(question), *_how(question), _until(question, asked_at)))
 
 
@@ -66,8 +66,8 @@ def buttons(question: Approval, readers: frozenset[str] | None) -> tuple[Button,
 def places(document: Document, question: Approval, home: Address, background: Background | None) -> tuple[Address, ...]:
     """Return where the asker may be asked, the best first: at home, and in their private chats cleared for it.
 
-    Nobody reads where a background session or a run lives. At a console nobody may be sitting, so it is asked there only if the
-    session lives there, was set going there, or the policy names that chat.
+    Nobody reads where a background session or a run lives. At a console nobody may be sitting, so it is asked there
+    only if the session lives there, was set going there, or the policy names that chat.
     """
     first = str(home) if background is None else background.asked_at
     chats = labelling.private_places(document, question.principal, question.label, first)
