@@ -7,6 +7,7 @@ import pytest
 
 from bot.agent.guidance import guidance
 from bot.tools.arguments import is_content, types
+from bot.tools.base import WorksInRuns
 from bot.tools.references import HOLD, offered
 from tests.bot.kit import Probe, Scripted, eventually, parts, proposed
 from tests.harness import running
@@ -17,8 +18,13 @@ pytestmark = pytest.mark.anyio
 async def test_what_it_names_is_there(tmp_path: Path) -> None:
     async with running(tmp_path, serve=False) as owner:
         tools = {tool.name: tool for tool in owner.app.gate.tools}
-    said = guidance(tuple(tools.values()), spawns=True)
+    of_runs = [name for name, tool in tools.items() if isinstance(tool, WorksInRuns)]
+    in_run = guidance(tuple(tools.values()), spawns=True)
+    assert len(in_run.split()) < 190
+    assert set(re.findall(r"`((?:session|steering)_[a-z_]+)`", in_run)) < set(of_runs)
+    said = guidance(tuple(tool for name, tool in tools.items() if name not in of_runs), spawns=True)
     assert len(said.split()) < 140
+    assert in_run.endswith(said)
     named = re.findall(r"`([a-z_]+)`", said)
     assert set(named) == {"ask_user", "schema", "sessions_spawn", "task", "returns", "admit", "ref"}
     for name, arguments in (("sessions_spawn", ("task", "returns")), ("admit", ("ref",))):

@@ -13,6 +13,7 @@ from pydantic_ai.messages import (
     UserPromptPart,
 )
 from pydantic_ai.models import ModelRequestParameters
+from pydantic_ai.tools import ToolDefinition
 
 from bot.agent.offline import OfflineModel
 
@@ -91,3 +92,34 @@ async def test_with_an_equals_sign_the_answer_is_the_last_line_of_what_the_calls
     assert text_of(await said(asked, await said(asked), read)) == "two"
     plain = typed("!read {}")
     assert text_of(await said(asked, plain, await said(plain), read)) == "read: one\ntwo\n"
+
+
+RUN = ModelRequestParameters(function_tools=[ToolDefinition(name="session_initialize")])
+NEXT = typed("[the runtime, not your user]\nTurn 1 of this run has ended.")
+
+
+async def in_run(*messages: ModelMessage) -> list[tuple[str, object]] | str:
+    response = await OfflineModel().request(list(messages), None, RUN)
+    calls = [(part.tool_name, part.args) for part in response.parts if isinstance(part, ToolCallPart)]
+    return calls or text_of(response)
+
+
+async def test_a_run_does_one_part_of_its_goal_in_each_turn_and_stops() -> None:
+    goal = typed(
+        '!session_initialize {"session_type": "manual"} ;; !a {"x": "!;;b"} !b\n---\n!c {"id": "{session_id}"}'
+    )
+    begun = ModelRequest(parts=[ToolReturnPart("session_initialize", '{"session_id": "abc2"}')])
+    assert await in_run(goal) == [("session_initialize", '{"session_type": "manual"}')]
+    assert await in_run(goal, begun) == 'session_initialize: {"session_id": "abc2"}'
+    assert await in_run(goal, begun, NEXT) == [("a", '{"x": "!;;b"}'), ("b", "{}")]
+    assert await in_run(goal, begun, NEXT, NEXT) == [("c", '{"id": "abc2"}')]
+    assert await in_run(goal, begun, NEXT, NEXT, NEXT) == [("session_update", '{"status": "stopped"}')]
+    assert await in_run(goal, begun, NEXT, typed("how is it?")) == "You said: how is it?"
+
+
+async def test_a_run_with_a_goal_in_words_is_initialized_quotes_it_and_stops() -> None:
+    goal = typed("tidy up")
+    assert await in_run(goal) == [("session_initialize", '{"session_type": "autonomous"}')]
+    assert await in_run(goal, NEXT) == "You said: tidy up"
+    assert await in_run(goal, NEXT, NEXT) == [("session_update", '{"status": "stopped"}')]
+    assert "needs JSON arguments" in await in_run(typed("!a {broken"))

@@ -9,6 +9,7 @@ from typing import Any
 
 import pytest
 
+from bot.access.agents import AgentSnapshot
 from bot.core.ids import Ids
 from bot.sessions.limits import RunLimits
 from bot.sessions.models import Claim
@@ -29,7 +30,7 @@ from bot.tools.base import RefusedCallError, Result, Tool, ToolContext
 from bot.tools.clock import NoArguments
 from policy.labels import PUBLIC, Label, parse
 from policy.request import Effect
-from tests.bot.kit import CONFIDENTIAL, TOP, Services, tool_context
+from tests.bot.kit import CONFIDENTIAL, TOP, Services, standing, tool_context
 from tests.harness import Person, running
 
 pytestmark = pytest.mark.anyio
@@ -191,11 +192,20 @@ async def test_a_run_is_what_it_was_started_as(tmp_path: Path) -> None:
 
 async def test_outside_a_run_its_tools_are_not_there(tmp_path: Path) -> None:
     async with a_run(tmp_path) as run:
-        offered = {tool.name for tool in run.owner.app.gate.tools if isinstance(tool, runs.RunTool)}
-        assert len(offered) == 6
-        for name in offered:
+        gate, context = run.owner.app.gate, run.context()
+        only = {tool.name for tool in gate.tools if isinstance(tool, runs.RunTool)}
+        assert len(only) == 6
+        elsewhere, inside = (gate.requests.offered(standing(run=one)) for one in (None, context.session.run))
+        assert {tool.name for tool in inside} - {tool.name for tool in elsewhere} == only
+        # Whatever tools its agent has, a run has its own.
+        agent = AgentSnapshot("narrow", "", ("offline",), {"read_file": ""}, None)
+        narrow = gate.requests.offered(standing(run=context.session.run, agent=agent))
+        assert {tool.name for tool in narrow} == {*only, "read_file"}
+        for name in only:
             tool = run.tool(name)
-            given = {"session_type": "autonomous"} if name == runs.INITIALIZE else {"session_id": "x", "status": "y"}
+            given = (
+                {"session_type": "autonomous"} if name == runs.INITIALIZE else {"session_id": "x", "status": "running"}
+            )
             fields = {one: given[one] for one in given if one in tool.arguments.model_fields}
             with pytest.raises(RefusedCallError, match="is no run"):
                 tool.declare(tool.arguments.model_validate_json(json.dumps(fields)), tool_context())
