@@ -349,8 +349,10 @@ class App:
                 tasks.create_task(self.servers.serve())
                 tasks.create_task(self.telemetry.serve())
                 tasks.create_task(self._cleared())
-                self._serving = workers.worker(self.worker_parts(), keeper, thinking, runs, transcriber=transcriber)
+                parts = self.worker_parts()
+                self._serving = workers.worker(parts, keeper, thinking, runs, transcriber=transcriber)
                 tasks.create_task(self._serving.serve())
+                tasks.create_task(workers.timers(parts, self.session_ids).serve())
         finally:
             self._serving = None
             await keeper.close()
