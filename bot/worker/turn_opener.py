@@ -67,7 +67,7 @@ class TurnOpener:
         if record is None:
             item = claim.items[0]
             record = Turn(self._ids.turn(), item.position, item.dedupe, item.sender, claim.now, hops=item.body.hops)
-        home = Address.parse(claim.state.home)
+        home, folds = Address.parse(claim.state.home), past.folds
         document, principal, asker = self._gate.document, claim.state.principal, record.sender
         agent = await self._agents.pinned(claim.state.agent)
         limits = agent.limits or self._limits
@@ -90,7 +90,6 @@ class TurnOpener:
             run=_run(claim, past),
             claim=claim,
         )
-        folds = past.folds
         turn = OpenTurn(
             self._store,
             self._ids,
