@@ -1,7 +1,6 @@
 """What makes runs and lets them go on, as the composition root puts it together."""
 
 from collections.abc import Awaitable, Callable
-from pathlib import Path
 from typing import TYPE_CHECKING
 
 from bot.config.runs import RunSettings
@@ -38,19 +37,6 @@ def run_starter(
     return RunStarter(store, session_id, pin=pin, now=store.tokens.now_ms, limits=limits)
 
 
-def run_recorder(app: "App") -> RunRecorder:
-    """Return what records the runs of an application."""
-    records = app.config.runs.records
-    return RunRecorder(
-        app.store,
-        Path(records.folder) if records.folder else app.config.data_dir / "workspace",
-        clearance=lambda: records.label or app.gate.document.top,
-        mask=app.gate.masks.scrubbed,
-        clock=app.clock,
-        ids=app.ids,
-    )
-
-
 def managing(app: "App") -> tuple[GatedCalls, RunOperations, ScheduleOperations]:
     """Return what people and programs make calls with, and manage runs and schedules, of an application."""
     store, calls = app.store, GatedCalls(app.gate, app.store.audit)
@@ -58,3 +44,15 @@ def managing(app: "App") -> tuple[GatedCalls, RunOperations, ScheduleOperations]
         store=store, calls=calls, lifecycle=app.lifecycle, session_ids=app.session_ids, clock=app.clock
     )
     return calls, runs, ScheduleOperations(store=store, keeper=app.schedule_keeper, calls=calls)
+
+
+def run_recorder(app: "App") -> RunRecorder:
+    """Return what records the runs of an application."""
+    records = app.config.runs.records
+    return RunRecorder(
+        app.store,
+        app.config.data_dir / "workspace" if records.folder is None else app.config.folder / records.folder,
+        clearance=lambda: records.label or app.gate.document.top,
+        mask=app.gate.masks.scrubbed,
+        ids=app.ids,
+    )

@@ -50,7 +50,7 @@ def wording(document: Document, asked: tuple[Approval, ...], background: Backgro
 
 def _alone(background: Background) -> str:
     words = _GOAL if isinstance(background, Charter) else _TASK
-    return words.format(name=called(background), run=background.run)
+    return words.format(name=called(background).capitalize(), run=background.run)
 
 
 def answers(document: Document, asked: tuple[Approval, ...]) -> list[str]:

@@ -36,7 +36,7 @@ def wording(question: Approval, asked_at: int, background: Background | None = N
     asker, name = question.principal, question.id
     first = _AGENT.format(asker=asker, id=name)
     if background is not None:
-        first = _ALONE.format(name=called(background), asker=asker, id=name)
+        first = _ALONE.format(name=called(background).capitalize(), asker=asker, id=name)
     return "\n".join((first, *quoted(question), *_how(question), _until(question, asked_at)))
 
 

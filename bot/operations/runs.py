@@ -17,6 +17,7 @@ from bot.core.errors import ArchivedError, BusyError, NotFoundError, RequestErro
 from bot.gate.results import ResultDecision
 from bot.operations.gated_calls import GatedCalls, RefusedCall
 from bot.operations.lifecycle import SessionLifecycle
+from bot.run_records.recorder import RECORD_AFTER
 from bot.runs import loop
 from bot.runs.statistics import RunStatistics, statistics
 from bot.sessions.audit import AuditRow
@@ -243,21 +244,25 @@ class RunOperations:
                 raise ArchivedError
             return None
         # Before its end is written, so that its record is, too, whatever becomes of this process.
-        now = self._clock.wall_ms()
-        await self._store.schedules.set_timer(Timer(TimerKind.RECORD, found.state.sid, now))
+        await self._recorded(found.state.sid, RECORD_AFTER)
         await self._lifecycle.cancel(found.state, by.actor, typed=by.typed)
-        await self._give_back(found, by.typed)
+        await self._over(found, by.typed)
         ended = await self._theirs(by, name)
         return ended if shown and ended is not None and ended.label.flows_to(by.reader) else None
 
-    async def _give_back(self, known: KnownRun, typed: Label) -> None:
-        """Give back the place of a run that was stopped, as its pool may know of that.
+    async def _recorded(self, sid: str, after: int) -> None:
+        """Have a run's record written in so many milliseconds."""
+        await self._store.schedules.set_timer(Timer(TimerKind.RECORD, sid, self._store.tokens.now_ms() + after))
+
+    async def _over(self, known: KnownRun, typed: Label) -> None:
+        """See to what follows from a stop: a place is given back as its pool may know of that.
 
         A turn that still ends does so itself: its slot is locked until then.
         """
         state = await self._store.sessions.state(known.state.sid)
         if state is not None and state.turn is not None:
             return
+        await self._recorded(known.state.sid, 0)
         for place in await self._store.runs.slots(known.state.principal):
             if place.run == known.id and place.live and typed.flows_to(place.pool):
                 await self._store.runs.free(known.state.principal, known.id)

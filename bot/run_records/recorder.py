@@ -16,7 +16,6 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Final
 
-from bot.core.clock import Clock
 from bot.core.errors import OperatorError, StoreError, WriterBusyError
 from bot.core.ids import Ids
 from bot.core.json_values import JsonObject
@@ -68,14 +67,12 @@ class RunRecorder:
         *,
         clearance: Callable[[], Label],
         mask: Callable[[str], str],
-        clock: Clock,
         ids: Ids,
     ) -> None:
         self._store = store
         self._folder = folder
         self._clearance = clearance
         self._mask = mask
-        self._clock = clock
         self._ids = ids
         self._failing = ""
 
@@ -124,7 +121,7 @@ class RunRecorder:
         # Git and encryption take a third of a second to import; this runs in a thread.
         from bot.run_records.writer import RecordWriter
 
-        return RecordWriter(self._folder, self._clock)
+        return RecordWriter(self._folder)
 
     async def _tried(self, state: SessionState, charter: Charter, progress: Progress) -> bool:
         """Record a run, and log where that fails; return whether nothing is left to do."""

@@ -22,16 +22,15 @@ from pathlib import Path
 from typing import Final
 
 from dulwich.errors import ChecksumMismatch, FileFormatException, NotGitRepository, WrongObjectException
-from dulwich.file import FileLocked
 from dulwich.index import UnsupportedIndexFormat
 from dulwich.object_store import tree_lookup_path
-from dulwich.objects import ZERO_SHA, Blob, Commit, ObjectID, Tree
-from dulwich.refs import Ref
+from dulwich.objects import Blob, Commit, ObjectID, ShaFile, Tree
+from dulwich.refs import DiskRefsContainer, Ref
 from dulwich.repo import Repo, UnsupportedExtension, UnsupportedVersion
 
-from bot.core.clock import Clock
 from bot.core.errors import DiskError, OperatorError, WriterBusyError
-from bot.run_records.work_tree import ShownFile, show
+from bot.run_records.files import LockedError, replaced, written
+from bot.run_records.work_tree import FRESH, ShownFile, show
 
 BRANCH: Final = Ref(b"refs/heads/main")
 """Where records are committed, whatever is checked out."""
@@ -41,8 +40,6 @@ AUTHOR: Final = b"Lockgate <lockgate@localhost>"
 _MARK: Final = ("lockgate", "records")
 _FRESH: Final = ".lockgate.new"
 _TRIES: Final = 5
-_STALE: Final = 600_000
-"""Milliseconds after which a lock of git that nobody gave back counts as left by a crash."""
 
 _NAME: Final = re.compile(r"[A-Za-z0-9_-][A-Za-z0-9._-]{0,99}")
 _FILE: Final = stat.S_IFREG | 0o644
@@ -60,9 +57,8 @@ _DAMAGED: Final = (
 class RecordRepository:
     """Writes records to the repository in a folder, and reads them. Its methods block: call them in a thread."""
 
-    def __init__(self, folder: Path, clock: Clock) -> None:
+    def __init__(self, folder: Path) -> None:
         self._folder = folder
-        self._clock = clock
 
     def commit(self, path: str, make: Callable[[bytes | None], Mapping[str, bytes]], *, message: str, at: int) -> bool:
         """Commit the files that `make` returns; return whether they changed anything.
@@ -79,8 +75,8 @@ class RecordRepository:
                 try:
                     with suppress(_MovedError):
                         return _committed(repo, descriptor, _divided(files), message.encode(), at // 1000)
-                except FileLocked as error:
-                    self._unlock(Path(os.fsdecode(error.lockfilename)))
+                except LockedError:
+                    break
         raise _busy(self._folder)
 
     def read(self, path: str) -> bytes | None:
@@ -188,23 +184,11 @@ class RecordRepository:
             raise self._foreign("its repository is elsewhere")
         with Repo(self._folder) as repo:
             marked = repo.get_config().get_boolean((_MARK[0],), _MARK[1], False)  # noqa: FBT003 - as dulwich has it
-            if not marked or repo.object_format.name != "sha1":
+            plain = repo.object_format.name == "sha1" and isinstance(repo.refs, DiskRefsContainer)
+            if not (marked and plain):
                 step = f"name an empty folder, or run `git config {'.'.join(_MARK)} true` in it"
                 raise OperatorError(f"{self._folder}: the git repository there is not for run records", next_step=step)
-            # A ref is synced, so what it names has to be, too.
-            repo.object_store.fsync_object_files = True
             yield repo
-
-    def _unlock(self, lock: Path) -> None:
-        """Remove a lock that a crash left. Raises WriterBusyError: somebody may be working there.
-
-        Objects are locked by no other program, and here by one writer at a time.
-        """
-        with suppress(FileNotFoundError):
-            age = self._clock.wall_ms() - lock.stat().st_mtime_ns // 1_000_000
-            if age < _STALE and self._folder / ".git" / "objects" not in lock.parents:
-                raise _busy(self._folder)
-            lock.unlink()
 
 
 class _MovedError(Exception):
@@ -219,13 +203,13 @@ def _busy(folder: Path) -> WriterBusyError:
 def _committed(repo: Repo, descriptor: int, files: Mapping[tuple[str, ...], bytes], message: bytes, at: int) -> bool:
     """Commit files, and show them where the branch is checked out; return whether they changed anything.
 
-    Raises _MovedError: somebody else committed. FileLocked: somebody else works there.
+    Raises _MovedError: somebody else committed. LockedError: somebody else works there.
     """
     tip = _tip(repo)
     blobs = {path: Blob.from_string(content) for path, content in files.items()}
     shown = [ShownFile(path, files[path], blob.id, _blob(repo, "/".join(path))) for path, blob in blobs.items()]
     for blob in blobs.values():
-        repo.object_store.add_object(blob)
+        _add(repo, blob)
     before = None if tip is None else _commit_tree(repo, tip)
     tree = _grafted(repo, before, {tuple(map(os.fsencode, path)): blob.id for path, blob in blobs.items()})
     if repo.refs.read_ref(Ref(b"HEAD")) == b"ref: " + BRANCH:
@@ -238,10 +222,25 @@ def _committed(repo: Repo, descriptor: int, files: Mapping[tuple[str, ...], byte
     commit.author_time = commit.commit_time = at
     commit.author_timezone = commit.commit_timezone = 0
     commit.encoding, commit.message = b"UTF-8", message + b"\n"
-    repo.object_store.add_object(commit)
-    if repo.refs.set_if_equals(BRANCH, tip or ZERO_SHA, commit.id, AUTHOR, at, 0, b"commit: " + message):
-        return True
-    raise _MovedError
+    _add(repo, commit)
+
+    def moved() -> bytes:
+        if _tip(repo) != tip:
+            raise _MovedError
+        return commit.id + b"\n"
+
+    replaced(Path(repo.controldir(), os.fsdecode(BRANCH)), moved, Path(repo.controldir()))
+    return True
+
+
+def _add(repo: Repo, thing: ShaFile) -> None:
+    """Keep an object, which has the place that its content gives it."""
+    if thing.id in repo.object_store:
+        return
+    name = thing.id.decode("ascii")
+    place = Path(repo.controldir()) / "objects" / name[:2] / name[2:]
+    place.parent.mkdir(mode=0o700, exist_ok=True)
+    written(Path(repo.controldir()) / FRESH, thing.as_legacy_object(), place)
 
 
 def _divided(files: Mapping[str, bytes]) -> dict[tuple[str, ...], bytes]:
@@ -284,7 +283,7 @@ def _grafted(repo: Repo, root: ObjectID | None, files: Mapping[tuple[bytes, ...]
         else:
             below = tree[name][1] if name in tree and stat.S_ISDIR(tree[name][0]) else None
             tree[name] = (stat.S_IFDIR, _grafted(repo, below, inner))
-    repo.object_store.add_object(tree)
+    _add(repo, tree)
     return tree.id
 
 

@@ -15,7 +15,6 @@ from io import BytesIO
 from pathlib import Path
 from typing import Final
 
-from dulwich.file import GitFile
 from dulwich.index import (
     ConflictedIndexEntry,
     IndexEntry,
@@ -27,6 +26,7 @@ from dulwich.objects import Blob, ObjectID
 from dulwich.repo import Repo
 
 from bot.core.errors import DiskError
+from bot.run_records.files import replaced, written
 
 _DIGEST: Final = 20
 """Bytes of the checksum at the end of an index."""
@@ -34,7 +34,8 @@ _DIGEST: Final = 20
 _VERSION: Final = 2
 
 _FOLDER: Final = os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW
-_FRESH: Final = "lockgate.new"
+FRESH: Final = "lockgate.new"
+"""What is written under this name in the folder of git, and then moved to its place."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -50,7 +51,7 @@ class ShownFile:
 def show(repo: Repo, descriptor: int, files: Sequence[ShownFile]) -> None:
     """Write files into the work tree, whose folder `descriptor` is, and note them in the index.
 
-    Raises FileLocked: git works on the index. OSError, DiskError: it cannot be written.
+    Raises LockedError: git works on the index. OSError, DiskError: it cannot be written.
     """
     told = [(file, _placed(repo, descriptor, file)) for file in files]
     _staged(repo, told)
@@ -64,7 +65,7 @@ def _placed(repo: Repo, descriptor: int, file: ShownFile) -> os.stat_result:
         if found != file.blob:
             if found is not None and found != file.before:
                 os.rename(name, f"{name}.edited-{found.decode()}", src_dir_fd=folder, dst_dir_fd=folder)
-            _written(Path(repo.controldir()) / _FRESH, file.content, folder, name)
+            written(Path(repo.controldir()) / FRESH, file.content, name, folder=folder)
         return os.stat(name, dir_fd=folder, follow_symlinks=False)
 
 
@@ -96,35 +97,21 @@ def _found(folder: int, name: str) -> bytes | None:
         return Blob.from_string(file.read()).id
 
 
-def _written(fresh: Path, content: bytes, folder: int, name: str) -> None:
-    """Write a file beside git's own and move it to its place, so that it is there as a whole or not at all."""
-    flags = os.O_WRONLY | os.O_CREAT | os.O_TRUNC | os.O_NOFOLLOW
-    with os.fdopen(os.open(fresh, flags, 0o600), "wb") as file:
-        file.write(content)
-        file.flush()
-        os.fsync(file.fileno())
-    os.rename(fresh, name, dst_dir_fd=folder)
-
-
 def _staged(repo: Repo, files: Sequence[tuple[ShownFile, os.stat_result]]) -> None:
     """Replace the entries of files in the index. Raises DiskError: it has a form of which a part would be lost."""
     path = Path(repo.index_path())
-    # Locked before it is read: what git adds meanwhile would be lost.
-    lock = GitFile(path, "wb", mask=0o600)
-    try:
+
+    def made() -> bytes:
         version, entries = _read(path)
         for file, known in files:
             entries["/".join(file.path).encode()] = index_entry_from_stat(known, file.blob)
-        written = BytesIO()
+        told = BytesIO()
         # Its extensions are left out: git makes them anew, and what they say of trees does not hold any more.
-        write_index_dict(written, entries, version=version)
-        body = written.getvalue()
-        lock.write(body + hashlib.sha1(body).digest())  # noqa: S324 - git's own checksum
-        lock.close()
-    except BaseException:
-        # A part of an index must not take the place of the whole.
-        lock.abort()
-        raise
+        write_index_dict(told, entries, version=version)
+        return told.getvalue() + hashlib.sha1(told.getvalue()).digest()  # noqa: S324 - git's own checksum
+
+    # What git itself adds is waited for: it is read under the lock.
+    replaced(path, made, path.parent)
 
 
 def _read(path: Path) -> tuple[int, dict[bytes, IndexEntry | ConflictedIndexEntry]]:

@@ -4,7 +4,6 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 
-from bot.core.clock import Clock
 from bot.core.json_values import JsonObject
 from bot.run_records.document import (
     FOLDER,
@@ -46,8 +45,8 @@ class RecordWriter:
     process writes.
     """
 
-    def __init__(self, folder: Path, clock: Clock) -> None:
-        self._repository = RecordRepository(folder, clock)
+    def __init__(self, folder: Path) -> None:
+        self._repository = RecordRepository(folder)
 
     def has(self, run: str, started_at: int, moment: str) -> bool:
         """Say whether the record of a run tells of a moment, or of a later one."""

@@ -124,8 +124,8 @@ Background: TypeAlias = Lineage | Charter
 
 
 def called(background: Background) -> str:
-    """Return how people are told of a task or a run, at the beginning of a sentence."""
-    kind = "Run" if isinstance(background, Charter) else "Background session"
+    """Return how people are told of a task or a run."""
+    kind = "run" if isinstance(background, Charter) else "background session"
     return f"{kind} {background.run}"
 
 

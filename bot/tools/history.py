@@ -17,7 +17,7 @@ from bot.sessions.log.event_types import (
     UserMessage,
 )
 from bot.sessions.log.events import Event
-from bot.sessions.messages import Origin
+from bot.sessions.messages import Origin, OriginKind
 from bot.sessions.models import SessionState
 from bot.sessions.ports.sessions import SessionStore
 from bot.sessions.refs import EventsRef
@@ -66,7 +66,9 @@ def source(event: Event) -> str:
 
 
 def author(origin: Origin | None, person: str) -> str:
-    """Return who a message is from: the session that sent it, else the person under whom it came."""
+    """Return who a message is from: the session that sent it, the runtime, or the person under whom it came."""
+    if origin is not None and origin.kind is OriginKind.RUNTIME:
+        return "the runtime"
     return person if origin is None or not origin.session else f"session {origin.session}"
 
 

@@ -19,11 +19,19 @@ from bot.runs.loop import EndedTurn, NextStep, RunNewsKind
 from bot.sessions.audit import AuditRow
 from bot.sessions.deliveries import OURS, NewDelivery
 from bot.sessions.limits import RunLimits
-from bot.sessions.log.event_types import AgentMessage, SessionPaused, SessionResumed, TurnCompleted, YieldReason
+from bot.sessions.log.event_types import (
+    AgentMessage,
+    SessionPaused,
+    SessionResumed,
+    ToolCall,
+    TurnCompleted,
+    YieldReason,
+)
 from bot.sessions.models import Claim
 from bot.sessions.ports.store import Store
 from bot.sessions.runs import UNREAD, Gap, GapReason, RunFacts, RunStep
 from bot.sessions.schedules import Timer, TimerKind
+from bot.tools.runs import INITIALIZE
 from bot.turn import OpenTurn
 from bot.worker.second_recipient import SecondRecipient
 from channels.messages import Address, OutboundKind
@@ -121,13 +129,14 @@ class RunEnding:
         )
 
     async def _taken(self, turn: OpenTurn, run: RunFacts) -> bool:
-        """Say whether another run has the slot that a run may lock, in the same pool: of others it may not know."""
+        """Say whether another run has the slot that a run wanted, in the same pool: of others it may not know."""
+        calls = [event.body for event in (await turn.log()).events if event.turn == turn.record.id]
+        begins = [body.arguments for body in calls if isinstance(body, ToolCall) and body.tool == INITIALIZE]
+        wanted = {run.charter.slot, *(str(arguments.get("slot")) for arguments in begins if arguments)}
         places = await self._store.runs.slots(turn.standing.principal)
         pool = next((place.pool for place in places if place.run == run.charter.run), None)
-        return any(
-            place.live and place.run != run.charter.run and place.pool == pool and place.slot == run.charter.slot
-            for place in places
-        )
+        others = (place for place in places if place.live and place.run != run.charter.run and place.pool == pool)
+        return any(place.slot in wanted for place in others)
 
     async def _told(
         self, turn: OpenTurn, run: RunFacts, following: NextStep, rows: list[AuditRow]

@@ -1,7 +1,6 @@
 """How a turn begins: what was claimed and what came before become an `OpenTurn`."""
 
 from dataclasses import dataclass, replace
-from typing import Final
 
 from bot.access import labelling
 from bot.access.authorize import role
@@ -16,11 +15,10 @@ from bot.sessions.limits import SessionLimits, TokenAllowance
 from bot.sessions.models import Claim, Turn
 from bot.sessions.ports.sessions import SessionStore
 from bot.sessions.runs import RunFacts
+from bot.tools.runs import INITIALIZE
 from bot.turn import OpenTurn
 from channels.messages import Address
 from policy.labels import PUBLIC
-
-INITIALIZE: Final = "session_initialize"
 
 
 @dataclass(frozen=True, slots=True)

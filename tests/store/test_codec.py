@@ -10,11 +10,22 @@ from bot.core.errors import SchemaError
 from bot.sessions.delegation import FieldKind, Lineage, ResultField
 from bot.sessions.log.event_types import YieldReason
 from bot.sessions.models import SCHEMA, LastTurn, Title, Turn
+from bot.sessions.runs import (
+    AuthMethod,
+    Breaker,
+    Charter,
+    EndReason,
+    Gap,
+    GapReason,
+    Progress,
+    RunStatus,
+    RunType,
+)
 from bot.sessions.usage import Usage
-from bot.store.records import codec
+from bot.store.records import codec, run_parts
 from bot.store.records.codec import INLINE, Bodies, dump, raw, reading, referred, text, whole
 from bot.store.records.form import pack
-from bot.store.records.kinds import LAST_TURN, LINEAGE, TITLE, TURN
+from bot.store.records.kinds import CHARTER, LAST_TURN, LINEAGE, PROGRESS, TITLE, TURN
 from bot.store.records.names import NAMES
 from policy.labels import parse
 
@@ -59,6 +70,36 @@ def test_a_lineage_comes_back(returns: list[ResultField], said: str, count: int,
     known = parse("CONFIDENTIAL{hr}~")
     lineage = Lineage(said, count, said, count, count, said, said, tuple(returns), said, known, said, count, flag)
     assert codec.state("s", flat(STATE | {"lineage": pack(LINEAGE, codec.lineage(lineage))})).lineage == lineage
+
+
+@given(st.builds(Charter, TEXT, st.sampled_from(RunType), COUNT, TEXT, TEXT, TEXT, TEXT, TEXT, TEXT, TEXT, COUNT))
+def test_a_charter_comes_back(charter: Charter) -> None:
+    state = codec.state("s", flat(STATE | {"charter": pack(CHARTER, run_parts.charter(charter))}))
+    assert (state.charter, state.progress) == (charter, Progress())
+
+
+GAPS = st.lists(st.builds(Gap, COUNT, COUNT, st.sampled_from(GapReason)), max_size=2)
+COUNTS = (
+    *("initialized_at", "completed", "failed", "skipped", "consecutive", "opened_at", "trips", "aborting"),
+    *("turns", "beat_at", "ended_at"),
+)
+PROGRESSES = st.builds(
+    Progress,
+    status=st.sampled_from(RunStatus),
+    task=TEXT,
+    auth_method=st.sampled_from([None, *AuthMethod]),
+    breaker=st.sampled_from(Breaker),
+    next_action=TEXT,
+    reason=st.sampled_from([None, *EndReason]),
+    gaps=GAPS.map(tuple),
+    **dict.fromkeys(COUNTS, COUNT),
+)
+
+
+@given(PROGRESSES)
+def test_how_far_a_run_came_comes_back(progress: Progress) -> None:
+    stored = pack(PROGRESS, run_parts.progress(progress))
+    assert run_parts.read_progress(stored) == progress
 
 
 @given(TEXT)

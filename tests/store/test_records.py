@@ -4,6 +4,7 @@
 
 import asyncio
 from collections.abc import Awaitable, Callable, Iterator
+from dataclasses import replace
 from typing import Final
 
 import pytest
@@ -15,6 +16,7 @@ from bot.sessions.approvals import ApprovalState
 from bot.sessions.delegation import Caps
 from bot.sessions.deliveries import DeliveryPause, DeliveryState, SendSlot
 from bot.sessions.models import SCHEMA, Doing, Turn, Write
+from bot.sessions.runs import NewNote, Priority, ProgressChange, RunSlot
 from bot.sessions.usage import Usage
 from bot.store.opening import open_store
 from bot.store.records import kinds
@@ -36,10 +38,22 @@ from bot.store.records.kinds import (
 )
 from bot.store.records.names import NAMES
 from bot.store.redis_store import RedisStore
-from bot.store.schema import OVERRIDES, PAIRINGS, QUARANTINE, VAULT, encode, pace_keys, slots_key, turn_field
+from bot.store.schema import (
+    OVERRIDES,
+    PAIRINGS,
+    QUARANTINE,
+    SCHEDULES,
+    VAULT,
+    encode,
+    pace_keys,
+    run_slots_key,
+    slots_key,
+    turn_field,
+)
 from bot.store.scripts.loader import Script, lua, script_text
 from bot.store.servers.embedded_server import Supervisor
 from policy.document.overrides import AccessChange, Person
+from policy.labels import PUBLIC
 from policy.request import Role
 from tests.store.world import (
     HOME,
@@ -52,9 +66,12 @@ from tests.store.world import (
     fresh,
     item,
     keys,
+    run_started,
+    scheduled,
     slot,
     started,
     state_field,
+    stepping,
     suspended,
 )
 
@@ -275,9 +292,45 @@ async def waited_again(store: RedisStore) -> tuple[str, str, RecordType]:
     return pace_keys(place).place, turn_field("s", "k"), SEND_TURN
 
 
+async def read_note(store: RedisStore) -> tuple[str, str, RecordType]:
+    claim, written = await run_started(store)
+    await store.runs.steer(claim.sid, NewNote("n", Priority.ABORT, "end", PUBLIC, "ann"), ())
+    await add_unknown(store, keys(claim.sid).notes, "n")
+    await store.sessions.record(claim, Write(fresh(), written.seq, acknowledge=("n",)))
+    return keys(claim.sid).notes, "n", kinds.NOTE
+
+
+async def stepped_run(store: RedisStore) -> tuple[str, str, RecordType]:
+    claim, written = await run_started(store)
+    await store.runs.change(claim, ProgressChange(task="a"))
+    await add_unknown(store, keys(claim.sid).state, NAMES["progress"])
+    await store.runs.change(claim, ProgressChange(completes=True))
+    await store.sessions.commit(claim, stepping(written.seq, 1))
+    return keys(claim.sid).state, NAMES["progress"], kinds.PROGRESS
+
+
+async def freed_place(store: RedisStore) -> tuple[str, str, RecordType]:
+    who, place = fresh(), RunSlot("r", "s", PUBLIC, "", since=0, until=2**45, fence=0, live=True)
+    await store.runs.reserve(who, place, 5)
+    await add_unknown(store, run_slots_key(who), "r")
+    await store.runs.reserve(who, place, 5)
+    await store.runs.lock(who, "r", "nightly")
+    await store.runs.free(who, "r")
+    return run_slots_key(who), "r", kinds.RUN_SLOT
+
+
+async def replaced_schedule(store: RedisStore) -> tuple[str, str, RecordType]:
+    made = scheduled(fresh())
+    await store.schedules.add(made, 5, ())
+    await add_unknown(store, SCHEDULES, made.id)
+    assert await store.schedules.replace(made, replace(made, failures=1))
+    return SCHEDULES, made.id, kinds.SCHEDULE
+
+
 REWRITES: Final = (
     *(settled_delivery, taken_input, answered_approval, turn_written_again, usage_added, freed_slot),
     *(changed_person, renewed_value, failed_again, wrong_code_again, waited_again),
+    *(read_note, stepped_run, freed_place, replaced_schedule),
 )
 
 

@@ -1,4 +1,4 @@
-"""Runs in the store: created with their goal, going on by the end of each turn, changed by those who hold them alone."""
+"""Runs in the store: made with their goal, going on by the end of each turn, changed by those who hold them alone."""
 
 # pyright: reportPrivateUsage=false
 
@@ -119,7 +119,7 @@ async def test_the_end_of_a_turn_puts_the_next_one_into_the_inbox(store: RedisSt
     claim, written = await run_started(store, new)
     read = await store.sessions.record(claim, Write(fresh(), written.seq, events=(event(SECRET),)))
     gaps = (Gap(1, 2, GapReason.CRASH), Gap(5, 0, GapReason.WAITING))
-    end = stepping(read.seq, 1, text="go on", consecutive=2, gaps=gaps)
+    end = stepping(read.seq, 1, Progress(turns=1, consecutive=2, gaps=gaps), text="go on")
     done = await store.sessions.commit(claim, end)
     assert done.waiting == 1
     state = await state_of(store, new.sid)
@@ -167,7 +167,7 @@ async def test_what_the_tools_of_a_run_changed_stays_with_the_end_of_a_turn(stor
 async def test_a_run_that_its_agent_stopped_is_not_resumed_by_a_late_step(store: RedisStore) -> None:
     claim, written = await run_started(store)
     await store.runs.change(claim, ProgressChange(status=RunStatus.STOPPED))
-    await store.sessions.commit(claim, stepping(written.seq, 1, status=RunStatus.RUNNING))
+    await store.sessions.commit(claim, stepping(written.seq, 1, Progress(turns=1, status=RunStatus.RUNNING)))
     after = await store.runs.progress(claim.sid)
     assert after is not None
     assert after.status is RunStatus.STOPPED
@@ -190,7 +190,9 @@ async def test_the_end_of_a_run_cancels_what_waits_and_archives_it(store: RedisS
     claim, written = await run_started(store)
     await store.sessions.accept(replace(goal(claim.sid), dedupe="d2", charter=None))
     await store.lifecycle.pause(claim.sid, actor="ann", audit=())
-    end = stepping(written.seq, 1, ended_at=claim.now, reason=EndReason.COMPLETED, status=RunStatus.STOPPED)
+    end = stepping(
+        written.seq, 1, Progress(turns=1, ended_at=claim.now, reason=EndReason.COMPLETED, status=RunStatus.STOPPED)
+    )
     assert (await store.sessions.commit(claim, end)).waiting == 0
     state = await state_of(store, claim.sid)
     assert (state.status, state.waiting_items, state.turn) == (Status.ARCHIVED, 0, None)
@@ -204,7 +206,7 @@ async def test_the_end_of_a_run_cancels_what_waits_and_archives_it(store: RedisS
 
 async def test_a_run_that_has_ended_is_archived_once_it_was_heard_and_takes_nothing(store: RedisStore) -> None:
     claim, written = await run_started(store)
-    end = stepping(written.seq, 1, ended_at=claim.now, reason=EndReason.STOPPED)
+    end = stepping(written.seq, 1, Progress(turns=1, ended_at=claim.now, reason=EndReason.STOPPED))
     await store.sessions.commit(claim, replace(end, deliver=(answer(),)))
     assert (await state_of(store, claim.sid)).status is Status.IDLE
     with pytest.raises(ArchivedError):
@@ -222,7 +224,9 @@ async def test_what_a_run_holds_for_a_person_is_not_let_in_after_its_end(store: 
     claim, written = await run_started(store)
     assert await store.delegation.receive(parcel(claim.sid, SECRET, report=True)) in TAKEN
     (held,) = await store.delegation.held(claim.sid)
-    await store.sessions.commit(claim, stepping(written.seq, 1, ended_at=claim.now, reason=EndReason.STOPPED))
+    await store.sessions.commit(
+        claim, stepping(written.seq, 1, Progress(turns=1, ended_at=claim.now, reason=EndReason.STOPPED))
+    )
     with pytest.raises(NotFoundError):
         await store.delegation.decide_held(claim.sid, held.id, accept=True, op=fresh(), audit=())
 
@@ -460,8 +464,8 @@ async def test_a_run_is_woken_once_and_only_when_nothing_goes_on(store: RedisSto
 
 async def test_a_probe_lets_a_run_try_again(store: RedisStore) -> None:
     claim, written = await run_started(store)
-    stopped = {"breaker": Breaker.OPEN, "opened_at": 5, "trips": 1, "consecutive": 4, "status": RunStatus.PAUSED}
-    await store.sessions.commit(claim, stepping(written.seq, 1, **stopped))
+    paused = Progress(turns=1, breaker=Breaker.OPEN, opened_at=5, trips=1, consecutive=4, status=RunStatus.PAUSED)
+    await store.sessions.commit(claim, stepping(written.seq, 1, paused))
     assert [await store.runs.wake(claim.sid, "p", "try", PUBLIC, probe=True) for _ in range(2)] == [True, True]
     state = await state_of(store, claim.sid)
     assert state.progress == Progress(turns=1, breaker=Breaker.HALF_OPEN, opened_at=5, trips=1, consecutive=4)
@@ -474,7 +478,7 @@ async def test_a_probe_lets_a_run_try_again(store: RedisStore) -> None:
 
 async def test_a_run_that_paused_itself_runs_again_when_it_is_woken(store: RedisStore) -> None:
     claim, written = await run_started(store)
-    await store.sessions.commit(claim, stepping(written.seq, 1, status=RunStatus.PAUSED))
+    await store.sessions.commit(claim, stepping(written.seq, 1, Progress(turns=1, status=RunStatus.PAUSED)))
     assert await store.runs.wake(claim.sid, "r", "go on", PUBLIC)
     told = await store.runs.progress(claim.sid)
     assert told is not None

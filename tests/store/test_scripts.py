@@ -11,6 +11,8 @@ from bot.sessions.approvals import ApprovalState
 from bot.sessions.deliveries import DeliveryState
 from bot.sessions.inbox import ItemStatus, QueueMode
 from bot.sessions.models import Status
+from bot.sessions.runs import Breaker, EndReason, Priority, RunStatus
+from bot.sessions.schedules import ScheduleStatus
 from bot.store.records.kinds import STATE
 from bot.store.records.names import NAMES
 from bot.store.scripts.loader import KEYS, Script, script_text
@@ -24,6 +26,11 @@ WORDS: Final[dict[str, Iterable[str]]] = {
     "Approval": ApprovalState,
     "Delivery": DeliveryState,
     "QueueMode": QueueMode,
+    "RunStatus": RunStatus,
+    "EndReason": EndReason,
+    "Breaker": Breaker,
+    "Priority": Priority,
+    "ScheduleStatus": ScheduleStatus,
     "S": {field.name for field in STATE.fields},
     "F": NAMES,
 }

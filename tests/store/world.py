@@ -38,6 +38,7 @@ KEY = bytes(range(32))
 SECRET = parse("CONFIDENTIAL{acme}~")
 TOP = parse("RESTRICTED{acme,hr}~")
 HOME = "console::ann:"
+ONE_TURN = Progress(turns=1)
 IDS = Ids()
 
 
@@ -183,20 +184,19 @@ async def run_started(store: RedisStore, new: NewItem | None = None) -> tuple[Cl
     return claim, await store.sessions.record(claim, opening(claim, dedupe=new.dedupe))
 
 
-def stepping(seq: int, *positions: int, text: str = "", **facts: Any) -> Write:
-    """Return the write that ends a turn of a run: what the runtime says next, and what it tells of the progress."""
-    return replace(ending(seq, *positions), run=RunStep(Progress(**{"turns": 1, **facts}), text))
+def stepping(seq: int, position: int, progress: Progress = ONE_TURN, text: str = "") -> Write:
+    """Return the write that ends a turn of a run: how far that came by then, and what the runtime says next."""
+    return replace(ending(seq, position), run=RunStep(progress, text))
 
 
-def scheduled(who: str = "ann", label: Label = PUBLIC, **facts: Any) -> Schedule:
-    """Return a schedule of a run, due soon."""
-    made = Schedule(
+def scheduled(who: str = "ann", label: Label = PUBLIC) -> Schedule:
+    """Return a schedule of a run, due in years."""
+    return Schedule(
         *(fresh(), who, who, ScheduleKind.RUN, "read the news", label, "0 9 * * *", "Europe/Berlin"),
         next_at=2**42,
         created_at=1,
         asked_at=HOME,
     )
-    return replace(made, **facts)
 
 
 def slot(
