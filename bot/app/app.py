@@ -156,6 +156,7 @@ class App:
         self.observer = Observer(store.observed, self.gate, self.session_id, clock)
         self.lifecycle = self._lifecycle()
         self.calls, self.runs, self.schedules = managing(self)
+        self.recorder = run_recorder(store, config, self.gate, self.ids)
         self.diagnostics, self.readiness = self._diagnostics(), self._readiness()
         self.commands = self._commands()
         self.router = self._router()
@@ -348,8 +349,10 @@ class App:
                 tasks.create_task(self.servers.serve())
                 tasks.create_task(self.telemetry.serve())
                 tasks.create_task(self._cleared())
-                self._serving = workers.worker(self.worker_parts(), keeper, thinking, runs, transcriber=transcriber)
+                parts = self.worker_parts()
+                self._serving = workers.worker(parts, keeper, thinking, runs, transcriber=transcriber)
                 tasks.create_task(self._serving.serve())
+                tasks.create_task(workers.timers(parts, self.session_ids).serve())
         finally:
             self._serving = None
             await keeper.close()
@@ -511,7 +514,7 @@ class App:
             outbox=self.outbox,
             quarantine=self.quarantine,
             question_updates=self.question_updates,
-            recorder=run_recorder(self),
+            recorder=self.recorder,
             reloader=self.reloader,
             run_limits=self.config.runs.limits,
             spawner=self.spawner,

@@ -3,7 +3,11 @@
 from collections.abc import Awaitable, Callable
 from typing import TYPE_CHECKING
 
+from bot.app.first_run import RECORDS
+from bot.config.model import Config
 from bot.config.runs import RunSettings
+from bot.core.ids import Ids
+from bot.gate.gate import Gate
 from bot.operations.gated_calls import GatedCalls
 from bot.operations.runs import RunOperations
 from bot.operations.schedules import ScheduleOperations
@@ -37,6 +41,18 @@ def run_starter(
     return RunStarter(store, session_id, pin=pin, now=store.tokens.now_ms, limits=limits)
 
 
+def run_recorder(store: Store, config: Config, gate: Gate, ids: Ids) -> RunRecorder:
+    """Return what records runs of an application."""
+    records = config.runs.records
+    return RunRecorder(
+        store,
+        config.data_dir / RECORDS if records.folder is None else config.folder / records.folder,
+        clearance=lambda: records.label or gate.document.top,
+        mask=gate.masks.masked,
+        ids=ids,
+    )
+
+
 def managing(app: "App") -> tuple[GatedCalls, RunOperations, ScheduleOperations]:
     """Return what people and programs make calls with, and manage runs and schedules, of an application."""
     store, calls = app.store, GatedCalls(app.gate, app.store.audit)
@@ -44,15 +60,3 @@ def managing(app: "App") -> tuple[GatedCalls, RunOperations, ScheduleOperations]
         store=store, calls=calls, lifecycle=app.lifecycle, session_ids=app.session_ids, clock=app.clock
     )
     return calls, runs, ScheduleOperations(store=store, keeper=app.schedule_keeper, calls=calls)
-
-
-def run_recorder(app: "App") -> RunRecorder:
-    """Return what records the runs of an application."""
-    records = app.config.runs.records
-    return RunRecorder(
-        app.store,
-        app.config.data_dir / "workspace" if records.folder is None else app.config.folder / records.folder,
-        clearance=lambda: records.label or app.gate.document.top,
-        mask=app.gate.masks.scrubbed,
-        ids=app.ids,
-    )

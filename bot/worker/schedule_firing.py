@@ -77,15 +77,15 @@ class ScheduleFiring:
         self._session_ids = session_ids
         self._agents = agents
 
-    async def due(self, timer: Timer) -> int:
-        """Carry out the moment at which a schedule is due; return as `bot.worker.timers.SetOff` does.
+    async def due(self, timer: Timer) -> None:
+        """Carry out the moment at which a schedule is due; where there is no room, set its timer anew.
 
         Raises StoreError.
         """
         schedule = await self._store.schedules.schedule(timer.about)
         if schedule is None or schedule.status is not ScheduleStatus.ACTIVE or schedule.next_at > timer.due:
             # It was cancelled, paused or moved on meanwhile.
-            return 0
+            return
         # That it is due is known from the store's own clock.
         now = max(self._store.tokens.now_ms(), timer.due)
         try:
@@ -95,10 +95,11 @@ class ScheduleFiring:
                 await self._tell_paused(after)
         except (BusyError, ArchivedError, DeletedError):
             # There is no room yet, or the conversation that is to say it ends just now.
-            return min(max(SOON_MS, (now - schedule.next_at) // 2), _LATE_MS)
+            wait = min(max(SOON_MS, (now - schedule.next_at) // 2), _LATE_MS)
+            await self._store.schedules.set_timer(replace(timer, due=now + wait))
+            return
         row = keeper.row(schedule, "timer", done.fate, due=str(schedule.next_at), run=done.run, why=done.why)
         await self._store.schedules.replace(schedule, after, (row,))
-        return 0
 
     async def _carried_out(self, schedule: Schedule) -> "_Done":
         """Start a schedule's run or say its text, unless its principal is not known any more.

@@ -8,7 +8,6 @@ looks when the next one is due, and once in a second for those that were set mea
 import logging
 from collections.abc import Awaitable, Callable, Mapping
 from contextlib import suppress
-from dataclasses import replace
 from typing import TYPE_CHECKING, Final
 
 import anyio
@@ -32,31 +31,28 @@ _MOMENT: Final = 0.02
 
 _LOGGER: Final = logging.getLogger(__name__)
 
-SetOff = Callable[[Timer], Awaitable[int]]
-"""Set off what a timer is for.
-
-Returns 0 if it needs the timer no more, else in how many milliseconds to try again. Raises StoreError.
-"""
+SetOff = Callable[[Timer], Awaitable[None]]
+"""Set off what a timer is for; the timer is settled behind that, unless it was set anew. Raises StoreError."""
 
 
 class TimerSweep:
     """Sets off what is due, of each kind by its own part, while this process decides by the policy in force.
 
-    `now` is the store's clock, in milliseconds since the epoch.
+    What it took and did not settle is due again after `hold` milliseconds.
     """
 
     def __init__(
         self,
         store: ScheduleStore,
         parts: Mapping[TimerKind, SetOff],
-        *,
         in_force: Callable[[], Awaitable[bool]],
-        now: Callable[[], int],
+        *,
+        hold: int = HOLD_MS,
     ) -> None:
         self._store = store
         self._parts = parts
         self._in_force = in_force
-        self._now = now
+        self._hold = hold
         self._working = 0
 
     async def serve(self) -> None:
@@ -75,7 +71,7 @@ class TimerSweep:
         room = _PARALLEL - self._working
         if not room:
             return _MOMENT
-        taken, left = await self._store.take_due(room, HOLD_MS)
+        taken, left = await self._store.take_due(room, self._hold)
         for timer in taken:
             self._working += 1
             tasks.start_soon(self._set_off, timer)
@@ -83,11 +79,8 @@ class TimerSweep:
 
     async def _set_off(self, timer: Timer) -> None:
         try:
-            again = await self._parts[timer.kind](timer)
-            if again:
-                await self._store.set_timer(replace(timer, due=self._now() + again))
-            else:
-                await self._store.settle(timer)
+            await self._parts[timer.kind](timer)
+            await self._store.settle(timer)
         except StoreError:
             # It is due again.
             pass
