@@ -150,8 +150,8 @@ class RunCommands:
         """Give a run a note for its next heartbeat."""
         name, _, note = argument.partition(" ")
         first, _, rest = note.strip().partition(" ")
-        priority = Priority(first) if first in Priority and rest.strip() else Priority.NORMAL
-        text = rest.strip() if first in Priority and rest.strip() else note.strip()
+        named = rest.strip() and next((one for one in Priority if one.value == first), None)
+        priority, text = (named, rest.strip()) if named else (Priority.NORMAL, note.strip())
         if not text:
             raise UsageError("")
         if len(text) > LONGEST_NOTE:
