@@ -34,6 +34,7 @@ TYPED: Final = explain.LabelWording("what you typed is labelled", "with what com
 _SHOWN: Final = 500
 _LOGGED: Final = (UserMessage, AgentMessage, ToolResult, UnknownEvent)
 _ALL: Final = "all"
+_PRIORITIES: Final = frozenset(priority.value for priority in Priority)
 _LONGEST_NUMBER: Final = 4
 
 
@@ -150,8 +151,8 @@ class RunCommands:
         """Give a run a note for its next heartbeat."""
         name, _, note = argument.partition(" ")
         first, _, rest = note.strip().partition(" ")
-        named = rest.strip() and next((one for one in Priority if one.value == first), None)
-        priority, text = (named, rest.strip()) if named else (Priority.NORMAL, note.strip())
+        named = first in _PRIORITIES and bool(rest.strip())
+        priority, text = (Priority(first), rest.strip()) if named else (Priority.NORMAL, note.strip())
         if not text:
             raise UsageError("")
         if len(text) > LONGEST_NOTE:
