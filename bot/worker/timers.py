@@ -39,17 +39,23 @@ Raises StoreError, OperatorError: it is to be due again; what an operator has to
 
 
 class TimerSweep:
-    """Sets off what is due, of each kind by its own part, while this process decides by the policy in force."""
+    """Sets off what is due, of each kind by its own part, while this process decides by the policy in force.
+
+    What it took and did not settle is due again after `hold` milliseconds.
+    """
 
     def __init__(
         self,
         store: ScheduleStore,
         parts: Mapping[TimerKind, SetOff],
         in_force: Callable[[], Awaitable[bool]],
+        *,
+        hold: int = HOLD_MS,
     ) -> None:
         self._store = store
         self._parts = parts
         self._in_force = in_force
+        self._hold = hold
         self._working = 0
 
     async def serve(self) -> None:
@@ -68,7 +74,7 @@ class TimerSweep:
         room = _PARALLEL - self._working
         if not room:
             return _MOMENT
-        taken, left = await self._store.take_due(room, HOLD_MS)
+        taken, left = await self._store.take_due(room, self._hold)
         for timer in taken:
             self._working += 1
             tasks.start_soon(self._set_off, timer)

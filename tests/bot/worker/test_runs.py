@@ -5,6 +5,7 @@ from collections.abc import Sequence
 from contextlib import suppress
 from dataclasses import dataclass, field
 from pathlib import Path
+from typing import cast
 
 import pytest
 
@@ -13,8 +14,10 @@ from bot.app.app import App
 from bot.core.errors import BusyError, RequestError
 from bot.core.ids import Ids
 from bot.gate.services import RefusedRunError
+from bot.operations.simulation import Simulating
 from bot.runs import loop
 from bot.runs.starter import HOUR, RunStarter
+from bot.sessions.delegation import LATE
 from bot.sessions.limits import RunLimits
 from bot.sessions.log.event_types import ToolOutcome, ToolResult, UserMessage
 from bot.sessions.messages import OriginKind
@@ -39,7 +42,7 @@ from bot.worker.run_timers import RunTimers
 from bot.worker.second_recipient import NOT_FOR_THEM, NOT_TOLD
 from channels.messages import Address
 from policy.labels import PUBLIC, Label, parse
-from tests.bot.kit import Probe, TextArguments, eventually, parts, policy
+from tests.bot.kit import TOP, Probe, TextArguments, eventually, parts, policy, standing
 from tests.bot.rooms import CHATS, TEAM, talking, team
 from tests.harness import HOME, running
 from tests.store.world import end_lease
@@ -142,7 +145,11 @@ async def test_the_breaker_opens_tries_again_and_closes(tmp_path: Path) -> None:
         run = await app.gate.start_run(order(*goal))
         open_ = await tripped(app, run, 1)
         assert (open_.status, open_.turns) == (RunStatus.PAUSED, 2)
-        assert "is paused: 2 failures came in a row. It tries again in 10 min." in owner.shown
+
+        async def told() -> bool:
+            return "is paused: 2 failures came in a row. It tries again in 10 min." in owner.shown
+
+        await eventually(told, 20)
         probe = Timer(TimerKind.PROBE, run.sid, 0)
         await timers.fire(probe)
         again = await tripped(app, run, 2)
@@ -274,6 +281,7 @@ async def test_a_run_goes_on_in_another_worker_where_the_first_one_died(tmp_path
         with suppress(asyncio.CancelledError):
             await second
         assert (progress.reason, progress.turns) == (EndReason.COMPLETED, 3)
+        assert [gap.reason for gap in progress.gaps] == [GapReason.CRASH]
 
 
 async def test_a_worker_that_lost_a_run_writes_nothing_of_it(tmp_path: Path) -> None:
@@ -342,3 +350,28 @@ async def test_as_many_runs_go_on_in_a_pool_as_may(tmp_path: Path) -> None:
         await app.store.sessions.stop(first.sid, actor="owner")
         assert (await came(app, first)).reason is EndReason.STOPPED
         await app.gate.start_run(order("hi", key="c"))
+
+
+async def test_no_read_up_by_the_place_of_a_run_that_read_more_than_its_pool_may_know(tmp_path: Path) -> None:
+    """When it ends shows to nobody below: it keeps its place until the deadline that was fixed when it began."""
+    reads = '!read_file {"path": "confidential/pipeline.md"}'
+    async with running(tmp_path, policy(blocks={"runs": {"live": 1}})) as owner:
+        app = owner.app
+        run = await app.gate.start_run(order(BEGIN, reads, key="high"))
+        assert (await ended(app, run)).reason is EndReason.COMPLETED
+        assert (await state_of(app, run)).taint.secrecy == CONFIDENTIAL
+        await RunTimers(app.store).fire(Timer(TimerKind.DEADLINE, run.sid, 0))
+        with pytest.raises(BusyError):
+            await app.gate.start_run(order("hi", key="low"))
+        (place,) = await app.store.runs.slots("owner")
+        assert (place.live, place.until) == (True, run.deadline + LATE)
+
+
+async def test_simulate_equals_enforce_in_a_run(tmp_path: Path) -> None:
+    async with running(tmp_path, serve=False) as owner:
+        app = owner.app
+        run = await app.gate.start_run(order(BEGIN))
+        by = Simulating(standing(sid=run.sid, turn=""), HOME, TOP)
+        report = await app.simulator.asked(by, await state_of(app, run), "current_time", {})
+        rules = [rule for rule in cast("list[dict[str, str]]", report["rules"]) if rule["verdict"] == "BLOCK"]
+        assert [rule["id"] for rule in rules] == ["run_is_initialized"]
