@@ -13,14 +13,13 @@ from bot.core.errors import NotFoundError
 from bot.core.ids import Ids
 from bot.gate.gate import Gate
 from bot.operations.gated_calls import RefusedCall
-from bot.operations.run_telling import numbers_lines, run_line, run_lines
+from bot.operations.run_telling import TYPED, numbers_lines, run_line, run_lines
 from bot.operations.runs import LONGEST_NOTE, START, KnownRun, RunOperations, RunViewer
 from bot.sessions.log.event_types import AgentMessage, ToolResult, UnknownEvent, UserMessage
 from bot.sessions.runs import Priority, RunType, RunWish
 from bot.sessions.transcript import place
 from bot.tools.history import UNKNOWN, said, source
 from channels.messages import Button
-from policy import explain
 from policy.labels import join_all
 
 NONE: Final = "There are no runs of yours that may be told of here."
@@ -28,12 +27,10 @@ STARTED: Final = "Run {run} is started. `/runs show {run}` tells how it is, `/ru
 BLIND: Final = "If that run is yours and goes on, it ends now; it may not be told of here."
 """What is said of one that may not be told of at this address, and of one that there is not."""
 
-TYPED: Final = explain.LabelWording("what you typed is labelled", "with what comes of it")
-"""What the labels are those of where a person's own command is refused: no session has a part in it."""
-
 _SHOWN: Final = 500
 _LOGGED: Final = (UserMessage, AgentMessage, ToolResult, UnknownEvent)
 _ALL: Final = "all"
+_PRIORITIES: Final = frozenset(priority.value for priority in Priority)
 _LONGEST_NUMBER: Final = 4
 
 
@@ -150,8 +147,8 @@ class RunCommands:
         """Give a run a note for its next heartbeat."""
         name, _, note = argument.partition(" ")
         first, _, rest = note.strip().partition(" ")
-        priority = Priority(first) if first in Priority and rest.strip() else Priority.NORMAL
-        text = rest.strip() if first in Priority and rest.strip() else note.strip()
+        named = first in _PRIORITIES and bool(rest.strip())
+        priority, text = (Priority(first), rest.strip()) if named else (Priority.NORMAL, note.strip())
         if not text:
             raise UsageError("")
         if len(text) > LONGEST_NOTE:
