@@ -4,6 +4,7 @@ The moment stands before what is to be done, as people say it or as a line of cr
 it. What is typed here keeps the label of this address for ever.
 """
 
+import asyncio
 import re
 from dataclasses import dataclass
 from typing import Final
@@ -66,7 +67,8 @@ class ScheduleCommands:
     async def _make(self, request: CommandRequest, kind: ScheduleKind, argument: str) -> Reply:
         given, rest = options(argument, _OPTIONS)
         where = given.get("zone", "") or self.time_zone
-        when, text = separated(rest, where, request.now)
+        # A time zone is read from a file, the first time.
+        when, text = await asyncio.to_thread(separated, rest, where, request.now)
         if not text:
             raise UsageError("")
         wish = ScheduleWish(
