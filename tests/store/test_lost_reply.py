@@ -1042,7 +1042,7 @@ async def sizes(store: RedisStore) -> Counter[str]:
     counted: Counter[str] = Counter()
     for name in map(bytes.decode, names):
         kind = name.partition("}:")[2].partition(":")[0]
-        length = {"stream": "XLEN", "list": "LLEN", "hash": "HLEN", "string": "STRLEN", "zset": "ZCARD"}
+        length = {"stream": "XLEN", "list": "LLEN", "hash": "HLEN", "string": "STRLEN", "zset": "ZCARD", "set": "SCARD"}
         what: bytes = await command(store, "TYPE", name)
         if what == b"none":  # it expired meanwhile
             continue
