@@ -28,9 +28,9 @@ from bot.sessions.inbox import InboxItem
 from bot.sessions.limits import SessionLimits
 from bot.sessions.log.event_types import AgentMessage, ToolResult, TurnCompleted
 from bot.sessions.log.events import NewEvent
-from bot.sessions.models import Change, Claim, LastTurn, Turn, Write, Written
+from bot.sessions.models import Change, Claim, LastTurn, Turn, Write, Written, run_facts
 from bot.sessions.ports.sessions import SessionStore
-from bot.sessions.runs import Background, RunFacts
+from bot.sessions.runs import Background
 from bot.sessions.transcript import Tail
 from bot.sessions.usage import Usage
 from channels.messages import Address, OutboundKind
@@ -223,9 +223,8 @@ class OpenTurn:
         if self.claim.state.charter is None:
             return
         state = await self._store.state(self.claim.sid)
-        if state is not None and state.charter is not None and state.progress is not None:
-            run = RunFacts(state.charter, state.progress, state.visibility)
-            self.standing = replace(self.standing, run=run)
+        if state is not None:
+            self.standing = replace(self.standing, run=run_facts(state))
 
     def asks(self) -> None:
         """Note that a model is asked with the context as it is now: what it answers comes from that."""

@@ -20,7 +20,7 @@ from bot.app.adapters import platforms
 from bot.app.extensions import BUILT_IN, Extensions
 from bot.app.first_run import FILES, WORKSPACES, seed
 from bot.app.keys import Secrets
-from bot.app.runs import managing, run_recorder, run_starter, schedule_keeper
+from bot.app.runs import managing, run_recorder, schedule_keeper, starters
 from bot.audit.anchors import AnchoredChains
 from bot.audit.visibility import AuditTrail
 from bot.budgets import budget
@@ -34,7 +34,6 @@ from bot.core.ids import Ids
 from bot.core.logs import bound
 from bot.core.rate_limiter import RateLimiter
 from bot.delegation.handoff import Handoff
-from bot.delegation.spawn import Spawner
 from bot.delivery.alerts import Alerts
 from bot.delivery.alternatives import Alternatives
 from bot.delivery.holding import Holding
@@ -70,7 +69,6 @@ from bot.operations.tokens import TokenKeeper
 from bot.pinned_agents import PinnedAgents
 from bot.policy_state import PolicyReloader, Tell, named
 from bot.quarantine import Quarantine
-from bot.sessions.delegation import Caps
 from bot.store.opening import open_store
 from bot.store.options import StoreOptions
 from bot.telemetry.telemetry import Sink, Telemetry
@@ -131,13 +129,11 @@ class App:
         self._simulations = RateLimiter(clock, config.limits.simulations_per_minute)
         self._serving: Worker | None = None
         self.servers = Servers(config.mcp_servers, environment, clock, secrets.keyring.scrub)
-        self.budget = budget(store.budgets, self.ids, config)
-        self.model_loader = ModelLoader(self._made_thinking)
+        self.budget, self.model_loader = budget(store.budgets, self.ids, config), ModelLoader(self._made_thinking)
         self.agents = self._agents()
         self.schedule_keeper = schedule_keeper(store, config.runs, lambda: self.gate.document)
         tools = self._known_tools = self._tools()
-        self.spawner = self._spawner()
-        self.run_starter = run_starter(store, self.session_id, self.agents.pin, config.runs.limits)
+        self.spawner, self.run_starter = starters(store, config, self.session_id, self.agents.pin)
         self.gate = self._gate(tools)
         self.reloader = self._reloader(tools)
         self.tokens, self.token_keeper = self._programs()
@@ -150,15 +146,21 @@ class App:
         self.outbox = self._outbox()
         self.question_updates = QuestionUpdates(store, self.gate, self.outbox)
         self.approval_answers, self.question_answers = self._answers()
-        self._notices = AdminNotices(self.gate, self.outbox, clock)
-        self.new_chats = NewChats(store.counts, self.gate, self._notices)
-        self._memberships = Memberships(self.gate, self.reloader, store.audit, self.new_chats)
-        self.observer = Observer(store.observed, self.gate, self.session_id, clock)
-        self.lifecycle = self._lifecycle()
-        self.calls, self.runs, self.schedules = managing(self)
+        self._notices, self.new_chats, self._memberships = self._arrivals()
+        self.observer, self.lifecycle = Observer(store.observed, self.gate, self.session_id, clock), self._lifecycle()
+        self.calls, self.runs, self.schedules = managing(
+            store, self.gate, keeper=self.schedule_keeper, lifecycle=self.lifecycle, ids=self.session_ids, clock=clock
+        )
+        self.recorder = run_recorder(store, config, self.gate, self.ids)
         self.diagnostics, self.readiness = self._diagnostics(), self._readiness()
         self.commands = self._commands()
         self.router = self._router()
+
+    def _arrivals(self) -> tuple[AdminNotices, NewChats, Memberships]:
+        """Return what takes note of chats that the bot comes to, and of those that it leaves."""
+        notices = AdminNotices(self.gate, self.outbox, self.clock)
+        new_chats = NewChats(self.store.counts, self.gate, notices)
+        return notices, new_chats, Memberships(self.gate, self.reloader, self.store.audit, new_chats)
 
     def _tools(self) -> tuple[Tool, ...]:
         parts = catalogue.ToolParts(
@@ -250,17 +252,6 @@ class App:
     def _web(self) -> WebFetch:
         return WebFetch(Connector(self.resolve, self.config.web.private), self.config.web)
 
-    def _spawner(self) -> Spawner:
-        limits = self.config.limits
-        caps = Caps(limits.background_children, limits.background_live, limits.background_depth)
-        return Spawner(
-            self.store,
-            self.session_id,
-            caps=caps,
-            minutes=limits.background_minutes,
-            endorsed_bits=limits.endorsed_bits,
-        )
-
     def vault(self) -> ChannelVault:
         """Return what adapters keep things in, encrypted."""
         return self.store.vault(self._secrets.vault)
@@ -348,8 +339,10 @@ class App:
                 tasks.create_task(self.servers.serve())
                 tasks.create_task(self.telemetry.serve())
                 tasks.create_task(self._cleared())
-                self._serving = workers.worker(self.worker_parts(), keeper, thinking, runs, transcriber=transcriber)
+                parts = self.worker_parts()
+                self._serving = workers.worker(parts, keeper, thinking, runs, transcriber=transcriber)
                 tasks.create_task(self._serving.serve())
+                tasks.create_task(workers.timers(parts, self.session_ids).serve())
         finally:
             self._serving = None
             await keeper.close()
@@ -511,7 +504,7 @@ class App:
             outbox=self.outbox,
             quarantine=self.quarantine,
             question_updates=self.question_updates,
-            recorder=run_recorder(self),
+            recorder=self.recorder,
             reloader=self.reloader,
             run_limits=self.config.runs.limits,
             spawner=self.spawner,

@@ -16,8 +16,11 @@ _PRIVATE: Final = 0o700
 FILES: Final = "files"
 """Name of the shared file root within the data directory."""
 
-WORKSPACES: Final = "workspaces"
+WORKSPACES: Final = "session-files"
 """Name of the folder of the sessions' workspaces within the data directory."""
+
+RECORDS: Final = "workspace"
+"""Name of the folder within the data directory that the records of runs are committed in, unless another is named."""
 
 _SEEDED: Final = MappingProxyType(
     {

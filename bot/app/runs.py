@@ -1,22 +1,26 @@
-"""What makes runs and lets them go on, as the composition root puts it together."""
+"""What makes runs and background sessions and lets them go on, as the composition root puts it together."""
 
 from collections.abc import Awaitable, Callable
-from typing import TYPE_CHECKING
 
+from bot.access.session_ids import SessionIds
+from bot.app.first_run import RECORDS
+from bot.config.model import Config
 from bot.config.runs import RunSettings
+from bot.core.clock import Clock
+from bot.core.ids import Ids
+from bot.delegation.spawn import Spawner
+from bot.gate.gate import Gate
 from bot.operations.gated_calls import GatedCalls
+from bot.operations.lifecycle import SessionLifecycle
 from bot.operations.runs import RunOperations
 from bot.operations.schedules import ScheduleOperations
 from bot.run_records.recorder import RunRecorder
 from bot.runs.starter import RunStarter
 from bot.schedules.keeper import ScheduleKeeper
-from bot.sessions.limits import RunLimits
+from bot.sessions.delegation import Caps
 from bot.sessions.ports.store import Store
 from channels.messages import Address
 from policy.document.model import Document
-
-if TYPE_CHECKING:
-    from bot.app.app import App
 
 
 def schedule_keeper(store: Store, config: RunSettings, document: Callable[[], Document]) -> ScheduleKeeper:
@@ -30,29 +34,33 @@ def schedule_keeper(store: Store, config: RunSettings, document: Callable[[], Do
     )
 
 
-def run_starter(
-    store: Store, session_id: Callable[[Address], str], pin: Callable[[str], Awaitable[str]], limits: RunLimits
-) -> RunStarter:
-    """Return what starts runs of an application."""
-    return RunStarter(store, session_id, pin=pin, now=store.tokens.now_ms, limits=limits)
+def starters(
+    store: Store, config: Config, session_id: Callable[[Address], str], pin: Callable[[str], Awaitable[str]]
+) -> tuple[Spawner, RunStarter]:
+    """Return what makes background sessions and what starts runs, for the gate of an application."""
+    limits = config.limits
+    caps = Caps(limits.background_children, limits.background_live, limits.background_depth)
+    minutes, bits = limits.background_minutes, limits.endorsed_bits
+    spawner = Spawner(store, session_id, caps=caps, minutes=minutes, endorsed_bits=bits)
+    return spawner, RunStarter(store, session_id, pin=pin, now=store.tokens.now_ms, limits=config.runs.limits)
 
 
-def managing(app: "App") -> tuple[GatedCalls, RunOperations, ScheduleOperations]:
-    """Return what people and programs make calls with, and manage runs and schedules, of an application."""
-    store, calls = app.store, GatedCalls(app.gate, app.store.audit)
-    runs = RunOperations(
-        store=store, calls=calls, lifecycle=app.lifecycle, session_ids=app.session_ids, clock=app.clock
-    )
-    return calls, runs, ScheduleOperations(store=store, keeper=app.schedule_keeper, calls=calls)
-
-
-def run_recorder(app: "App") -> RunRecorder:
-    """Return what records the runs of an application."""
-    records = app.config.runs.records
+def run_recorder(store: Store, config: Config, gate: Gate, ids: Ids) -> RunRecorder:
+    """Return what records runs of an application."""
+    records = config.runs.records
     return RunRecorder(
-        app.store,
-        app.config.data_dir / "workspace" if records.folder is None else app.config.folder / records.folder,
-        clearance=lambda: records.label or app.gate.document.top,
-        mask=app.gate.masks.scrubbed,
-        ids=app.ids,
+        store,
+        config.data_dir / RECORDS if records.folder is None else config.folder / records.folder,
+        clearance=lambda: records.label or gate.document.top,
+        mask=gate.masks.masked,
+        ids=ids,
     )
+
+
+def managing(
+    store: Store, gate: Gate, *, keeper: ScheduleKeeper, lifecycle: SessionLifecycle, ids: SessionIds, clock: Clock
+) -> tuple[GatedCalls, RunOperations, ScheduleOperations]:
+    """Return what people and programs make calls with, and manage runs and schedules, of an application."""
+    calls = GatedCalls(gate, store.audit)
+    runs = RunOperations(store=store, calls=calls, lifecycle=lifecycle, session_ids=ids, clock=clock)
+    return calls, runs, ScheduleOperations(store=store, keeper=keeper, calls=calls)

@@ -1,9 +1,10 @@
 """Workers: what runs the turns of an application, imported and made when it serves."""
 
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Final
 
+from bot.access.session_ids import SessionIds
 from bot.admission.admission import Admission
 from bot.admission.ambient import Observer
 from bot.admission.attachments import Attachments
@@ -27,14 +28,19 @@ from bot.gate.gate import Gate
 from bot.pinned_agents import PinnedAgents
 from bot.policy_state import PolicyReloader
 from bot.quarantine import Quarantine
+from bot.run_records.recorder import RECORD_AFTER, RunRecorder
 from bot.sessions.limits import RunLimits
 from bot.sessions.ports.store import Store
+from bot.sessions.schedules import Timer, TimerKind
 from bot.telemetry.telemetry import Telemetry
 from bot.tools.labelled_files import FileRoot
 from bot.worker.claimer import Claimer
 from bot.worker.finish import TurnFinisher
 from bot.worker.lease import LeaseKeeper
-from bot.worker.run_ending import RunEnding, RunRecords
+from bot.worker.run_ending import RunEnding
+from bot.worker.run_timers import RunTimers
+from bot.worker.schedule_firing import ScheduleFiring
+from bot.worker.timers import SetOff, TimerSweep
 from bot.worker.turn_opener import TurnOpener
 from bot.worker.turn_runner import TurnRunner
 from bot.worker.turn_signals import TurnSignals
@@ -68,7 +74,7 @@ class WorkerParts:
     outbox: Outbox
     quarantine: Quarantine
     question_updates: QuestionUpdates
-    recorder: RunRecords
+    recorder: RunRecorder
     reloader: PolicyReloader
     run_limits: RunLimits
     spawner: Spawner
@@ -122,6 +128,24 @@ def worker(
         quarantine=of.quarantine,
         spawner=of.spawner,
     )
+
+
+def timers(of: WorkerParts, session_ids: SessionIds) -> TimerSweep:
+    """Return what sets off schedules, reminders and whatever else is due at a moment."""
+    schedules, runs = of.store.schedules, RunTimers(of.store)
+    firing = ScheduleFiring(of.store, of.gate, session_ids, of.agents)
+
+    async def recorded(timer: Timer) -> None:
+        if not await of.recorder.due(timer):
+            await schedules.set_timer(replace(timer, due=of.store.tokens.now_ms() + RECORD_AFTER))
+
+    parts: Mapping[TimerKind, SetOff] = {
+        TimerKind.SCHEDULE: firing.due,
+        TimerKind.DEADLINE: runs.fire,
+        TimerKind.PROBE: runs.fire,
+        TimerKind.RECORD: recorded,
+    }
+    return TimerSweep(schedules, parts, of.reloader.current)
 
 
 def _admission(of: WorkerParts, transcriber: "Transcriber | None") -> Admission:

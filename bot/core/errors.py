@@ -3,8 +3,8 @@
 LockgateError                carries a stable `code`, one plain sentence and, where there is one, the next step
 ├── OperatorError            the operator mends it: configuration, store, files; exit code 2
 │   ├── ConfigError          config.yaml cannot be put in force
-│   └── DiskError            a file cannot be read or written now
-│       └── WriterBusyError  another process writes there at this moment
+│   ├── DiskError            a file cannot be read or written now
+│   └── WriterBusyError      another process writes there at this moment
 ├── StoreError               the store cannot be used; the operator mends it, too; exit code 2
 │   ├── StoreGoneError       it does not answer; the only one worth retrying
 │   ├── StoreRefusedError    it answers and refuses: full, read-only, no permission
@@ -61,7 +61,7 @@ class DiskError(OperatorError):
     code = "disk"
 
 
-class WriterBusyError(DiskError):
+class WriterBusyError(OperatorError):
     """Another process writes there at this moment."""
 
     code = "writer_busy"

@@ -2,7 +2,7 @@
 
 import json
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import cast
 
 from pydantic import JsonValue
@@ -13,7 +13,7 @@ from bot.core.rate_limiter import RateLimiter
 from bot.gate.gate import Gate
 from bot.history.recall import recall
 from bot.sessions.audit import AuditRow
-from bot.sessions.models import SessionState
+from bot.sessions.models import SessionState, run_facts
 from bot.sessions.ports.people import AuditStore
 from bot.sessions.ports.sessions import SessionStore
 from channels.messages import Address
@@ -58,7 +58,7 @@ class Simulator:
             raise BusyError
         standing = by.standing
         if state is not None:
-            standing = (await recall(self._sessions, state)).folds.of(standing)
+            standing = (await recall(self._sessions, state)).folds.of(replace(standing, run=run_facts(state)))
         return await self.report(standing, tool, arguments, by.reader)
 
     async def report(

@@ -74,7 +74,7 @@ class RecordRepository:
                 files = make(_content(repo, path))
                 try:
                     with suppress(_MovedError):
-                        return _committed(repo, descriptor, _divided(files), message.encode(), at // 1000)
+                        return _committed(repo, descriptor, _divided(files), message=message.encode(), at=at // 1000)
                 except LockedError:
                     break
         raise _busy(self._folder)
@@ -200,7 +200,7 @@ def _busy(folder: Path) -> WriterBusyError:
     return WriterBusyError(f"{folder}: another process writes there", next_step=step)
 
 
-def _committed(repo: Repo, descriptor: int, files: Mapping[tuple[str, ...], bytes], message: bytes, at: int) -> bool:
+def _committed(repo: Repo, descriptor: int, files: Mapping[tuple[str, ...], bytes], *, message: bytes, at: int) -> bool:
     """Commit files, and show them where the branch is checked out; return whether they changed anything.
 
     Raises _MovedError: somebody else committed. LockedError: somebody else works there.

@@ -44,7 +44,7 @@ OVER: Final = "The time of this run is over."
 
 
 @dataclass(frozen=True, slots=True)
-class EndedTurn:
+class TurnOutcome:
     """How a turn of a run ended.
 
     `started_at` is when it began, and `consecutive` how many failures had followed one another by then. `in_order` is
@@ -87,7 +87,7 @@ class NextStep:
     probe_at: int = 0
 
 
-def after(charter: Charter, progress: Progress, turn: EndedTurn, now: int, limits: RunLimits) -> NextStep:
+def after(charter: Charter, progress: Progress, turn: TurnOutcome, *, now: int, limits: RunLimits) -> NextStep:
     """Return what the end of a turn means; `progress` is how far the run came by then, as its tools told."""
     failed = not (turn.in_order or turn.mend or turn.stopped or turn.spent)
     counted = replace(
@@ -96,7 +96,7 @@ def after(charter: Charter, progress: Progress, turn: EndedTurn, now: int, limit
         consecutive=progress.consecutive + failed,
         gaps=_gaps(progress, turn),
     )
-    reason = _end(charter, counted, turn, now, limits)
+    reason = _end(charter, counted, turn, now=now, limits=limits)
     if reason is not None:
         ended = replace(counted, status=RunStatus.STOPPED, ended_at=now, reason=reason, gaps=_closed(counted.gaps, now))
         return NextStep(RunStep(ended), RunNewsKind.ENDED)
@@ -140,7 +140,7 @@ def _then(progress: Progress) -> str:
     return END if progress.aborting else GO_ON
 
 
-def _end(charter: Charter, progress: Progress, turn: EndedTurn, now: int, limits: RunLimits) -> EndReason | None:
+def _end(charter: Charter, progress: Progress, turn: TurnOutcome, *, now: int, limits: RunLimits) -> EndReason | None:
     """Return why a run ends with this turn, None for one that goes on."""
     uninitialized = turn.in_order and not progress.initialized
     reasons = (
@@ -156,7 +156,7 @@ def _end(charter: Charter, progress: Progress, turn: EndedTurn, now: int, limits
     return next((reason for holds, reason in reasons if holds), None)
 
 
-def _gaps(progress: Progress, turn: EndedTurn) -> tuple[Gap, ...]:
+def _gaps(progress: Progress, turn: TurnOutcome) -> tuple[Gap, ...]:
     """Return the gaps of a run with those of its turn: one that lasted ended when the turn began."""
     return _kept((*_closed(progress.gaps, turn.started_at), *turn.gaps))
 

@@ -13,7 +13,6 @@ from typing import Final
 
 from bot.access import labelling, recipients
 from bot.core.errors import BusyError, NotFoundError, RequestError
-from bot.core.json_values import JsonObject
 from bot.schedules import calendar, phrases
 from bot.sessions.audit import AuditRow
 from bot.sessions.ports.runs import ScheduleStore
@@ -205,7 +204,7 @@ class ScheduleKeeper:
 
 def row(schedule: Schedule, actor: str, done: str, **more: str) -> AuditRow:
     """Return the row of the audit that tells what is done with a schedule."""
-    facts: JsonObject = {
+    facts: dict[str, str | bool] = {
         "do": done,
         "schedule": schedule.id,
         "kind": schedule.kind.value,

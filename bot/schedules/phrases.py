@@ -16,7 +16,10 @@ from bot.schedules.calendar import FARTHEST, WhenError, at_wall, checked, next_m
 LONGEST: Final = 200
 """Characters of a phrase."""
 
-EXAMPLES: Final = "write `in 20 minutes`, `tomorrow 9:00`, `2026-12-01 08:30`, `every weekday 9:00`, or a line of cron as `0 9 * * 1-5`"
+EXAMPLES: Final = (
+    "write `in 20 minutes`, `tomorrow 9:00`, `2026-12-01 08:30`, `every weekday 9:00`,"
+    " or a line of cron like `0 9 * * 1-5`"
+)
 
 _FIELDS: Final = 5
 _DAYS: Final = ("monday", "tuesday", "wednesday", "thursday", "friday", "saturday", "sunday")

@@ -106,6 +106,18 @@ class NewDelivery:
 
 
 @dataclass(frozen=True, slots=True)
+class Conversation:
+    """A session that is begun with something to say, if it is not there: its `home` is an address' text.
+
+    `agent` is what it pins, see `bot.access.agents`. It begins at PUBLIC: what is said there was not read there.
+    """
+
+    home: str
+    principal: str
+    agent: str
+
+
+@dataclass(frozen=True, slots=True)
 class Delivery:
     """An outbox entry, as its sender claimed it.
 

@@ -15,7 +15,7 @@ from bot.sessions.deliveries import NewDelivery
 from bot.sessions.inbox import InboxItem, ItemStatus, Metadata, QueueMode
 from bot.sessions.log.event_types import TurnCompleted, TurnState, YieldReason
 from bot.sessions.log.events import Event, NewEvent
-from bot.sessions.runs import Background, Charter, Progress, RunStep
+from bot.sessions.runs import Background, Charter, Progress, RunFacts, RunStep
 from bot.sessions.usage import UNUSED, Usage
 from policy.labels import PUBLIC, Label
 
@@ -232,6 +232,13 @@ class SessionState:
     def visibility(self) -> Label:
         """What a reader must be cleared for to learn that the session exists (law `no_read_up`)."""
         return self.taint.join(self.creation).join(self.inbox_label)
+
+
+def run_facts(state: SessionState) -> RunFacts | None:
+    """Return how the run that a session is stands, None for any other session."""
+    if state.charter is None or state.progress is None:
+        return None
+    return RunFacts(state.charter, state.progress, state.visibility)
 
 
 @dataclass(frozen=True, slots=True)

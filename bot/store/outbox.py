@@ -5,14 +5,23 @@ from contextlib import suppress
 from dataclasses import asdict
 from typing import Final
 
-from bot.core.errors import NotFoundError, SchemaError
+from bot.core.errors import ArchivedError, NotFoundError, SchemaError
 from bot.sessions.approvals import QuestionCopy
 from bot.sessions.audit import AuditRow
 from bot.sessions.delegation import Arrival
-from bot.sessions.deliveries import DEAD, Delivery, DeliveryPause, DeliveryState, NewDelivery, Rate, SendSlot
+from bot.sessions.deliveries import (
+    DEAD,
+    Conversation,
+    Delivery,
+    DeliveryPause,
+    DeliveryState,
+    NewDelivery,
+    Rate,
+    SendSlot,
+)
 from bot.sessions.models import SessionState
 from bot.store.approvals import copy_member
-from bot.store.calls import call, session_call
+from bot.store.calls import Arguments, call, nested, session_call
 from bot.store.records import codec
 from bot.store.records.codec import Bodies, raw, text
 from bot.store.records.form import stored, unpack
@@ -20,9 +29,11 @@ from bot.store.records.kinds import DELIVERY
 from bot.store.schema import COPIES, LETTERS, OPEN, encode, pace_keys, session_keys, turn_field
 from bot.store.scripts.loader import Script
 from bot.store.servers.connection import Command
+from bot.store.session_index import Filing
 from bot.store.sessions import channel_of
 from bot.store.shared import SessionChange, Shared
 from channels.messages import OutboundKind
+from policy.labels import PUBLIC
 
 _PAGE: Final = 500
 
@@ -30,17 +41,27 @@ _PAGE: Final = 500
 class RedisOutbox:
     """Implements the port `OutboxStore`."""
 
-    def __init__(self, shared: Shared) -> None:
+    def __init__(self, shared: Shared, filing: Filing) -> None:
         self._shared = shared
+        self._filing = filing
 
-    async def put(self, sid: str, new: NewDelivery) -> None:
+    async def put(self, sid: str, new: NewDelivery, begins: Conversation | None = None) -> None:
         """Add a pending entry without holding the session, and mark that ready."""
         bodies = Bodies()
-        args = {"key": new.key, "delivery": stored(codec.new_delivery(new, channel_of(new.address), bodies))}
+        args: Arguments = {
+            "key": new.key,
+            "delivery": stored(codec.new_delivery(new, channel_of(new.address), bodies)),
+            "begins": None if begins is None else nested({**asdict(begins), "creation": str(PUBLIC)}),
+        }
         hints = (self._shared.ready_hint(sid), ("SADD", OPEN, raw(sid)))
         got = await self._shared.run(session_call(Script.PUT, session_keys(sid), args, bodies=bodies), *hints)
         if got.word == "none":
             raise NotFoundError
+        if got.word == "move" and begins is not None:
+            raise ArchivedError
+        if begins is not None:
+            # Whether it was begun by this call or by one whose answer was lost.
+            await self._filing.refile([sid])
 
     async def take(self, sid: str, sender: str, channels: tuple[str, ...], *, op: str = "") -> tuple[Delivery, ...]:
         """Claim this session's pending entries to addresses of these channels for a sender, oldest first."""

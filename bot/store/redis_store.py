@@ -69,7 +69,7 @@ class RedisStore:
         eraser = Eraser(shared, filing, self.webhooks, self.runs)
         self.lifecycle = RedisLifecycle(shared, filing, eraser)
         self.wake = RedisWake(shared, filing, eraser)
-        self.outbox = RedisOutbox(shared)
+        self.outbox = RedisOutbox(shared, filing)
         self.audit = RedisAudit(shared)
         self.policy = RedisPolicy(shared)
         self.access = RedisAccess(shared)

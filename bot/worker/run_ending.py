@@ -15,7 +15,7 @@ from bot.core.errors import StoreError
 from bot.gate.gate import Gate
 from bot.gate.results import MAY_GO_ON, NOT_KNOWN, decision_row
 from bot.runs import loop, wording
-from bot.runs.loop import EndedTurn, NextStep, RunNewsKind
+from bot.runs.loop import NextStep, RunNewsKind, TurnOutcome
 from bot.sessions.audit import AuditRow
 from bot.sessions.deliveries import OURS, NewDelivery
 from bot.sessions.limits import RunLimits
@@ -84,9 +84,8 @@ class RunEnding:
         run, now = turn.standing.run, turn.now
         if run is None:
             return None
-        following = loop.after(
-            run.charter, run.progress, await self._ended(turn, run, reason, cause), now, self._limits
-        )
+        ending = await self._ended(turn, run, reason, cause)
+        following = loop.after(run.charter, run.progress, ending, now=now, limits=self._limits)
         rows, said = list[AuditRow](), list[NewDelivery | None]()
         if following.news is not None:
             said.append(await self._told(turn, run, following, rows))
@@ -108,11 +107,11 @@ class RunEnding:
             if end.record is not None:
                 await self._records.record(state.sid, end.record)
 
-    async def _ended(self, turn: OpenTurn, run: RunFacts, reason: YieldReason, cause: GivenUp | None) -> EndedTurn:
+    async def _ended(self, turn: OpenTurn, run: RunFacts, reason: YieldReason, cause: GivenUp | None) -> TurnOutcome:
         claim, in_order = turn.claim, reason in _IN_ORDER
         before, refused = claim.state.progress, cause is not None and cause.rejected is not None
         notice = "" if cause is None else cause.notice
-        return EndedTurn(
+        return TurnOutcome(
             started_at=turn.record.started_at,
             consecutive=0 if before is None else before.consecutive,
             in_order=in_order,

@@ -12,7 +12,7 @@ from bot.gate.gate import Gate
 from bot.pinned_agents import PinnedAgents
 from bot.sessions.inbox import InboxItem
 from bot.sessions.limits import SessionLimits, TokenAllowance
-from bot.sessions.models import Claim, Turn
+from bot.sessions.models import Claim, Turn, run_facts
 from bot.sessions.ports.sessions import SessionStore
 from bot.sessions.runs import RunFacts
 from bot.tools.runs import INITIALIZE
@@ -67,7 +67,7 @@ class TurnOpener:
         if record is None:
             item = claim.items[0]
             record = Turn(self._ids.turn(), item.position, item.dedupe, item.sender, claim.now, hops=item.body.hops)
-        home = Address.parse(claim.state.home)
+        home, folds = Address.parse(claim.state.home), past.folds
         document, principal, asker = self._gate.document, claim.state.principal, record.sender
         agent = await self._agents.pinned(claim.state.agent)
         limits = agent.limits or self._limits
@@ -90,7 +90,6 @@ class TurnOpener:
             run=_run(claim, past),
             claim=claim,
         )
-        folds = past.folds
         turn = OpenTurn(
             self._store,
             self._ids,
@@ -114,13 +113,11 @@ def _run(claim: Claim, past: Past) -> RunFacts | None:
     A step that is gone on with began before its calls, of which one may have initialized the run: those beside it are
     decided as if it had not.
     """
-    state, response = claim.state, past.context.last_response
-    if state.charter is None or state.progress is None:
-        return None
-    progress, begun = state.progress, () if response is None else response.tool_calls
-    if past.context.open_calls and any(part.tool_name == INITIALIZE for part in begun):
-        progress = replace(progress, initialized_at=0)
-    return RunFacts(state.charter, progress, state.visibility)
+    run, response = run_facts(claim.state), past.context.last_response
+    begun = () if response is None else response.tool_calls
+    if run is not None and past.context.open_calls and any(part.tool_name == INITIALIZE for part in begun):
+        return replace(run, progress=replace(run.progress, initialized_at=0))
+    return run
 
 
 def _allowance(claim: Claim, limits: SessionLimits) -> TokenAllowance | None:

@@ -24,7 +24,7 @@ from bot.sessions.api_tokens import NewSecret, NewToken, Scope
 from bot.sessions.approvals import Answered, Approval, ApprovalState
 from bot.sessions.budgets import Budgets, Spender
 from bot.sessions.delegation import Arrival, Caps, Charge
-from bot.sessions.deliveries import DeliveryPause, DeliveryState, Rate
+from bot.sessions.deliveries import Conversation, DeliveryPause, DeliveryState, Rate
 from bot.sessions.deliveries import SendSlot as Place
 from bot.sessions.exports import ImportedEvent, ImportedSession
 from bot.sessions.inbox import Metadata, NewObserved, QueueMode
@@ -314,6 +314,11 @@ async def replying(store: RedisStore) -> Callable[[RedisStore], Awaitable[object
 async def putting(store: RedisStore) -> Callable[[RedisStore], Awaitable[object]]:
     claim, _ = await started(store)
     return lambda store: store.outbox.put(claim.sid, answer(text="x" * 40_000))
+
+
+async def putting_the_first(_store: RedisStore) -> Callable[[RedisStore], Awaitable[object]]:
+    sid = fresh()
+    return lambda store: store.outbox.put(sid, answer(), Conversation("console::ann:", "ann", ""))
 
 
 async def taking(store: RedisStore) -> Callable[[RedisStore], Awaitable[object]]:
@@ -940,6 +945,7 @@ CASES: tuple[tuple[Script, Prepare], ...] = (
     (Script.RESOLVE, resolving),
     (Script.RESOLVE, replying),
     (Script.PUT, putting),
+    (Script.PUT, putting_the_first),
     (Script.TAKE, taking),
     (Script.SETTLE, settling),
     (Script.DECIDE_DEAD, deciding_dead),

@@ -5,15 +5,16 @@ from dataclasses import replace
 import anyio
 import pytest
 
-from bot.core.errors import NotFoundError, SchemaError
+from bot.core.errors import ArchivedError, NotFoundError, SchemaError
 from bot.sessions.delegation import Arrival
-from bot.sessions.deliveries import Delivery, DeliveryState
-from bot.sessions.models import Write
+from bot.sessions.deliveries import Conversation, Delivery, DeliveryState
+from bot.sessions.models import SessionQuery, Status, Write
 from bot.store.opening import open_store
 from bot.store.options import StoreOptions
 from bot.store.records.kinds import DELIVERY
 from bot.store.redis_store import RedisStore
 from bot.store.schema import LETTERS
+from policy.labels import PUBLIC
 from tests.fleets import Served
 from tests.store.world import (
     KEY,
@@ -113,6 +114,23 @@ async def test_what_another_session_did_with_an_entry_is_kept(store: RedisStore)
     assert await store.outbox.settle(full, "me", DeliveryState.FAILED, arrival=Arrival.FULL)
     assert await store.outbox.settle(there, "me", DeliveryState.SENT, arrival=Arrival.WAITING)
     assert [one.arrival for one in await store.outbox.deliveries(sid)] == [Arrival.FULL, Arrival.WAITING]
+
+
+async def test_an_entry_begins_the_conversation_in_which_it_is_said(store: RedisStore) -> None:
+    sid, begins = fresh(), Conversation("console::ann:", "ann", "pinned")
+    with pytest.raises(NotFoundError):
+        await store.outbox.put(sid, answer())
+    await store.outbox.put(sid, answer(), begins)
+    await store.outbox.put(sid, answer("k2"), replace(begins, agent="another"))
+    state = await store.sessions.state(sid)
+    assert state is not None
+    told = (state.home, state.principal, state.agent, state.status, state.visibility, state.undelivered)
+    assert told == ("console::ann:", "ann", "pinned", Status.IDLE, PUBLIC, 2)
+    assert [event.seq for event in await store.sessions.events(sid)] == [1]
+    assert sid in [one.sid for one in (await store.index.listed(SessionQuery("ann", PUBLIC))).sessions]
+    await store.lifecycle.archive(sid, actor="ann", audit=())
+    with pytest.raises(ArchivedError):
+        await store.outbox.put(sid, answer("k3"), begins)
 
 
 async def test_an_entry_is_put_there_once_and_found_by_the_sweep(store: RedisStore) -> None:

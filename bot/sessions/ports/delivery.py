@@ -11,7 +11,15 @@ from bot.sessions.alternatives import Alternative, Way
 from bot.sessions.approvals import Approval, QuestionCopy
 from bot.sessions.audit import AuditRow
 from bot.sessions.delegation import Arrival
-from bot.sessions.deliveries import Delivery, DeliveryPause, DeliveryState, NewDelivery, Rate, SendSlot
+from bot.sessions.deliveries import (
+    Conversation,
+    Delivery,
+    DeliveryPause,
+    DeliveryState,
+    NewDelivery,
+    Rate,
+    SendSlot,
+)
 from bot.sessions.models import (
     SessionState,
 )
@@ -20,10 +28,12 @@ from bot.sessions.models import (
 class OutboxStore(Protocol):
     """What waits to be said."""
 
-    async def put(self, sid: str, new: NewDelivery) -> None:
+    async def put(self, sid: str, new: NewDelivery, begins: Conversation | None = None) -> None:
         """Add a pending entry without holding the session, and mark that ready; the same key again is the same entry.
 
-        Raises NotFoundError: no such session.
+        With `begins` the session is begun with it if it is not there.
+
+        Raises NotFoundError: no such session. ArchivedError: it is one that `begins` would be, and archived.
         """
         ...
 

@@ -54,15 +54,7 @@ if crowded(item, A.limit) then return reply('busy') end
 local now = now_ms()
 if (A.lineage or A.charter) and now > A.reserved then return reply('busy') end
 if not exists then
-  set(F.version, SCHEMA)
-  set(F.generation, 1)
-  set(F.generation_seq, 1)
-  set(F.status, Status.idle)
-  set_label(F.creation, A.creation)
-  set(F.home, A.home)
-  set(F.principal, A.principal)
-  set(F.created, now)
-  if A.agent then set(F.agent, A.agent) end
+  begin_session(now, A.home, A.principal, A.creation, A.agent)
   if A.created_with then set(F.created_with, A.created_with) end
   if A.metadata then set(F.metadata, encode_part(A.metadata)) end
   if A.lineage then set(F.lineage, encode_part(A.lineage)) end

@@ -151,7 +151,7 @@ KEYS: Final = MappingProxyType(
         Script.STOP: ("state", "inbox", "inputs", "approvals", "outbox", "op"),
         Script.RESET: (*_WRITE, "held", "held_ids", "observed"),
         Script.RESOLVE: ("state", "approvals", "audit"),
-        Script.PUT: ("state", "outbox"),
+        Script.PUT: ("state", "log", "outbox"),
         Script.TAKE: ("state", "outbox"),
         Script.SETTLE: ("state", "outbox", "audit"),
         Script.DECIDE_DEAD: ("state", "outbox", "audit", "op"),

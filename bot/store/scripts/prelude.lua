@@ -713,6 +713,19 @@ local function abort_run(now)
   set(F.progress, encode_part(run))
 end
 
+-- Begin the session that is not there, which pins `agent`; the caller says in its log by whom, and saves.
+local function begin_session(now, home, principal, creation, agent)
+  set(F.version, SCHEMA)
+  set(F.generation, 1)
+  set(F.generation_seq, 1)
+  set(F.status, Status.idle)
+  set_label(F.creation, creation)
+  set(F.home, home)
+  set(F.principal, principal)
+  set(F.created, now)
+  if agent then set(F.agent, agent) end
+end
+
 -- Put what the runtime says next into a run's inbox, for who set it going; the caller saves. `item` has label, dedupe,
 -- body and digest.
 local function continue_run(now, item)

@@ -1,13 +1,21 @@
--- Put something into a session's outbox without holding the session: what a person's command sends.
--- Arguments: key, delivery
--- Answers: ok · none
+-- Put something into a session's outbox without holding the session: what a person's command sends. With `begins` the
+-- session is begun if it is not there.
+-- Arguments: key, delivery, begins (home, principal, creation, agent)
+-- Answers: ok · none · move before
 
-if not read_state(K.state) then return reply('none') end
+local begins = not read_state(K.state) and A.begins
+if not S.status and not begins then return reply('none') end
 local bar = barred()
 if bar then return bar end
+local now = now_ms()
+if begins then
+  begin_session(now, begins.home, begins.principal, begins.creation, begins.agent)
+  set(F.updated, now)
+  append_event(now, {type = 'session.created', actor = begins.principal, label = begins.creation})
+end
 put_bodies()
 local delivery = A.delivery
 delivery.state = Delivery.pending
-add_delivery(A.key, now_ms(), delivery)
+add_delivery(A.key, now, delivery)
 save(K.state)
 return reply('ok')

@@ -5,7 +5,7 @@ from dataclasses import replace
 import pytest
 
 from bot.runs import loop
-from bot.runs.loop import EndedTurn, NextStep, RunNewsKind
+from bot.runs.loop import NextStep, RunNewsKind, TurnOutcome
 from bot.sessions.limits import RunLimits
 from bot.sessions.runs import (
     Breaker,
@@ -23,12 +23,12 @@ RUN = Charter("r_1", RunType.AUTONOMOUS, deadline=10_000_000, slot="r_1", asker=
 MANUAL = replace(RUN, type=RunType.MANUAL)
 BEGUN = Progress(initialized_at=5, completed=2, failed=1, turns=3)
 STARTED, NOW = 1_000, 2_000
-DONE = EndedTurn(started_at=STARTED, consecutive=0, in_order=True)
+DONE = TurnOutcome(started_at=STARTED, consecutive=0, in_order=True)
 ERROR = replace(DONE, in_order=False)
 
 
-def after(progress: Progress = BEGUN, turn: EndedTurn = DONE, charter: Charter = RUN) -> NextStep:
-    return loop.after(charter, progress, turn, NOW, LIMITS)
+def after(progress: Progress = BEGUN, turn: TurnOutcome = DONE, charter: Charter = RUN) -> NextStep:
+    return loop.after(charter, progress, turn, now=NOW, limits=LIMITS)
 
 
 def test_an_autonomous_run_goes_on_by_itself() -> None:
@@ -63,7 +63,7 @@ def test_a_manual_run_waits_for_what_it_is_told() -> None:
         (Progress(), replace(DONE, taken=True), EndReason.SLOT_LOCKED),
     ],
 )
-def test_a_run_ends_for_one_reason(progress: Progress, turn: EndedTurn, reason: EndReason) -> None:
+def test_a_run_ends_for_one_reason(progress: Progress, turn: TurnOutcome, reason: EndReason) -> None:
     following = after(progress, turn)
     ended = following.step.progress
     assert (ended.reason, ended.ended_at, ended.status, ended.turns) == (

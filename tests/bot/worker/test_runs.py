@@ -5,6 +5,7 @@ from collections.abc import Sequence
 from contextlib import suppress
 from dataclasses import dataclass, field
 from pathlib import Path
+from typing import cast
 
 import pytest
 
@@ -13,8 +14,10 @@ from bot.app.app import App
 from bot.core.errors import BusyError, RequestError
 from bot.core.ids import Ids
 from bot.gate.services import RefusedRunError
+from bot.operations.simulation import Simulating
 from bot.runs import loop
 from bot.runs.starter import HOUR, RunStarter
+from bot.sessions.delegation import LATE
 from bot.sessions.limits import RunLimits
 from bot.sessions.log.event_types import ToolOutcome, ToolResult, UserMessage
 from bot.sessions.messages import OriginKind
@@ -39,7 +42,7 @@ from bot.worker.run_timers import RunTimers
 from bot.worker.second_recipient import NOT_FOR_THEM, NOT_TOLD
 from channels.messages import Address
 from policy.labels import PUBLIC, Label, parse
-from tests.bot.kit import Probe, TextArguments, eventually, parts, policy
+from tests.bot.kit import TOP, Probe, TextArguments, eventually, parts, policy, standing
 from tests.bot.rooms import CHATS, TEAM, talking, team
 from tests.harness import HOME, running
 from tests.store.world import end_lease
@@ -47,6 +50,7 @@ from tests.store.world import end_lease
 pytestmark = pytest.mark.anyio
 
 BEGIN = '!session_initialize {"session_type": "autonomous"}'
+NIGHTLY = '!session_initialize {"session_type": "autonomous", "slot": "nightly"}'
 CONFIDENTIAL = parse("CONFIDENTIAL")
 
 
@@ -91,6 +95,12 @@ async def tripped(app: App, run: StartedRun, trips: int) -> Progress:
     return await came(app, run)
 
 
+async def messages(app: App, run: StartedRun) -> Sequence[UserMessage]:
+    """Return what was said to a run."""
+    events = await app.store.sessions.events(run.sid)
+    return [event.body for event in events if isinstance(event.body, UserMessage)]
+
+
 async def results(app: App, run: StartedRun) -> Sequence[ToolResult]:
     events = await app.store.sessions.events(run.sid)
     return [event.body for event in events if isinstance(event.body, ToolResult)]
@@ -117,18 +127,11 @@ async def test_a_run_does_three_tasks_with_one_failure_and_says_that_it_ended(tm
         progress = await ended(owner.app, run)
         assert (progress.reason, progress.status) == (EndReason.COMPLETED, RunStatus.STOPPED)
         assert (progress.completed, progress.failed, progress.consecutive, progress.turns) == (2, 1, 0, 7)
-        said = f"Run {run.run} has ended: it has done its work.\nTasks: 2 completed, 1 failed, 0 skipped."
-        assert owner.shown.count(said) == 1
-        events = await owner.app.store.sessions.events(run.sid)
-        asked = [event for event in events if isinstance(event.body, UserMessage)]
+        assert owner.shown.count(f"Run {run.run} has ended: it has done its work.") == 1
+        assert owner.shown.count("Tasks: 2 completed, 1 failed, 0 skipped.") == 1
         # Its person's words are the first alone; what the runtime says after each turn is nobody's.
-        assert [
-            event.body.origin and event.body.origin.kind for event in asked if isinstance(event.body, UserMessage)
-        ] == [
-            None,
-            *[OriginKind.RUNTIME] * 6,
-        ]
-        assert {event.actor for event in asked} == {"owner"}
+        origins = [one.origin and one.origin.kind for one in await messages(owner.app, run)]
+        assert origins == [None, *[OriginKind.RUNTIME] * 6]
         # Its place is free again, and its answers went nowhere.
         assert not any(place.live for place in await owner.app.store.runs.slots("owner"))
         assert {entry.kind for entry in await owner.app.store.outbox.deliveries(run.sid)} == {"notice"}
@@ -142,7 +145,11 @@ async def test_the_breaker_opens_tries_again_and_closes(tmp_path: Path) -> None:
         run = await app.gate.start_run(order(*goal))
         open_ = await tripped(app, run, 1)
         assert (open_.status, open_.turns) == (RunStatus.PAUSED, 2)
-        assert "is paused: 2 failures came in a row. It tries again in 10 min." in owner.shown
+
+        async def told() -> bool:
+            return "is paused: 2 failures came in a row. It tries again in 10 min." in owner.shown
+
+        await eventually(told, 20)
         probe = Timer(TimerKind.PROBE, run.sid, 0)
         await timers.fire(probe)
         again = await tripped(app, run, 2)
@@ -166,10 +173,7 @@ async def test_a_run_that_is_told_to_end_has_one_more_whole_turn(tmp_path: Path)
         slow.goes_on.set()
         progress = await ended(app, run)
         assert (progress.reason, progress.turns) == (EndReason.ABORTED, 3)
-        told = [
-            event.body.text for event in await app.store.sessions.events(run.sid) if isinstance(event.body, UserMessage)
-        ]
-        assert told[-1].endswith(loop.END)
+        assert (await messages(app, run))[-1].text.endswith(loop.END)
 
 
 @pytest.mark.parametrize(
@@ -235,10 +239,7 @@ async def test_the_timer_of_its_deadline_wakes_a_run_that_waits(tmp_path: Path) 
             return (await came(app, run)).turns == 2
 
         await eventually(woken, 20)
-        texts = [
-            event.body.text for event in await app.store.sessions.events(run.sid) if isinstance(event.body, UserMessage)
-        ]
-        assert texts.count(loop.OVER) == 1
+        assert [one.text for one in await messages(app, run)].count(loop.OVER) == 1
 
 
 async def test_a_run_whose_slot_is_locked_ends_and_one_of_another_level_knows_nothing_of_it(tmp_path: Path) -> None:
@@ -252,9 +253,7 @@ async def test_a_run_whose_slot_is_locked_ends_and_one_of_another_level_knows_no
 
         await eventually(locked, 20)
         second = await app.gate.start_run(order(BEGIN, key="b", slot="nightly"))
-        own = await app.gate.start_run(
-            order('!session_initialize {"session_type": "autonomous", "slot": "nightly"}', key="c")
-        )
+        own = await app.gate.start_run(order(NIGHTLY, key="c"))
         above = await app.gate.start_run(order(BEGIN, key="d", slot="nightly", label=CONFIDENTIAL))
         assert [(await ended(app, run)).reason for run in (second, own, above)] == [
             EndReason.SLOT_LOCKED,
@@ -282,6 +281,7 @@ async def test_a_run_goes_on_in_another_worker_where_the_first_one_died(tmp_path
         with suppress(asyncio.CancelledError):
             await second
         assert (progress.reason, progress.turns) == (EndReason.COMPLETED, 3)
+        assert [gap.reason for gap in progress.gaps] == [GapReason.CRASH]
 
 
 async def test_a_worker_that_lost_a_run_writes_nothing_of_it(tmp_path: Path) -> None:
@@ -331,10 +331,10 @@ async def test_the_last_answer_goes_to_its_recipient_or_its_person_is_told_why_n
         run = await app.gate.start_run(order("hi", label=label, deliver_to="guest", meant=meant))
         await ended(app, run)
         said = [entry for entry in await app.store.outbox.deliveries(run.sid) if "has ended" not in entry.text]
-        refused = NOT_TOLD.format(name=f"Run {run.run}", recipient="guest", why=NOT_FOR_THEM)
-        wanted = (str(guest), "done") if label == PUBLIC else (str(HOME), refused)
+        refused = NOT_TOLD.format(name=f"run {run.run}", recipient="guest", why=NOT_FOR_THEM)
         assert len(said) == 1
-        assert (said[0].address, said[0].text) == wanted
+        told = said[0].text.partition(":")[0] if label == PUBLIC else said[0].text
+        assert (said[0].address, told) == ((str(guest), "session_update") if label == PUBLIC else (str(HOME), refused))
 
 
 async def test_as_many_runs_go_on_in_a_pool_as_may(tmp_path: Path) -> None:
@@ -350,3 +350,28 @@ async def test_as_many_runs_go_on_in_a_pool_as_may(tmp_path: Path) -> None:
         await app.store.sessions.stop(first.sid, actor="owner")
         assert (await came(app, first)).reason is EndReason.STOPPED
         await app.gate.start_run(order("hi", key="c"))
+
+
+async def test_no_read_up_by_the_place_of_a_run_that_read_more_than_its_pool_may_know(tmp_path: Path) -> None:
+    """When it ends shows to nobody below: it keeps its place until the deadline that was fixed when it began."""
+    reads = '!read_file {"path": "confidential/pipeline.md"}'
+    async with running(tmp_path, policy(blocks={"runs": {"live": 1}})) as owner:
+        app = owner.app
+        run = await app.gate.start_run(order(BEGIN, reads, key="high"))
+        assert (await ended(app, run)).reason is EndReason.COMPLETED
+        assert (await state_of(app, run)).taint.secrecy == CONFIDENTIAL
+        await RunTimers(app.store).fire(Timer(TimerKind.DEADLINE, run.sid, 0))
+        with pytest.raises(BusyError):
+            await app.gate.start_run(order("hi", key="low"))
+        (place,) = await app.store.runs.slots("owner")
+        assert (place.live, place.until) == (True, run.deadline + LATE)
+
+
+async def test_simulate_equals_enforce_in_a_run(tmp_path: Path) -> None:
+    async with running(tmp_path, serve=False) as owner:
+        app = owner.app
+        run = await app.gate.start_run(order(BEGIN))
+        by = Simulating(standing(sid=run.sid, turn=""), HOME, TOP)
+        report = await app.simulator.asked(by, await state_of(app, run), "current_time", {})
+        rules = [rule for rule in cast("list[dict[str, str]]", report["rules"]) if rule["verdict"] == "BLOCK"]
+        assert [rule["id"] for rule in rules] == ["run_is_initialized"]

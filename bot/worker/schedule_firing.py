@@ -1,0 +1,283 @@
+"""What a schedule sets off when it is due: a run that starts, or a reminder that is said.
+
+A moment is carried out once: its run, and the text that it says, have keys made of the schedule and the moment, so that
+a worker that does it after one that died does the same. Only then the schedule is moved to its next moment. Of moments
+that passed while no worker ran, one is carried out. A moment that finds no room waits for it.
+
+A reminder is decided on like whatever leaves for an address (hook PRE_OUTPUT), when it is due and again when it is sent.
+Where it may not be said, it is said to its creator alone, in private, or not at all.
+"""
+
+import asyncio
+from dataclasses import dataclass, replace
+from enum import StrEnum
+from typing import Final
+
+from bot.access import labelling, principals, recipients
+from bot.access.authorize import Caller, Ingress, at_least, role
+from bot.access.decision_context import DecisionContext
+from bot.access.session_ids import SessionIds
+from bot.core.errors import ArchivedError, BusyError, DeletedError, RequestError
+from bot.gate.gate import Gate
+from bot.gate.results import MAY_GO_ON, decision_row
+from bot.pinned_agents import PinnedAgents
+from bot.schedules import calendar, keeper
+from bot.sessions.deliveries import OURS, Conversation, NewDelivery
+from bot.sessions.ports.store import Store
+from bot.sessions.runs import EndReason, RunOrder, RunWish
+from bot.sessions.schedules import Overlap, Schedule, ScheduleKind, ScheduleStatus, Timer
+from channels.messages import Address, OutboundKind
+from policy.document.model import Document
+from policy.labels import PUBLIC
+from policy.request import Hook, Role
+
+MOST_FAILURES: Final = 5
+"""Failures in a row after which a schedule is paused."""
+
+REMINDER: Final = "Reminder: {text}"
+PAUSED: Final = "Schedule {id} is paused: it failed {failures} times in a row. `/schedule resume {id}` lets it go on."
+
+SOON_MS: Final = 3_000
+_LATE_MS: Final = 60_000
+"""When a moment that finds no room is tried again, at first and at the latest."""
+
+_FAILED: Final = frozenset({EndReason.FAILED, EndReason.NOT_INITIALIZED, EndReason.SLOT_LOCKED})
+"""Ends of a run that count as failures of its schedule."""
+
+
+class Fate(StrEnum):
+    """What became of a moment of a schedule."""
+
+    STARTED = "started"
+    SAID = "said"
+    SKIPPED = "skipped"
+    FAILED = "failed"
+    UNKNOWN = "unknown"
+
+
+@dataclass(frozen=True, slots=True)
+class _Done:
+    """What became of a moment: `run` is the session of a run that was started, `why` tells what was in the way.
+
+    `failed` tells that the run of the moment before had failed.
+    """
+
+    fate: Fate
+    run: str = ""
+    why: str = ""
+    failed: bool = False
+
+
+class ScheduleFiring:
+    """Carries out schedules and reminders."""
+
+    def __init__(self, store: Store, gate: Gate, session_ids: SessionIds, agents: PinnedAgents) -> None:
+        self._store = store
+        self._gate = gate
+        self._session_ids = session_ids
+        self._agents = agents
+
+    async def due(self, timer: Timer) -> None:
+        """Carry out the moment at which a schedule is due; where there is no room, set its timer anew.
+
+        Raises StoreError.
+        """
+        schedule = await self._store.schedules.schedule(timer.about)
+        if schedule is None or schedule.status is not ScheduleStatus.ACTIVE or schedule.next_at > timer.due:
+            # It was cancelled, paused or moved on meanwhile.
+            return
+        # That it is due is known from the store's own clock.
+        now = max(self._store.tokens.now_ms(), timer.due)
+        try:
+            done = await self._carried_out(schedule)
+            after = await self._moved(schedule, done, now)
+            if after.status is ScheduleStatus.PAUSED and done.fate is not Fate.UNKNOWN:
+                await self._tell_paused(after)
+        except (BusyError, ArchivedError, DeletedError):
+            # There is no room yet, or the conversation that is to say it ends just now.
+            wait = min(max(SOON_MS, (now - schedule.next_at) // 2), _LATE_MS)
+            await self._store.schedules.set_timer(replace(timer, due=now + wait))
+            return
+        row = keeper.row(schedule, "timer", done.fate, due=str(schedule.next_at), run=done.run, why=done.why)
+        await self._store.schedules.replace(schedule, after, (row,))
+
+    async def _carried_out(self, schedule: Schedule) -> "_Done":
+        """Start a schedule's run or say its text, unless its principal is not known any more.
+
+        Raises BusyError: there is no room for another run.
+        """
+        if not _is_known(self._gate.document, schedule):
+            return _Done(Fate.UNKNOWN, why="no such principal any more")
+        if schedule.kind is ScheduleKind.REMINDER:
+            return await self._reminded(schedule)
+        if schedule.overlap is Overlap.SKIP and await self._goes_on(schedule):
+            return _Done(Fate.SKIPPED)
+        failed = await self._run_failed(schedule)
+        if failed and schedule.failures + 1 >= MOST_FAILURES:
+            return _Done(Fate.FAILED, why="its runs failed")
+        try:
+            started = await self._gate.start_run(_order(schedule))
+        except BusyError:
+            raise
+        except RequestError as error:
+            return _Done(Fate.FAILED, why=error.code)
+        return _Done(Fate.STARTED, started.sid, failed=failed)
+
+    async def _moved(self, schedule: Schedule, done: "_Done", now: int) -> Schedule:
+        """Return a schedule behind a moment: at its next one, done, or paused."""
+        failures = schedule.failures
+        if done.fate is not Fate.SKIPPED:
+            failures = failures + 1 if done.failed or done.fate is Fate.FAILED else 0
+        after = replace(schedule, failures=failures, next_at=await _next(schedule, now))
+        if done.fate is Fate.SKIPPED:
+            after = replace(after, skipped=schedule.skipped + 1)
+        else:
+            after = replace(after, last_at=schedule.next_at, last_run=done.run)
+        if done.fate is Fate.UNKNOWN:
+            # As it was: it may go on with its next moment once its principal is known again.
+            return replace(schedule, status=ScheduleStatus.PAUSED)
+        if not after.next_at:
+            return replace(after, status=ScheduleStatus.DONE)
+        return replace(after, status=ScheduleStatus.PAUSED) if failures >= MOST_FAILURES else after
+
+    async def _goes_on(self, schedule: Schedule) -> bool:
+        """Say whether the last run goes on, as the schedule's label may know.
+
+        One that rose above it does so until its deadline: its place is not given back before.
+        """
+        if not schedule.last_run:
+            return False
+        state = await self._store.sessions.state(schedule.last_run)
+        if state is not None and state.visibility.flows_to(schedule.label):
+            return not (state.ended_at or (state.progress is not None and state.progress.ended_at))
+        now = self._store.tokens.now_ms()
+        places = await self._store.runs.slots(schedule.principal)
+        return any(place.sid == schedule.last_run and place.live and place.until > now for place in places)
+
+    async def _run_failed(self, schedule: Schedule) -> bool:
+        """Say whether the last run failed, as the schedule's label may know."""
+        state = await self._store.sessions.state(schedule.last_run) if schedule.last_run else None
+        if state is None or state.progress is None or not state.visibility.flows_to(schedule.label):
+            return False
+        return state.progress.reason in _FAILED
+
+    async def _reminded(self, schedule: Schedule) -> "_Done":
+        """Have a reminder said where it is meant for, else to its creator alone."""
+        document, text = self._gate.document, REMINDER.format(text=schedule.text)
+        meant = self._meant(schedule)
+        places = labelling.private_places(document, schedule.asker, schedule.label, schedule.asked_at)
+        for address in dict.fromkeys((*meant, *places)):
+            if await self._put(schedule, address, text, f"reminder/{schedule.id}/{schedule.next_at}"):
+                return _Done(Fate.SAID, why="" if address in meant else "said to its creator alone")
+        return _Done(Fate.FAILED, why="it may be said nowhere" if meant else "its recipient is another by now")
+
+    def _meant(self, schedule: Schedule) -> tuple[Address, ...]:
+        """Return where a reminder is meant to be said, nothing where its recipient is not who it was."""
+        if not schedule.deliver_to:
+            return (Address.parse(schedule.asked_at),)
+        document = self._gate.document
+        ceiling = labelling.ceiling(document, schedule.principal, schedule.asker) or PUBLIC
+        sender = keeper.ScheduleMaker(
+            schedule.principal, schedule.asker, ceiling, schedule.label, schedule.asked_at, by_agent=schedule.by_agent
+        )
+        try:
+            address = recipients.find(document, sender, schedule.deliver_to)
+        except recipients.UnknownRecipientError:
+            return ()
+        return (address,) if recipients.meaning(document, address) == schedule.meant else ()
+
+    async def _tell_paused(self, schedule: Schedule) -> None:
+        """Tell the creator of a schedule that it is paused, in private, if that may be."""
+        text, label = PAUSED.format(id=schedule.id, failures=schedule.failures), schedule.label
+        for address in labelling.private_places(self._gate.document, schedule.asker, label, schedule.asked_at):
+            if await self._put(schedule, address, text, f"paused/{schedule.id}/{schedule.last_at}", ours=True):
+                return
+
+    async def _put(self, schedule: Schedule, address: Address, text: str, key: str, *, ours: bool = False) -> bool:
+        """Have a text said at an address, once for its key; return whether it may be. The audit tells before.
+
+        It stands in the outbox of the conversation from which the schedule was made. `ours` is what the program says.
+        Raises ArchivedError, DeletedError: that conversation ends just now. StoreError.
+        """
+        document = self._gate.document
+        home = replace(Address.parse(schedule.asked_at), recipient="")
+        shared = document.chat(home.channel, home.workspace, home.chat) is not None
+        owner = principals.of_chat(home) if shared else schedule.principal
+        sid = await self._session_ids.of(home, owner)
+        standing = DecisionContext.of_caller(
+            Caller(
+                schedule.asker,
+                role(document, schedule.principal, schedule.asker),
+                labelling.ceiling(document, schedule.principal, schedule.asker) or PUBLIC,
+                Ingress.COMMAND,
+            ),
+            address,
+            await self._gate.readers.prospect(address),
+            self._store.tokens.now_ms(),
+            sid=sid,
+            taint=schedule.label,
+        )
+        await self._gate.output.read_ahead((text,))
+        say = self._gate.output
+        spoken = (
+            say.reply(standing, standing.destination, text, schedule.label)
+            if ours
+            else say.speak(standing, standing.destination, text)
+        )
+        row = decision_row(standing, Hook.PRE_OUTPUT, spoken.decision, destination=str(address))
+        await self._store.audit.append((row,))
+        if spoken.decision.verdict not in MAY_GO_ON:
+            return False
+        new = NewDelivery(
+            key,
+            str(address),
+            spoken.text,
+            schedule.label,
+            OutboundKind.NOTICE if ours else OutboundKind.MESSAGE,
+            approved=OURS if ours else (),
+            asker=schedule.asker,
+            meant_for=principals.owner(document, address),
+        )
+        begins = Conversation(str(home), owner, await self._agents.pin(owner))
+        await self._store.outbox.put(sid, new, begins)
+        return True
+
+
+def _is_known(document: Document, schedule: Schedule) -> bool:
+    """Say whether whom a schedule is for is known, and may still ask for anything."""
+    person = document.principals.get(schedule.asker)
+    if person is None or not any(document.principal(account) for account in person.accounts):
+        return False
+    member = at_least(role(document, schedule.principal, schedule.asker), Role.MEMBER)
+    return member and labelling.ceiling(document, schedule.principal, schedule.asker) is not None
+
+
+def _order(schedule: Schedule) -> RunOrder:
+    """Return what starts the run of a schedule at its moment."""
+    wish = RunWish(
+        schedule.text,
+        schedule.run_type,
+        schedule.title,
+        schedule.slot,
+        deliver_to=schedule.deliver_to,
+        meant=schedule.meant,
+    )
+    return RunOrder(
+        wish,
+        f"schedule/{schedule.id}/{schedule.next_at}",
+        schedule.principal,
+        schedule.asker,
+        schedule.label,
+        asked_at=schedule.asked_at,
+        schedule=schedule.id,
+        due=schedule.next_at,
+    )
+
+
+async def _next(schedule: Schedule, now: int) -> int:
+    """Return the next moment of a schedule, 0 for one that is done; what passed meanwhile is left out."""
+    if not schedule.cron:
+        return 0
+    # The table of a zone is read from a file.
+    zone = await asyncio.to_thread(calendar.zone, schedule.zone)
+    return calendar.next_moment(schedule.cron, zone, max(now, schedule.next_at))

@@ -1,0 +1,91 @@
+"""Timers: whatever is due at a moment is set off by one of the workers, within a second of it.
+
+A worker takes what is due for a while and settles what it has set off. One that is killed in between settles nothing,
+and its timers are due again: so none is lost, and what a timer sets off is the same when it is done twice. A worker
+looks when the next one is due, and once in a second for those that were set meanwhile.
+"""
+
+import logging
+from collections.abc import Awaitable, Callable, Mapping
+from contextlib import suppress
+from typing import TYPE_CHECKING, Final
+
+import anyio
+
+from bot.core.errors import StoreError
+from bot.sessions.ports.runs import ScheduleStore
+from bot.sessions.schedules import Timer, TimerKind
+
+if TYPE_CHECKING:
+    from anyio.abc import TaskGroup
+
+POLL_SECONDS: Final = 1.0
+"""How often it is looked for timers that were set meanwhile."""
+
+HOLD_MS: Final = 30_000
+"""When a timer is due again that was taken and not settled."""
+
+_PARALLEL: Final = 32
+_MOMENT: Final = 0.02
+"""Seconds until it is looked again for room, or for more of what is due."""
+
+_LOGGER: Final = logging.getLogger(__name__)
+
+SetOff = Callable[[Timer], Awaitable[None]]
+"""Set off what a timer is for; the timer is settled behind that, unless it was set anew. Raises StoreError."""
+
+
+class TimerSweep:
+    """Sets off what is due, of each kind by its own part, while this process decides by the policy in force.
+
+    What it took and did not settle is due again after `hold` milliseconds.
+    """
+
+    def __init__(
+        self,
+        store: ScheduleStore,
+        parts: Mapping[TimerKind, SetOff],
+        in_force: Callable[[], Awaitable[bool]],
+        *,
+        hold: int = HOLD_MS,
+    ) -> None:
+        self._store = store
+        self._parts = parts
+        self._in_force = in_force
+        self._hold = hold
+        self._working = 0
+
+    async def serve(self) -> None:
+        """Run until cancelled."""
+        async with anyio.create_task_group() as tasks:
+            while True:
+                wait = POLL_SECONDS
+                with suppress(StoreError):
+                    wait = await self._look(tasks)
+                await anyio.sleep(wait)
+
+    async def _look(self, tasks: "TaskGroup") -> float:
+        """Set off what is due, as far as there is room; return in how many seconds to look again."""
+        if not await self._in_force():
+            return POLL_SECONDS
+        room = _PARALLEL - self._working
+        if not room:
+            return _MOMENT
+        taken, left = await self._store.take_due(room, self._hold)
+        for timer in taken:
+            self._working += 1
+            tasks.start_soon(self._set_off, timer)
+        return POLL_SECONDS if left < 0 else min(max(left / 1000, _MOMENT), POLL_SECONDS)
+
+    async def _set_off(self, timer: Timer) -> None:
+        try:
+            await self._parts[timer.kind](timer)
+            await self._store.settle(timer)
+        except StoreError:
+            # It is due again.
+            pass
+        except Exception:
+            # As above, and what is due besides goes on.
+            _LOGGER.exception("a timer could not be carried out", extra={"subject": f"timer {timer.kind}"})
+        finally:
+            self._working -= 1
