@@ -13,6 +13,7 @@ import typer
 from bot.cli.roles import ProcessRole
 from bot.core.logs import LogLevel
 from bot.sessions.api_tokens import Scope
+from bot.sessions.runs import Priority, RunType
 
 if TYPE_CHECKING:
     from bot.config.model import Config
@@ -36,7 +37,11 @@ audit_app: Final = typer.Typer(help="Look at the audit chains.", no_args_is_help
 policy_app: Final = typer.Typer(help="Check and try out the policy.", no_args_is_help=True)
 slack_app: Final = typer.Typer(help="Set up the Slack app.", no_args_is_help=True)
 token_app: Final = typer.Typer(help="Let programs use the HTTP API.", no_args_is_help=True)
+runs_app: Final = typer.Typer(help="See, steer and end runs.", no_args_is_help=True)
+schedules_app: Final = typer.Typer(help="See and end schedules and reminders.", no_args_is_help=True)
 app.add_typer(policy_app, name="policy")
+app.add_typer(runs_app, name="runs")
+app.add_typer(schedules_app, name="schedules")
 app.add_typer(token_app, name="token")
 app.add_typer(sessions_app, name="sessions")
 app.add_typer(audit_app, name="audit")
@@ -48,6 +53,7 @@ _LogLevel = Annotated[
     typer.Option("--log-level", help="Lines of the log to write, instead of what the configuration says."),
 ]
 _Json = Annotated[bool, typer.Option("--json", help="Print JSON, one document.")]
+_Id = Annotated[str, typer.Argument(help="Its id.")]
 
 
 @app.callback()
@@ -228,6 +234,142 @@ def _sessions_delete(
     if not yes:
         raise typer.BadParameter("this erases the session for good, add `--yes` to do it")
     _run(delete_session(_config(context), session))
+
+
+@runs_app.command("start")
+def _runs_start(  # noqa: PLR0913 - one for each option
+    context: typer.Context,
+    goal: Annotated[str, typer.Argument(help="What it is to do.")],
+    *,
+    run_type: Annotated[RunType, typer.Option("--type", help="Whether it goes on by itself.")] = RunType.AUTONOMOUS,
+    title: Annotated[str, typer.Option(help="What it is called.")] = "",
+    slot: Annotated[str, typer.Option(help="What no two runs may have at a time.")] = "",
+    hours: Annotated[int, typer.Option(min=0, help="Until it ends at the latest, 0 for what is configured.")] = 0,
+    to: Annotated[str, typer.Option(help="Who hears its last answer.")] = "",
+) -> None:
+    """Start a run, which a process of `lockgate run` works on; print its id."""
+    from bot.cli.runs import start_run
+    from bot.sessions.runs import RunWish
+
+    wish = RunWish(goal, type=run_type, title=title, slot=slot, hours=hours, deliver_to=to)
+    _run(start_run(_config(context), wish))
+
+
+@runs_app.command("list")
+def _runs_list(
+    context: typer.Context,
+    *,
+    ended: Annotated[bool, typer.Option("--all", help="Those that ended, too.")] = False,
+    after: Annotated[str, typer.Option(help="Where the page before ended.")] = "",
+    limit: Annotated[int, typer.Option(min=1, help="How many to show.")] = 20,
+    as_json: _Json = False,
+) -> None:
+    """List runs in pages, newest first."""
+    from bot.cli.runs import list_runs
+
+    _run(list_runs(_config(context), as_json=as_json, ended=ended, after=after, limit=limit))
+
+
+@runs_app.command("show")
+def _runs_show(
+    context: typer.Context,
+    run: _Id,
+    *,
+    events: Annotated[bool, typer.Option("--events", help="With the events of its record.")] = False,
+    as_json: _Json = False,
+) -> None:
+    """Show one run and its record, also after its session was deleted."""
+    from bot.cli.runs import show_run
+
+    _run(show_run(_config(context), run, as_json=as_json, events=events))
+
+
+@runs_app.command("stats")
+def _runs_stats(context: typer.Context, run: _Id, *, as_json: _Json = False) -> None:
+    """Show one run in numbers."""
+    from bot.cli.runs import show_stats
+
+    _run(show_stats(_config(context), run, as_json=as_json))
+
+
+@runs_app.command("steer")
+def _runs_steer(
+    context: typer.Context,
+    run: _Id,
+    note: Annotated[str, typer.Argument(help="What it hears at its next heartbeat.")],
+    *,
+    priority: Annotated[
+        Priority, typer.Option(help="`urgent` to stop and pivot, `abort` to finish safely and end.")
+    ] = Priority.NORMAL,
+) -> None:
+    """Give a run a note."""
+    from bot.cli.runs import steer_run
+
+    _run(steer_run(_config(context), run, note, priority))
+
+
+@runs_app.command("pause")
+def _runs_pause(context: typer.Context, run: _Id) -> None:
+    """Let a run rest: no turn of it begins."""
+    from bot.cli.runs import RunAct, change_run
+
+    _run(change_run(_config(context), run, RunAct.PAUSE))
+
+
+@runs_app.command("resume")
+def _runs_resume(context: typer.Context, run: _Id) -> None:
+    """Let a run that rests go on."""
+    from bot.cli.runs import RunAct, change_run
+
+    _run(change_run(_config(context), run, RunAct.RESUME))
+
+
+@runs_app.command("stop")
+def _runs_stop(context: typer.Context, run: _Id) -> None:
+    """End a run, with all that it spawned."""
+    from bot.cli.runs import RunAct, change_run
+
+    _run(change_run(_config(context), run, RunAct.STOP))
+
+
+@schedules_app.command("list")
+def _schedules_list(context: typer.Context, *, as_json: _Json = False) -> None:
+    """List schedules and reminders, oldest first."""
+    from bot.cli.schedules import list_schedules
+
+    _run(list_schedules(_config(context), as_json=as_json))
+
+
+@schedules_app.command("show")
+def _schedules_show(context: typer.Context, schedule: _Id, *, as_json: _Json = False) -> None:
+    """Show one schedule or reminder."""
+    from bot.cli.schedules import show_schedule
+
+    _run(show_schedule(_config(context), schedule, as_json=as_json))
+
+
+@schedules_app.command("pause")
+def _schedules_pause(context: typer.Context, schedule: _Id) -> None:
+    """Let a schedule rest."""
+    from bot.cli.schedules import ScheduleAct, change_schedule
+
+    _run(change_schedule(_config(context), schedule, ScheduleAct.PAUSE))
+
+
+@schedules_app.command("resume")
+def _schedules_resume(context: typer.Context, schedule: _Id) -> None:
+    """Let a schedule that rests go on, from its next moment."""
+    from bot.cli.schedules import ScheduleAct, change_schedule
+
+    _run(change_schedule(_config(context), schedule, ScheduleAct.RESUME))
+
+
+@schedules_app.command("cancel")
+def _schedules_cancel(context: typer.Context, schedule: _Id) -> None:
+    """Forget a schedule or reminder; what it started goes on."""
+    from bot.cli.schedules import ScheduleAct, change_schedule
+
+    _run(change_schedule(_config(context), schedule, ScheduleAct.CANCEL))
 
 
 @app.command("export")

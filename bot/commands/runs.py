@@ -13,23 +13,19 @@ from bot.core.errors import NotFoundError
 from bot.core.ids import Ids
 from bot.gate.gate import Gate
 from bot.operations.gated_calls import RefusedCall
-from bot.operations.run_telling import numbers_lines, run_line, run_lines
+from bot.operations.run_telling import TYPED, numbers_lines, run_line, run_lines
 from bot.operations.runs import LONGEST_NOTE, START, KnownRun, RunOperations, RunViewer
 from bot.sessions.log.event_types import AgentMessage, ToolResult, UnknownEvent, UserMessage
 from bot.sessions.runs import Priority, RunType, RunWish
 from bot.sessions.transcript import place
 from bot.tools.history import UNKNOWN, said, source
 from channels.messages import Button
-from policy import explain
 from policy.labels import join_all
 
 NONE: Final = "There are no runs of yours that may be told of here."
 STARTED: Final = "Run {run} is started. `/runs show {run}` tells how it is, `/runs stop {run}` ends it."
 BLIND: Final = "If that run is yours and goes on, it ends now; it may not be told of here."
 """What is said of one that may not be told of at this address, and of one that there is not."""
-
-TYPED: Final = explain.LabelWording("what you typed is labelled", "with what comes of it")
-"""What the labels are those of where a person's own command is refused: no session has a part in it."""
 
 _SHOWN: Final = 500
 _LOGGED: Final = (UserMessage, AgentMessage, ToolResult, UnknownEvent)

@@ -67,7 +67,7 @@ class ScheduleCommands:
     async def _make(self, request: CommandRequest, kind: ScheduleKind, argument: str) -> Reply:
         given, rest = options(argument, _OPTIONS)
         where = given.get("zone", "") or self.time_zone
-        # A time zone is read from a file, the first time.
+        # The table of a zone is read from a file.
         when, text = await asyncio.to_thread(separated, rest, where, request.now)
         if not text:
             raise UsageError("")

@@ -1,11 +1,17 @@
 """Runs and schedules in words for people: a chat and the command line say the same of them."""
 
+from typing import Final
+
 from bot.core.clock import moment
 from bot.operations.runs import KnownRun
 from bot.operations.schedules import KnownSchedule
 from bot.runs.statistics import RunStatistics
 from bot.sessions.runs import Breaker, Note
 from bot.sessions.schedules import ScheduleKind
+from policy import explain
+
+TYPED: Final = explain.LabelWording("what you typed is labelled", "with what comes of it")
+"""What the labels are those of where a person's own command is refused: no session has a part in it."""
 
 _SHOWN = 80
 

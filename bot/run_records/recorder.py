@@ -98,9 +98,13 @@ class RunRecorder:
             await self._store.schedules.settle(timer)
         return done
 
-    async def due(self, timer: Timer) -> bool:
-        """Do what a RECORD timer asks for; return whether it is settled. Raises StoreError."""
-        return await self.record(timer.about, timer)
+    async def due(self, timer: Timer) -> None:
+        """Do what a RECORD timer asks for.
+
+        Raises OperatorError: the repository cannot be written, as the log tells; it is to be due again. StoreError.
+        """
+        if not await self.record(timer.about):
+            raise OperatorError(UNRECORDED, next_step="the log tells why")
 
     async def found(self, run: str, reader: Label) -> FoundRecord | None:
         """Return the record of a run, None where there is none that a reader of the whole repository may be told.

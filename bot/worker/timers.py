@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Final
 
 import anyio
 
-from bot.core.errors import StoreError
+from bot.core.errors import OperatorError, StoreError
 from bot.sessions.ports.runs import ScheduleStore
 from bot.sessions.schedules import Timer, TimerKind
 
@@ -32,7 +32,10 @@ _MOMENT: Final = 0.02
 _LOGGER: Final = logging.getLogger(__name__)
 
 SetOff = Callable[[Timer], Awaitable[None]]
-"""Set off what a timer is for; the timer is settled behind that, unless it was set anew. Raises StoreError."""
+"""Set off what a timer is for; the timer is settled behind that, unless it was set anew.
+
+Raises StoreError, OperatorError: it is to be due again; what an operator has to mend was logged.
+"""
 
 
 class TimerSweep:
@@ -81,7 +84,7 @@ class TimerSweep:
         try:
             await self._parts[timer.kind](timer)
             await self._store.settle(timer)
-        except StoreError:
+        except (StoreError, OperatorError):
             # It is due again.
             pass
         except Exception:
