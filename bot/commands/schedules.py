@@ -20,7 +20,7 @@ from bot.operations.schedules import CREATE, KnownSchedule, ScheduleOperations
 from bot.schedules.calendar import WhenError, zone
 from bot.schedules.keeper import ScheduleWish
 from bot.schedules.phrases import parse
-from bot.sessions.schedules import Overlap, ScheduleKind
+from bot.sessions.background.schedules import Overlap, ScheduleKind
 from channels.messages import Button
 from policy.labels import join_all
 

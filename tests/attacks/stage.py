@@ -22,12 +22,12 @@ from bot.config.load import load_config
 from bot.core.errors import ConfigError
 from bot.sessions.approvals import Approval, ApprovalState
 from bot.sessions.audit import AuditRow
+from bot.sessions.background.schedules import Schedule
 from bot.sessions.deliveries import Delivery, DeliveryState, NewDelivery
 from bot.sessions.inbox import ItemStatus
 from bot.sessions.log.event_types import AgentMessage, ApprovalRequested, ItemHeld
 from bot.sessions.log.events import Event, EventType, NewEvent
 from bot.sessions.models import SessionState, Status, Write
-from bot.sessions.schedules import Schedule
 from bot.store.records.kinds import APPROVAL
 from bot.store.schema import session_keys
 from bot.tools import catalogue

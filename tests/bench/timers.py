@@ -15,7 +15,7 @@ from typing import Any, Final, cast
 from redis import Redis
 from redis.asyncio import Redis as AsyncRedis
 
-from bot.sessions.schedules import Timer, TimerKind
+from bot.sessions.background.schedules import Timer, TimerKind
 from bot.store.opening import open_store
 from bot.store.redis_store import RedisStore
 from bot.store.schema import TIMERS

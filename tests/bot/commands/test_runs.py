@@ -8,10 +8,10 @@ from pathlib import Path
 import pytest
 
 from bot.commands.runs import BLIND, NONE
+from bot.sessions.background.runs import EndReason, run_home
 from bot.sessions.inbox import NewItem
 from bot.sessions.messages import SessionMessage
 from bot.sessions.models import SessionState
-from bot.sessions.runs import EndReason, run_home
 from channels.messages import Address
 from policy.labels import parse
 from tests.bot.commands.kit import COUPLE

@@ -10,7 +10,7 @@ from bot.app.app import App
 from bot.core.errors import BusyError, NotFoundError, RequestError
 from bot.schedules import keeper
 from bot.schedules.keeper import ScheduleKeeper, ScheduleMaker, ScheduleWish
-from bot.sessions.schedules import Schedule, ScheduleKind, ScheduleStatus
+from bot.sessions.background.schedules import Schedule, ScheduleKind, ScheduleStatus
 from bot.store.schema import AUDIT
 from policy.labels import PUBLIC, Label
 from tests.bot.kit import CONFIDENTIAL, INTERNAL, TOP

@@ -9,8 +9,8 @@ import pytest
 from bot.app.app import App
 from bot.gate.services import RefusedRunError
 from bot.sessions.audit import AuditRow
-from bot.sessions.runs import EndReason, RunType
-from bot.sessions.schedules import Overlap, Schedule, ScheduleKind, ScheduleStatus, Timer, TimerKind
+from bot.sessions.background.runs import EndReason, RunType
+from bot.sessions.background.schedules import Overlap, Schedule, ScheduleKind, ScheduleStatus, Timer, TimerKind
 from bot.store.schema import AUDIT
 from bot.worker.schedule_firing import MOST_FAILURES, ScheduleFiring
 from bot.worker.timers import TimerSweep

@@ -11,7 +11,7 @@ from pathlib import Path
 import pytest
 
 from bot.app.app import App
-from bot.sessions.schedules import Timer, TimerKind
+from bot.sessions.background.schedules import Timer, TimerKind
 from bot.worker.timers import TimerSweep
 from tests.bot.kit import eventually
 from tests.harness import running
