@@ -15,7 +15,7 @@ from functools import lru_cache
 from typing import TYPE_CHECKING
 
 from policy.conditions.expressions import Expression
-from policy.conditions.schedule import Schedule
+from policy.conditions.schedule import WeeklyWindow
 from policy.conditions.variables import Facts, flag
 from policy.decision import Remedy, RuleOutcome, Verdict
 from policy.fixed import APPROVED
@@ -47,7 +47,7 @@ class Rule:
     levels: frozenset[Level] = frozenset(Level)
     untrusted: bool | None = None
     pattern: str | None = None
-    schedule: Schedule | None = None
+    schedule: WeeklyWindow | None = None
     when: Expression | None = None
 
     @property
@@ -70,7 +70,7 @@ class OpenRule:
     """A candidate that has to look at request or clock, with its possible outcomes made beforehand."""
 
     pattern: str | None
-    schedule: Schedule | None
+    schedule: WeeklyWindow | None
     applies: RuleOutcome
     otherwise: RuleOutcome
     raised: RuleOutcome

@@ -18,6 +18,7 @@ from bot.config.yaml import BrokenYamlError, Parsed, parse_yaml
 from bot.core.errors import OperatorError
 from bot.tools.arguments import strings
 from channels.messages import Address
+from policy.document.model import Document
 from policy.errors import LabelTextError, nearest
 from policy.labels import PUBLIC, Label, parse
 from policy.request import Destination, Effect, Hook, Others, Request, Role, Secret, ToolFacts
@@ -159,54 +160,52 @@ def _told(place: tuple[str | int, ...], kind: str, message: str) -> str:
     return f"`{name}` is missing, add it" if kind == "missing" else f"`{name}`: {message[:1].lower()}{message[1:]}"
 
 
+def _label(policy: Document, written: Label | Literal["top"] | None) -> Label | None:
+    return policy.top if written == "top" else written
+
+
+def _destination(case: CaseRequest, policy: Document) -> Destination | None:
+    """Return where a case has something said, by its name in the configuration where it has one."""
+    told = case.destination
+    if told is None:
+        return None
+    named = policy.recipients.get(told.recipient or "", ())
+    there = next((place for place in named if len(named) == 1 or place.channel == told.channel), None)
+    address = told.recipient or "somewhere"
+    if there is None:
+        return Destination(address, told.channel, _label(policy, told.clearance), told.shared)
+    return Destination(address, there.channel, policy.channel(there.channel).classification.meet(there.clearance))
+
+
+def _tool(case: CaseRequest, policy: Document) -> ToolFacts | None:
+    """Return the tool that a case calls, as the configuration has it."""
+    told = case.tool
+    if told is None:
+        return None
+    result, sink = _label(policy, told.result), _label(policy, told.clearance)
+    facts = ToolFacts(told.name, told.effect, result, sink, told.consequential, server=told.server, asks=told.asks)
+    return policy.tool(facts)
+
+
 def request_of(case: CaseRequest, config: Config) -> Request:
     """Return the request a case describes, with what the policy in force says of its names."""
     policy = config.policy
     principal, channel = policy.principals.get(case.principal), policy.channel(case.channel)
     asker = case.principal if case.asker is None else case.asker
     clearance = labelling.ceiling(policy, case.principal, asker) or PUBLIC
-
-    def label(written: Label | Literal["top"] | None) -> Label | None:
-        return policy.top if written == "top" else written
-
-    destination = None
-    if case.destination is not None:
-        named = policy.recipients.get(case.destination.recipient or "", ())
-        there = next((place for place in named if len(named) == 1 or place.channel == case.destination.channel), None)
-        address = case.destination.recipient or "somewhere"
-        destination = (
-            Destination(address, case.destination.channel, label(case.destination.clearance), case.destination.shared)
-            if there is None
-            else Destination(address, there.channel, policy.channel(there.channel).classification.meet(there.clearance))
-        )
-    tool = None
-    if case.tool is not None:
-        told = case.tool
-        sink = label(told.clearance)
-        tool = policy.tool(
-            ToolFacts(
-                told.name,
-                told.effect,
-                label(told.result),
-                sink,
-                told.consequential,
-                server=told.server,
-                asks=told.asks,
-            )
-        )
     return Request(
         hook=case.hook,
         principal=case.principal,
         role=role(policy, case.principal, asker) if principal is None else principal.role,
         channel=case.channel,
-        taint=label(case.taint) or PUBLIC,
+        taint=_label(policy, case.taint) or PUBLIC,
         ceiling=clearance,
         provider=policy.provider(case.model or config.model.name),
         home=channel.classification.meet(clearance),
-        item=label(case.item),
-        tool=tool,
+        item=_label(policy, case.item),
+        tool=_tool(case, policy),
         secret=None if case.secret is None else Secret(case.secret.name, granted=case.secret.granted),
-        destination=destination,
+        destination=_destination(case, policy),
         content="\n".join(strings(dict(case.arguments))) if case.content is None else case.content,
         arguments=tuple(case.arguments.items()),
         overshoot=channel.overshoot,

@@ -9,7 +9,7 @@ on it (law `every_effect_has_a_decision`).
 
 import logging
 from collections.abc import Iterable, Sequence
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from typing import Final
 
 from bot.access import principals
@@ -97,38 +97,61 @@ class ResultGate:
             )
         # Now, by the policy that decided: another one may be put in force while the channels are asked.
         text = self._judge.masks.replaced(result.text, decision)
-        deliver = list[NewDelivery]()
-        after = replace(standing, taint=standing.taint.join(label))
-        for delivery in result.deliver:
-            address = Address.parse(delivery.address)
-            if prepared.leads and meaning(self._judge.document, address) not in prepared.leads:
-                changed = self._judge.refused(standing, CHANGED, decision)
-                rows.append(decision_row(standing, Hook.PRE_OUTPUT, changed, destination=delivery.address))
-                return _refused(Hook.PRE_OUTPUT, changed, CHANGED, label=label, rows=rows)
-            spoken = self._output.speak(
-                after, await self._readers.prospect(address), delivery.text, approved=prepared.approved
-            )
-            rows.append(decision_row(standing, Hook.PRE_OUTPUT, spoken.decision, destination=delivery.address))
-            if spoken.decision.verdict not in MAY_GO_ON:
-                denial = explained(spoken.decision, standing.taint, prepared.call.tool)
-                return _refused(Hook.PRE_OUTPUT, spoken.decision, denial, label=label, rows=rows)
-            meant = principals.owner(self._judge.document, address)
-            deliver.append(
-                replace(delivery, text=spoken.text, label=after.taint, approved=prepared.approved, meant_for=meant)
-            )
+        spoken = await self._delivered(standing, prepared, result, decision, label=label)
+        rows += spoken.rows
+        if spoken.refused is not None:
+            return _refused(Hook.PRE_OUTPUT, spoken.refused, spoken.why, label=label, rows=rows)
         summary = None if result.summary is None else replace(result.summary, text=text)
-        went = tuple(deliver), tuple(rows)
         return ResultDecision(
             Hook.POST_TOOL_RESPONSE,
             decision,
             text,
             label,
             result.failed,
-            *went,
+            spoken.deliver,
+            tuple(rows),
             summary=summary,
             refs=result.refs,
             acknowledge=result.acknowledge,
         )
+
+    async def _delivered(
+        self, standing: DecisionContext, prepared: CallDecision, result: Result, decision: Decision, *, label: Label
+    ) -> "_Delivered":
+        """Decide on all that a call has said (hook PRE_OUTPUT), up to the first that is refused.
+
+        The result, which has this `label`, counts as read by then; `decision` is the one on it.
+        """
+        deliver, rows = list[NewDelivery](), list[AuditRow]()
+        after = replace(standing, taint=standing.taint.join(label))
+        for delivery in result.deliver:
+            address = Address.parse(delivery.address)
+            if prepared.leads and meaning(self._judge.document, address) not in prepared.leads:
+                changed = self._judge.refused(standing, CHANGED, decision)
+                rows.append(decision_row(standing, Hook.PRE_OUTPUT, changed, destination=delivery.address))
+                return _Delivered((), tuple(rows), changed, CHANGED)
+            spoken = self._output.speak(
+                after, await self._readers.prospect(address), delivery.text, approved=prepared.approved
+            )
+            rows.append(decision_row(standing, Hook.PRE_OUTPUT, spoken.decision, destination=delivery.address))
+            if spoken.decision.verdict not in MAY_GO_ON:
+                why = explained(spoken.decision, standing.taint, prepared.call.tool)
+                return _Delivered((), tuple(rows), spoken.decision, why)
+            meant = principals.owner(self._judge.document, address)
+            deliver.append(
+                replace(delivery, text=spoken.text, label=after.taint, approved=prepared.approved, meant_for=meant)
+            )
+        return _Delivered(tuple(deliver), tuple(rows))
+
+
+@dataclass(frozen=True, slots=True)
+class _Delivered:
+    """What a call has said, with the rows of that; `refused` is the first decision against it, and `why` in words."""
+
+    deliver: tuple[NewDelivery, ...]
+    rows: tuple[AuditRow, ...]
+    refused: Decision | None = None
+    why: str = ""
 
 
 class Gate:

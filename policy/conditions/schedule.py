@@ -15,7 +15,7 @@ DAY_MINUTES: Final = 24 * 60
 
 
 @dataclass(frozen=True, slots=True)
-class Schedule:
+class WeeklyWindow:
     """A weekly window; `days` counts from Monday, 0, `start` and `stop` are minutes since midnight."""
 
     days: frozenset[int]

@@ -21,7 +21,7 @@ from pydantic import (
 )
 
 from policy.conditions.expressions import Expression
-from policy.conditions.schedule import Schedule
+from policy.conditions.schedule import WeeklyWindow
 from policy.decision import Verdict
 from policy.document import reading, reading_rules
 from policy.labels import PUBLIC, Integrity, Label, Level
@@ -249,7 +249,7 @@ class RuleEntry(Entry):
     taint: Annotated[frozenset[Level], PlainValidator(reading.levels)] = frozenset(Level)
     untrusted: StrictBool | None = None
     pattern: Annotated[str | None, AfterValidator(_pattern), Field(validate_default=True)] = None
-    schedule: Annotated[Schedule | None, PlainValidator(reading_rules.schedule)] = None
+    schedule: Annotated[WeeklyWindow | None, PlainValidator(reading_rules.schedule)] = None
     when: Annotated[Expression | None, PlainValidator(_when)] = None
     message: str = ""
     approvers: Annotated[tuple[_Approver, ...], AfterValidator(_approvers)] = (Role.OWNER, Role.ADMIN, Role.APPROVER)

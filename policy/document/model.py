@@ -20,7 +20,7 @@ from pydantic_core import ErrorDetails
 
 from policy import labels
 from policy.conditions.expressions import Expression
-from policy.conditions.schedule import Schedule
+from policy.conditions.schedule import WeeklyWindow
 from policy.document import reading
 from policy.document.entries import (
     ChannelEntry,
@@ -313,4 +313,4 @@ def _canonical(value: object) -> object:
         return sorted(entries, key=lambda entry: json.dumps(entry, sort_keys=True))
     if isinstance(value, Enum):
         return value.name
-    return str(value) if isinstance(value, Label | Expression | Schedule) else value
+    return str(value) if isinstance(value, Label | Expression | WeeklyWindow) else value

@@ -12,7 +12,7 @@ from zoneinfo import ZoneInfo, ZoneInfoNotFoundError, available_timezones
 
 from policy.conditions import variables
 from policy.conditions.expressions import Expression, check
-from policy.conditions.schedule import DAY_MINUTES, DAYS, Schedule, clock
+from policy.conditions.schedule import DAY_MINUTES, DAYS, WeeklyWindow, clock
 from policy.document.reading import KnownNames, refusal
 from policy.errors import ExpressionError, nearest
 from policy.request import Hook
@@ -66,7 +66,7 @@ def _arguments(known: KnownNames, hook: Hook, tools: tuple[str, ...]) -> tuple[d
     return usable, why
 
 
-def schedule(value: object) -> Schedule | None:
+def schedule(value: object) -> WeeklyWindow | None:
     """Read a schedule: a mapping of `days`, `from`, `to` and `zone`, of which the zone must be given."""
     if value is None:
         return None
@@ -86,7 +86,7 @@ def schedule(value: object) -> Schedule | None:
     days = _days(fields.get("days", list(DAYS)))
     if (start, stop, len(days)) == (0, DAY_MINUTES, len(DAYS)):
         raise refusal("this schedule holds always, give `days` or `from` and `to`, or leave it out")
-    return Schedule(days, start, stop, _zone(fields["zone"]))
+    return WeeklyWindow(days, start, stop, _zone(fields["zone"]))
 
 
 def _minute(value: object) -> int:

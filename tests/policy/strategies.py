@@ -7,7 +7,7 @@ from zoneinfo import ZoneInfo
 from hypothesis import strategies as st
 
 from policy.conditions.expressions import INT, Expression, check
-from policy.conditions.schedule import Schedule
+from policy.conditions.schedule import WeeklyWindow
 from policy.conditions.variables import CALL_HOOKS, CONTENT_HOOKS, at
 from policy.decision import Verdict
 from policy.engine import Engine
@@ -150,7 +150,7 @@ def requests(
 
 moments = st.sampled_from(MOMENTS) | st.datetimes(timezones=st.just(UTC))
 schedules = st.builds(
-    Schedule,
+    WeeklyWindow,
     days=st.frozensets(st.integers(0, 6), min_size=1),
     start=st.sampled_from((0, 90, 18 * 60)),
     stop=st.sampled_from((1, 8 * 60, 150, 24 * 60)),

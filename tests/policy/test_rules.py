@@ -4,7 +4,7 @@ from zoneinfo import ZoneInfo
 
 import pytest
 
-from policy.conditions.schedule import Schedule
+from policy.conditions.schedule import WeeklyWindow
 from policy.decision import Verdict
 from policy.labels import Level
 from policy.request import Hook
@@ -56,7 +56,7 @@ def test_rules_with_patterns_schedules_or_conditions_stay_open() -> None:
                 "a",
                 Hook.PRE_OUTPUT,
                 Verdict.REQUIRE_APPROVAL,
-                schedule=Schedule(frozenset({0}), 0, 60, ZoneInfo("UTC")),
+                schedule=WeeklyWindow(frozenset({0}), 0, 60, ZoneInfo("UTC")),
             ),
             Rule("d", Hook.PRE_OUTPUT, Verdict.BLOCK, when=condition("has_us_ssn", Hook.PRE_OUTPUT)),
             Rule("e", Hook.PRE_OUTPUT, Verdict.BLOCK, when=condition("has_us_ssn", Hook.PRE_OUTPUT)),

@@ -31,7 +31,7 @@ class RedisSchedules:
     async def add(self, schedule: Schedule, most: int, audit: tuple[AuditRow, ...]) -> None:
         """Keep a schedule with its timer."""
         args = {"schedule": complete(SCHEDULE, _record(schedule)), "most": most}
-        got = await self._change(Script.ADD_SCHEDULE, schedule.id, schedule.principal, args, audit)
+        got = await self._change(Script.ADD_SCHEDULE, schedule.id, schedule.principal, args, audit=audit)
         if got.word == "full":
             raise BusyError
 
@@ -59,7 +59,7 @@ class RedisSchedules:
     async def replace(self, before: Schedule, after: Schedule, audit: tuple[AuditRow, ...] = ()) -> bool:
         """Put a schedule, and its timer, in the place of one that is still as it was seen."""
         args = {"before": complete(SCHEDULE, _record(before)), "after": complete(SCHEDULE, _record(after))}
-        got = await self._change(Script.REPLACE_SCHEDULE, before.id, before.principal, args, audit)
+        got = await self._change(Script.REPLACE_SCHEDULE, before.id, before.principal, args, audit=audit)
         return got.word == "ok"
 
     async def drop(self, id: str, audit: tuple[AuditRow, ...]) -> bool:  # noqa: A002 - as in the port
@@ -67,7 +67,7 @@ class RedisSchedules:
         known = await self.schedule(id)
         if known is None:
             return False
-        return (await self._change(Script.DROP_SCHEDULE, id, known.principal, {}, audit)).word == "ok"
+        return (await self._change(Script.DROP_SCHEDULE, id, known.principal, {}, audit=audit)).word == "ok"
 
     async def set_timer(self, timer: Timer) -> None:
         """Set a timer, in the place of one of the same kind and subject."""
@@ -90,7 +90,7 @@ class RedisSchedules:
         return max(int(first[1]) - codec.clock_ms(clock), 0) if first else _NONE
 
     async def _change(
-        self, script: Script, name: str, principal: str, args: Arguments, audit: tuple[AuditRow, ...]
+        self, script: Script, name: str, principal: str, args: Arguments, *, audit: tuple[AuditRow, ...]
     ) -> ScriptAnswer:
         keys = {"schedules": SCHEDULES, "theirs": schedules_of_key(principal), "timers": TIMERS, "taken": TAKEN_TIMERS}
         told = {"id": name, "timer": _named(TimerKind.SCHEDULE, name), "keep": self._shared.options.keep_ms}

@@ -180,8 +180,7 @@ def state_of(sid: str, got: Mapping[bytes, bytes]) -> SessionState:
     turn, last = _part(got, kinds.TURN, "turn"), _part(got, kinds.LAST_TURN, "last_turn")
     lineage, title = _part(got, kinds.LINEAGE, "lineage"), _part(got, kinds.TITLE, "title")
     used, kept = _part(got, kinds.USAGE, "usage"), _part(got, kinds.METADATA, "metadata")
-    charter = got.get(_STORED["charter"])
-    return SessionState(
+    own = SessionState(
         sid=sid,
         generation=number("generation"),
         generation_seq=number("generation_seq"),
@@ -211,9 +210,8 @@ def state_of(sid: str, got: Mapping[bytes, bytes]) -> SessionState:
         turns_alone=number("turns_alone"),
         agent=word("agent"),
         metadata=None if kept is None else Metadata(kept["text"], label(kept["label"])),
-        charter=None if charter is None else run_parts.read_charter(charter),
-        progress=None if charter is None else run_parts.read_progress(got.get(_STORED["progress"])),
     )
+    return run_parts.with_run(own, got.get(_STORED["charter"]), got.get(_STORED["progress"]))
 
 
 def _part(got: Mapping[bytes, bytes], kind: kinds.RecordType, name: str) -> Fields | None:

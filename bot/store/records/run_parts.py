@@ -4,6 +4,7 @@ What cannot be read raises ValueError or a kind of it, which `codec.reading` tak
 """
 
 import json
+from dataclasses import replace
 from typing import Any, Final, cast
 
 from bot.sessions.background.runs import (
@@ -17,6 +18,7 @@ from bot.sessions.background.runs import (
     RunStatus,
     RunType,
 )
+from bot.sessions.models import SessionState
 from bot.store.records.form import Values, unpack
 from bot.store.records.kinds import CHARTER, PROGRESS
 
@@ -81,3 +83,10 @@ def read_progress(stored: bytes | None) -> Progress:
         reason=EndReason(got["reason"]) if got["reason"] else None,
         gaps=tuple([Gap(since, until, GapReason(reason)) for since, until, reason in gaps]),
     )
+
+
+def with_run(state: SessionState, charter: bytes | None, progress: bytes | None) -> SessionState:
+    """Return a session's record with what a run adds to it; any other session has no charter."""
+    if charter is None:
+        return state
+    return replace(state, charter=read_charter(charter), progress=read_progress(progress))

@@ -7,6 +7,7 @@ is the runtime's, see `bot.runs.loop`.
 
 import json
 import re
+from types import MappingProxyType
 from typing import Annotated, Any, Final
 
 from pydantic import AfterValidator, Field, JsonValue
@@ -57,7 +58,7 @@ OWN_SLOT: Final = "r_"
 
 _SLOT: Final = re.compile(r"[a-z0-9][a-z0-9_.-]{0,63}")
 _ORDER: Final = (Priority.ABORT, Priority.URGENT, Priority.NORMAL)
-_MEANS: Final = dict(zip(_ORDER, (FINISH, PIVOT, HEED), strict=True))
+_MEANS: Final = MappingProxyType(dict(zip(_ORDER, (FINISH, PIVOT, HEED), strict=True)))
 
 
 def slot_name(name: str) -> str:

@@ -7,7 +7,7 @@ import pytest
 
 from policy.conditions.evaluation import Fused
 from policy.conditions.expressions import BOOL, INT, STRING, Expression, check
-from policy.conditions.schedule import Schedule
+from policy.conditions.schedule import WeeklyWindow
 from policy.conditions.variables import Facts, at
 from policy.decision import Verdict
 from policy.labels import PUBLIC
@@ -80,7 +80,7 @@ def test_the_rule_that_fails_blocks_and_the_others_say_what_they_say() -> None:
 
 def test_a_schedule_asked_at_no_moment_blocks() -> None:
     rule = Rule(
-        "at-night", CALL.hook, Verdict.REQUIRE_APPROVAL, schedule=Schedule(frozenset({0}), 0, 1, ZoneInfo("UTC"))
+        "at-night", CALL.hook, Verdict.REQUIRE_APPROVAL, schedule=WeeklyWindow(frozenset({0}), 0, 1, ZoneInfo("UTC"))
     )
     decision = engine(rule).decide(CALL, NOW.replace(tzinfo=None))
     assert (decision.verdict, decision.rules) == (Verdict.BLOCK, ("at-night",))
