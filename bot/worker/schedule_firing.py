@@ -4,7 +4,7 @@ A moment is carried out once: its run, and the text that it says, have keys made
 a worker that does it after one that died does the same. Only then the schedule is moved to its next moment. Of moments
 that passed while no worker ran, one is carried out. A moment that finds no room waits for it.
 
-A reminder is decided on like whatever leaves for an address (hook PRE_OUTPUT), when it is due and again when it is sent.
+A reminder is decided on like whatever leaves for an address (hook PRE_OUTPUT), when it is due and when it is sent.
 Where it may not be said, it is said to its creator alone, in private, or not at all.
 """
 
