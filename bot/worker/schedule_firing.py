@@ -17,7 +17,7 @@ from bot.access import labelling, principals, recipients
 from bot.access.authorize import Caller, Ingress, at_least, role
 from bot.access.decision_context import DecisionContext
 from bot.access.session_ids import SessionIds
-from bot.core.errors import ArchivedError, BusyError, DeletedError, RequestError
+from bot.core.errors import BusyError, NotFoundError, RequestError
 from bot.gate.gate import Gate
 from bot.gate.results import MAY_GO_ON, decision_row
 from bot.pinned_agents import PinnedAgents
@@ -93,8 +93,8 @@ class ScheduleFiring:
             after = await self._moved(schedule, done, now)
             if after.status is ScheduleStatus.PAUSED and done.fate is not Fate.UNKNOWN:
                 await self._tell_paused(after)
-        except (BusyError, ArchivedError, DeletedError):
-            # There is no room yet, or the conversation that is to say it ends just now.
+        except (BusyError, NotFoundError):
+            # There is no room yet, or the conversation that was to say it was deleted just now: it goes on in another.
             wait = min(max(SOON_MS, (now - schedule.next_at) // 2), _LATE_MS)
             await self._store.schedules.set_timer(replace(timer, due=now + wait))
             return
@@ -197,7 +197,7 @@ class ScheduleFiring:
         """Have a text said at an address, once for its key; return whether it may be. The audit tells before.
 
         It stands in the outbox of the conversation from which the schedule was made. `ours` is what the program says.
-        Raises ArchivedError, DeletedError: that conversation ends just now. StoreError.
+        Raises NotFoundError: that conversation was deleted just now. StoreError.
         """
         document = self._gate.document
         home = replace(Address.parse(schedule.asked_at), recipient="")
