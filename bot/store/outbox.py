@@ -5,7 +5,7 @@ from contextlib import suppress
 from dataclasses import asdict
 from typing import Final
 
-from bot.core.errors import ArchivedError, NotFoundError, SchemaError
+from bot.core.errors import NotFoundError, SchemaError
 from bot.sessions.approvals import QuestionCopy
 from bot.sessions.audit import AuditRow
 from bot.sessions.background.delegation import Arrival
@@ -57,8 +57,6 @@ class RedisOutbox:
         got = await self._shared.run(session_call(Script.PUT, session_keys(sid), args, bodies=bodies), *hints)
         if got.word == "none":
             raise NotFoundError
-        if got.word == "move" and begins is not None:
-            raise ArchivedError
         if begins is not None:
             # Whether it was begun by this call or by one whose answer was lost.
             await self._filing.refile([sid])

@@ -70,13 +70,11 @@ def _swept(store: RedisStore, client: Any) -> Timed:  # noqa: ANN401 - the libra
 
         sweep = TimerSweep(store.schedules, {TimerKind.PROBE: part}, _always, hold=600_000)
         begin = time.perf_counter()
-        serving = asyncio.create_task(sweep.serve())
-        await over.wait()
-        while await store.schedules.next_due() >= 0:
-            await asyncio.sleep(0)
-        taken = time.perf_counter() - begin
-        serving.cancel()
-        await asyncio.wait([serving])
+        async with asyncio.TaskGroup() as tasks:
+            serving = tasks.create_task(sweep.serve())
+            await over.wait()
+            taken = time.perf_counter() - begin
+            serving.cancel()
         return taken
 
     return timed

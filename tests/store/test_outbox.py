@@ -5,7 +5,7 @@ from dataclasses import replace
 import anyio
 import pytest
 
-from bot.core.errors import ArchivedError, NotFoundError, SchemaError
+from bot.core.errors import NotFoundError, SchemaError
 from bot.sessions.background.delegation import Arrival
 from bot.sessions.deliveries import Conversation, Delivery, DeliveryState
 from bot.sessions.models import SessionQuery, Status, Write
@@ -128,8 +128,8 @@ async def test_an_entry_begins_the_conversation_in_which_it_is_said(store: Redis
     assert told == ("console::ann:", "ann", "pinned", Status.IDLE, PUBLIC, 2)
     assert [event.seq for event in await store.sessions.events(sid)] == [1]
     assert sid in [one.sid for one in (await store.index.listed(SessionQuery("ann", PUBLIC))).sessions]
-    await store.lifecycle.archive(sid, actor="ann", audit=())
-    with pytest.raises(ArchivedError):
+    await store.lifecycle.delete(sid, ())
+    with pytest.raises(NotFoundError):
         await store.outbox.put(sid, answer("k3"), begins)
 
 

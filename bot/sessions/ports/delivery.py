@@ -33,7 +33,7 @@ class OutboxStore(Protocol):
 
         With `begins` the session is begun with it if it is not there.
 
-        Raises NotFoundError: no such session. ArchivedError: it is one that `begins` would be, and archived.
+        Raises NotFoundError: no such session, or it was deleted.
         """
         ...
 

@@ -272,6 +272,7 @@ async def test_a_moment_that_finds_no_room_waits_for_it(tmp_path: Path) -> None:
         first = await fire(app, schedule(overlap=Overlap.ALLOW))
         other = schedule(id="s_2")
         assert await fire(app, other) == other
+        assert (await app.store.schedules.take_due(10, MINUTE))[0] == ()
         state = await app.store.sessions.state(first.last_run)
         assert state is not None
         assert state.charter is not None
