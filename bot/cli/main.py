@@ -248,7 +248,7 @@ def _runs_start(  # noqa: PLR0913 - one for each option
     to: Annotated[str, typer.Option(help="Who hears its last answer.")] = "",
 ) -> None:
     """Start a run, which a process of `lockgate run` works on; print its id."""
-    from bot.cli.runs import start_run
+    from bot.cli.background.runs import start_run
     from bot.sessions.runs import RunWish
 
     wish = RunWish(goal, type=run_type, title=title, slot=slot, hours=hours, deliver_to=to)
@@ -265,7 +265,7 @@ def _runs_list(
     as_json: _Json = False,
 ) -> None:
     """List runs in pages, newest first."""
-    from bot.cli.runs import list_runs
+    from bot.cli.background.runs import list_runs
 
     _run(list_runs(_config(context), as_json=as_json, ended=ended, after=after, limit=limit))
 
@@ -279,7 +279,7 @@ def _runs_show(
     as_json: _Json = False,
 ) -> None:
     """Show one run and its record, also after its session was deleted."""
-    from bot.cli.runs import show_run
+    from bot.cli.background.runs import show_run
 
     _run(show_run(_config(context), run, as_json=as_json, events=events))
 
@@ -287,7 +287,7 @@ def _runs_show(
 @runs_app.command("stats")
 def _runs_stats(context: typer.Context, run: _Id, *, as_json: _Json = False) -> None:
     """Show one run in numbers."""
-    from bot.cli.runs import show_stats
+    from bot.cli.background.runs import show_stats
 
     _run(show_stats(_config(context), run, as_json=as_json))
 
@@ -303,7 +303,7 @@ def _runs_steer(
     ] = Priority.NORMAL,
 ) -> None:
     """Give a run a note."""
-    from bot.cli.runs import steer_run
+    from bot.cli.background.runs import steer_run
 
     _run(steer_run(_config(context), run, note, priority))
 
@@ -311,7 +311,7 @@ def _runs_steer(
 @runs_app.command("pause")
 def _runs_pause(context: typer.Context, run: _Id) -> None:
     """Let a run rest: no turn of it begins."""
-    from bot.cli.runs import RunAct, change_run
+    from bot.cli.background.runs import RunAct, change_run
 
     _run(change_run(_config(context), run, RunAct.PAUSE))
 
@@ -319,7 +319,7 @@ def _runs_pause(context: typer.Context, run: _Id) -> None:
 @runs_app.command("resume")
 def _runs_resume(context: typer.Context, run: _Id) -> None:
     """Let a run that rests go on."""
-    from bot.cli.runs import RunAct, change_run
+    from bot.cli.background.runs import RunAct, change_run
 
     _run(change_run(_config(context), run, RunAct.RESUME))
 
@@ -327,7 +327,7 @@ def _runs_resume(context: typer.Context, run: _Id) -> None:
 @runs_app.command("stop")
 def _runs_stop(context: typer.Context, run: _Id) -> None:
     """End a run, with all that it spawned."""
-    from bot.cli.runs import RunAct, change_run
+    from bot.cli.background.runs import RunAct, change_run
 
     _run(change_run(_config(context), run, RunAct.STOP))
 
@@ -335,7 +335,7 @@ def _runs_stop(context: typer.Context, run: _Id) -> None:
 @schedules_app.command("list")
 def _schedules_list(context: typer.Context, *, as_json: _Json = False) -> None:
     """List schedules and reminders, oldest first."""
-    from bot.cli.schedules import list_schedules
+    from bot.cli.background.schedules import list_schedules
 
     _run(list_schedules(_config(context), as_json=as_json))
 
@@ -343,7 +343,7 @@ def _schedules_list(context: typer.Context, *, as_json: _Json = False) -> None:
 @schedules_app.command("show")
 def _schedules_show(context: typer.Context, schedule: _Id, *, as_json: _Json = False) -> None:
     """Show one schedule or reminder."""
-    from bot.cli.schedules import show_schedule
+    from bot.cli.background.schedules import show_schedule
 
     _run(show_schedule(_config(context), schedule, as_json=as_json))
 
@@ -351,7 +351,7 @@ def _schedules_show(context: typer.Context, schedule: _Id, *, as_json: _Json = F
 @schedules_app.command("pause")
 def _schedules_pause(context: typer.Context, schedule: _Id) -> None:
     """Let a schedule rest."""
-    from bot.cli.schedules import ScheduleAct, change_schedule
+    from bot.cli.background.schedules import ScheduleAct, change_schedule
 
     _run(change_schedule(_config(context), schedule, ScheduleAct.PAUSE))
 
@@ -359,7 +359,7 @@ def _schedules_pause(context: typer.Context, schedule: _Id) -> None:
 @schedules_app.command("resume")
 def _schedules_resume(context: typer.Context, schedule: _Id) -> None:
     """Let a schedule that rests go on, from its next moment."""
-    from bot.cli.schedules import ScheduleAct, change_schedule
+    from bot.cli.background.schedules import ScheduleAct, change_schedule
 
     _run(change_schedule(_config(context), schedule, ScheduleAct.RESUME))
 
@@ -367,7 +367,7 @@ def _schedules_resume(context: typer.Context, schedule: _Id) -> None:
 @schedules_app.command("cancel")
 def _schedules_cancel(context: typer.Context, schedule: _Id) -> None:
     """Forget a schedule or reminder; what it started goes on."""
-    from bot.cli.schedules import ScheduleAct, change_schedule
+    from bot.cli.background.schedules import ScheduleAct, change_schedule
 
     _run(change_schedule(_config(context), schedule, ScheduleAct.CANCEL))
 

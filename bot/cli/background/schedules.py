@@ -6,8 +6,8 @@ from typing import Final
 
 from pydantic import JsonValue
 
+from bot.cli.background.runs import managing
 from bot.cli.output import print_json, print_lines, table
-from bot.cli.runs import managing
 from bot.config.model import Config
 from bot.core.clock import moment
 from bot.operations.run_telling import schedule_lines, shortened

@@ -11,9 +11,9 @@ from typing import Any, Final
 
 import pytest
 
-from bot.cli import runs, schedules
-from bot.cli.runs import GONE, LOST, RunAct
-from bot.cli.schedules import ScheduleAct
+from bot.cli.background import runs, schedules
+from bot.cli.background.runs import GONE, LOST, RunAct
+from bot.cli.background.schedules import ScheduleAct
 from bot.cli.sessions import delete_session
 from bot.config.load import load_config
 from bot.config.model import Config
