@@ -179,7 +179,14 @@ class RunCommands:
 
 
 def _buttons(run: str, *actions: str) -> tuple[Button, ...]:
-    return tuple(Button(action.capitalize(), f"/runs {action} {run}") for action in actions)
+    lines = {
+        "show": f"/runs show {run}",
+        "log": f"/runs log {run}",
+        "pause": f"/runs pause {run}",
+        "resume": f"/runs resume {run}",
+        "stop": f"/runs stop {run}",
+    }
+    return tuple(Button(action.capitalize(), lines[action]) for action in actions)
 
 
 def _id(argument: str) -> str:

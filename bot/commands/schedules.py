@@ -143,7 +143,13 @@ def _told(known: KnownSchedule, sentence: str) -> Reply:
 
 
 def _buttons(schedule: str, *actions: str) -> tuple[Button, ...]:
-    return tuple(Button(action.capitalize(), f"/schedule {action} {schedule}") for action in actions)
+    lines = {
+        "show": f"/schedule show {schedule}",
+        "pause": f"/schedule pause {schedule}",
+        "resume": f"/schedule resume {schedule}",
+        "cancel": f"/schedule cancel {schedule}",
+    }
+    return tuple(Button(action.capitalize(), lines[action]) for action in actions)
 
 
 def _id(argument: str) -> str:

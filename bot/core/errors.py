@@ -106,6 +106,11 @@ class DedupeConflictError(RequestError):
 
     code = "conflict"
 
+    def __init__(
+        self, message: str = "the same input came before with another content", *, next_step: str = ""
+    ) -> None:
+        super().__init__(message, next_step=next_step)
+
 
 class BusyError(RequestError):
     """A limit, quota or lock; the sentence is constant so that it tells nothing about others."""

@@ -13,7 +13,7 @@ from pydantic import JsonValue
 from bot.access.decision_context import Call, DecisionContext
 from bot.access.session_ids import SessionIds
 from bot.core.clock import Clock
-from bot.core.errors import ArchivedError, BusyError, NotFoundError, RequestError, SchemaError
+from bot.core.errors import ArchivedError, BusyError, DedupeConflictError, NotFoundError, RequestError, SchemaError
 from bot.gate.results import ResultDecision
 from bot.operations.gated_calls import GatedCalls, RefusedCall
 from bot.operations.lifecycle import SessionLifecycle
@@ -135,10 +135,20 @@ class RunOperations:
 
         `typed` is the label of what they say: the run begins with it.
 
-        Raises RequestError: it cannot be started as it is wanted. BusyError: as many live as may. StoreError.
+        Raises RequestError: it cannot be started as it is wanted. BusyError: as many live as may. DedupeConflictError:
+        the key came with another wish. StoreError.
         """
         made = await self._calls.made(standing, Call(key, START, _arguments(wish)), typed)
-        return made if isinstance(made, RefusedCall) else named_in(made, "run_id")
+        if isinstance(made, RefusedCall):
+            return made
+        run = named_in(made, "run_id")
+        state = await self._store.sessions.state(self._session_ids.first(run_home(standing.principal, run)))
+        charter = None if state is None else state.charter
+        # The key was compared with the goal alone, and what stands here is what they said themselves.
+        wished = (wish.type, wish.title, wish.slot or run, wish.deliver_to)
+        if charter is not None and (charter.type, charter.title, charter.slot, charter.deliver_to) != wished:
+            raise DedupeConflictError
+        return run
 
     async def page(self, by: RunViewer, *, cursor: str = "", limit: int = LISTED, ended: bool = False) -> RunPage:
         """Return runs that may be told of, newest first, with `ended` those that are over, too.
@@ -351,10 +361,13 @@ def run_of(state: SessionState) -> KnownRun | None:
 
 
 def named_in(made: ResultDecision, field: str) -> str:
-    """Return the id that a call answered with. Raises RequestError: it made nothing. BusyError: there is no room."""
+    """Return the id that a call answered with.
+
+    Raises RequestError: it made nothing. BusyError: there is no room. DedupeConflictError: its key made something else.
+    """
     if made.failed:
-        busy = BusyError()
-        raise busy if made.text == str(busy) else RequestError(made.text)
+        known = (BusyError(), DedupeConflictError())
+        raise next((error for error in known if str(error) == made.text), RequestError(made.text))
     return str(cast("dict[str, JsonValue]", json.loads(made.text))[field])
 
 

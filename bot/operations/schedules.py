@@ -10,7 +10,7 @@ from typing import Final
 from pydantic import JsonValue
 
 from bot.access.decision_context import Call, DecisionContext
-from bot.core.errors import NotFoundError
+from bot.core.errors import DedupeConflictError, NotFoundError
 from bot.operations.gated_calls import GatedCalls, RefusedCall
 from bot.operations.runs import RunViewer, named_in, run_of
 from bot.schedules.keeper import ScheduleKeeper, ScheduleWish
@@ -52,7 +52,8 @@ class ScheduleOperations:
 
         `typed` is the label of what they say: the schedule keeps it, and its runs begin with it.
 
-        Raises RequestError: it cannot be made as it is wanted. BusyError: they have as many as may be. StoreError.
+        Raises RequestError: it cannot be made as it is wanted. BusyError: they have as many as may be.
+        DedupeConflictError: the key came with another wish. StoreError.
         """
         made = await self._calls.made(standing, Call(key, CREATE, _arguments(wish)), typed)
         if isinstance(made, RefusedCall):
@@ -61,6 +62,9 @@ class ScheduleOperations:
         if kept is None:
             # It was due and gone, or cancelled, before this was answered.
             raise NotFoundError
+        wished = (wish.kind, wish.text, wish.title, wish.deliver_to, wish.overlap, wish.time_zone or kept.zone)
+        if (kept.kind, kept.text, kept.title, kept.deliver_to, kept.overlap, kept.zone) != wished:
+            raise DedupeConflictError
         return kept
 
     async def listed(self, by: RunViewer) -> tuple[KnownSchedule, ...]:

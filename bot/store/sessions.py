@@ -435,7 +435,7 @@ def _refuse_input(got: ScriptAnswer) -> None:
     """Turn a script's refusal of an input into an error."""
     match got.word:
         case "conflict":
-            raise DedupeConflictError("the same input came before with another content")
+            raise DedupeConflictError
         case "busy":
             raise BusyError
         case "none":
