@@ -22,7 +22,8 @@ from bot.core.json_values import JsonObject
 from bot.history.folds import Folds
 from bot.history.origins import Reading, referring, said
 from bot.sessions.audit import AuditRow
-from bot.sessions.delegation import SESSION, Lineage
+from bot.sessions.background.delegation import SESSION, Lineage
+from bot.sessions.background.runs import Background
 from bot.sessions.deliveries import Delivery, DeliveryState, NewDelivery
 from bot.sessions.inbox import InboxItem
 from bot.sessions.limits import SessionLimits
@@ -30,7 +31,6 @@ from bot.sessions.log.event_types import AgentMessage, ToolResult, TurnCompleted
 from bot.sessions.log.events import NewEvent
 from bot.sessions.models import Change, Claim, LastTurn, Turn, Write, Written, run_facts
 from bot.sessions.ports.sessions import SessionStore
-from bot.sessions.runs import Background
 from bot.sessions.transcript import Tail
 from bot.sessions.usage import Usage
 from channels.messages import Address, OutboundKind

@@ -15,8 +15,8 @@ from bot.access import labelling
 from bot.access.authorize import at_least
 from bot.access.decision_context import Call, DecisionContext
 from bot.sessions.approvals import Approval, ApprovalState
+from bot.sessions.background.runs import UNREAD
 from bot.sessions.log.events import DeferredResult
-from bot.sessions.runs import UNREAD
 from policy.decision import Decision, Verdict
 from policy.document.model import Document
 from policy.document.programs import is_program

@@ -9,11 +9,11 @@ from pydantic import JsonValue
 
 from bot.access.agents import AgentSnapshot
 from bot.access.authorize import Caller
+from bot.sessions.background.runs import RunFacts
 from bot.sessions.limits import TokenAllowance
 from bot.sessions.log.events import DeferredResult
 from bot.sessions.messages import Endorsed
 from bot.sessions.models import Claim
-from bot.sessions.runs import RunFacts
 from channels.messages import Address
 from policy.labels import PUBLIC, Label
 from policy.request import Destination, Role

@@ -10,7 +10,7 @@ from dataclasses import replace
 from functools import reduce
 
 from bot.access import principals
-from bot.sessions.runs import UNREAD
+from bot.sessions.background.runs import UNREAD
 from channels.messages import Address
 from channels.port import Audience, Reader, ReaderKind
 from policy.document.entries import Chat

@@ -10,7 +10,7 @@ spoken to in private is made of the same parts, so that nobody has to look it up
 from dataclasses import replace
 from typing import Final
 
-from bot.sessions.delegation import SESSION
+from bot.sessions.background.delegation import SESSION
 from channels.messages import Address
 from policy.document.model import Document
 from policy.document.reading import API

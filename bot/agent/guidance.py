@@ -9,9 +9,9 @@ from typing import Final
 
 from bot.tools.arguments import contents, types
 from bot.tools.asking import ASK
+from bot.tools.background.runs import INITIALIZE
 from bot.tools.base import Arguments, Tool
 from bot.tools.references import ADMIT, HOLD, REFERENCE, may_hold
-from bot.tools.runs import INITIALIZE
 
 SPAWN: Final = "sessions_spawn"
 

@@ -30,7 +30,7 @@ from pydantic_ai.usage import RequestUsage
 
 from bot.config.model import OFFLINE
 from bot.sessions.models import MOMENT
-from bot.tools.runs import INITIALIZE
+from bot.tools.background.runs import INITIALIZE
 
 RECAP: Final = (
     "Summarize the conversation below in a few plain sentences, so that somebody can go on with it: what was asked, "

@@ -17,7 +17,7 @@ from bot.operations.schedules import ScheduleOperations
 from bot.run_records.recorder import RunRecorder
 from bot.runs.starter import RunStarter
 from bot.schedules.keeper import ScheduleKeeper
-from bot.sessions.delegation import Caps
+from bot.sessions.background.delegation import Caps
 from bot.sessions.ports.store import Store
 from channels.messages import Address
 from policy.document.model import Document

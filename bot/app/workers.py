@@ -29,9 +29,9 @@ from bot.pinned_agents import PinnedAgents
 from bot.policy_state import PolicyReloader
 from bot.quarantine import Quarantine
 from bot.run_records.recorder import RECORD_AFTER, RunRecorder
+from bot.sessions.background.schedules import Timer, TimerKind
 from bot.sessions.limits import RunLimits
 from bot.sessions.ports.store import Store
-from bot.sessions.schedules import Timer, TimerKind
 from bot.telemetry.telemetry import Telemetry
 from bot.tools.labelled_files import FileRoot
 from bot.worker.claimer import Claimer

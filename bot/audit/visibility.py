@@ -17,7 +17,7 @@ from bot.audit.anchors import OUTSIDE, AnchoredChains
 from bot.core.errors import SchemaError
 from bot.core.json_values import JsonObject
 from bot.sessions.audit import AuditRecord
-from bot.sessions.delegation import SESSION
+from bot.sessions.background.delegation import SESSION
 from bot.sessions.models import SessionState
 from bot.sessions.ports.store import Store
 from bot.sessions.visibility import LONGEST_ID

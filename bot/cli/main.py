@@ -13,7 +13,7 @@ import typer
 from bot.cli.roles import ProcessRole
 from bot.core.logs import LogLevel
 from bot.sessions.api_tokens import Scope
-from bot.sessions.runs import Priority, RunType
+from bot.sessions.background.runs import Priority, RunType
 
 if TYPE_CHECKING:
     from bot.config.model import Config
@@ -249,7 +249,7 @@ def _runs_start(  # noqa: PLR0913 - one for each option
 ) -> None:
     """Start a run, which a process of `lockgate run` works on; print its id."""
     from bot.cli.background.runs import start_run
-    from bot.sessions.runs import RunWish
+    from bot.sessions.background.runs import RunWish
 
     wish = RunWish(goal, type=run_type, title=title, slot=slot, hours=hours, deliver_to=to)
     _run(start_run(_config(context), wish))

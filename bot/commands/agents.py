@@ -14,7 +14,7 @@ from bot.delegation.spawn import Spawner
 from bot.gate.gate import Gate
 from bot.gate.results import ResultDecision
 from bot.operations.gated_calls import GatedCalls, RefusedCall
-from bot.sessions.delegation import Slot
+from bot.sessions.background.delegation import Slot
 from bot.sessions.log.event_types import AgentMessage, ToolResult, UnknownEvent, UserMessage
 from bot.sessions.log.events import Event
 from bot.sessions.models import SessionState, Status

@@ -12,7 +12,7 @@ from bot.core.ids import Ids
 from bot.delivery.holding import buttons
 from bot.gate.gate import Gate
 from bot.sessions.audit import AuditRow
-from bot.sessions.delegation import PendingMessage
+from bot.sessions.background.delegation import PendingMessage
 from bot.sessions.messages import OriginKind
 from bot.sessions.models import SessionState, Status
 from bot.sessions.ports.accounts import DelegationStore

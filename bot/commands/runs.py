@@ -15,8 +15,8 @@ from bot.gate.gate import Gate
 from bot.operations.gated_calls import RefusedCall
 from bot.operations.run_telling import TYPED, numbers_lines, run_line, run_lines
 from bot.operations.runs import LONGEST_NOTE, START, KnownRun, RunOperations, RunViewer
+from bot.sessions.background.runs import Priority, RunType, RunWish
 from bot.sessions.log.event_types import AgentMessage, ToolResult, UnknownEvent, UserMessage
-from bot.sessions.runs import Priority, RunType, RunWish
 from bot.sessions.transcript import place
 from bot.tools.history import UNKNOWN, said, source
 from channels.messages import Button
@@ -30,6 +30,7 @@ BLIND: Final = "If that run is yours and goes on, it ends now; it may not be tol
 _SHOWN: Final = 500
 _LOGGED: Final = (UserMessage, AgentMessage, ToolResult, UnknownEvent)
 _ALL: Final = "all"
+_PRIORITIES: Final = frozenset(priority.value for priority in Priority)
 _LONGEST_NUMBER: Final = 4
 
 
@@ -146,8 +147,8 @@ class RunCommands:
         """Give a run a note for its next heartbeat."""
         name, _, note = argument.partition(" ")
         first, _, rest = note.strip().partition(" ")
-        priority = Priority(first) if first in Priority and rest.strip() else Priority.NORMAL
-        text = rest.strip() if first in Priority and rest.strip() else note.strip()
+        named = first in _PRIORITIES and bool(rest.strip())
+        priority, text = (Priority(first), rest.strip()) if named else (Priority.NORMAL, note.strip())
         if not text:
             raise UsageError("")
         if len(text) > LONGEST_NOTE:

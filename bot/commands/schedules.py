@@ -4,6 +4,7 @@ The moment stands before what is to be done, as people say it or as a line of cr
 it. What is typed here keeps the label of this address for ever.
 """
 
+import asyncio
 import re
 from dataclasses import dataclass
 from typing import Final
@@ -19,7 +20,7 @@ from bot.operations.schedules import CREATE, KnownSchedule, ScheduleOperations
 from bot.schedules.calendar import WhenError, zone
 from bot.schedules.keeper import ScheduleWish
 from bot.schedules.phrases import parse
-from bot.sessions.schedules import Overlap, ScheduleKind
+from bot.sessions.background.schedules import Overlap, ScheduleKind
 from channels.messages import Button
 from policy.labels import join_all
 
@@ -66,7 +67,8 @@ class ScheduleCommands:
     async def _make(self, request: CommandRequest, kind: ScheduleKind, argument: str) -> Reply:
         given, rest = options(argument, _OPTIONS)
         where = given.get("zone", "") or self.time_zone
-        when, text = separated(rest, where, request.now)
+        # The table of a zone is read from a file.
+        when, text = await asyncio.to_thread(separated, rest, where, request.now)
         if not text:
             raise UsageError("")
         wish = ScheduleWish(

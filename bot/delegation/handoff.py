@@ -14,7 +14,7 @@ from typing import Final
 from bot.access import labelling
 from bot.core.errors import BusyError
 from bot.delegation import structured_result
-from bot.sessions.delegation import LATE, Arrival, Charge, Parcel
+from bot.sessions.background.delegation import LATE, Arrival, Charge, Parcel
 from bot.sessions.deliveries import Delivery, risen_key, told_key
 from bot.sessions.messages import Endorsed, Origin, OriginKind, SessionMessage, named
 from bot.sessions.models import SessionState

@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Final
 
 from bot.core.ids import receipt_id
 from bot.delegation.handoff import dedupe, goes_up
-from bot.sessions.delegation import SESSION, Arrival
+from bot.sessions.background.delegation import SESSION, Arrival
 from bot.sessions.deliveries import Delivery, DeliveryState
 from bot.sessions.inbox import ItemOutcome, ItemStatus
 from bot.sessions.models import SessionState, Status

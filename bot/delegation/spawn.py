@@ -17,7 +17,7 @@ from typing import Final
 from bot.access.decision_context import DecisionContext
 from bot.core.errors import BusyError, NotFoundError, RequestError
 from bot.delegation import structured_result
-from bot.sessions.delegation import (
+from bot.sessions.background.delegation import (
     LATE,
     MOST_HOPS,
     SESSION,

@@ -16,7 +16,7 @@ from types import MappingProxyType
 from typing import Final, cast
 
 from bot.sessions.approvals import AnswerValue
-from bot.sessions.delegation import FieldKind, ResultField
+from bot.sessions.background.delegation import FieldKind, ResultField
 
 FAILED: Final = "the background session gave no answer of the fields that were asked for"
 """What is told instead of any other answer."""

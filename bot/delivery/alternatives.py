@@ -22,12 +22,12 @@ from bot.gate.gate import Gate
 from bot.gate.results import MAY_GO_ON
 from bot.sessions.alternatives import Alternative, Wanted, Way
 from bot.sessions.audit import AuditRow
-from bot.sessions.delegation import SESSION
+from bot.sessions.background.delegation import SESSION
+from bot.sessions.background.runs import UNREAD
 from bot.sessions.deliveries import OURS, Delivery, NewDelivery, question_key
 from bot.sessions.log.event_types import AgentMessage, UserMessage
 from bot.sessions.log.events import Event
 from bot.sessions.ports.delivery import AlternativeStore
-from bot.sessions.runs import UNREAD
 from channels.messages import Address, Button, OutboundKind
 from policy.decision import Decision, Verdict
 from policy.document.model import Document

@@ -7,7 +7,7 @@ from bot.access import principals
 from bot.access.approvals import ANSWER, answering, may_answer, may_withdraw
 from bot.core.invisible import spelled
 from bot.sessions.approvals import Approval
-from bot.sessions.runs import Background, Charter, called
+from bot.sessions.background.runs import Background, Charter, called
 from channels.messages import Address, Button
 from policy import explain
 from policy.document.model import Document

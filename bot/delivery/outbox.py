@@ -32,12 +32,12 @@ from bot.delivery.rate_limits import Patience, RateLimits
 from bot.gate.gate import Gate
 from bot.gate.results import MAY_GO_ON, decision_facts, decision_row
 from bot.sessions.audit import AuditRow
-from bot.sessions.delegation import SESSION, Arrival
+from bot.sessions.background.delegation import SESSION, Arrival
+from bot.sessions.background.runs import RUN
 from bot.sessions.deliveries import OURS, Delivery, DeliveryState, NewDelivery, SendSlot
 from bot.sessions.log.event_types import ReleaseConfirmed
 from bot.sessions.ports.store import Store
 from bot.sessions.releases import Release
-from bot.sessions.runs import RUN
 from bot.telemetry.telemetry import Telemetry
 from channels.messages import Address, Button, Outbound, OutboundKind, Signal
 from channels.port import AmbiguousSendError, BusyChannelError, Channel, ChannelError, GoneError

@@ -11,8 +11,8 @@ from bot.access import labelling, principals
 from bot.core.invisible import spelled
 from bot.delegation import structured_result
 from bot.sessions.approvals import Approval
-from bot.sessions.delegation import FieldKind
-from bot.sessions.runs import Background, called
+from bot.sessions.background.delegation import FieldKind
+from bot.sessions.background.runs import Background, called
 from bot.tools.asking import MOST_BUTTONS
 from bot.tools.base import Inquiry
 from channels.messages import Address, Button

@@ -22,9 +22,9 @@ from bot.gate.output import OutputGate
 from bot.gate.readers import Readers
 from bot.gate.results import NOT_KNOWN, CallDecision
 from bot.sessions.approvals import Approval
-from bot.sessions.delegation import SESSION
+from bot.sessions.background.delegation import SESSION
+from bot.sessions.background.runs import UNREAD
 from bot.sessions.deliveries import OURS
-from bot.sessions.runs import UNREAD
 from bot.tools.arguments import as_json, changed, checked, strings, texts
 from bot.tools.base import Arguments, CallFacts, Foresees, RefusedCallError, Tool, ToolCaller, ToolContext, ToolSession
 from bot.tools.references import Asked, asked, mentions

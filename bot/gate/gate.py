@@ -25,9 +25,9 @@ from bot.gate.results import MAY_GO_ON, CallDecision, ResultDecision, decision_r
 from bot.gate.services import GateServices, Minter, Record, RunMinter, revealed, started
 from bot.secrets import Keyring
 from bot.sessions.audit import AuditRow
+from bot.sessions.background.runs import RunOrder, StartedRun
 from bot.sessions.deliveries import NewDelivery
 from bot.sessions.log.events import DeferredResult
-from bot.sessions.runs import RunOrder, StartedRun
 from bot.tools.base import CallFacts, Result, Tool
 from bot.tools.references import notice
 from channels.messages import Address

@@ -17,8 +17,8 @@ from bot.access.approvals import DENIED, OTHERS, asking
 from bot.access.decision_context import DecisionContext
 from bot.gate.results import MAY_GO_ON
 from bot.secrets import Keyring
+from bot.sessions.background.runs import Breaker
 from bot.sessions.deliveries import OURS
-from bot.sessions.runs import Breaker
 from bot.tools.base import CallFacts, Tool, WorksInRuns
 from policy.decision import Decision, Remedy, RuleOutcome, Verdict
 from policy.document.model import Document

@@ -14,10 +14,10 @@ from bot.core.errors import RequestError
 from bot.gate.calls import CallGate
 from bot.gate.judge import Judge, answered_for
 from bot.gate.results import CallDecision
-from bot.sessions.delegation import Child, Errand
+from bot.sessions.background.delegation import Child, Errand
+from bot.sessions.background.runs import RunOrder, RunWish, StartedRun
 from bot.sessions.messages import named
 from bot.sessions.refs import CallRef
-from bot.sessions.runs import RunOrder, RunWish, StartedRun
 from bot.tools.arguments import strings
 from bot.tools.references import HOLD
 from channels.messages import Address

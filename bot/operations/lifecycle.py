@@ -15,11 +15,11 @@ from bot.access.session_ids import SessionIds
 from bot.core.errors import BusyError, IllegalMoveError, NotFoundError
 from bot.delegation.spawn import Spawner
 from bot.sessions.audit import AuditRow
-from bot.sessions.delegation import SESSION
+from bot.sessions.background.delegation import SESSION
+from bot.sessions.background.runs import UNREAD
 from bot.sessions.deliveries import Delivery, DeliveryState
 from bot.sessions.models import Doing, SessionKind, SessionQuery, SessionState, Status
 from bot.sessions.ports.store import Store
-from bot.sessions.runs import UNREAD
 from bot.tools.labelled_files import FileRoot
 from channels.messages import Address
 from policy.document.reading import API

@@ -6,8 +6,8 @@ from bot.core.clock import moment
 from bot.operations.runs import KnownRun
 from bot.operations.schedules import KnownSchedule
 from bot.runs.statistics import RunStatistics
-from bot.sessions.runs import Breaker, Note
-from bot.sessions.schedules import ScheduleKind
+from bot.sessions.background.runs import Breaker, Note
+from bot.sessions.background.schedules import ScheduleKind
 from policy import explain
 
 TYPED: Final = explain.LabelWording("what you typed is labelled", "with what comes of it")

@@ -21,12 +21,22 @@ from bot.run_records.recorder import RECORD_AFTER
 from bot.runs import loop
 from bot.runs.statistics import RunStatistics, statistics
 from bot.sessions.audit import AuditRow
+from bot.sessions.background.runs import (
+    Breaker,
+    Charter,
+    NewNote,
+    Note,
+    Priority,
+    Progress,
+    RunStatus,
+    RunWish,
+    run_home,
+)
+from bot.sessions.background.schedules import Timer, TimerKind
 from bot.sessions.log.event_types import UserMessage
 from bot.sessions.log.events import Event
 from bot.sessions.models import SessionKind, SessionQuery, SessionState
 from bot.sessions.ports.store import Store
-from bot.sessions.runs import Breaker, Charter, NewNote, Note, Priority, Progress, RunStatus, RunWish, run_home
-from bot.sessions.schedules import Timer, TimerKind
 from bot.sessions.visibility import LONGEST_ID
 from policy.labels import PUBLIC, Label, join_all
 

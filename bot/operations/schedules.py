@@ -14,8 +14,8 @@ from bot.core.errors import NotFoundError
 from bot.operations.gated_calls import GatedCalls, RefusedCall
 from bot.operations.runs import RunViewer, named_in, run_of
 from bot.schedules.keeper import ScheduleKeeper, ScheduleWish
+from bot.sessions.background.schedules import Schedule, ScheduleKind
 from bot.sessions.ports.store import Store
-from bot.sessions.schedules import Schedule, ScheduleKind
 from bot.sessions.visibility import LONGEST_ID
 from policy.labels import Label
 

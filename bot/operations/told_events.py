@@ -17,11 +17,11 @@ from bot.core.json_values import JsonObject, mapped_object
 from bot.gate.gate import Gate
 from bot.gate.results import MAY_GO_ON
 from bot.operations.reading import SessionReader
+from bot.sessions.background.runs import UNREAD
 from bot.sessions.deliveries import OURS
 from bot.sessions.log.event_types import UserMessage
 from bot.sessions.log.events import Event, EventType
 from bot.sessions.models import SessionState
-from bot.sessions.runs import UNREAD
 from bot.tools.arguments import strings
 from channels.messages import Address
 from policy.decision import Decision, Verdict

@@ -17,10 +17,10 @@ from bot.core.json_values import JsonObject, mapped_object
 from bot.history import event_log
 from bot.run_records.encryption import RecordCipher
 from bot.sessions import refs
+from bot.sessions.background.runs import Charter, Gap, Progress
 from bot.sessions.log.event_types import TurnCompleted
 from bot.sessions.log.events import Event
 from bot.sessions.models import SessionState, TurnRecord
-from bot.sessions.runs import Charter, Gap, Progress
 from bot.sessions.transcript import place
 from bot.sessions.usage import Usage
 from policy.labels import Label

@@ -21,10 +21,10 @@ from bot.core.ids import Ids
 from bot.core.json_values import JsonObject
 from bot.run_records.document import RunRecord, due_at, moment_of
 from bot.sessions.audit import AuditRow
+from bot.sessions.background.runs import Charter, Progress
+from bot.sessions.background.schedules import Timer, TimerKind
 from bot.sessions.models import SessionState
 from bot.sessions.ports.store import Store
-from bot.sessions.runs import Charter, Progress
-from bot.sessions.schedules import Timer, TimerKind
 from bot.sessions.transcript import backwards
 from policy.labels import Label
 

@@ -8,8 +8,8 @@ turn tries again: a failure more opens it once more, a turn without one closes i
 from dataclasses import replace
 from typing import Final
 
+from bot.sessions.background.runs import Breaker, Progress, RunStatus
 from bot.sessions.limits import RunLimits
-from bot.sessions.runs import Breaker, Progress, RunStatus
 
 LONGEST: Final = 3_600_000
 """Milliseconds that a run is paused at most before it tries again."""

@@ -10,8 +10,7 @@ from enum import StrEnum
 from typing import Final
 
 from bot.runs import breaker
-from bot.sessions.limits import RunLimits
-from bot.sessions.runs import (
+from bot.sessions.background.runs import (
     Breaker,
     Charter,
     EndReason,
@@ -22,6 +21,7 @@ from bot.sessions.runs import (
     RunStep,
     RunType,
 )
+from bot.sessions.limits import RunLimits
 
 MOST_GAPS: Final = 50
 """Gaps that are kept of a run; the oldest go first."""

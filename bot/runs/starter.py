@@ -11,13 +11,13 @@ from typing import Final
 
 from bot.core.errors import BusyError, NotFoundError
 from bot.delegation.spawn import next_hop
-from bot.sessions.delegation import LATE
+from bot.sessions.background.delegation import LATE
+from bot.sessions.background.runs import RESERVATION, Charter, RunOrder, RunSlot, StartedRun, run_home
+from bot.sessions.background.schedules import Timer, TimerKind
 from bot.sessions.inbox import NewItem
 from bot.sessions.limits import RunLimits
 from bot.sessions.messages import Origin, OriginKind, SessionMessage
 from bot.sessions.ports.store import Store
-from bot.sessions.runs import RESERVATION, Charter, RunOrder, RunSlot, StartedRun, run_home
-from bot.sessions.schedules import Timer, TimerKind
 from channels.messages import Address
 
 HOUR: Final = 3_600_000

@@ -6,7 +6,7 @@ never 0.
 
 from dataclasses import dataclass
 
-from bot.sessions.runs import Progress
+from bot.sessions.background.runs import Progress
 from bot.sessions.usage import Usage
 
 

@@ -5,8 +5,8 @@ from typing import Final
 
 from bot.runs import breaker
 from bot.runs.loop import RunNewsKind
+from bot.sessions.background.runs import Charter, EndReason, Progress
 from bot.sessions.limits import RunLimits
-from bot.sessions.runs import Charter, EndReason, Progress
 
 ENDED: Final = "Run {run} has ended: {why}.\nTasks: {completed} completed, {failed} failed, {skipped} skipped."
 TRIPPED: Final = "Run {run} is paused: {consecutive} failures came in a row. It tries again in {minutes} min."

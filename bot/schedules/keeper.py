@@ -15,9 +15,9 @@ from bot.access import labelling, recipients
 from bot.core.errors import BusyError, NotFoundError, RequestError
 from bot.schedules import calendar, phrases
 from bot.sessions.audit import AuditRow
+from bot.sessions.background.runs import RunType
+from bot.sessions.background.schedules import Overlap, Schedule, ScheduleKind, ScheduleStatus
 from bot.sessions.ports.runs import ScheduleStore
-from bot.sessions.runs import RunType
-from bot.sessions.schedules import Overlap, Schedule, ScheduleKind, ScheduleStatus
 from policy.document.model import Document
 from policy.labels import PUBLIC, Label
 

@@ -8,7 +8,7 @@ from enum import StrEnum
 from typing import Final, TypeAlias
 
 from bot.core.json_values import JsonObject
-from bot.sessions.delegation import ResultField
+from bot.sessions.background.delegation import ResultField
 from bot.sessions.messages import Endorsed
 from policy.labels import Label
 

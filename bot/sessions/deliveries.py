@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from enum import StrEnum
 from typing import Final
 
-from bot.sessions.delegation import Arrival
+from bot.sessions.background.delegation import Arrival
 from bot.sessions.messages import Endorsed
 from bot.sessions.refs import Ref
 from policy.labels import Label

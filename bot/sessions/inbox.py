@@ -3,10 +3,10 @@
 from dataclasses import dataclass, field
 from enum import StrEnum
 
-from bot.sessions.delegation import Lineage
+from bot.sessions.background.delegation import Lineage
+from bot.sessions.background.runs import Charter
 from bot.sessions.messages import SessionMessage
 from bot.sessions.refs import Ref
-from bot.sessions.runs import Charter
 from policy.labels import PUBLIC, Label
 
 

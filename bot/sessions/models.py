@@ -10,12 +10,12 @@ from typing import Final
 
 from bot.sessions.approvals import Approval
 from bot.sessions.audit import AuditRow
-from bot.sessions.delegation import Lineage
+from bot.sessions.background.delegation import Lineage
+from bot.sessions.background.runs import Background, Charter, Progress, RunFacts, RunStep
 from bot.sessions.deliveries import NewDelivery
 from bot.sessions.inbox import InboxItem, ItemStatus, Metadata, QueueMode
 from bot.sessions.log.event_types import TurnCompleted, TurnState, YieldReason
 from bot.sessions.log.events import Event, NewEvent
-from bot.sessions.runs import Background, Charter, Progress, RunFacts, RunStep
 from bot.sessions.usage import UNUSED, Usage
 from policy.labels import PUBLIC, Label
 

@@ -11,7 +11,7 @@ have risen out of sight because a page said so. That it is gone is as untrusted 
 from typing import Final
 
 from bot.core.errors import SchemaError
-from bot.sessions.delegation import LATE
+from bot.sessions.background.delegation import LATE
 from bot.sessions.models import SessionState, Status
 from bot.sessions.ports.sessions import SessionStore
 from policy.labels import PUBLIC, Label

@@ -14,14 +14,14 @@ import anyio
 
 from bot.core.errors import StoreError, StoreRefusedError
 from bot.sessions.audit import AuditRow
+from bot.sessions.background.runs import RUN
 from bot.sessions.log.event_types import TurnCompleted
 from bot.sessions.models import Holder, Status, TurnPage, TurnRecord
-from bot.sessions.runs import RUN
+from bot.store.background.runs import RedisRuns
 from bot.store.calls import Arguments, ScriptAnswer, session_call
 from bot.store.programs.webhooks import RedisWebhooks
 from bot.store.records import codec
 from bot.store.records.codec import raw, text
-from bot.store.runs import RedisRuns
 from bot.store.schema import LETTERS, OPEN, READY, session_keys
 from bot.store.scripts.loader import Script
 from bot.store.servers.connection import WALKED, Reply

@@ -8,7 +8,7 @@ from typing import Final
 from bot.core.errors import ArchivedError, NotFoundError, SchemaError
 from bot.sessions.approvals import QuestionCopy
 from bot.sessions.audit import AuditRow
-from bot.sessions.delegation import Arrival
+from bot.sessions.background.delegation import Arrival
 from bot.sessions.deliveries import (
     DEAD,
     Conversation,

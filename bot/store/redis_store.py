@@ -9,10 +9,13 @@ from bot.core.ids import Ids
 from bot.store.agents import RedisAgents
 from bot.store.approvals import RedisAlternatives, RedisApprovals, RedisQuestionCopies
 from bot.store.audit import RedisAudit
+from bot.store.background.delegation import RedisDelegation
+from bot.store.background.record_keys import RedisRecordKeys
+from bot.store.background.runs import RedisRuns
+from bot.store.background.schedules import RedisSchedules
 from bot.store.budgets import RedisBudgets
 from bot.store.calls import call
 from bot.store.coordination import RedisCounts, RedisQuarantine, RedisRights
-from bot.store.delegation import RedisDelegation
 from bot.store.lifecycle import Eraser, RedisLifecycle
 from bot.store.options import StoreOptions
 from bot.store.outbox import RedisOutbox, RedisRateLimits
@@ -20,10 +23,7 @@ from bot.store.policy import RedisAccess, RedisPolicy
 from bot.store.programs.changes import RedisChanges
 from bot.store.programs.tokens import RedisTokens
 from bot.store.programs.webhooks import RedisWebhooks
-from bot.store.record_keys import RedisRecordKeys
 from bot.store.records import codec
-from bot.store.runs import RedisRuns
-from bot.store.schedules import RedisSchedules
 from bot.store.servers.connection import Connection
 from bot.store.servers.embedded_server import Supervisor
 from bot.store.session_index import Filing, RedisSessionIndex

@@ -44,12 +44,12 @@ from bot.sessions.log.events import Event
 from bot.sessions.log.serialization import message_json
 from bot.sessions.models import Claim, ReadPosition, SessionState, Status, Title, Write, Written
 from bot.store.approvals import approvals_of, asked_hint
+from bot.store.run_steps import run_arguments
 from bot.store.calls import Arguments, ScriptAnswer, nested, session_call
 from bot.store.records import codec, run_parts
 from bot.store.records.codec import Bodies, digest, dump, raw, text
 from bot.store.records.form import complete, stored, unpack
 from bot.store.records.kinds import ITEM, OBSERVED, TURN
-from bot.store.run_steps import run_arguments
 from bot.store.schema import AUDIT, OPEN, SessionKeys, asked_key, encode, pace_keys, session_keys, sid_of
 from bot.store.scripts.loader import Script
 from bot.store.session_index import Filing, place_of

@@ -20,7 +20,7 @@ import anyio
 from bot.core.clock import Clock
 from bot.core.errors import StoreError
 from bot.core.tracing import Fact, Recorder, Stopwatch, TraceSpan, recording
-from bot.sessions.delegation import SESSION
+from bot.sessions.background.delegation import SESSION
 from bot.sessions.deliveries import Delivery, DeliveryState
 from bot.sessions.models import SessionState
 from bot.sessions.ports.sessions import SessionStore

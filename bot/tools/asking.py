@@ -11,9 +11,9 @@ from pydantic import Field, model_validator
 
 from bot.delegation import structured_result
 from bot.sessions.approvals import AnswerValue, Approval, ApprovalState
-from bot.sessions.delegation import ResultField
+from bot.sessions.background.delegation import ResultField
+from bot.tools.background.spawning import BooleanField, DateField, EnumField, NumberField, bound
 from bot.tools.base import Arguments, CallFacts, Inquiry, Result, ToolContext, ToolServices
-from bot.tools.spawning import BooleanField, DateField, EnumField, NumberField, bound
 from policy.labels import PUBLIC
 from policy.request import Effect
 

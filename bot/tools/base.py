@@ -13,12 +13,12 @@ from pydantic import BaseModel, ConfigDict, JsonValue
 
 from bot.access.agents import AgentSnapshot
 from bot.sessions.approvals import AnswerValue, Approval
-from bot.sessions.delegation import Child, Errand, ResultField
+from bot.sessions.background.delegation import Child, Errand, ResultField
+from bot.sessions.background.runs import RunFacts, RunWish, StartedRun
 from bot.sessions.deliveries import NewDelivery
 from bot.sessions.log.events import DeferredResult
 from bot.sessions.models import Claim, Summary
 from bot.sessions.refs import Ref
-from bot.sessions.runs import RunFacts, RunWish, StartedRun
 from bot.sessions.usage import Usage
 from channels.messages import Address
 from policy.document.model import Document

@@ -11,6 +11,17 @@ from bot.sessions.limits import RunLimits
 from bot.sessions.ports.store import Store
 from bot.tools.arguments import types
 from bot.tools.asking import AskUser
+from bot.tools.background.run_starting import RunsStart
+from bot.tools.background.runs import (
+    SessionGetState,
+    SessionGetStats,
+    SessionIncrementCompleted,
+    SessionInitialize,
+    SessionUpdate,
+    SteeringHeartbeat,
+)
+from bot.tools.background.scheduling import ScheduleCancel, ScheduleCreate, SchedulesList
+from bot.tools.background.spawning import SessionsSpawn
 from bot.tools.base import Tool
 from bot.tools.clock import CurrentTime
 from bot.tools.files import ListFiles, ReadFile, WriteFile
@@ -19,19 +30,8 @@ from bot.tools.introspection import SimulateToolCall
 from bot.tools.labelled_files import FileRoot
 from bot.tools.message import Message
 from bot.tools.references import Admit
-from bot.tools.run_starting import RunsStart
-from bot.tools.runs import (
-    SessionGetState,
-    SessionGetStats,
-    SessionIncrementCompleted,
-    SessionInitialize,
-    SessionUpdate,
-    SteeringHeartbeat,
-)
-from bot.tools.scheduling import ScheduleCancel, ScheduleCreate, SchedulesList
 from bot.tools.sending import SessionsSend
 from bot.tools.sessions import SessionsList, SessionStatus
-from bot.tools.spawning import SessionsSpawn
 from bot.tools.summarize import Recap, Summarize
 from bot.tools.web_fetch import WebFetch
 

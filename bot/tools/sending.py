@@ -9,7 +9,7 @@ from bot.core.errors import RequestError
 from bot.core.ids import receipt_id
 from bot.delegation.receipts import DeliveryReceipt
 from bot.delegation.spawn import next_hop
-from bot.sessions.delegation import SESSION
+from bot.sessions.background.delegation import SESSION
 from bot.sessions.deliveries import NewDelivery
 from bot.sessions.models import SessionState, Status
 from bot.sessions.ports.sessions import SessionStore

@@ -28,7 +28,7 @@ from bot.history import event_log
 from bot.sessions.alternatives import Alternative
 from bot.sessions.approvals import Approval
 from bot.sessions.audit import AuditRow
-from bot.sessions.delegation import ResultField
+from bot.sessions.background.delegation import ResultField
 from bot.sessions.deliveries import OURS, Delivery, NewDelivery, answer_key, question_key, told_key
 from bot.sessions.inbox import ItemStatus
 from bot.sessions.log.event_types import ToolOutcome, ToolResult, TurnCompleted, YieldReason

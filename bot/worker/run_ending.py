@@ -17,6 +17,8 @@ from bot.gate.results import MAY_GO_ON, NOT_KNOWN, decision_row
 from bot.runs import loop, wording
 from bot.runs.loop import NextStep, RunNewsKind, TurnOutcome
 from bot.sessions.audit import AuditRow
+from bot.sessions.background.runs import UNREAD, Gap, GapReason, RunFacts, RunStep
+from bot.sessions.background.schedules import Timer, TimerKind
 from bot.sessions.deliveries import OURS, NewDelivery
 from bot.sessions.limits import RunLimits
 from bot.sessions.log.event_types import (
@@ -29,9 +31,7 @@ from bot.sessions.log.event_types import (
 )
 from bot.sessions.models import Claim
 from bot.sessions.ports.store import Store
-from bot.sessions.runs import UNREAD, Gap, GapReason, RunFacts, RunStep
-from bot.sessions.schedules import Timer, TimerKind
-from bot.tools.runs import INITIALIZE
+from bot.tools.background.runs import INITIALIZE
 from bot.turn import OpenTurn
 from bot.worker.second_recipient import SecondRecipient
 from channels.messages import Address, OutboundKind

@@ -7,10 +7,10 @@ open.
 from typing import Final
 
 from bot.runs import loop
+from bot.sessions.background.runs import Breaker, Charter, Progress
+from bot.sessions.background.schedules import Timer, TimerKind
 from bot.sessions.models import SessionState
 from bot.sessions.ports.store import Store
-from bot.sessions.runs import Breaker, Charter, Progress
-from bot.sessions.schedules import Timer, TimerKind
 
 AGAIN: Final = 5_000
 """Milliseconds until it is tried again to wake a run in which something else goes on."""

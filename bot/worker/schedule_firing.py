@@ -22,10 +22,10 @@ from bot.gate.gate import Gate
 from bot.gate.results import MAY_GO_ON, decision_row
 from bot.pinned_agents import PinnedAgents
 from bot.schedules import calendar, keeper
+from bot.sessions.background.runs import EndReason, RunOrder, RunWish
+from bot.sessions.background.schedules import Overlap, Schedule, ScheduleKind, ScheduleStatus, Timer
 from bot.sessions.deliveries import OURS, Conversation, NewDelivery
 from bot.sessions.ports.store import Store
-from bot.sessions.runs import EndReason, RunOrder, RunWish
-from bot.sessions.schedules import Overlap, Schedule, ScheduleKind, ScheduleStatus, Timer
 from channels.messages import Address, OutboundKind
 from policy.document.model import Document
 from policy.labels import PUBLIC

@@ -10,8 +10,8 @@ from bot.access import labelling, principals, recipients
 from bot.gate.gate import Gate
 from bot.gate.results import MAY_GO_ON, decision_row
 from bot.sessions.audit import AuditRow
+from bot.sessions.background.runs import Background, called
 from bot.sessions.deliveries import OURS, NewDelivery, copy_key
-from bot.sessions.runs import Background, called
 from bot.turn import OpenTurn
 from channels.messages import OutboundKind
 from policy.request import Hook

@@ -13,8 +13,8 @@ from typing import TYPE_CHECKING, Final
 import anyio
 
 from bot.core.errors import OperatorError, StoreError
+from bot.sessions.background.schedules import Timer, TimerKind
 from bot.sessions.ports.runs import ScheduleStore
-from bot.sessions.schedules import Timer, TimerKind
 
 if TYPE_CHECKING:
     from anyio.abc import TaskGroup

@@ -10,12 +10,12 @@ from bot.core.ids import Ids
 from bot.delivery.outbox import Outbox
 from bot.gate.gate import Gate
 from bot.pinned_agents import PinnedAgents
+from bot.sessions.background.runs import RunFacts
 from bot.sessions.inbox import InboxItem
 from bot.sessions.limits import SessionLimits, TokenAllowance
 from bot.sessions.models import Claim, Turn, run_facts
 from bot.sessions.ports.sessions import SessionStore
-from bot.sessions.runs import RunFacts
-from bot.tools.runs import INITIALIZE
+from bot.tools.background.runs import INITIALIZE
 from bot.turn import OpenTurn
 from channels.messages import Address
 from policy.labels import PUBLIC

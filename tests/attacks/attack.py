@@ -92,6 +92,8 @@ class Step(_Data):
     step `keep`, `{waiting}` for the item that people were told last is held, `{asked}` for the one question that a
     background session asks, `{sid}` for the session of the chat `owner`, `{sid:ann}` for that of another, `{held}`
     and `{held:ann}` for the newest reference there, and a few words for what no data file can hold (see `stage`).
+    `{run}` is the id of the newest run and `{schedule}` of the newest schedule. The step `until: rested` lets runs go
+    on until each has ended, waits for people, or is told nothing more.
     `restart` ends the process and opens another one, with this put over the configuration; `serve` is whether a
     worker runs, `serve_briefly` lets one run until it has called a tool of the attacker's. `damage` writes a field and
     a value into the record of the session at `at`.
@@ -104,7 +106,7 @@ class Step(_Data):
     forward: str | None = None
     send: str | None = None
     twice: str | None = None
-    until: Literal["called", "settled", "running"] | None = None
+    until: Literal["called", "settled", "running", "rested"] | None = None
     let_go: bool | None = None
     restart: dict[str, JsonValue] | None = None
     expire: Literal["approvals", "lease"] | None = None
@@ -131,6 +133,9 @@ class Then(_Data):
     `load`: what is said about a configuration that cannot be put in force. `same`: console texts of the last two
     steps must be the same byte for byte. `fetched`: what the web server was asked for, in order. `offered`: what a
     model is offered beside the built-in tools, `name: description`.
+
+    `runs` are all runs, oldest first: `reason TAINT`, or `goes on TAINT`. `run_results` is of the newest run what
+    `results` is of the session, `run_unheard` what `unheard` is. `schedules` are all of them: `kind status LABEL`.
     """
 
     taint: str | None = None
@@ -157,6 +162,10 @@ class Then(_Data):
     fetched: list[str] | None = None
     offered: list[str] | None = None
     load: list[str] = Field(default_factory=list[str])
+    runs: list[str] | None = None
+    run_results: list[str] | None = None
+    run_unheard: list[str] = Field(default_factory=list[str])
+    schedules: list[str] | None = None
 
 
 class Attack(_Data):

@@ -10,6 +10,7 @@ from bot.sessions.deliveries import DeliveryState
 from bot.sessions.inbox import ItemStatus
 from bot.sessions.log.event_types import AgentMessage, AgentThinking, PolicyDecision, ToolResult, UserMessage
 from bot.sessions.log.events import Event, Visibility
+from bot.sessions.models import SessionState
 from bot.tools import catalogue
 from channels.messages import Address
 from policy.labels import PUBLIC, join_all
@@ -35,6 +36,7 @@ async def judge(stage: Stage, then: Then) -> None:
     if then.offered is not None:
         others = [tool for tool in stage.app.gate.tools if tool.name not in catalogue.NAMES]
         _same([f"{tool.name}: {tool.description}" for tool in others], then.offered)
+    await _runs(stage, then)
     for name, times in then.called.items():
         assert stage.puppets.calls[name] == times, f"{name} ran {stage.puppets.calls[name]} times"
     if then.unchanged:
@@ -78,6 +80,28 @@ async def _log(stage: Stage, then: Then) -> None:
         _same([f"{one.tool} {one.outcome} {label}" for one, label in results], then.results)
 
 
+async def _runs(stage: Stage, then: Then) -> None:
+    runs = await stage.runs()
+    if then.runs is not None:
+        _same([f"{_ended(run)} {run.taint}" for run in runs], then.runs)
+    if then.run_results is not None or then.run_unheard:
+        log = await stage.app.store.sessions.events(runs[-1].sid, limit=100_000)
+        if then.run_results is not None:
+            results = [(event.body, event.label) for event in log if isinstance(event.body, ToolResult)]
+            _same([f"{one.tool} {one.outcome} {label}" for one, label in results], then.run_results)
+        said = "\n".join(str(event.body) for event in log if event.admitted)
+        for text in then.run_unheard:
+            assert text not in said, f"heard: {text}\n{said}"
+    if then.schedules is not None:
+        found = await stage.schedules()
+        _same([f"{one.kind} {one.status} {one.label}" for one in found], then.schedules)
+
+
+def _ended(run: SessionState) -> str:
+    assert run.progress is not None
+    return "goes on" if run.progress.reason is None else run.progress.reason.value
+
+
 async def _outside(stage: Stage, then: Then) -> None:
     said = [one for one in await stage.deliveries() if one.address != str(stage.home)]
     if then.guest is not None:
@@ -109,6 +133,12 @@ async def sound(stage: Stage) -> None:
         return
     for chain in _known(stage):
         assert isinstance(await stage.app.chains.verify(chain), Intact), f"the audit chain {chain} is broken"
+    for run in await stage.runs():
+        log = await stage.app.store.sessions.events(run.sid, limit=100_000)
+        assert [event.seq for event in log] == list(range(1, run.seq + 1))
+        _same(join_all((PUBLIC, *(event.label for event in log if event.admitted))), run.taint)
+        _results_follow_calls(log, open_turn=run.turn is not None)
+        assert isinstance(await stage.app.chains.verify(run.sid), Intact), "the audit chain of a run is broken"
     state, log = await stage.state(), await stage.events()
     if state is None:
         return

@@ -22,6 +22,7 @@ from bot.config.load import load_config
 from bot.core.errors import ConfigError
 from bot.sessions.approvals import Approval, ApprovalState
 from bot.sessions.audit import AuditRow
+from bot.sessions.background.schedules import Schedule
 from bot.sessions.deliveries import Delivery, DeliveryState, NewDelivery
 from bot.sessions.inbox import ItemStatus
 from bot.sessions.log.event_types import AgentMessage, ApprovalRequested, ItemHeld
@@ -234,6 +235,8 @@ class Stage:
                     await self.puppets.called.wait()
             case Step(until="settled"):
                 await self.settled(step.at)
+            case Step(until="rested"):
+                await self._rested()
             case Step(damage=str(what)):
                 await self._damage(place(step.at), *what.split(" ", 1))
             case Step(expire=str(what)):
@@ -273,6 +276,29 @@ class Stage:
         if state.status is Status.AWAITING_INPUT:
             return any(one.state is ApprovalState.PENDING for one in await self.app.store.approvals.of(sid))
         return state.status in {Status.IDLE, Status.FAILED} and not state.waiting_items
+
+    async def _rested(self) -> None:
+        """Wait until no run does anything, and what they say is sent."""
+        async with asyncio.timeout(_PATIENCE):
+            while True:
+                if all([await self._rests(run) for run in await self.runs()]):
+                    return
+                await asyncio.sleep(0.005)
+
+    async def _rests(self, run: SessionState) -> bool:
+        said = await self.app.store.outbox.deliveries(run.sid)
+        if run.waiting_items or run.turn is not None or any(one.state in _UNSAID for one in said):
+            return run.asks
+        return bool(run.ended_at) or run.rests or run.status is Status.IDLE
+
+    async def runs(self) -> list[SessionState]:
+        """Return all runs, oldest first."""
+        found = [state async for state in self.app.store.sessions.states() if state.charter is not None]
+        return sorted(found, key=lambda state: state.created_at)
+
+    async def schedules(self) -> list[Schedule]:
+        """Return all schedules, oldest first."""
+        return sorted(await self.app.store.schedules.every(), key=lambda one: one.created_at)
 
     async def state(self) -> SessionState | None:
         return await self.app.store.sessions.state(self.sid)
@@ -386,6 +412,11 @@ class Stage:
             text = text.replace("{question}", asked[-1].asked_in)
         if "{waiting}" in text:
             text = text.replace("{waiting}", re.findall(r"Held as (\w+)", self.shown)[-1])
+        if "{run}" in text:
+            charter = (await self.runs())[-1].charter
+            text = text.replace("{run}", "" if charter is None else charter.run)
+        if "{schedule}" in text:
+            text = text.replace("{schedule}", (await self.schedules())[-1].id)
         if "{asked}" in text:
             text = text.replace("{asked}", await self._asked())
         if "{code}" in text:
@@ -403,7 +434,7 @@ class Stage:
         async with asyncio.timeout(_PATIENCE):
             while True:
                 for state, approval in await self.app.store.approvals.waiting():
-                    if state.lineage is not None:
+                    if state.background is not None:
                         return approval.id
                 await asyncio.sleep(0.005)
 

@@ -15,7 +15,7 @@ from pathlib import Path
 from typing import Final
 
 from bot.app.app import App
-from bot.sessions.delegation import SESSION, Errand
+from bot.sessions.background.delegation import SESSION, Errand
 from bot.sessions.deliveries import Delivery, DeliveryState
 from bot.sessions.log.events import EventType
 from channels.messages import Address, Inbound, OutboundKind

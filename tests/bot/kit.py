@@ -34,14 +34,14 @@ from bot.core.rate_limiter import RateLimiter
 from bot.gate.gate import Gate
 from bot.history.folds import Folds
 from bot.secrets import Keyring
+from bot.sessions.background.delegation import Child, Errand
+from bot.sessions.background.runs import RunOrder, RunWish, StartedRun
 from bot.sessions.budgets import Budgets, Shortage, Spent
-from bot.sessions.delegation import Child, Errand
 from bot.sessions.limits import SessionLimits
 from bot.sessions.log.event_types import AgentThinking, ToolCall, ToolResult
 from bot.sessions.log.events import Event
 from bot.sessions.models import Change, Status, Turn
 from bot.sessions.ports.sessions import SessionStore
-from bot.sessions.runs import RunOrder, RunWish, StartedRun
 from bot.tools import catalogue
 from bot.tools.base import (
     CONTENT,

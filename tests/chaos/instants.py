@@ -19,7 +19,7 @@ from bot.app.app import App, open_app
 from bot.audit.chain import Intact
 from bot.core.errors import BusyError
 from bot.sessions.approvals import ApprovalState
-from bot.sessions.delegation import SESSION
+from bot.sessions.background.delegation import SESSION
 from bot.sessions.deliveries import RISEN, DeliveryState
 from bot.sessions.inbox import ItemStatus, QueueMode
 from bot.sessions.log.event_types import AgentMessage, SessionSummary, ToolOutcome, ToolResult, UserMessage

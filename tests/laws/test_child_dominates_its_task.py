@@ -9,7 +9,7 @@ from pydantic_ai.models import ModelRequestParameters
 from pydantic_ai.settings import ModelSettings
 
 from bot.agent.offline import OfflineModel
-from bot.sessions.delegation import Errand
+from bot.sessions.background.delegation import Errand
 from policy.labels import PUBLIC, Label, parse
 from tests.bot.kit import eventually, parts, standing
 from tests.harness import Person, running

@@ -14,7 +14,7 @@ from hypothesis import strategies as st
 from pydantic import JsonValue
 
 from bot.delegation.structured_result import millibits
-from bot.sessions.delegation import FieldKind, ResultField
+from bot.sessions.background.delegation import FieldKind, ResultField
 from bot.sessions.log.event_types import UserMessage
 from channels.messages import Address
 from tests.bot.kit import bang, eventually, note, policy

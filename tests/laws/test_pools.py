@@ -22,8 +22,8 @@ from bot.access.decision_context import DecisionContext
 from bot.budgets import Budget, BudgetError
 from bot.core.errors import RequestError
 from bot.core.ids import Ids
+from bot.sessions.background.delegation import Child, Errand
 from bot.sessions.budgets import Budgets
-from bot.sessions.delegation import Child, Errand
 from bot.sessions.inbox import NewItem
 from bot.sessions.log.event_types import ToolOutcome, ToolResult
 from bot.sessions.messages import SessionMessage

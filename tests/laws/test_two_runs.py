@@ -25,7 +25,7 @@ from bot.access.decision_context import Call
 from bot.core.errors import ArchivedError, BusyError
 from bot.core.ids import receipt_id
 from bot.delegation.handoff import dedupe
-from bot.sessions.delegation import SESSION, Arrival, Errand, Lineage, Parcel
+from bot.sessions.background.delegation import SESSION, Arrival, Errand, Lineage, Parcel
 from bot.sessions.deliveries import Delivery, DeliveryState, NewDelivery
 from bot.sessions.inbox import NewItem
 from bot.sessions.log.event_types import ToolOutcome, ToolResult

@@ -17,7 +17,7 @@ from bot.access.decision_context import Call, DecisionContext
 from bot.delegation.structured_result import FAILED
 from bot.gate.gate import Gate
 from bot.sessions.approvals import Approval, ApprovalQuestion, ApprovalState
-from bot.sessions.delegation import SESSION
+from bot.sessions.background.delegation import SESSION
 from bot.sessions.deliveries import RISEN, RISEN_KEY
 from bot.tools.message import Message
 from policy.decision import Verdict

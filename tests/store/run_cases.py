@@ -4,9 +4,9 @@ from collections.abc import Awaitable, Callable
 from dataclasses import replace
 from typing import Final
 
+from bot.sessions.background.runs import Breaker, EndReason, NewNote, Priority, Progress, ProgressChange, RunSlot
+from bot.sessions.background.schedules import Timer, TimerKind
 from bot.sessions.models import Write
-from bot.sessions.runs import Breaker, EndReason, NewNote, Priority, Progress, ProgressChange, RunSlot
-from bot.sessions.schedules import Timer, TimerKind
 from bot.store.redis_store import RedisStore
 from bot.store.scripts.loader import Script
 from policy.labels import PUBLIC

@@ -7,10 +7,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from bot.core.errors import SchemaError
-from bot.sessions.delegation import FieldKind, Lineage, ResultField
-from bot.sessions.log.event_types import YieldReason
-from bot.sessions.models import SCHEMA, LastTurn, Title, Turn
-from bot.sessions.runs import (
+from bot.sessions.background.delegation import FieldKind, Lineage, ResultField
+from bot.sessions.background.runs import (
     AuthMethod,
     Breaker,
     Charter,
@@ -21,6 +19,8 @@ from bot.sessions.runs import (
     RunStatus,
     RunType,
 )
+from bot.sessions.log.event_types import YieldReason
+from bot.sessions.models import SCHEMA, LastTurn, Title, Turn
 from bot.sessions.usage import Usage
 from bot.store.records import codec, run_parts
 from bot.store.records.codec import INLINE, Bodies, dump, raw, reading, referred, text, whole

@@ -10,7 +10,7 @@ import pytest
 
 from bot.core.errors import BusyError, NotFoundError
 from bot.delegation.handoff import TAKEN
-from bot.sessions.delegation import MOST_HOPS, Arrival, Caps
+from bot.sessions.background.delegation import MOST_HOPS, Arrival, Caps
 from bot.sessions.deliveries import OURS, RISEN, Delivery, DeliveryState, NewDelivery, risen_key
 from bot.sessions.inbox import ItemOutcome, ItemStatus, NewItem
 from bot.sessions.messages import SessionMessage

@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, rule, run_state_machine_as_test
 
 from bot.core.errors import BusyError, NotFoundError
-from bot.sessions.delegation import Arrival, Caps, Parcel, Slot
+from bot.sessions.background.delegation import Arrival, Caps, Parcel, Slot
 from bot.sessions.deliveries import RISEN_KEY
 from bot.sessions.models import Write
 from bot.store.opening import open_store

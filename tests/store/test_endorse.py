@@ -4,7 +4,7 @@ from dataclasses import replace
 
 import pytest
 
-from bot.sessions.delegation import Charge
+from bot.sessions.background.delegation import Charge
 from bot.store.redis_store import RedisStore
 from policy.labels import PUBLIC, Label, parse
 from tests.store.world import fresh, item, parcel, put_state

@@ -22,8 +22,8 @@ from bot.core.errors import BusyError
 from bot.sessions.alternatives import Way
 from bot.sessions.api_tokens import NewSecret, NewToken, Scope
 from bot.sessions.approvals import Answered, Approval, ApprovalState
+from bot.sessions.background.delegation import Arrival, Caps, Charge
 from bot.sessions.budgets import Budgets, Spender
-from bot.sessions.delegation import Arrival, Caps, Charge
 from bot.sessions.deliveries import Conversation, DeliveryPause, DeliveryState, Rate
 from bot.sessions.deliveries import SendSlot as Place
 from bot.sessions.exports import ImportedEvent, ImportedSession

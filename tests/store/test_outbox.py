@@ -6,7 +6,7 @@ import anyio
 import pytest
 
 from bot.core.errors import ArchivedError, NotFoundError, SchemaError
-from bot.sessions.delegation import Arrival
+from bot.sessions.background.delegation import Arrival
 from bot.sessions.deliveries import Conversation, Delivery, DeliveryState
 from bot.sessions.models import SessionQuery, Status, Write
 from bot.store.opening import open_store

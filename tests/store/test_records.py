@@ -13,10 +13,10 @@ from hypothesis import strategies as st
 
 from bot.core.errors import SchemaError
 from bot.sessions.approvals import ApprovalState
-from bot.sessions.delegation import Caps
+from bot.sessions.background.delegation import Caps
+from bot.sessions.background.runs import NewNote, Priority, ProgressChange, RunSlot
 from bot.sessions.deliveries import DeliveryPause, DeliveryState, SendSlot
 from bot.sessions.models import SCHEMA, Doing, Turn, Write
-from bot.sessions.runs import NewNote, Priority, ProgressChange, RunSlot
 from bot.sessions.usage import Usage
 from bot.store.opening import open_store
 from bot.store.records import kinds

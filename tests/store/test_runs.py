@@ -17,12 +17,8 @@ from bot.core.errors import (
     RequestError,
 )
 from bot.delegation.handoff import TAKEN
-from bot.sessions.delegation import LATE, Arrival
-from bot.sessions.deliveries import DeliveryState
-from bot.sessions.inbox import ItemStatus
-from bot.sessions.messages import Origin, OriginKind
-from bot.sessions.models import Claim, SessionKind, SessionQuery, SessionState, Status, Write
-from bot.sessions.runs import (
+from bot.sessions.background.delegation import LATE, Arrival
+from bot.sessions.background.runs import (
     AuthMethod,
     Breaker,
     EndReason,
@@ -36,6 +32,10 @@ from bot.sessions.runs import (
     RunStatus,
     RunStep,
 )
+from bot.sessions.deliveries import DeliveryState
+from bot.sessions.inbox import ItemStatus
+from bot.sessions.messages import Origin, OriginKind
+from bot.sessions.models import Claim, SessionKind, SessionQuery, SessionState, Status, Write
 from bot.sessions.visibility import counts_still
 from bot.store.opening import open_store
 from bot.store.options import StoreOptions

@@ -9,8 +9,8 @@ from dataclasses import replace
 import pytest
 
 from bot.core.errors import BusyError
-from bot.sessions.runs import RunType
-from bot.sessions.schedules import Overlap, Schedule, ScheduleKind, ScheduleStatus, Timer, TimerKind
+from bot.sessions.background.runs import RunType
+from bot.sessions.background.schedules import Overlap, Schedule, ScheduleKind, ScheduleStatus, Timer, TimerKind
 from bot.store.opening import open_store
 from bot.store.redis_store import RedisStore
 from bot.store.schema import AUDIT, SCHEDULES, TAKEN_TIMERS, TIMERS, schedules_of_key

@@ -8,11 +8,11 @@ from typing import Final
 import pytest
 
 from bot.sessions.approvals import ApprovalState
+from bot.sessions.background.runs import Breaker, EndReason, Priority, RunStatus
+from bot.sessions.background.schedules import ScheduleStatus
 from bot.sessions.deliveries import DeliveryState
 from bot.sessions.inbox import ItemStatus, QueueMode
 from bot.sessions.models import Status
-from bot.sessions.runs import Breaker, EndReason, Priority, RunStatus
-from bot.sessions.schedules import ScheduleStatus
 from bot.store.records.kinds import STATE
 from bot.store.records.names import NAMES
 from bot.store.scripts.loader import KEYS, Script, script_text

@@ -6,7 +6,7 @@ from dataclasses import replace
 import pytest
 
 from bot.core.errors import CursorError, ForeignError, LeaseLostError, NotFoundError
-from bot.sessions.delegation import Lineage
+from bot.sessions.background.delegation import Lineage
 from bot.sessions.models import SessionKind, SessionPage, SessionQuery, Title, Write
 from bot.store.records import codec
 from bot.store.records.form import pack

@@ -14,15 +14,15 @@ from bot.core.ids import Ids
 from bot.sessions.alternatives import Alternative, Wanted
 from bot.sessions.approvals import Approval, ApprovalQuestion, QuestionAnswer, QuestionKind
 from bot.sessions.audit import AuditRow
-from bot.sessions.delegation import FieldKind, Lineage, NewSlot, Parcel, ResultField
+from bot.sessions.background.delegation import FieldKind, Lineage, NewSlot, Parcel, ResultField
+from bot.sessions.background.runs import Charter, Progress, RunStep, RunType, run_home
+from bot.sessions.background.schedules import Schedule, ScheduleKind
 from bot.sessions.deliveries import DeliveryState, NewDelivery
 from bot.sessions.inbox import ItemStatus, NewItem
 from bot.sessions.log.event_types import AgentMessage, ToolOutcome, ToolResult, UserMessage, YieldReason
 from bot.sessions.log.events import NewEvent
 from bot.sessions.messages import SessionMessage
 from bot.sessions.models import Claim, LastTurn, Status, Turn, Write, Written
-from bot.sessions.runs import Charter, Progress, RunStep, RunType, run_home
-from bot.sessions.schedules import Schedule, ScheduleKind
 from bot.sessions.usage import Usage
 from bot.store.records.form import pack, pack_arguments, stored_map, unpack
 from bot.store.records.kinds import DELIVERY, INPUT, LINEAGE, SLOT, RecordType, Value

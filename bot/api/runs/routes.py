@@ -37,8 +37,8 @@ from bot.operations.reading import ReadingKind
 from bot.operations.runs import KnownRun, RunViewer, run_of
 from bot.operations.schedules import KnownSchedule
 from bot.schedules.keeper import ScheduleWish
-from bot.sessions.runs import Priority, RunType, RunWish
-from bot.sessions.schedules import Overlap, ScheduleKind
+from bot.sessions.background.runs import Priority, RunType, RunWish
+from bot.sessions.background.schedules import Overlap, ScheduleKind
 
 REFUSED: Final = ErrorAnswer(
     HTTPStatus.FORBIDDEN,

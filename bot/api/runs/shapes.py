@@ -11,8 +11,8 @@ from bot.api.shapes import ApiInput, ApiOutput
 from bot.operations.runs import LONGEST_NOTE, KnownRun, RunDoing
 from bot.operations.schedules import KnownSchedule
 from bot.runs.statistics import RunStatistics
-from bot.sessions.runs import Breaker, EndReason, Note, RunType
-from bot.sessions.schedules import Overlap, ScheduleKind, ScheduleStatus
+from bot.sessions.background.runs import Breaker, EndReason, Note, RunType
+from bot.sessions.background.schedules import Overlap, ScheduleKind, ScheduleStatus
 
 _LONGEST_NAME = 64
 _LONGEST_TITLE = 100

@@ -24,7 +24,7 @@ from bot.operations.gated_calls import RefusedCall
 from bot.operations.run_telling import TYPED, numbers_lines, run_lines, shortened
 from bot.operations.runs import LONGEST_NOTE, START, KnownRun, RunViewer
 from bot.run_records.recorder import FoundRecord
-from bot.sessions.runs import Note, Priority, RunWish
+from bot.sessions.background.runs import Note, Priority, RunWish
 from channels.console import OWNER
 
 if TYPE_CHECKING:

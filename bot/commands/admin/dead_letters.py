@@ -11,7 +11,7 @@ from bot.commands.command import CommandRequest, Reply, UsageError
 from bot.core.errors import NotFoundError
 from bot.core.ids import letter_id
 from bot.sessions.audit import AuditRow
-from bot.sessions.delegation import SESSION
+from bot.sessions.background.delegation import SESSION
 from bot.sessions.deliveries import Delivery
 from bot.sessions.ports.delivery import OutboxStore
 from channels.messages import Address

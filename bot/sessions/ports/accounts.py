@@ -8,8 +8,8 @@ answer raises StoreGoneError, one that refuses StoreRefusedError, records of a n
 from typing import Protocol
 
 from bot.sessions.audit import AuditRow
+from bot.sessions.background.delegation import Arrival, Caps, Charge, NewSlot, Parcel, PendingMessage, Reservation, Slot
 from bot.sessions.budgets import Budgets, Shortage, Spender, Spent
-from bot.sessions.delegation import Arrival, Caps, Charge, NewSlot, Parcel, PendingMessage, Reservation, Slot
 from bot.sessions.limits import TokenAllowance
 
 

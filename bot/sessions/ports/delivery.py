@@ -10,7 +10,7 @@ from typing import Protocol
 from bot.sessions.alternatives import Alternative, Way
 from bot.sessions.approvals import Approval, QuestionCopy
 from bot.sessions.audit import AuditRow
-from bot.sessions.delegation import Arrival
+from bot.sessions.background.delegation import Arrival
 from bot.sessions.deliveries import (
     Conversation,
     Delivery,

@@ -8,9 +8,9 @@ StoreRefusedError, records of a newer version SchemaError.
 from typing import Protocol
 
 from bot.sessions.audit import AuditRow
+from bot.sessions.background.runs import NewNote, Note, Progress, ProgressChange, RunSlot
+from bot.sessions.background.schedules import Schedule, Timer
 from bot.sessions.models import Claim
-from bot.sessions.runs import NewNote, Note, Progress, ProgressChange, RunSlot
-from bot.sessions.schedules import Schedule, Timer
 from policy.labels import Label
 
 

@@ -19,7 +19,7 @@ from bot.core.json_values import JsonObject
 from bot.sessions import refs
 from bot.sessions.approvals import AnswerValue, Approval, ApprovalState, QuestionAnswer
 from bot.sessions.audit import AuditRecord
-from bot.sessions.delegation import Arrival, FieldKind, Lineage, ResultField
+from bot.sessions.background.delegation import Arrival, FieldKind, Lineage, ResultField
 from bot.sessions.deliveries import Delivery, DeliveryState, NewDelivery
 from bot.sessions.inbox import InboxItem, ItemOutcome, ItemStatus, Metadata, QueueMode
 from bot.sessions.log.event_types import YieldReason

@@ -6,7 +6,17 @@ What cannot be read raises ValueError or a kind of it, which `codec.reading` tak
 import json
 from typing import Any, Final, cast
 
-from bot.sessions.runs import AuthMethod, Breaker, Charter, EndReason, Gap, GapReason, Progress, RunStatus, RunType
+from bot.sessions.background.runs import (
+    AuthMethod,
+    Breaker,
+    Charter,
+    EndReason,
+    Gap,
+    GapReason,
+    Progress,
+    RunStatus,
+    RunType,
+)
 from bot.store.records.form import Values, unpack
 from bot.store.records.kinds import CHARTER, PROGRESS
 

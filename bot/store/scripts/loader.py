@@ -18,15 +18,15 @@ from types import MappingProxyType
 from typing import Final
 
 from bot.sessions.approvals import ApprovalState, QuestionKind
-from bot.sessions.delegation import MOST_HOPS, SESSION
+from bot.sessions.background.delegation import MOST_HOPS, SESSION
+from bot.sessions.background.runs import Breaker, EndReason, Priority, RunStatus
+from bot.sessions.background.schedules import ScheduleStatus
 from bot.sessions.deliveries import DEAD, OURS, RISEN, RISEN_KEY, DeliveryState
 from bot.sessions.inbox import ItemStatus, QueueMode
 from bot.sessions.lifecycle import MOVES, OPERATIONS, IllegalMove
 from bot.sessions.log.event_types import YieldReason
 from bot.sessions.log.events import EventType
 from bot.sessions.models import SCHEMA, Status
-from bot.sessions.runs import Breaker, EndReason, Priority, RunStatus
-from bot.sessions.schedules import ScheduleStatus
 from bot.store.records.form import MOST
 from bot.store.records.names import NAMES
 from bot.store.schema import CHANGED, encode

@@ -11,12 +11,12 @@ import httpx2
 
 from bot.app.programs import api_services
 from bot.operations.runs import RunViewer
+from bot.sessions.background.runs import RunOrder, RunType, RunWish, run_home
+from bot.sessions.background.schedules import Schedule, ScheduleKind
 from bot.sessions.inbox import NewItem
 from bot.sessions.log.events import Visibility
 from bot.sessions.messages import SessionMessage
 from bot.sessions.models import SessionState
-from bot.sessions.runs import RunOrder, RunType, RunWish, run_home
-from bot.sessions.schedules import Schedule, ScheduleKind
 from bot.webhooks.keeper import WebhookRequest
 from channels.messages import Address
 from policy.labels import PUBLIC, parse

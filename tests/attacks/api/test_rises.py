@@ -21,9 +21,9 @@ from bot.operations.reading import SessionReader
 from bot.operations.runs import RunOperations
 from bot.sessions.api_tokens import Scope
 from bot.sessions.audit import AuditRow
+from bot.sessions.background.runs import run_home
 from bot.sessions.inbox import NewItem
 from bot.sessions.messages import SessionMessage
-from bot.sessions.runs import run_home
 from channels.messages import Address
 from policy.labels import PUBLIC, parse
 from tests.attacks.api.cases import RouteCase, cases

@@ -12,10 +12,10 @@ from bot.access import recipients
 from bot.access.decision_context import Call, DecisionContext
 from bot.gate.gate import Gate
 from bot.gate.judge import ReadyPolicy
-from bot.sessions.delegation import Child, Errand
+from bot.sessions.background.delegation import Child, Errand
+from bot.tools.background.spawning import SessionsSpawn
 from bot.tools.base import Result, ToolContext, ToolServices
 from bot.tools.message import Message
-from bot.tools.spawning import SessionsSpawn
 from channels.messages import Address
 from policy.document.model import Document
 from tests.bot.delivery.test_alternatives import ASKING, HOUSE, KEEPER, QUESTION, VAULT, offered

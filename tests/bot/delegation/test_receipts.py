@@ -14,7 +14,7 @@ from bot.core.ids import receipt_id
 from bot.delegation.handoff import Handoff
 from bot.delegation.receipts import UNKNOWN, WITHHELD, DeliveryReceipt, look_up
 from bot.delivery.outbox import WITHHELD_REPLY
-from bot.sessions.delegation import SESSION, Arrival
+from bot.sessions.background.delegation import SESSION, Arrival
 from bot.sessions.deliveries import Delivery, DeliveryState, NewDelivery, answer_key
 from bot.sessions.log.event_types import ItemHeld, ToolResult, UserMessage
 from bot.sessions.messages import Origin, OriginKind

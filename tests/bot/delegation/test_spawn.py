@@ -11,7 +11,7 @@ from bot.commands.conversation import STOPPED
 from bot.core.errors import BusyError, NotFoundError
 from bot.delegation.spawn import DepthError, HopsError
 from bot.delegation.structured_result import FAILED
-from bot.sessions.delegation import Arrival, Caps, Errand, NewSlot, Parcel, Slot
+from bot.sessions.background.delegation import Arrival, Caps, Errand, NewSlot, Parcel, Slot
 from bot.sessions.deliveries import RISEN, NewDelivery
 from bot.sessions.inbox import NewItem
 from bot.sessions.log.event_types import AgentMessage, YieldReason

@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 
 from bot.delegation import structured_result
 from bot.delegation.structured_result import FAILED, FIRST_DAY, LAST_DAY, answer, instruction, millibits, values
-from bot.sessions.delegation import FieldKind, ResultField
+from bot.sessions.background.delegation import FieldKind, ResultField
 
 FLAG = ResultField("flag", FieldKind.BOOLEAN)
 COUNT = ResultField("count", FieldKind.NUMBER, (), "-12", "999999999999999", "1")

@@ -12,7 +12,7 @@ from bot.app.extensions import Extensions
 from bot.delivery.asker_questions import NOWHERE
 from bot.ingress.router import Routed
 from bot.sessions.approvals import Approval, ApprovalState
-from bot.sessions.delegation import SESSION
+from bot.sessions.background.delegation import SESSION
 from bot.sessions.log.event_types import ToolResult
 from bot.sessions.models import Status
 from bot.tools.base import Result

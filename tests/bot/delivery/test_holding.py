@@ -9,7 +9,7 @@ import pytest
 from bot.commands.held_messages import SHARED
 from bot.core.errors import ArchivedError
 from bot.delivery.question_updates import NOT_HELD
-from bot.sessions.delegation import PendingMessage
+from bot.sessions.background.delegation import PendingMessage
 from bot.sessions.deliveries import DeliveryState
 from channels.messages import Address, How, Outbound
 from tests.bot.board import Board

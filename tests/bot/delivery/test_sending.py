@@ -13,7 +13,7 @@ from bot.agent.offline import OfflineModel
 from bot.commands.held_messages import NOTHING
 from bot.core.errors import NotFoundError
 from bot.delegation.handoff import Handoff
-from bot.sessions.delegation import MOST_HOPS, Arrival
+from bot.sessions.background.delegation import MOST_HOPS, Arrival
 from bot.sessions.deliveries import RISEN, Delivery, DeliveryState, NewDelivery
 from bot.sessions.log.event_types import UserMessage
 from bot.sessions.log.events import Event

@@ -15,11 +15,11 @@ from pydantic import JsonValue
 from bot.core.errors import OperatorError
 from bot.core.ids import Ids
 from bot.run_records.recorder import UNRECORDED, RunRecorder
+from bot.sessions.background.runs import EndReason, Gap, GapReason, Progress, ProgressChange
+from bot.sessions.background.schedules import TimerKind
 from bot.sessions.inbox import NewItem
 from bot.sessions.log.event_types import ItemHeld
 from bot.sessions.log.events import NewEvent
-from bot.sessions.runs import EndReason, Gap, GapReason, Progress, ProgressChange
-from bot.sessions.schedules import TimerKind
 from bot.sessions.usage import Usage
 from bot.store.opening import open_store
 from bot.store.redis_store import RedisStore

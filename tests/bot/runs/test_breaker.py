@@ -5,8 +5,8 @@ from dataclasses import replace
 import pytest
 
 from bot.runs import breaker
+from bot.sessions.background.runs import Breaker, Progress, RunStatus
 from bot.sessions.limits import RunLimits
-from bot.sessions.runs import Breaker, Progress, RunStatus
 
 LIMITS = RunLimits(failures=3, cool_down=600_000)
 HOUR = 3_600_000

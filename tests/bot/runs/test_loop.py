@@ -6,8 +6,7 @@ import pytest
 
 from bot.runs import loop
 from bot.runs.loop import NextStep, RunNewsKind, TurnOutcome
-from bot.sessions.limits import RunLimits
-from bot.sessions.runs import (
+from bot.sessions.background.runs import (
     Breaker,
     Charter,
     EndReason,
@@ -17,6 +16,7 @@ from bot.sessions.runs import (
     RunStatus,
     RunType,
 )
+from bot.sessions.limits import RunLimits
 
 LIMITS = RunLimits(turns=10, failures=3, cool_down=600_000)
 RUN = Charter("r_1", RunType.AUTONOMOUS, deadline=10_000_000, slot="r_1", asker="owner")

@@ -13,6 +13,7 @@ from pydantic import Field, JsonValue
 from bot.config.mcp import McpArgument
 from bot.mcp.arguments import arguments_type
 from bot.tools.arguments import checked, contents, is_content, types
+from bot.tools.background.spawning import SpawnArguments
 from bot.tools.base import CONTENT, Arguments, Content, RefusedCallError
 from bot.tools.files import WriteArguments
 from bot.tools.history import HistoryArguments
@@ -21,7 +22,6 @@ from bot.tools.message import MessageArguments
 from bot.tools.references import NO_CONTENT, asked
 from bot.tools.sending import SendArguments
 from bot.tools.sessions import ListArguments, StatusArguments
-from bot.tools.spawning import SpawnArguments
 from bot.tools.summarize import SummarizeArguments
 from bot.tools.web_fetch import FetchArguments
 from tests.bot.kit import Probe

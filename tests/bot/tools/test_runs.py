@@ -11,9 +11,7 @@ import pytest
 
 from bot.access.agents import AgentSnapshot
 from bot.core.ids import Ids
-from bot.sessions.limits import RunLimits
-from bot.sessions.models import Claim
-from bot.sessions.runs import (
+from bot.sessions.background.runs import (
     AuthMethod,
     Charter,
     NewNote,
@@ -25,7 +23,9 @@ from bot.sessions.runs import (
     RunWish,
     StartedRun,
 )
-from bot.tools import runs
+from bot.sessions.limits import RunLimits
+from bot.sessions.models import Claim
+from bot.tools.background import runs
 from bot.tools.base import RefusedCallError, Result, Tool, ToolContext
 from bot.tools.clock import NoArguments
 from policy.labels import PUBLIC, Label, parse

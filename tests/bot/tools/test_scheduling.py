@@ -11,11 +11,11 @@ from bot.access.decision_context import Call
 from bot.access.principals import of_chat
 from bot.core.errors import NotFoundError
 from bot.sessions.limits import RunLimits
-from bot.tools import scheduling
+from bot.tools.background import scheduling
+from bot.tools.background.run_starting import RunsStart, StartArguments
+from bot.tools.background.runs import RESERVED
+from bot.tools.background.scheduling import ABOVE, FOR_RUNS, ONLY, ScheduleCancel, ScheduleCreate, SchedulesList
 from bot.tools.base import RefusedCallError, Result, ToolContext
-from bot.tools.run_starting import RunsStart, StartArguments
-from bot.tools.runs import RESERVED
-from bot.tools.scheduling import ABOVE, FOR_RUNS, ONLY, ScheduleCancel, ScheduleCreate, SchedulesList
 from channels.messages import Address
 from policy.decision import Verdict
 from policy.labels import PUBLIC, Label, join_all, parse

@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from bot.sessions.delegation import Lineage
+from bot.sessions.background.delegation import Lineage
 from bot.sessions.inbox import NewItem
 from bot.sessions.messages import SessionMessage
 from bot.sessions.models import Title

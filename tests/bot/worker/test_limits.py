@@ -8,8 +8,8 @@ import pytest
 from bot.agent.loop import ALONE
 from bot.budgets import RESET, USED_UP
 from bot.core.ids import Ids
+from bot.sessions.background.delegation import Parcel
 from bot.sessions.budgets import Whose
-from bot.sessions.delegation import Parcel
 from bot.sessions.log.event_types import YieldReason
 from bot.sessions.messages import Origin, OriginKind, SessionMessage
 from bot.sessions.models import SessionState, Status, Turn, Write

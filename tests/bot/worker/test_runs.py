@@ -17,12 +17,8 @@ from bot.gate.services import RefusedRunError
 from bot.operations.simulation import Simulating
 from bot.runs import loop
 from bot.runs.starter import HOUR, RunStarter
-from bot.sessions.delegation import LATE
-from bot.sessions.limits import RunLimits
-from bot.sessions.log.event_types import ToolOutcome, ToolResult, UserMessage
-from bot.sessions.messages import OriginKind
-from bot.sessions.models import SessionState, Status
-from bot.sessions.runs import (
+from bot.sessions.background.delegation import LATE
+from bot.sessions.background.runs import (
     Breaker,
     EndReason,
     GapReason,
@@ -36,7 +32,11 @@ from bot.sessions.runs import (
     RunWish,
     StartedRun,
 )
-from bot.sessions.schedules import Timer, TimerKind
+from bot.sessions.background.schedules import Timer, TimerKind
+from bot.sessions.limits import RunLimits
+from bot.sessions.log.event_types import ToolOutcome, ToolResult, UserMessage
+from bot.sessions.messages import OriginKind
+from bot.sessions.models import SessionState, Status
 from bot.tools.base import Result, ToolContext, ToolServices
 from bot.worker.run_timers import RunTimers
 from bot.worker.second_recipient import NOT_FOR_THEM, NOT_TOLD

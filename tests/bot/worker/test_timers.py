@@ -11,7 +11,7 @@ from pathlib import Path
 import pytest
 
 from bot.app.app import App
-from bot.sessions.schedules import Timer, TimerKind
+from bot.sessions.background.schedules import Timer, TimerKind
 from bot.worker.timers import TimerSweep
 from tests.bot.kit import eventually
 from tests.harness import running
@@ -115,9 +115,7 @@ async def test_each_kind_has_its_part(tmp_path: Path, kind: TimerKind) -> None:
         assert {one: part.done for one, part in parts.items()} == {one: [timer] * (one is kind) for one in TimerKind}
 
 
-async def test_what_fails_is_tried_again_and_keeps_nothing_up(
-    tmp_path: Path, caplog: pytest.LogCaptureFixture
-) -> None:
+async def test_what_fails_is_tried_again_and_keeps_nothing_up(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
     async with running(tmp_path, serve=False) as owner:
         app, tries = owner.app, Counter[str]()
 

@@ -11,7 +11,7 @@ from dataclasses import dataclass
 from enum import StrEnum
 from typing import Final, TypeAlias
 
-from bot.sessions.delegation import SESSION, Lineage
+from bot.sessions.background.delegation import SESSION, Lineage
 from bot.sessions.messages import Endorsed
 from bot.sessions.refs import Ref
 from channels.messages import Address

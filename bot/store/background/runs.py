@@ -9,15 +9,15 @@ from typing import NoReturn
 
 from bot.core.errors import BusyError, LeaseLostError, NotFoundError, RequestError, ResetError
 from bot.sessions.audit import AuditRow
-from bot.sessions.delegation import LATE
+from bot.sessions.background.delegation import LATE
+from bot.sessions.background.runs import NewNote, Note, Priority, Progress, ProgressChange, RunSlot
 from bot.sessions.models import Claim
-from bot.sessions.runs import NewNote, Note, Priority, Progress, ProgressChange, RunSlot
+from bot.store.run_steps import continuation
 from bot.store.calls import Arguments, ScriptAnswer, call, nested, session_call
 from bot.store.records import codec, run_parts
 from bot.store.records.codec import Bodies, raw, text
 from bot.store.records.form import unpack
 from bot.store.records.kinds import NOTE, RUN_SLOT
-from bot.store.run_steps import continuation
 from bot.store.schema import OPEN, run_fences_key, run_slots_key, session_keys
 from bot.store.scripts.loader import Script
 from bot.store.session_index import Filing

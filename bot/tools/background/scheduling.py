@@ -13,10 +13,10 @@ from pydantic import Field, JsonValue
 from bot.access import labelling, recipients
 from bot.core.errors import NotFoundError, RequestError
 from bot.schedules.keeper import ScheduleKeeper, ScheduleMaker, ScheduleWish
-from bot.sessions.schedules import Overlap, Schedule, ScheduleKind
+from bot.sessions.background.schedules import Overlap, Schedule, ScheduleKind
+from bot.tools.background.run_starting import standing_work
 from bot.tools.base import Arguments, CallFacts, Content, RefusedCallError, Result, ToolContext, ToolServices
 from bot.tools.message import recipient
-from bot.tools.run_starting import standing_work
 from policy.labels import PUBLIC, Label, join_all
 from policy.request import Effect
 

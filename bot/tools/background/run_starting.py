@@ -12,11 +12,11 @@ from pydantic import Field
 
 from bot.access import labelling, recipients
 from bot.core.errors import RequestError
+from bot.sessions.background.runs import RunType, RunWish
 from bot.sessions.refs import EventsRef
-from bot.sessions.runs import RunType, RunWish
+from bot.tools.background.runs import OWN_SLOT, RESERVED, Slot
 from bot.tools.base import Arguments, CallFacts, Content, RefusedCallError, Result, ToolContext, ToolServices
 from bot.tools.message import recipient
-from bot.tools.runs import OWN_SLOT, RESERVED, Slot
 from policy.labels import PUBLIC
 from policy.request import Effect
 

@@ -7,8 +7,8 @@ sets off is done, at the latest by the next one who takes it.
 
 from bot.core.errors import BusyError
 from bot.sessions.audit import AuditRow
-from bot.sessions.runs import RunType
-from bot.sessions.schedules import Overlap, Schedule, ScheduleKind, ScheduleStatus, Timer, TimerKind
+from bot.sessions.background.runs import RunType
+from bot.sessions.background.schedules import Overlap, Schedule, ScheduleKind, ScheduleStatus, Timer, TimerKind
 from bot.store.calls import Arguments, ScriptAnswer, call
 from bot.store.records import codec
 from bot.store.records.codec import raw, text

@@ -10,7 +10,7 @@ from pydantic import AfterValidator, Field, WithJsonSchema, model_validator
 from bot.access import labelling, recipients
 from bot.core.errors import RequestError
 from bot.delegation import structured_result
-from bot.sessions.delegation import Errand, FieldKind, ResultField
+from bot.sessions.background.delegation import Errand, FieldKind, ResultField
 from bot.sessions.refs import EventsRef
 from bot.tools.base import Arguments, CallFacts, Content, Result, ToolContext, ToolServices
 from bot.tools.message import recipient

@@ -13,11 +13,7 @@ from pydantic import AfterValidator, Field, JsonValue
 
 from bot.core.errors import RequestError
 from bot.runs.statistics import statistics
-from bot.sessions.limits import RunLimits
-from bot.sessions.models import Claim
-from bot.sessions.ports.runs import RunStore
-from bot.sessions.ports.sessions import SessionStore
-from bot.sessions.runs import (
+from bot.sessions.background.runs import (
     AuthMethod,
     Note,
     Priority,
@@ -28,6 +24,10 @@ from bot.sessions.runs import (
     RunStatus,
     RunType,
 )
+from bot.sessions.limits import RunLimits
+from bot.sessions.models import Claim
+from bot.sessions.ports.runs import RunStore
+from bot.sessions.ports.sessions import SessionStore
 from bot.sessions.visibility import look
 from bot.tools.base import Arguments, CallFacts, RefusedCallError, Result, ToolContext, ToolServices
 from bot.tools.clock import NoArguments

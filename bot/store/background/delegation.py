@@ -6,7 +6,7 @@ from bot.core.errors import BusyError, NotFoundError
 from bot.core.ids import waiting_id
 from bot.sessions import refs
 from bot.sessions.audit import AuditRow
-from bot.sessions.delegation import Arrival, Caps, Charge, NewSlot, Parcel, PendingMessage, Reservation, Slot
+from bot.sessions.background.delegation import Arrival, Caps, Charge, NewSlot, Parcel, PendingMessage, Reservation, Slot
 from bot.sessions.log.serialization import message_json
 from bot.store.calls import call, nested, session_call
 from bot.store.records import codec

@@ -1,0 +1,1 @@
+"""Tools for work that goes on by itself: tasks that sessions give, runs, and schedules."""
