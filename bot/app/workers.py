@@ -1,7 +1,7 @@
 """Workers: what runs the turns of an application, imported and made when it serves."""
 
 from collections.abc import Mapping
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from typing import TYPE_CHECKING, Final
 
 from bot.access.session_ids import SessionIds
@@ -28,8 +28,8 @@ from bot.gate.gate import Gate
 from bot.pinned_agents import PinnedAgents
 from bot.policy_state import PolicyReloader
 from bot.quarantine import Quarantine
-from bot.run_records.recorder import RECORD_AFTER, RunRecorder
-from bot.sessions.background.schedules import Timer, TimerKind
+from bot.run_records.recorder import RunRecorder
+from bot.sessions.background.schedules import TimerKind
 from bot.sessions.limits import RunLimits
 from bot.sessions.ports.store import Store
 from bot.telemetry.telemetry import Telemetry
@@ -132,20 +132,16 @@ def worker(
 
 def timers(of: WorkerParts, session_ids: SessionIds) -> TimerSweep:
     """Return what sets off schedules, reminders and whatever else is due at a moment."""
-    schedules, runs = of.store.schedules, RunTimers(of.store)
+    runs = RunTimers(of.store)
     firing = ScheduleFiring(of.store, of.gate, session_ids, of.agents)
-
-    async def recorded(timer: Timer) -> None:
-        if not await of.recorder.due(timer):
-            await schedules.set_timer(replace(timer, due=of.store.tokens.now_ms() + RECORD_AFTER))
 
     parts: Mapping[TimerKind, SetOff] = {
         TimerKind.SCHEDULE: firing.due,
         TimerKind.DEADLINE: runs.fire,
         TimerKind.PROBE: runs.fire,
-        TimerKind.RECORD: recorded,
+        TimerKind.RECORD: of.recorder.due,
     }
-    return TimerSweep(schedules, parts, of.reloader.current)
+    return TimerSweep(of.store.schedules, parts, of.reloader.current)
 
 
 def _admission(of: WorkerParts, transcriber: "Transcriber | None") -> Admission:
