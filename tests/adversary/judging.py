@@ -138,6 +138,9 @@ async def _state(stage: Stage, seen: Seen) -> str:
         lines.append(f"{place} {state.status} {state.visibility} {kept} {state.waiting_items} {last}")
     slots = [str(slot.live) for slot in await stage.app.store.delegation.slots("owner")]
     lines.append(f"slots {sorted(slots)} waited {sorted(seen.trace.waited)} drafts {sorted(seen.trace.drafts.items())}")
+    runs = [f"{slot.slot == 'nightly'} {slot.live}" for slot in await stage.app.store.runs.slots("owner")]
+    due = [f"{one.kind} {one.status} {one.label} {one.skipped}" for one in await stage.app.store.schedules.every()]
+    lines.append(f"runs {sorted(runs)} schedules {sorted(due)}")
     lines.append(f"facts {sorted(seen.trace.facts)} holding {sorted(set(seen.trace.holding.values()))}")
     lines.append(f"files {stage.files()}")
     lines += [f"{one.address} {one.kind} {one.text}" for one in seen.sent]

@@ -30,6 +30,7 @@ from pydantic_ai.settings import ModelSettings
 from pydantic_ai.usage import RequestUsage
 
 from bot.agent.offline import RECAP
+from bot.tools.runs import INITIALIZE
 from tests.adversary.disguises import DISGUISES
 from tests.adversary.plans import THINK, WAIT, Place, Plan, Step
 
@@ -39,6 +40,8 @@ _TEMPLATE: Final = re.compile(r"<([a-z]+)(?:\.([0-9]+))?>")
 _CHUNK: Final = 4
 _NOT_A_PERSON: Final = ", not your user]"
 UNKNOWN: Final = "?"
+_GOALS: Final = MappingProxyType({"sessions_spawn": "task", "runs_start": "goal", "schedule_create": "text"})
+_INITIALIZE: Final = Step(INITIALIZE, {"session_type": "autonomous"})
 
 TOKENS: Final = 20_000
 """What the model says that it used for each answer."""
@@ -55,6 +58,8 @@ FACTS: Final = MappingProxyType(
         "receipt": re.compile(r"\b(receipt-[a-z0-9]{16})\b"),
         "told": re.compile(r'no such session|session has ended|"status": "accepted", "receipt"|\[\]|"kind": "task"'),
         "listed": re.compile(r'"(?:id|session_id)": "([a-z2-7]{32})"'),
+        "run": re.compile(r'"session_id": "([a-z2-7]{32})", "slot"'),
+        "schedule": re.compile(r'"id": "(s_[0-9a-f]{16})"'),
     }
 )
 """What a model can make of what it reads; of several the newest."""
@@ -139,17 +144,21 @@ class Adversary(Model):
         last = messages[-1]
         if isinstance(last, ModelRequest) and last.instructions == RECAP:
             return ModelResponse(parts=[TextPart("recap")], usage=usage, model_name="offline", provider_name="offline")
-        part = await self._next(messages)
+        running = any(tool.name == INITIALIZE for tool in model_request_parameters.function_tools)
+        part = await self._next(messages, running=running)
         return ModelResponse(parts=[part], usage=usage, model_name="offline", provider_name="offline")
 
-    async def _next(self, messages: list[ModelMessage]) -> ModelResponsePart:
+    async def _next(self, messages: list[ModelMessage], *, running: bool) -> ModelResponsePart:
         """Return the next call, or the answer when the script is at its end."""
         text = _text(messages)
         mind = self._mind(text)
         if mind is None:
             await self._turnstile(last=False)
             return TextPart("done")
-        self._hear(mind, _prompts(messages))
+        if running and len(messages) == 1:
+            # A schedule starts one run after the other that follows the same script.
+            mind = self.minds[mind.place, mind.copy] = Mind(mind.place, mind.copy)
+        self._hear(mind, _prompts(messages), running=running)
         facts = self._facts(mind, text)
         while True:
             index, step = mind.queue.popleft() if mind.queue else (0, None)
@@ -183,12 +192,15 @@ class Adversary(Model):
         key = (place, _numbers(found.group(2) or ""))
         return self.minds.setdefault(key, Mind(*key))
 
-    def _hear(self, mind: Mind, prompts: list[str]) -> None:
+    def _hear(self, mind: Mind, prompts: list[str], *, running: bool) -> None:
         """Put into the queue what is to be done on account of what was said since."""
         script = self.plan.script(mind.place)
         for prompt in prompts[mind.prompts :]:
             asked = _GO.search(prompt) is not None and _NOT_A_PERSON not in prompt
             first, done = (0, script.steps) if asked else (len(script.steps), script.heard)
+            if asked and running and not mind.prompts:
+                # Without this no tool of the run's tasks is to be had.
+                mind.queue.append((0, _INITIALIZE))
             mind.queue.extend((index, step) for index, step in enumerate(done, first) for _ in range(step.times))
         mind.prompts = len(prompts)
 
@@ -222,8 +234,9 @@ class Adversary(Model):
             mind.spawned += 1
             copy = (*mind.copy, mind.spawned)
             said = route((*mind.place, index), copy)
-            more = arguments.get("task", "")
-            arguments |= {"task": f"{said}\n{more}" if more else said, "title": said}
+            goal = _GOALS[step.tool]
+            more = arguments.get(goal, "")
+            arguments |= {goal: f"{said}\n{more}" if more else said, "title": said}
         mind.called = step.tool
         return ToolCallPart(step.tool, json.dumps(arguments))
 

@@ -43,7 +43,7 @@ from tests.adversary.mind import Adversary, Trace, route
 from tests.adversary.plans import TYPE, WAIT, Copy, Plan, Step
 from tests.adversary.programs import LowProgram
 from tests.adversary.sinks import Effect, Sink
-from tests.adversary.worlds import Lane, World
+from tests.adversary.worlds import HIGH, OWNER, Lane, World
 from tests.folders import quick_folder
 from tests.store.world import command
 
@@ -54,6 +54,8 @@ if TYPE_CHECKING:
 
 _SECONDS: Final = 30.0
 _MOST: Final = 400
+_ROUNDS: Final = 4
+"""How often a person who approves everything looks whether they are asked again."""
 
 
 @dataclass
@@ -197,16 +199,41 @@ class Stage:
             for at, lane in enumerate(self.world.lanes):
                 if lane.person:
                     self._person(lane, plan.lanes[at].steps, (0, ((at,), ())))
+                elif lane.starts is not None:
+                    said = route((at,), ())
+                    line = f"/runs start title={said.replace(' ', '_')} {lane.starts} {said}"
+                    await self._say(lane.address, lane.account, line)
                 elif plan.lanes[at].size:
                     await self._say(lane.address, lane.account, route((at,), ()))
             if self.world.then:
                 self._person(self.world.lanes[0], self.world.then, (-1,))
             await self._drain()
+            await self._later()
         sent = tuple(one for channel in self.channels for one in channel.sent[self._before(channel)[0] :])
         signals = tuple(one for channel in self.channels for one in channel.signals[self._before(channel)[1] :])
         states = [(self._order(state), state) async for state in self.app.store.sessions.states()]
-        states.sort(key=lambda one: (one[0], one[1].sid))
+        states.sort(key=lambda one: (one[0], one[1].created_at, one[1].sid))
         return Seen(sent, signals, tuple(self.sink.effects), tuple(states), self.model.trace)
+
+    async def _later(self) -> None:
+        """Have a person approve whatever they are asked, and let what is scheduled fall due."""
+        for _ in range(_ROUNDS if self.world.approves else 0):
+            waiting = await self.app.store.approvals.waiting()
+            if not waiting:
+                break
+            for state, approval in sorted(waiting, key=lambda one: (self._order(one[0]), one[1].call)):
+                if not state.waiting_items:
+                    await self._say(HIGH, OWNER, f"/approve {approval.id}")
+            await self._drain()
+        sweep = workers.timers(self.app.worker_parts(), self.app.session_ids)
+        for _ in range(self.world.due):
+            for one in await self.app.store.schedules.every():
+                if one.next_at:
+                    await self.app.store.schedules.replace(one, replace(one, next_at=self.app.store.tokens.now_ms()))
+            await self._tick()
+            async with anyio.create_task_group() as tasks:
+                await sweep._look(tasks)
+            await self._drain()
 
     def _before(self, channel: Recorder) -> tuple[int, int]:
         """Return how much was said and signalled before what counts."""
@@ -355,14 +382,14 @@ class Stage:
                     del self._actors[name]
 
     def _rank(self, state: SessionState | None) -> tuple[object, ...]:
-        return (2, ()) if state is None else (0 if state.lineage is None else 1, self._order(state))
+        return (2, ()) if state is None else (0 if state.background is None else 1, self._order(state))
 
     def _order(self, state: SessionState) -> Copy:
         """Return which session this is: that of a lane, or of a script as its title says."""
         homes = [str(lane.address) for lane in self.world.lanes]
-        if state.lineage is None:
+        if state.background is None:
             return (homes.index(state.home) if state.home in homes else len(homes),), ()
-        parts = [part.split(".") for part in state.lineage.title.removeprefix("go ").split("#")]
+        parts = [part.split(".") for part in state.background.title.removeprefix("go ").split("#")]
         if not all(number.isdecimal() for part in parts for number in part):
             # What a plan called otherwise comes behind.
             return (len(homes),), ()

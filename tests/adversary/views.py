@@ -84,7 +84,7 @@ async def _lines(stage: Stage, seen: Seen) -> AsyncIterator[str]:
             yield f"session {where}: {_standing(state)}"
             for event in await _log(stage, state):
                 yield f"session {where}: {_told(event, state)}"
-    for line in [*await _asked(stage), *await _read(stage, seen)]:
+    for line in [*await _scheduled(stage), *await _asked(stage), *await _read(stage, seen)]:
         yield line
 
 
@@ -110,6 +110,17 @@ def _standing(state: SessionState) -> str:
         f"{state.status} taint {state.taint} events {state.seq - state.generation_seq + 1} "
         f"waiting {state.waiting_items} ended "
         f"{state.ended_at > 0} last {last} used {asdict(state.usage)} title {title} mode {state.mode} {state.model}"
+        f"{_run(state)}"
+    )
+
+
+def _run(state: SessionState) -> str:
+    done = state.progress
+    if done is None:
+        return ""
+    return (
+        f" run {done.status} {done.task!r} {done.completed} {done.failed} {done.skipped} {done.consecutive} "
+        f"{done.breaker} {done.turns} {done.reason}"
     )
 
 
@@ -128,6 +139,11 @@ def _timeless(value: JsonValue) -> JsonValue:
     if isinstance(value, list):
         return [_timeless(inner) for inner in value]
     return value
+
+
+async def _scheduled(stage: Stage) -> list[str]:
+    known = [one for one in await stage.app.store.schedules.every() if one.label.flows_to(PUBLIC)]
+    return [f"schedule {one.kind} {one.status} {one.failures} {one.skipped} {one.text!r}" for one in known]
 
 
 async def _asked(stage: Stage) -> list[str]:
