@@ -30,7 +30,7 @@ from pydantic_ai.settings import ModelSettings
 from pydantic_ai.usage import RequestUsage
 
 from bot.agent.offline import RECAP
-from bot.tools.runs import INITIALIZE
+from bot.tools.background.runs import INITIALIZE
 from tests.adversary.disguises import DISGUISES
 from tests.adversary.plans import THINK, WAIT, Place, Plan, Step
 
