@@ -4,7 +4,7 @@ redis is imported inside, when a store is opened, and not before.
 """
 
 import asyncio
-from collections.abc import Awaitable, Callable
+from collections.abc import Awaitable, Callable, Mapping
 from importlib import import_module
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -103,7 +103,7 @@ async def _checked(store: "RedisStore") -> None:
         raise
 
 
-def _load() -> dict[Script, ScriptText]:
+def _load() -> Mapping[Script, ScriptText]:
     """Load redis and the scripts."""
     import_module("bot.store.redis_store")
     return load_scripts()

@@ -234,13 +234,19 @@ class ScriptText:
     digest: str
 
 
-def load_scripts() -> dict[Script, ScriptText]:
-    """Read all scripts."""
+@cache
+def load_scripts() -> Mapping[Script, ScriptText]:
+    """Return all scripts.
+
+    They are written once for a process, which takes a tenth of a second: each test opens a store.
+    """
     prelude, write = lua("prelude"), lua("write")
-    return {
-        script: script_text(script, prelude, (write if script in _USES_WRITE else "") + lua(script.value))
-        for script in Script
-    }
+    return MappingProxyType(
+        {
+            script: script_text(script, prelude, (write if script in _USES_WRITE else "") + lua(script.value))
+            for script in Script
+        }
+    )
 
 
 def lua(name: str) -> str:

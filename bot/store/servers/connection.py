@@ -9,7 +9,7 @@ takes. On a Cluster a script goes first and its hints follow its reply, so that 
 import asyncio
 import logging
 import re
-from collections.abc import Awaitable, Callable, Sequence
+from collections.abc import Awaitable, Callable, Mapping, Sequence
 from dataclasses import dataclass
 from itertools import chain, count
 from ssl import SSLCertVerificationError
@@ -268,7 +268,7 @@ class Connection:
     """The servers of one store, and the scripts registered there."""
 
     def __init__(
-        self, servers: StoreServers, scripts: dict[Script, ScriptText], *, name: str, address: str = ""
+        self, servers: StoreServers, scripts: Mapping[Script, ScriptText], *, name: str, address: str = ""
     ) -> None:
         """Take servers that know this process's connections by `name`; `address` is where the log says they are."""
         self.name = name
