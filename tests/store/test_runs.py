@@ -206,6 +206,7 @@ async def test_the_end_of_a_run_cancels_what_waits_and_archives_it(store: RedisS
 
 async def test_a_run_that_has_ended_is_archived_once_it_was_heard_and_takes_nothing(store: RedisStore) -> None:
     claim, written = await run_started(store)
+    await store.lifecycle.pause(claim.sid, actor="ann", audit=())
     end = stepping(written.seq, 1, Progress(turns=1, ended_at=claim.now, reason=EndReason.STOPPED))
     await store.sessions.commit(claim, replace(end, deliver=(answer(),)))
     assert (await state_of(store, claim.sid)).status is Status.IDLE
@@ -524,7 +525,8 @@ async def test_a_second_holder_of_a_slot_never_goes_on(store: RedisStore) -> Non
     assert await store.runs.lock(who, one.run, "nightly") == held
     assert await store.runs.lock(who, two.run, "nightly") == held
     # What is locked above is another slot, and counts for itself.
-    assert (await store.runs.lock(who, above.run, "nightly")).fence == 1
+    apart = await store.runs.lock(who, above.run, "nightly")
+    assert (apart.run, apart.fence) == (above.run, 1)
     assert (await store.runs.lock(who, two.run, "weekly")).fence == 2
     await store.runs.free(who, one.run)
     assert (await store.runs.lock(who, two.run, "nightly")).fence == 3
