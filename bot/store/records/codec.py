@@ -164,6 +164,7 @@ def state(sid: str, flat: Sequence[bytes]) -> SessionState:
 def state_of(sid: str, got: Mapping[bytes, bytes]) -> SessionState:
     """Read a session's record from the fields of its hash."""
     form.check_version(got[_STORED["version"]])
+
     # Every claim reads one, of which most fields are absent.
     def number(name: str) -> int:
         found = got.get(_STORED[name])

@@ -7,10 +7,10 @@ import pytest
 
 from bot.core.errors import ArchivedError, NotFoundError
 from bot.operations.runs import RunViewer
+from bot.sessions.background.runs import RunOrder, RunType, RunWish, StartedRun, run_home
+from bot.sessions.background.schedules import Schedule, ScheduleKind
 from bot.sessions.inbox import NewItem
 from bot.sessions.messages import SessionMessage
-from bot.sessions.runs import RunOrder, RunType, RunWish, StartedRun, run_home
-from bot.sessions.schedules import Schedule, ScheduleKind
 from policy.labels import PUBLIC, Label, parse
 from tests.harness import Person, running
 

@@ -1,7 +1,7 @@
 """What the counters of a run come to, and what is not known of it."""
 
 from bot.runs.statistics import RunStatistics, statistics
-from bot.sessions.runs import Progress
+from bot.sessions.background.runs import Progress
 from bot.sessions.usage import Usage
 
 
