@@ -178,8 +178,7 @@ def state_of(sid: str, got: Mapping[bytes, bytes]) -> SessionState:
         return label(word(name)) if _STORED[name] in got else PUBLIC
 
     turn, last = _part(got, kinds.TURN, "turn"), _part(got, kinds.LAST_TURN, "last_turn")
-    lineage, title = _part(got, kinds.LINEAGE, "lineage"), _part(got, kinds.TITLE, "title")
-    used, kept = _part(got, kinds.USAGE, "usage"), _part(got, kinds.METADATA, "metadata")
+    lineage, used = _part(got, kinds.LINEAGE, "lineage"), _part(got, kinds.USAGE, "usage")
     own = SessionState(
         sid=sid,
         generation=number("generation"),
@@ -201,7 +200,7 @@ def state_of(sid: str, got: Mapping[bytes, bytes]) -> SessionState:
         stopping=_STORED["stop"] in got,
         lineage=None if lineage is None else _lineage(lineage),
         ended_at=number("ended"),
-        given_title=None if title is None else Title(title["text"], label(title["label"])),
+        given_title=_title(_part(got, kinds.TITLE, "title")),
         model=word("model"),
         mode=mode(word("queue_mode")),
         turned=labelled("turned") if _STORED["turned"] in got else None,
@@ -209,9 +208,17 @@ def state_of(sid: str, got: Mapping[bytes, bytes]) -> SessionState:
         context_seq=max(number("context_seq"), number("generation_seq")),
         turns_alone=number("turns_alone"),
         agent=word("agent"),
-        metadata=None if kept is None else Metadata(kept["text"], label(kept["label"])),
+        metadata=_metadata(_part(got, kinds.METADATA, "metadata")),
     )
     return run_parts.with_run(own, got.get(_STORED["charter"]), got.get(_STORED["progress"]))
+
+
+def _title(got: Fields | None) -> Title | None:
+    return None if got is None else Title(got["text"], label(got["label"]))
+
+
+def _metadata(got: Fields | None) -> Metadata | None:
+    return None if got is None else Metadata(got["text"], label(got["label"]))
 
 
 def _part(got: Mapping[bytes, bytes], kind: kinds.RecordType, name: str) -> Fields | None:
