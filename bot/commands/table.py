@@ -119,7 +119,7 @@ COMMANDS: Final = (
     ),
     Command(
         "sessions",
-        "/sessions [all] [kind=chat|task] [active=SECONDS] [CURSOR]",
+        "/sessions [all] [kind=chat|task|run] [active=SECONDS] [CURSOR]",
         "your conversations, newest first; with `all` also archived ones",
         lambda made: made.sessions.list_sessions,
     ),

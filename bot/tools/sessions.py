@@ -39,7 +39,7 @@ class ListArguments(Arguments):
 
     cursor: str | None = Field(default=None, max_length=LONGEST_CURSOR, description="of the page before")
     limit: int = Field(default=50, ge=1, le=200)
-    kind: Literal["chat", "task"] | None = None
+    kind: Literal["chat", "task", "run"] | None = None
     active_within: int | None = Field(default=None, ge=1, le=10**9, description="seconds since the last change")
 
 
