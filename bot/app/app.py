@@ -582,7 +582,12 @@ async def open_app(
 
 async def _store(config: Config, secrets: Secrets, clock: Clock) -> "RedisStore":
     lease = config.store.lease_seconds * 1000
-    options = StoreOptions(lease_ms=lease, send_lease_ms=lease, inbox_limit=config.limits.inbox_items)
+    options = StoreOptions(
+        lease_ms=lease,
+        send_lease_ms=lease,
+        inbox_limit=config.limits.inbox_items,
+        notes_limit=config.runs.notes,
+    )
     return await open_store(
         audit_key=secrets.audit, data=config.data_dir, url=config.store.url or "", options=options, clock=clock
     )

@@ -227,12 +227,14 @@ class Stage:
             await self._drain()
         sweep = workers.timers(self.app.worker_parts(), self.app.session_ids)
         for _ in range(self.world.due):
-            for one in await self.app.store.schedules.every():
+            every = await self.app.store.schedules.every()
+            for one in sorted(every, key=lambda one: (one.created_at, one.id)):
+                # One by one: what is due together comes in any order.
                 if one.next_at:
                     await self.app.store.schedules.replace(one, replace(one, next_at=self.app.store.tokens.now_ms()))
-            await self._tick()
-            async with anyio.create_task_group() as tasks:
-                await sweep._look(tasks)
+                    await self._tick()
+                    async with anyio.create_task_group() as tasks:
+                        await sweep._look(tasks)
             await self._drain()
 
     def _before(self, channel: Recorder) -> tuple[int, int]:

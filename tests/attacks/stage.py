@@ -68,6 +68,7 @@ _TEAM: dict[str, JsonValue] = {
 }
 _SERVER = "mcp-server"
 _PATIENCE = 15.0
+_SOON = 10_000
 _GROWS = ("seq", "updated_at", "last_turn", "usage")
 _UNSAID = frozenset({DeliveryState.PENDING, DeliveryState.SENDING})
 
@@ -278,10 +279,12 @@ class Stage:
         return state.status in {Status.IDLE, Status.FAILED} and not state.waiting_items
 
     async def _rested(self) -> None:
-        """Wait until no run does anything, and what they say is sent."""
+        """Wait until what is due soon is done, no run does anything, and what they say is sent."""
         async with asyncio.timeout(_PATIENCE):
             while True:
-                if all([await self._rests(run) for run in await self.runs()]):
+                soon = self.app.store.tokens.now_ms() + _SOON
+                due = any(0 < one.next_at < soon for one in await self.schedules())
+                if not due and all([await self._rests(run) for run in await self.runs()]):
                     return
                 await asyncio.sleep(0.005)
 

@@ -136,6 +136,7 @@ async def test_the_end_of_a_turn_puts_the_next_one_into_the_inbox(store: RedisSt
 
 async def test_a_run_that_is_in_no_hint_is_found_by_the_sweep(store: RedisStore) -> None:
     claim, written = await run_started(store)
+    await command(store, "SREM", "lg:open", claim.sid)
     await store.sessions.commit(claim, stepping(written.seq, 1, text="go on"))
     assert await command(store, "SISMEMBER", "lg:open", claim.sid)
     await command(store, "ZREM", "lg:ready", claim.sid)

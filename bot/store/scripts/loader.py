@@ -238,7 +238,7 @@ class ScriptText:
 def load_scripts() -> Mapping[Script, ScriptText]:
     """Return all scripts.
 
-    They are written once for a process, which takes a tenth of a second: each test opens a store.
+    They are written once for a process, which takes a tenth of a second: tests open many stores.
     """
     prelude, write = lua("prelude"), lua("write")
     return MappingProxyType(

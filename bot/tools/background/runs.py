@@ -131,8 +131,11 @@ class SessionInitialize(RunTool):
         self._limits = limits
 
     def declare(self, arguments: InitializeArguments, context: ToolContext) -> CallFacts:
-        """Refuse what the run was not started as."""
-        run, _ = _running(context)
+        """Refuse what the run was not started as.
+
+        Which slot it locks is told in the pool of its beginning: a run that has read more may choose none there.
+        """
+        run, claim = _running(context)
         charter = run.charter
         if arguments.session_type is not charter.type:
             raise RefusedCallError(OTHER_TYPE.format(type=charter.type))
@@ -141,13 +144,17 @@ class SessionInitialize(RunTool):
                 raise RefusedCallError(OTHER_SLOT.format(slot=charter.slot))
             if str(arguments.slot).startswith(OWN_SLOT):
                 raise RefusedCallError(RESERVED)
-        return super().declare(arguments, context)
+        if run.progress.initialized and arguments.slot is None:
+            return super().declare(arguments, context)
+        return CallFacts(clearance=context.caller.ceiling.meet(claim.state.creation), once=True)
 
     async def run(self, arguments: InitializeArguments, context: ToolContext, services: ToolServices) -> Result:
         """Lock the slot, then note that the run began; where another run has the slot, nothing changes."""
         run, claim = _running(context)
-        slot = arguments.slot or run.charter.slot
         before = await self._runs.progress(claim.sid)
+        slot = arguments.slot or run.charter.slot
+        if arguments.slot is None and before is not None and before.initialized:
+            slot = await self._locked_before(context, run) or slot
         try:
             place = await self._runs.lock(context.caller.principal, run.charter.run, slot)
             if place.run != run.charter.run:
@@ -167,6 +174,11 @@ class SessionInitialize(RunTool):
             "resumed": before is not None and before.initialized,
         }
         return Result(json.dumps(told))
+
+    async def _locked_before(self, context: ToolContext, run: RunFacts) -> str:
+        """Return the slot that a run has locked, empty for none: one that is begun again keeps it."""
+        places = await self._runs.slots(context.caller.principal)
+        return next((place.slot for place in places if place.live and place.run == run.charter.run), "")
 
     async def _locked(self, place: RunSlot, slot: str, context: ToolContext, services: ToolServices) -> Result:
         """Tell that another run has the slot, and which one, as far as that may be known.

@@ -190,6 +190,20 @@ async def test_a_run_is_what_it_was_started_as(tmp_path: Path) -> None:
         assert (await own.told("session_initialize", session_type="autonomous"))["slot"] == own.made.run
 
 
+async def test_no_read_up_by_the_slot_that_a_run_chooses(tmp_path: Path) -> None:
+    async with a_run(tmp_path) as run:
+        # Whoever looks in the pool of its beginning sees the lock: what the run has read since may choose none.
+        tool, first = run.tool("session_initialize"), run.context(CONFIDENTIAL)
+        chosen = runs.InitializeArguments.model_validate({"session_type": "autonomous", "slot": "risen"}, strict=False)
+        assert tool.declare(chosen, first).clearance == PUBLIC
+        await run.told("session_initialize", session_type="autonomous", slot="nightly")
+        # Begun again it keeps its slot, which tells nothing new.
+        assert await run.told("session_initialize", session_type="autonomous") == {
+            **await run.told("session_initialize", session_type="autonomous", slot="nightly"),
+            "slot": "nightly",
+        }
+
+
 async def test_outside_a_run_its_tools_are_not_there(tmp_path: Path) -> None:
     async with a_run(tmp_path) as run:
         gate, context = run.owner.app.gate, run.context()
