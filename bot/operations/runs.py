@@ -211,9 +211,7 @@ class RunOperations:
         Raises NotFoundError: there is none that may be told of. ArchivedError: it has ended. BusyError: as many notes
         wait as may. StoreError.
         """
-        known = await self.show(by, name)
-        if known.over:
-            raise ArchivedError
+        known = await self._going(by, name)
         body: dict[str, JsonValue] = {
             "did": "steered",
             "run": known.id,
@@ -222,7 +220,12 @@ class RunOperations:
             "label": str(by.typed),
         }
         new = NewNote(key, priority, note, by.typed, by.actor)
-        await self._store.runs.steer(known.state.sid, new, (AuditRow("run", by.actor, body),))
+        try:
+            await self._store.runs.steer(known.state.sid, new, (AuditRow("run", by.actor, body),))
+        except NotFoundError:
+            # It may have ended since it was looked up, and they may know that.
+            await self._going(by, name)
+            raise
         return await self.show(by, name)
 
     async def pause(self, by: RunViewer, name: str) -> KnownRun:

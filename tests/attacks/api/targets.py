@@ -22,7 +22,7 @@ from channels.messages import Address
 from policy.labels import PUBLIC, parse
 from tests.attacks.api.cases import RouteCase
 from tests.bot.api.kit import ApiHost, api_config
-from tests.bot.kit import bang
+from tests.bot.kit import bang, eventually
 from tests.harness import Person
 from tests.people import principal
 
@@ -177,9 +177,15 @@ class Targets:
         top = app.config.policy.top
         if situation in _AT_REST:
             await app.runs.stop(RunViewer(principal, top, top, principal), started.run)
+            # A turn of it that was open ends a moment later.
+            await eventually(lambda: self._over(started.sid))
         if situation in _GONE:
             await app.lifecycle.delete(state, principal, reader=top, typed=top)
         return {"rid": started.run, "sid": started.sid}
+
+    async def _over(self, sid: str) -> bool:
+        state = await self.host.app.store.sessions.state(sid)
+        return state is not None and state.ended_at > 0
 
     async def _schedule(self, situation: Situation) -> dict[str, str]:
         app, number = self.host.app, next(self._number)
