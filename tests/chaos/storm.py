@@ -30,8 +30,10 @@ from tests.chaos.nursery import API
 from tests.chaos.platform_server import ACCOUNT, Platform, PlatformChannel, platform
 from tests.chaos.stepped_clock import SteppedClock
 from tests.chaos.storm_laws import Checked, checked
-from tests.chaos.storm_plan import Fault, FaultKind, Input, Plan, Size, drawn
+from tests.chaos.storm_plan import Fault, FaultKind, Input, Plan, Size, Work, drawn
 from tests.chaos.storm_readers import StormReaders, reading, storm_settings
+from tests.chaos.storm_run_laws import check_runs
+from tests.chaos.storm_runs import StormRuns, working
 from tests.chaos.tap import killed
 from tests.chaos.worker import parts, settings, write_settings
 from tests.sim.ports import free_port
@@ -91,6 +93,7 @@ class Storm:
     workers: list[Worker]
     api: Worker
     readers: StormReaders
+    runs: StormRuns
     faults: Counter[str] = field(default_factory=Counter[str])
     recovery: defaultdict[str, list[float]] = field(default_factory=lambda: defaultdict(list))
     accepted: int = 0
@@ -107,6 +110,7 @@ class Storm:
         for worker in (*self.workers, self.api):
             await self.begin(worker)
         await self.readers.begin()
+        await self.runs.begin()
         begun = asyncio.get_running_loop().time()
         chats = defaultdict[int, list[Input]](list)
         for one in self.plan.inputs:
@@ -117,6 +121,9 @@ class Storm:
             tasks.create_task(self.readers.speak(self.plan.inputs[-1].at))
             for fault in self.plan.faults:
                 tasks.create_task(self._come(fault, begun))
+            for work in self.plan.work:
+                tasks.create_task(self._work(work, begun))
+        await self.runs.rest()
         await self.healed()
 
     async def healed(self) -> None:
@@ -145,6 +152,10 @@ class Storm:
                 except StoreError:
                     await asyncio.sleep(0.1)
             self.accepted += 1
+
+    async def _work(self, work: Work, begun: float) -> None:
+        await _until(begun + work.at)
+        await self.runs.come(work)
 
     async def _come(self, fault: Fault, begun: float) -> None:
         await _until(begun + fault.at)
@@ -275,9 +286,9 @@ class Storm:
                     return False
                 if any(one.state in _UNSAID for one in await self.watch.outbox.deliveries(sid)):
                     return False
+            return await self.runs.quiet()
         except StoreError:
             return False
-        return True
 
 
 def address(chat: int) -> Address:
@@ -302,6 +313,7 @@ async def stormed(folder: Path, seed: int, size: Size) -> Ended:
         config = await asyncio.to_thread(settings, folder, storm.supervisor.url)
         async with open_app(config, [PlatformChannel(storm.platform.path)], {}, parts()) as app:
             found = await checked(app, plan, storm.sids, storm.platform.shown)
+            await check_runs(app, storm.runs, storm.platform.shown, found)
         found.violations.extend(told)
         cuts = Counter[str]()
         for proxy in (storm.front, *(worker.proxy for worker in (*storm.workers, storm.api))):
@@ -339,6 +351,7 @@ async def opened(folder: Path, plan: Plan, size: Size) -> AsyncGenerator[Storm]:
         config = await asyncio.to_thread(settings, folder, front.url)
         app = await until.enter_async_context(open_app(config, [PlatformChannel(told.path)], {}, parts()))
         readers = await until.enter_async_context(reading(app, port, here, size.inputs))
+        runs = await until.enter_async_context(working(app, watch, plan.work))
         nursery = await asyncio.create_subprocess_exec(
             *(sys.executable, "-m", "tests.chaos.nursery", str(folder), supervisor.url, str(told.path)),
             cwd=_ROOT,
@@ -346,7 +359,7 @@ async def opened(folder: Path, plan: Plan, size: Size) -> AsyncGenerator[Storm]:
             stdout=asyncio.subprocess.PIPE,
         )
         try:
-            yield Storm(plan, clock, supervisor, told, app, front, watch, nursery, workers, api, readers)
+            yield Storm(plan, clock, supervisor, told, app, front, watch, nursery, workers, api, readers, runs)
         finally:
             nursery.kill()
             await nursery.wait()

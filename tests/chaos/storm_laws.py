@@ -28,7 +28,10 @@ _OPEN: Final = frozenset({ItemStatus.WAITING, ItemStatus.TAKEN})
 
 @dataclass(slots=True)
 class Checked:
-    """What was found: violations, how many inputs had an answer, and what is in doubt or was given up."""
+    """What was found: violations, how many inputs had an answer, and what is in doubt or was given up.
+
+    `runs` are those that there were, and `moments` those at which schedules were carried out.
+    """
 
     violations: list[str] = field(default_factory=list[str])
     events: int = 0
@@ -37,6 +40,8 @@ class Checked:
     given_up: int = 0
     marked: int = 0
     in_doubt: int = 0
+    runs: int = 0
+    moments: int = 0
 
     def law(self, name: str, where: str, *, holds: bool, found: object = "") -> None:
         """Note a violation of a law, unless it holds."""
@@ -134,17 +139,22 @@ async def _refused(app: App, claim: Claim) -> bool:
 
 
 def _check_log(chat: _Chat, found: Checked) -> None:
-    """Every input is in the log once and in order; every call has one result; turns do not run into one another."""
+    """Every input is in the log once and in order."""
     said = [_named(one.text) for one in bodies(chat.events, UserMessage)]
     found.law("accepted_once_in_order", chat.name, holds=said == [one.name for one in chat.inputs], found=said)
-    results = Counter(one.call for one in bodies(chat.events, ToolResult))
+    check_calls(chat.name, chat.events, found)
+
+
+def check_calls(name: str, events: tuple[Event, ...], found: Checked) -> None:
+    """Every call of a session has one result; its turns do not run into one another."""
+    results = Counter(one.call for one in bodies(events, ToolResult))
     twice = [call for call, count in results.items() if count > 1]
-    found.law("lost_reply_never_duplicates", chat.name, holds=not twice, found=twice)
-    missing = {one.call for one in bodies(chat.events, ToolCall)} - set(results)
-    found.law("every_tool_call_has_a_result", chat.name, holds=not missing, found=missing)
-    blocks = [turn for turn, _ in groupby(one.turn for one in chat.events if one.turn)]
-    found.law("stale_fence_writes_nothing", chat.name, holds=len(blocks) == len(set(blocks)), found="turns run mixed")
-    found.events += len(chat.events)
+    found.law("lost_reply_never_duplicates", name, holds=not twice, found=twice)
+    missing = {one.call for one in bodies(events, ToolCall)} - set(results)
+    found.law("every_tool_call_has_a_result", name, holds=not missing, found=missing)
+    blocks = [turn for turn, _ in groupby(one.turn for one in events if one.turn)]
+    found.law("stale_fence_writes_nothing", name, holds=len(blocks) == len(set(blocks)), found="turns run mixed")
+    found.events += len(events)
 
 
 def _check_turns(chat: _Chat, found: Checked) -> None:

@@ -12,6 +12,9 @@ from tests.chaos.fault_proxy import Cut
 LEASE_SECONDS: Final = 2
 """How long a worker's lease lasts in a storm; the shortest that a configuration takes."""
 
+_MOST_OF_IT: Final = 0.8
+"""The part of a storm in which work in the background begins, so that faults come to all of it."""
+
 _LABELS: Final = ("PUBLIC", "PUBLIC~", "INTERNAL", "CONFIDENTIAL~")
 _INPUTS_PER_SECOND: Final = 8
 _WHOLE: Final = 1_200
@@ -41,6 +44,21 @@ _OF_A_WHOLE_STORM: Final = (
 """How many faults of each kind come with 1,200 inputs."""
 
 
+class WorkKind(StrEnum):
+    """What goes on in the background: what a run does, or what a schedule sets off once."""
+
+    COUNT = "count"
+    TRIP = "trip"
+    CHALLENGE = "challenge"
+    EXPIRE = "expire"
+    SCHEDULED = "scheduled"
+    REMINDER = "reminder"
+
+
+_WORK_OF_A_WHOLE_STORM: Final = 10
+"""How much work of each kind comes with 1,200 inputs."""
+
+
 @dataclass(frozen=True, slots=True)
 class Size:
     """How large a storm is. `seconds` is how long inputs and faults come; the faults grow with the inputs."""
@@ -57,6 +75,11 @@ class Size:
     def faults(self, kind: FaultKind) -> int:
         """Return how many faults of a kind come."""
         return math.ceil(dict(_OF_A_WHOLE_STORM)[kind] * self.inputs / _WHOLE)
+
+    @property
+    def work(self) -> int:
+        """How much work of each kind begins in the background."""
+        return math.ceil(_WORK_OF_A_WHOLE_STORM * self.inputs / _WHOLE)
 
 
 @dataclass(frozen=True, slots=True)
@@ -91,12 +114,32 @@ class Fault:
 
 
 @dataclass(frozen=True, slots=True)
+class Work:
+    """Work in the background that begins `at` seconds after the storm did; a schedule of it is due `after` that.
+
+    A run does as many `tasks` as it has.
+    """
+
+    at: float
+    kind: WorkKind
+    number: int
+    tasks: int
+    after: float
+
+    @property
+    def name(self) -> str:
+        """What it is known by; it ends so that no name is in another."""
+        return f"{self.kind}-{self.number};"
+
+
+@dataclass(frozen=True, slots=True)
 class Plan:
-    """All inputs and all faults, each by time. The chats that are `queued` have a turn for every input."""
+    """All inputs, all faults and all work, each by time. The chats that are `queued` have a turn for every input."""
 
     inputs: tuple[Input, ...]
     faults: tuple[Fault, ...]
     queued: frozenset[int]
+    work: tuple[Work, ...] = ()
 
 
 def drawn(seed: int, size: Size) -> Plan:
@@ -116,7 +159,16 @@ def drawn(seed: int, size: Size) -> Plan:
         for _ in range(size.faults(kind))
     ]
     queued = frozenset(chat for chat in range(size.sessions) if chat % 3)
-    return Plan(tuple(inputs), tuple(sorted(faults, key=lambda one: one.at)), queued)
+    return Plan(tuple(inputs), tuple(sorted(faults, key=lambda one: one.at)), queued, _work(random, size))
+
+
+def _work(random: Random, size: Size) -> tuple[Work, ...]:
+    work = [
+        Work(random.uniform(0, size.seconds * _MOST_OF_IT), kind, number, random.randint(2, 4), random.uniform(0, 2))
+        for kind in WorkKind
+        for number in range(size.work)
+    ]
+    return tuple(sorted(work, key=lambda one: one.at))
 
 
 def _text(random: Random, name: str) -> str:

@@ -146,7 +146,7 @@ def storm_settings(port: int, here: Receiver) -> str:
     """Return the configuration of a storm, whose API listens at a port and whose webhook goes to a receiver."""
     webhooks = {"unsafe_allow_private_addresses": [f"127.0.0.1:{here.port}"]}
     return api_config(
-        blocks={"store": {"lease_seconds": 2}, "webhooks": webhooks},
+        blocks={"store": {"lease_seconds": 2}, "webhooks": webhooks, "runs": {"failures": 1, "cool_down_seconds": 1}},
         settings={"port": port, "heartbeat_seconds": 1, "requests_per_minute": 1_000_000},
     )
 

@@ -45,6 +45,8 @@ class Report:
             "turns": found.turns,
             "events": found.events,
             "answered": found.answered,
+            "runs": found.runs,
+            "moments": found.moments,
             "shown_again_with_a_mark": found.marked,
             "in_doubt": found.in_doubt,
             "given_up": found.given_up,
@@ -65,6 +67,7 @@ class Report:
             f"storm    seed {self.seed}, {self.size.workers} workers, {self.size.sessions} sessions",
             f"  took     {ended.seconds:.0f} s, {found.turns} turns, {found.events} events",
             f"  inputs   {ended.accepted} accepted, {found.answered} answered, {found.given_up} turns given up",
+            f"  runs     {found.runs}, schedules carried out {found.moments} times",
             f"  shown    {found.marked} again with a mark, {found.in_doubt} reported as in doubt",
             "  faults   " + ", ".join(f"{name} {ended.faults[name]}" for name in sorted(ended.faults)),
         ]
