@@ -141,6 +141,6 @@ def _charter(order: RunOrder, run: str, deadline: int) -> Charter:
 
 def _origin(order: RunOrder) -> Origin | None:
     """Return where a goal comes from: a person's words, or the task that a session gives with what it depends on."""
-    if not order.session:
+    if not (order.session or order.by_agent):
         return None
     return Origin(OriginKind.TASK, order.session, typed=order.typed, endorsed=order.endorsed)

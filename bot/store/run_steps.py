@@ -9,6 +9,7 @@ from bot.sessions.models import Write
 from bot.store.calls import Arguments, nested
 from bot.store.records import run_parts
 from bot.store.records.codec import Bodies, digest, dump
+from bot.store.schema import CONTINUE
 
 
 def run_arguments(write: Write, bodies: Bodies) -> Arguments:
@@ -27,4 +28,4 @@ def run_arguments(write: Write, bodies: Bodies) -> Arguments:
 def continuation(text: str, name: str, bodies: Bodies) -> Arguments:
     """Return what the runtime says to a run as an input of its own; `name` is that of the occasion, said once."""
     body = dump(message_json(SessionMessage(text, origin=Origin(OriginKind.RUNTIME))), sort=True)
-    return nested({"dedupe": f"continue/{name}", "body": bodies.put(body), "digest": digest(body)})
+    return nested({"dedupe": f"{CONTINUE}{name}", "body": bodies.put(body), "digest": digest(body)})

@@ -34,7 +34,7 @@ from bot.sessions.background.runs import (
 )
 from bot.sessions.deliveries import DeliveryState
 from bot.sessions.inbox import ItemStatus
-from bot.sessions.messages import Origin, OriginKind
+from bot.sessions.messages import Origin, OriginKind, SessionMessage
 from bot.sessions.models import Claim, SessionKind, SessionQuery, SessionState, Status, Write
 from bot.sessions.visibility import counts_still
 from bot.store.opening import open_store
@@ -132,6 +132,30 @@ async def test_the_end_of_a_turn_puts_the_next_one_into_the_inbox(store: RedisSt
     # It is no person's message: a stop names none of those.
     await end_lease(store, new.sid)
     assert (await store.sessions.stop(new.sid, actor="bea")).unanswered == ()
+
+
+@pytest.mark.parametrize("pauses", [False, True])
+async def test_what_the_runtime_says_next_waits_once_and_not_for_a_run_that_pauses(
+    store: RedisStore, *, pauses: bool
+) -> None:
+    """What others say to a run before its next turn has a turn of its own, and makes none of the run's more."""
+    claim, written = await run_started(store)
+    peer = SessionMessage("hello", origin=Origin(OriginKind.MESSAGE, "s"))
+    await store.sessions.accept(replace(goal(claim.sid), dedupe="d2", charter=None, sender="eve", body=peer))
+    await store.sessions.commit(claim, stepping(written.seq, 1, text="go on"))
+    claim = await claimed(store, claim.sid)
+    assert [one.dedupe for one in claim.items] == ["d2", "continue/t"]
+    await store.sessions.record(claim, opening(claim, 2, "d2"))
+    progress = Progress(turns=2, status=RunStatus.PAUSED if pauses else RunStatus.RUNNING)
+    end = stepping(claim.state.seq + 1, 2, progress, text="" if pauses else "go on")
+    assert end.end is not None
+    await store.sessions.commit(claim, replace(end, end=replace(end.end, id="u")))
+    state = await state_of(store, claim.sid)
+    waiting = [one.dedupe for one in await store.sessions.waiting(claim.sid)]
+    assert (state.status, waiting) == ((Status.IDLE, []) if pauses else (Status.QUEUED, ["continue/t"]))
+    assert state.waiting_items == len(waiting)
+    fate = ItemStatus.CANCELLED if pauses else ItemStatus.WAITING
+    assert (await statuses(store, claim.sid))[1:] == [ItemStatus.CONSUMED, fate]
 
 
 async def test_a_run_that_is_in_no_hint_is_found_by_the_sweep(store: RedisStore) -> None:

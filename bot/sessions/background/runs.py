@@ -280,7 +280,8 @@ class RunOrder:
     or program who set it going. `label` is that of the goal, and of all that the wish tells by being there: the run
     starts at it. `asked_at` is the address, as text, from which it was asked for. `session` is the session whose agent
     wants it, in its turn `turn`; both are empty for a person or a schedule. `typed`, `endorsed` and `authors` are as
-    that session has them. `schedule` is the schedule that starts it, for the moment `due`.
+    that session has them. `schedule` is the schedule that starts it, for the moment `due`. `by_agent` tells that an
+    agent worded the goal, so that it counts as no person's words.
     """
 
     wish: RunWish
@@ -296,6 +297,7 @@ class RunOrder:
     authors: tuple[str, ...] = ()
     schedule: str = ""
     due: int = 0
+    by_agent: bool = False
 
 
 @dataclass(frozen=True, slots=True)

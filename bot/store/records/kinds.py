@@ -234,6 +234,7 @@ SCHEDULE: Final = _record(
     Field("last_run", "", "the session of its last run"),
     Field("failures", 0, "how many failed in a row"),
     Field("skipped", 0, "how many were skipped in a row"),
+    Field("authors", "", "whose words besides it derives from, a list as JSON"),
 )
 
 PAIRING: Final = _record(

@@ -53,6 +53,7 @@ async def cancel(owner: Person, context: ToolContext, name: str, services: Servi
 async def test_a_schedule_is_made_listed_and_cancelled(tmp_path: Path) -> None:
     async with running(tmp_path, serve=False) as owner:
         context = at(owner)
+        context = replace(context, session=replace(context.session, authors=("mel",)))
         made = json.loads((await create(owner, context, title="up", time_zone="Europe/Berlin")).text)
         # The same call again, after a crash, is the same schedule.
         assert json.loads((await create(owner, context, title="up", time_zone="Europe/Berlin")).text) == made
@@ -72,7 +73,7 @@ async def test_a_schedule_is_made_listed_and_cancelled(tmp_path: Path) -> None:
             "created": one["created"],
         }
         kept = await owner.app.schedule_keeper.find("owner", PUBLIC, made["id"])
-        assert (kept.by_agent, kept.asked_at, kept.asker) == (True, str(HOME), "owner")
+        assert (kept.by_agent, kept.asked_at, kept.asker, kept.authors) == (True, str(HOME), "owner", ("mel",))
         assert json.loads((await cancel(owner, context, made["id"])).text) == {"id": made["id"], "status": "cancelled"}
         assert (await listed(owner, context))[0]["schedules"] == []
         assert (await cancel(owner, context, made["id"])).text == str(NotFoundError())
