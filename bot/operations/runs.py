@@ -245,7 +245,8 @@ class RunOperations:
             # The same state is resumed once, however often it is asked.
             op, probes = f"resume-{done.turns}-{done.trips}", done.breaker is Breaker.OPEN
             text = loop.probe(done) if probes else loop.resumed(done)
-            await self._store.runs.wake(state.sid, op, text, state.visibility, probe=probes)
+            hops = known.charter.hops
+            await self._store.runs.wake(state.sid, op, text, state.visibility, hops=hops, probe=probes)
         return await self.show(by, name)
 
     async def stop(self, by: RunViewer, name: str) -> KnownRun | None:

@@ -318,7 +318,7 @@ async def test_nothing_of_a_deleted_run_is_left(store: RedisStore) -> None:
     new = goal(who=who)
     claim, _ = await run_started(store, new)
     await store.runs.reserve(who, place(new.charter.run if new.charter else "", new.sid), 5)
-    await store.runs.lock(who, new.charter.run if new.charter else "", word)
+    await store.runs.lock(who, new.charter.run if new.charter else "", word, 1)
     await store.runs.change(claim, ProgressChange(task=word, completes=True))
     await store.runs.steer(new.sid, replace(note(), text=word), ())
     await store.lifecycle.delete(new.sid, ())
@@ -330,7 +330,7 @@ async def test_nothing_of_a_deleted_run_is_left(store: RedisStore) -> None:
     (kept,) = await store.runs.slots(who)
     assert (kept.live, kept.slot) == (True, "")
     other = await store.runs.reserve(who, place(), 5)
-    assert (await store.runs.lock(who, other.run, word)).run == kept.run
+    assert (await store.runs.lock(who, other.run, word, 1)).run == kept.run
 
 
 # Its tools ------------------------------------------------------------------------------------------------
@@ -545,32 +545,37 @@ async def test_a_second_holder_of_a_slot_never_goes_on(store: RedisStore) -> Non
     one, two, above = place(), place(), place(pool=HIGH)
     for new in (one, two, above):
         await store.runs.reserve(who, new, 5)
-    held = await store.runs.lock(who, one.run, "nightly")
+    held = await store.runs.lock(who, one.run, "nightly", 1)
     assert (held.run, held.slot, held.fence) == (one.run, "nightly", 1)
-    assert await store.runs.lock(who, one.run, "nightly") == held
-    assert await store.runs.lock(who, two.run, "nightly") == held
+    assert await store.runs.lock(who, one.run, "nightly", 1) == held
+    assert await store.runs.lock(who, two.run, "nightly", 1) == held
     # What is locked above is another slot, and counts for itself.
-    apart = await store.runs.lock(who, above.run, "nightly")
+    apart = await store.runs.lock(who, above.run, "nightly", 1)
     assert (apart.run, apart.fence) == (above.run, 1)
-    assert (await store.runs.lock(who, two.run, "weekly")).fence == 2
+    assert (await store.runs.lock(who, two.run, "weekly", 1)).fence == 2
     await store.runs.free(who, one.run)
-    assert (await store.runs.lock(who, two.run, "nightly")).fence == 3
+    assert (await store.runs.lock(who, two.run, "nightly", 1)).fence == 3
+    # A worker that lost the run's session locks nothing behind the one that has it.
+    assert (await store.runs.lock(who, two.run, "nightly", 2)).fence == 3
+    with pytest.raises(LeaseLostError):
+        await store.runs.lock(who, two.run, "weekly", 1)
+    assert {one.run: one.slot for one in await store.runs.slots(who)}[two.run] == "nightly"
     for gone in (one.run, fresh()):
         with pytest.raises(NotFoundError):
-            await store.runs.lock(who, gone, "nightly")
+            await store.runs.lock(who, gone, "nightly", 1)
 
 
 async def test_a_slot_is_given_back_when_its_time_is_over(store: RedisStore) -> None:
     who = fresh()
     first = await store.runs.reserve(who, place(), 5)
-    await store.runs.lock(who, first.run, "nightly")
+    await store.runs.lock(who, first.run, "nightly", 1)
     now = first.since
     soon = await store.runs.reserve(who, place(until=now + 30), 5)
     second = await store.runs.reserve(who, place(), 5)
-    assert (await store.runs.lock(who, soon.run, "weekly")).run == soon.run
+    assert (await store.runs.lock(who, soon.run, "weekly", 1)).run == soon.run
     async with asyncio.timeout(10):
-        while (got := await store.runs.lock(who, second.run, "weekly")).run != second.run:
+        while (got := await store.runs.lock(who, second.run, "weekly", 1)).run != second.run:
             assert got.run == soon.run
             await asyncio.sleep(0.01)
     with pytest.raises(NotFoundError):
-        await store.runs.lock(who, soon.run, "monthly")
+        await store.runs.lock(who, soon.run, "monthly", 1)

@@ -103,7 +103,7 @@ class Charter:
     hears its last answer besides, empty for nobody, and `meant` is what that name meant then
     (`bot.access.recipients.meaning`). `asker` is the person or program who set it going: what the runtime says to a run
     is theirs, and counts for what they may. `schedule` is the schedule that started it, empty for none, and `due` for
-    which moment.
+    which moment. `hops` is through how many sessions it came that it was started: so far is each of its turns.
     """
 
     run: str
@@ -117,6 +117,7 @@ class Charter:
     meant: str = ""
     schedule: str = ""
     due: int = 0
+    hops: int = 0
 
 
 Background: TypeAlias = Lineage | Charter
@@ -233,6 +234,7 @@ class RunStep:
 
     progress: Progress
     continuation: str = ""
+    hops: int = 0
 
 
 @dataclass(frozen=True, slots=True)

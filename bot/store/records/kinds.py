@@ -195,6 +195,7 @@ RUN_SLOT: Final = _record(
     Field("since", int, "when it was reserved, or when it locked its slot, ms"),
     Field("deadline", int, "when it is given back at the latest, ms"),
     Field("fence", 0, "how many locks there were in its pool, its own included"),
+    Field("holder", 0, "the fence of the newest claim on its session that asked for a slot"),
     Field("live", False, "whether nobody gave it back"),
 )
 
@@ -434,6 +435,7 @@ CHARTER: Final = _part(
     Field("meant", "", "what that name meant"),
     Field("schedule", "", "the schedule that started it"),
     Field("due", 0, "for which moment of that, ms"),
+    Field("hops", 0, "through how many sessions it came that it was started"),
 )
 
 PROGRESS: Final = _part(
