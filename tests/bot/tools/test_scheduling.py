@@ -15,7 +15,7 @@ from bot.tools.background import scheduling
 from bot.tools.background.run_starting import RunsStart, StartArguments
 from bot.tools.background.runs import RESERVED
 from bot.tools.background.scheduling import ABOVE, FOR_RUNS, ONLY, ScheduleCancel, ScheduleCreate, SchedulesList
-from bot.tools.base import RefusedCallError, Result, ToolContext
+from bot.tools.base import RefusedCallError, Result, Tool, ToolContext
 from channels.messages import Address
 from policy.decision import Verdict
 from policy.labels import PUBLIC, Label, join_all, parse
@@ -147,9 +147,13 @@ def test_whoever_hears_of_it_is_a_sink() -> None:
     named = document(
         principals={"owner": principal("console:owner"), "mel": principal("console:mel", clearance="PUBLIC")}
     )
-    create_tool, start = ScheduleCreate(None), RunsStart()  # pyright: ignore[reportArgumentType] - nothing is kept
+    keeper: Any = None
     here = tool_context(document=named)
-    for tool, given in ((create_tool, GIVEN), (start, {"goal": "tidy up"})):
+    made: tuple[tuple[Tool, dict[str, Any]], ...] = (
+        (ScheduleCreate(keeper), GIVEN),
+        (RunsStart(), {"goal": "tidy up"}),
+    )
+    for tool, given in made:
         alone = tool.declare(tool.arguments.model_validate_json(json.dumps(given)), here)
         assert (alone.clearance, alone.tells, alone.asks, alone.consequential, alone.once) == (TOP, None, *[True] * 3)
         typed = tool_context(document=named, turn="")
@@ -172,7 +176,7 @@ def test_whoever_hears_of_it_is_a_sink() -> None:
 )
 def test_what_cannot_be_is_refused_before_anybody_is_asked(arguments: dict[str, str], why: str) -> None:
     keeper: Any = None
-    tool = RunsStart() if "goal" in arguments else ScheduleCreate(keeper)
+    tool: Tool = RunsStart() if "goal" in arguments else ScheduleCreate(keeper)
     with pytest.raises(RefusedCallError) as refused:
         tool.declare(tool.arguments.model_validate_json(json.dumps(arguments)), tool_context())
     assert str(refused.value) == why
