@@ -143,17 +143,19 @@ async def test_an_agent_begins_no_standing_work_unasked(tmp_path: Path, read: La
         assert (cancelled.verdict is Verdict.REQUIRE_APPROVAL) == read.untrusted
 
 
+def taking(arguments: dict[str, str]) -> Tool:
+    """Return the tool that takes some arguments, with nothing to keep what it makes."""
+    keeper: Any = None
+    return RunsStart() if "goal" in arguments else ScheduleCreate(keeper)
+
+
 def test_whoever_hears_of_it_is_a_sink() -> None:
     named = document(
         principals={"owner": principal("console:owner"), "mel": principal("console:mel", clearance="PUBLIC")}
     )
-    keeper: Any = None
     here = tool_context(document=named)
-    made: tuple[tuple[Tool, dict[str, Any]], ...] = (
-        (ScheduleCreate(keeper), GIVEN),
-        (RunsStart(), {"goal": "tidy up"}),
-    )
-    for tool, given in made:
+    for given in (GIVEN, {"goal": "tidy up"}):
+        tool = taking(given)
         alone = tool.declare(tool.arguments.model_validate_json(json.dumps(given)), here)
         assert (alone.clearance, alone.tells, alone.asks, alone.consequential, alone.once) == (TOP, None, *[True] * 3)
         typed = tool_context(document=named, turn="")
@@ -175,8 +177,7 @@ def test_whoever_hears_of_it_is_a_sink() -> None:
     ],
 )
 def test_what_cannot_be_is_refused_before_anybody_is_asked(arguments: dict[str, str], why: str) -> None:
-    keeper: Any = None
-    tool: Tool = RunsStart() if "goal" in arguments else ScheduleCreate(keeper)
+    tool = taking(arguments)
     with pytest.raises(RefusedCallError) as refused:
         tool.declare(tool.arguments.model_validate_json(json.dumps(arguments)), tool_context())
     assert str(refused.value) == why
