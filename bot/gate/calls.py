@@ -25,6 +25,7 @@ from bot.sessions.approvals import Approval
 from bot.sessions.background.delegation import SESSION
 from bot.sessions.background.runs import UNREAD
 from bot.sessions.deliveries import OURS
+from bot.sessions.messages import named
 from bot.tools.arguments import as_json, changed, checked, strings, texts
 from bot.tools.base import Arguments, CallFacts, Foresees, RefusedCallError, Tool, ToolCaller, ToolContext, ToolSession
 from bot.tools.references import Asked, asked, mentions
@@ -305,8 +306,8 @@ class CallGate:
         A session's id means one session for ever.
         """
         said = None if declared.says is None else declared.says[0]
-        named = (place for place in (said, declared.tells) if place is not None and place.channel != SESSION)
-        leads = tuple(meaning(self._judge.document, place) for place in named)
+        places = (place for place in (said, declared.tells) if place is not None and place.channel != SESSION)
+        leads = tuple(meaning(self._judge.document, place) for place in places)
         return replace(made, leads=leads, binding=binding(standing, made.call, taken.refers, leads))
 
     def _crossed(
@@ -398,11 +399,12 @@ class CallGate:
             agent=standing.agent,
             run=standing.run,
             claim=standing.claim,
+            authors=named(standing.others),
         )
-        named = key(standing, made.call)
+        name = key(standing, made.call)
         document = self._judge.document
         return ToolContext(
-            caller, session, named, standing.now, document, made.call.id, asked=made.asked, unasked=made.unasked
+            caller, session, name, standing.now, document, made.call.id, asked=made.asked, unasked=made.unasked
         )
 
 

@@ -166,6 +166,7 @@ def ordered(standing: DecisionContext, key: str, wish: RunWish) -> RunOrder:
         typed=standing.typed,
         endorsed=standing.endorsed,
         authors=named(standing.others),
+        by_agent=inside,
     )
 
 

@@ -248,7 +248,8 @@ class RunOperations:
             # The same state is resumed once, however often it is asked.
             op, probes = f"resume-{done.turns}-{done.trips}", done.breaker is Breaker.OPEN
             text = loop.probe(done) if probes else loop.resumed(done)
-            await self._store.runs.wake(state.sid, op, text, state.visibility, probe=probes)
+            hops = known.charter.hops
+            await self._store.runs.wake(state.sid, op, text, state.visibility, hops=hops, probe=probes)
         return await self.show(by, name)
 
     async def stop(self, by: RunViewer, name: str) -> KnownRun | None:
@@ -280,14 +281,16 @@ class RunOperations:
     async def _over(self, known: KnownRun, typed: Label) -> None:
         """See to what follows from a stop: a place is given back as its pool may know of that.
 
-        A turn that still ends does so itself: its slot is locked until then.
+        A turn that still ends does so itself: its slot is locked until then. A run that rose keeps its place until its
+        deadline: given back here, that would tell that it had not ended, and that no turn of it was open.
         """
         state = await self._store.sessions.state(known.state.sid)
         if state is not None and state.turn is not None:
             return
         await self._recorded(known.state.sid, 0)
         for place in await self._store.runs.slots(known.state.principal):
-            if place.run == known.id and place.live and typed.flows_to(place.pool):
+            below = typed.join(known.label if state is None else state.visibility).flows_to(place.pool)
+            if place.run == known.id and place.live and below:
                 await self._store.runs.free(known.state.principal, known.id)
 
     async def _going(self, by: RunViewer, name: str) -> KnownRun:

@@ -38,6 +38,8 @@ def after(progress: Progress, before: int, now: int, limits: RunLimits) -> Progr
     """
     if progress.breaker is Breaker.HALF_OPEN:
         return opened(progress, now) if progress.consecutive > before else _closed(progress)
+    if progress.breaker is Breaker.OPEN and progress.consecutive <= before:
+        return replace(progress, status=RunStatus.PAUSED)
     return opened(progress, now) if progress.consecutive > limits.failures else progress
 
 

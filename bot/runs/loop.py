@@ -101,6 +101,10 @@ def after(charter: Charter, progress: Progress, turn: TurnOutcome, *, now: int, 
         ended = replace(counted, status=RunStatus.STOPPED, ended_at=now, reason=reason, gaps=_closed(counted.gaps, now))
         return NextStep(RunStep(ended), RunNewsKind.ENDED)
     moved = breaker.opened(counted, now) if turn.mend else breaker.after(counted, turn.consecutive, now, limits)
+    if moved.breaker is Breaker.OPEN and moved.trips == counted.trips:
+        # Somebody spoke to a run that is paused: it waits on as before.
+        paused = replace(moved, gaps=_kept((*moved.gaps, Gap(now, 0, GapReason.BREAKER))))
+        return NextStep(RunStep(paused), None, min(max(breaker.retries_at(paused, limits), now), charter.deadline))
     if moved.breaker is Breaker.OPEN:
         paused = replace(moved, gaps=_kept((*moved.gaps, Gap(now, 0, GapReason.BREAKER))))
         news = RunNewsKind.MEND if turn.mend else RunNewsKind.TRIPPED
@@ -108,7 +112,7 @@ def after(charter: Charter, progress: Progress, turn: TurnOutcome, *, now: int, 
     if moved.status is RunStatus.PAUSED:
         waits = replace(moved, gaps=_kept((*moved.gaps, Gap(now, 0, GapReason.PAUSED))))
         return NextStep(RunStep(waits), RunNewsKind.PAUSED)
-    return NextStep(RunStep(moved, continuation(charter, moved)))
+    return NextStep(RunStep(moved, continuation(charter, moved), charter.hops))
 
 
 def continuation(charter: Charter, progress: Progress) -> str:

@@ -78,7 +78,7 @@ class RunStarter:
                 creation=order.label,
                 refs=wish.refs,
                 agent=agent,
-                charter=_charter(order, run, deadline),
+                charter=_charter(order, run, deadline=deadline, hops=hops),
                 reserved=place.since + RESERVATION,
             )
         )
@@ -122,7 +122,7 @@ class RunStarter:
         return ended and state.visibility.flows_to(place.pool)
 
 
-def _charter(order: RunOrder, run: str, deadline: int) -> Charter:
+def _charter(order: RunOrder, run: str, *, deadline: int, hops: int) -> Charter:
     wish = order.wish
     return Charter(
         run=run,
@@ -136,11 +136,12 @@ def _charter(order: RunOrder, run: str, deadline: int) -> Charter:
         meant=wish.meant,
         schedule=order.schedule,
         due=order.due,
+        hops=hops,
     )
 
 
 def _origin(order: RunOrder) -> Origin | None:
     """Return where a goal comes from: a person's words, or the task that a session gives with what it depends on."""
-    if not order.session:
+    if not (order.session or order.by_agent):
         return None
     return Origin(OriginKind.TASK, order.session, typed=order.typed, endorsed=order.endorsed)

@@ -52,7 +52,7 @@ class ScheduleMaker:
     """Who makes a schedule: whose it is to be, the person who asks, and the most that both may know.
 
     `label` is that of what makes it. `asked_at` is the address, as text, from which it is asked for. `by_agent` tells
-    that an agent asks, with their approval.
+    that an agent asks, with their approval, and `authors` are the people besides whose words it has read.
     """
 
     principal: str
@@ -61,6 +61,7 @@ class ScheduleMaker:
     label: Label
     asked_at: str
     by_agent: bool = False
+    authors: tuple[str, ...] = ()
 
 
 class ScheduleKeeper:
@@ -119,6 +120,7 @@ class ScheduleKeeper:
             slot=wish.slot,
             overlap=wish.overlap,
             by_agent=maker.by_agent,
+            authors=maker.authors,
         )
         await self._store.add(made, self._most, (row(made, maker.asker, "add"),))
         return made

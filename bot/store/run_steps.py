@@ -9,6 +9,7 @@ from bot.sessions.models import Write
 from bot.store.calls import Arguments, nested
 from bot.store.records import run_parts
 from bot.store.records.codec import Bodies, digest, dump
+from bot.store.schema import CONTINUE
 
 
 def run_arguments(write: Write, bodies: Bodies) -> Arguments:
@@ -17,14 +18,15 @@ def run_arguments(write: Write, bodies: Bodies) -> Arguments:
     if write.run is not None:
         # A run that ends outside a turn has none to name.
         last = write.end.id if write.end else write.op
-        said = continuation(write.run.continuation, last, bodies) if write.run.continuation else None
-        told["run"] = nested({"progress": nested(run_parts.step(write.run.progress)), "item": said})
+        step = write.run
+        said = continuation(step.continuation, last, bodies, step.hops) if step.continuation else None
+        told["run"] = nested({"progress": nested(run_parts.step(step.progress)), "item": said})
     if write.acknowledge:
         told["acknowledge"] = list(write.acknowledge)
     return told
 
 
-def continuation(text: str, name: str, bodies: Bodies) -> Arguments:
+def continuation(text: str, name: str, bodies: Bodies, hops: int) -> Arguments:
     """Return what the runtime says to a run as an input of its own; `name` is that of the occasion, said once."""
-    body = dump(message_json(SessionMessage(text, origin=Origin(OriginKind.RUNTIME))), sort=True)
-    return nested({"dedupe": f"continue/{name}", "body": bodies.put(body), "digest": digest(body)})
+    body = dump(message_json(SessionMessage(text, origin=Origin(OriginKind.RUNTIME), hops=hops)), sort=True)
+    return nested({"dedupe": f"{CONTINUE}{name}", "body": bodies.put(body), "digest": digest(body)})

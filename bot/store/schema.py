@@ -145,6 +145,10 @@ VAULT: Final = "lg:{vault}:values"
 """What adapters keep, by encoded name; no session's id is that short."""
 
 
+CONTINUE: Final = "continue/"
+"""How the dedupe keys of what the runtime says to runs begin."""
+
+
 SCHEDULES: Final = "lg:{audit}:schedules"
 """Schedules and reminders, by id, in the slot of the chain that tells who made them."""
 

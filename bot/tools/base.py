@@ -72,7 +72,7 @@ class ToolSession:
     turn began. `addresses` are the web addresses that stand verbatim in the context, see `bot.access.known_urls`.
     `held` is what the session keeps by reference. `model` is the one that people chose, empty for the first of its
     `agent`. `run` is how its run stood when the model was asked last, None in any other session, and `claim` the
-    worker's hold on it, None outside a turn.
+    worker's hold on it, None outside a turn. `authors` are the people besides the asker whose words are in its context.
     """
 
     sid: str
@@ -87,6 +87,7 @@ class ToolSession:
     agent: AgentSnapshot | None = None
     run: RunFacts | None = None
     claim: Claim | None = field(default=None, compare=False, repr=False)
+    authors: tuple[str, ...] = ()
 
     def held_item(self, ref: str) -> DeferredResult | None:
         """Return what this generation of the session holds under a reference, None if there is nothing."""

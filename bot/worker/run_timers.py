@@ -32,18 +32,20 @@ class RunTimers:
             await self._given_back(state, state.charter)
         elif timer.kind is TimerKind.DEADLINE:
             # A turn of a run whose time is over does nothing but end it; one that is open ends at that moment.
-            await self._store.runs.wake(state.sid, f"deadline/{state.charter.deadline}", loop.OVER, state.visibility)
+            op = f"deadline/{state.charter.deadline}"
+            await self._store.runs.wake(state.sid, op, loop.OVER, state.visibility, hops=state.charter.hops)
         elif progress.breaker is Breaker.OPEN:
-            await self._tries_again(state, progress, timer)
+            await self._tries_again(state, state.charter, timer)
 
     async def _given_back(self, state: SessionState, charter: Charter) -> None:
         """Give back the place of a run that has ended, as far as its pool may know of that."""
         if state.visibility.flows_to(state.creation):
             await self._store.runs.free(state.principal, charter.run)
 
-    async def _tries_again(self, state: SessionState, progress: Progress, timer: Timer) -> None:
+    async def _tries_again(self, state: SessionState, charter: Charter, timer: Timer) -> None:
         """Let a run try once more; where something else goes on in it, a few seconds later."""
-        op = f"probe/{progress.opened_at}"
-        if not await self._store.runs.wake(state.sid, op, loop.probe(progress), state.visibility, probe=True):
+        progress = state.progress or Progress()
+        op, text = f"probe/{progress.opened_at}", loop.probe(progress)
+        if not await self._store.runs.wake(state.sid, op, text, state.visibility, hops=charter.hops, probe=True):
             now = self._store.tokens.now_ms()
             await self._store.schedules.set_timer(Timer(timer.kind, timer.about, now + AGAIN))

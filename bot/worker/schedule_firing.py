@@ -269,8 +269,10 @@ def _order(schedule: Schedule) -> RunOrder:
         schedule.asker,
         schedule.label,
         asked_at=schedule.asked_at,
+        authors=schedule.authors,
         schedule=schedule.id,
         due=schedule.next_at,
+        by_agent=schedule.by_agent,
     )
 
 

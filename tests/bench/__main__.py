@@ -38,6 +38,7 @@ BENCHMARKS: Final = MappingProxyType(
             "recovery_after_kill",
         ),
         "crowd": ("thousand_chats_longest_wait", "thousand_chats_memory"),
+        "continuations": ("run_continuation",),
         "timers": ("timers_swept_10k",),
         "streams": ("program_first_event", "stream_reader_cpu", "stream_p50", "stream_memory_500"),
     }

@@ -176,10 +176,12 @@ async def bolt(server: Slack, listener: Callable[..., Awaitable[None]]) -> Async
 
 
 @asynccontextmanager
-async def bench(folder: Path, store: str = "", mouth: Mouth | None = None) -> AsyncGenerator[Bench]:
+async def bench(
+    folder: Path, store: str = "", mouth: Mouth | None = None, model: Callable[[], Model] = InstantModel
+) -> AsyncGenerator[Bench]:
     """Open an application with its worker in a folder, on the store at an address or on one of its own."""
     config, mouth = _config(folder, {"store": {"url": store}} if store else {}), mouth or Mouth()
-    async with open_app(config, [mouth], {}, Extensions(model=lambda _: InstantModel())) as app, during(app.serve()):
+    async with open_app(config, [mouth], {}, Extensions(model=lambda _: model())) as app, during(app.serve()):
         yield Bench(app, mouth)
 
 

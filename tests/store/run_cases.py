@@ -92,7 +92,7 @@ async def _locking(store: RedisStore) -> Act:
     await store.runs.reserve(who, place, 1)
 
     async def act(store: RedisStore) -> object:
-        got = await store.runs.lock(who, place.run, "nightly")
+        got = await store.runs.lock(who, place.run, "nightly", 1)
         return got.slot, got.fence
 
     return act

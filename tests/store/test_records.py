@@ -314,7 +314,7 @@ async def freed_place(store: RedisStore) -> tuple[str, str, RecordType]:
     await store.runs.reserve(who, place, 5)
     await add_unknown(store, run_slots_key(who), "r")
     await store.runs.reserve(who, place, 5)
-    await store.runs.lock(who, "r", "nightly")
+    await store.runs.lock(who, "r", "nightly", 1)
     await store.runs.free(who, "r")
     return run_slots_key(who), "r", kinds.RUN_SLOT
 

@@ -34,7 +34,7 @@ from bot.sessions.background.runs import (
 )
 from bot.sessions.deliveries import DeliveryState
 from bot.sessions.inbox import ItemStatus
-from bot.sessions.messages import Origin, OriginKind
+from bot.sessions.messages import Origin, OriginKind, SessionMessage
 from bot.sessions.models import Claim, SessionKind, SessionQuery, SessionState, Status, Write
 from bot.sessions.visibility import counts_still
 from bot.store.opening import open_store
@@ -132,6 +132,30 @@ async def test_the_end_of_a_turn_puts_the_next_one_into_the_inbox(store: RedisSt
     # It is no person's message: a stop names none of those.
     await end_lease(store, new.sid)
     assert (await store.sessions.stop(new.sid, actor="bea")).unanswered == ()
+
+
+@pytest.mark.parametrize("pauses", [False, True])
+async def test_what_the_runtime_says_next_waits_once_and_not_for_a_run_that_pauses(
+    store: RedisStore, *, pauses: bool
+) -> None:
+    """What others say to a run before its next turn has a turn of its own, and makes none of the run's more."""
+    claim, written = await run_started(store)
+    peer = SessionMessage("hello", origin=Origin(OriginKind.MESSAGE, "s"))
+    await store.sessions.accept(replace(goal(claim.sid), dedupe="d2", charter=None, sender="eve", body=peer))
+    await store.sessions.commit(claim, stepping(written.seq, 1, text="go on"))
+    claim = await claimed(store, claim.sid)
+    assert [one.dedupe for one in claim.items] == ["d2", "continue/t"]
+    await store.sessions.record(claim, opening(claim, 2, "d2"))
+    progress = Progress(turns=2, status=RunStatus.PAUSED if pauses else RunStatus.RUNNING)
+    end = stepping(claim.state.seq + 1, 2, progress, text="" if pauses else "go on")
+    assert end.end is not None
+    await store.sessions.commit(claim, replace(end, end=replace(end.end, id="u")))
+    state = await state_of(store, claim.sid)
+    waiting = [one.dedupe for one in await store.sessions.waiting(claim.sid)]
+    assert (state.status, waiting) == ((Status.IDLE, []) if pauses else (Status.QUEUED, ["continue/t"]))
+    assert state.waiting_items == len(waiting)
+    fate = ItemStatus.CANCELLED if pauses else ItemStatus.WAITING
+    assert (await statuses(store, claim.sid))[1:] == [ItemStatus.CONSUMED, fate]
 
 
 async def test_a_run_that_is_in_no_hint_is_found_by_the_sweep(store: RedisStore) -> None:
@@ -294,7 +318,7 @@ async def test_nothing_of_a_deleted_run_is_left(store: RedisStore) -> None:
     new = goal(who=who)
     claim, _ = await run_started(store, new)
     await store.runs.reserve(who, place(new.charter.run if new.charter else "", new.sid), 5)
-    await store.runs.lock(who, new.charter.run if new.charter else "", word)
+    await store.runs.lock(who, new.charter.run if new.charter else "", word, 1)
     await store.runs.change(claim, ProgressChange(task=word, completes=True))
     await store.runs.steer(new.sid, replace(note(), text=word), ())
     await store.lifecycle.delete(new.sid, ())
@@ -306,7 +330,7 @@ async def test_nothing_of_a_deleted_run_is_left(store: RedisStore) -> None:
     (kept,) = await store.runs.slots(who)
     assert (kept.live, kept.slot) == (True, "")
     other = await store.runs.reserve(who, place(), 5)
-    assert (await store.runs.lock(who, other.run, word)).run == kept.run
+    assert (await store.runs.lock(who, other.run, word, 1)).run == kept.run
 
 
 # Its tools ------------------------------------------------------------------------------------------------
@@ -521,32 +545,37 @@ async def test_a_second_holder_of_a_slot_never_goes_on(store: RedisStore) -> Non
     one, two, above = place(), place(), place(pool=HIGH)
     for new in (one, two, above):
         await store.runs.reserve(who, new, 5)
-    held = await store.runs.lock(who, one.run, "nightly")
+    held = await store.runs.lock(who, one.run, "nightly", 1)
     assert (held.run, held.slot, held.fence) == (one.run, "nightly", 1)
-    assert await store.runs.lock(who, one.run, "nightly") == held
-    assert await store.runs.lock(who, two.run, "nightly") == held
+    assert await store.runs.lock(who, one.run, "nightly", 1) == held
+    assert await store.runs.lock(who, two.run, "nightly", 1) == held
     # What is locked above is another slot, and counts for itself.
-    apart = await store.runs.lock(who, above.run, "nightly")
+    apart = await store.runs.lock(who, above.run, "nightly", 1)
     assert (apart.run, apart.fence) == (above.run, 1)
-    assert (await store.runs.lock(who, two.run, "weekly")).fence == 2
+    assert (await store.runs.lock(who, two.run, "weekly", 1)).fence == 2
     await store.runs.free(who, one.run)
-    assert (await store.runs.lock(who, two.run, "nightly")).fence == 3
+    assert (await store.runs.lock(who, two.run, "nightly", 1)).fence == 3
+    # A worker that lost the run's session locks nothing behind the one that has it.
+    assert (await store.runs.lock(who, two.run, "nightly", 2)).fence == 3
+    with pytest.raises(LeaseLostError):
+        await store.runs.lock(who, two.run, "weekly", 1)
+    assert {one.run: one.slot for one in await store.runs.slots(who)}[two.run] == "nightly"
     for gone in (one.run, fresh()):
         with pytest.raises(NotFoundError):
-            await store.runs.lock(who, gone, "nightly")
+            await store.runs.lock(who, gone, "nightly", 1)
 
 
 async def test_a_slot_is_given_back_when_its_time_is_over(store: RedisStore) -> None:
     who = fresh()
     first = await store.runs.reserve(who, place(), 5)
-    await store.runs.lock(who, first.run, "nightly")
+    await store.runs.lock(who, first.run, "nightly", 1)
     now = first.since
     soon = await store.runs.reserve(who, place(until=now + 30), 5)
     second = await store.runs.reserve(who, place(), 5)
-    assert (await store.runs.lock(who, soon.run, "weekly")).run == soon.run
+    assert (await store.runs.lock(who, soon.run, "weekly", 1)).run == soon.run
     async with asyncio.timeout(10):
-        while (got := await store.runs.lock(who, second.run, "weekly")).run != second.run:
+        while (got := await store.runs.lock(who, second.run, "weekly", 1)).run != second.run:
             assert got.run == soon.run
             await asyncio.sleep(0.01)
     with pytest.raises(NotFoundError):
-        await store.runs.lock(who, soon.run, "monthly")
+        await store.runs.lock(who, soon.run, "monthly", 1)

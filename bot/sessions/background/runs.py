@@ -103,7 +103,7 @@ class Charter:
     hears its last answer besides, empty for nobody, and `meant` is what that name meant then
     (`bot.access.recipients.meaning`). `asker` is the person or program who set it going: what the runtime says to a run
     is theirs, and counts for what they may. `schedule` is the schedule that started it, empty for none, and `due` for
-    which moment.
+    which moment. `hops` is through how many sessions it came that it was started: so far is each of its turns.
     """
 
     run: str
@@ -117,6 +117,7 @@ class Charter:
     meant: str = ""
     schedule: str = ""
     due: int = 0
+    hops: int = 0
 
 
 Background: TypeAlias = Lineage | Charter
@@ -233,6 +234,7 @@ class RunStep:
 
     progress: Progress
     continuation: str = ""
+    hops: int = 0
 
 
 @dataclass(frozen=True, slots=True)
@@ -280,7 +282,8 @@ class RunOrder:
     or program who set it going. `label` is that of the goal, and of all that the wish tells by being there: the run
     starts at it. `asked_at` is the address, as text, from which it was asked for. `session` is the session whose agent
     wants it, in its turn `turn`; both are empty for a person or a schedule. `typed`, `endorsed` and `authors` are as
-    that session has them. `schedule` is the schedule that starts it, for the moment `due`.
+    that session has them. `schedule` is the schedule that starts it, for the moment `due`. `by_agent` tells that an
+    agent worded the goal, so that it counts as no person's words.
     """
 
     wish: RunWish
@@ -296,6 +299,7 @@ class RunOrder:
     authors: tuple[str, ...] = ()
     schedule: str = ""
     due: int = 0
+    by_agent: bool = False
 
 
 @dataclass(frozen=True, slots=True)

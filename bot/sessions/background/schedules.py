@@ -62,7 +62,8 @@ class Schedule:
     due once. `next_at` is the next moment, 0 for none. `deliver_to` names who hears it, empty for the place `asked_at`,
     and `meant` is what that name meant. `run_type` and `slot` are those of its runs. `asker` is the person who made it,
     `by_agent` tells that an agent did, with their approval. `last_at` is the last moment that was carried out and
-    `last_run` the session of its run. `failures` counts those in a row.
+    `last_run` the session of its run. `failures` counts those in a row. `authors` are the people besides the asker
+    whose words it derives from.
     """
 
     id: str
@@ -88,3 +89,4 @@ class Schedule:
     last_run: str = ""
     failures: int = 0
     skipped: int = 0
+    authors: tuple[str, ...] = ()

@@ -24,10 +24,11 @@ class RunStore(Protocol):
         """
         ...
 
-    async def lock(self, principal: str, run: str, slot: str) -> RunSlot:
+    async def lock(self, principal: str, run: str, slot: str, fence: int) -> RunSlot:
         """Lock a slot for a run, or return the place of the run that has it in the same pool; the same run keeps it.
 
-        Raises NotFoundError: the run has no place any more.
+        `fence` is that of the claim on the run's session. Raises LeaseLostError: a later claim has asked before.
+        NotFoundError: the run has no place any more.
         """
         ...
 
@@ -65,7 +66,7 @@ class RunStore(Protocol):
         """Return a run's steering notes, oldest first."""
         ...
 
-    async def wake(self, sid: str, op: str, text: str, label: Label, *, probe: bool = False) -> bool:
+    async def wake(self, sid: str, op: str, text: str, label: Label, *, hops: int = 0, probe: bool = False) -> bool:
         """Put a continuation into a run's inbox unless one waits or a turn is open; return whether it did.
 
         With `probe` the breaker, which is open, becomes half-open with it; it does nothing if that is not open.

@@ -41,12 +41,14 @@ class RedisRuns:
             raise BusyError
         return _slot(slot.run, got.value("slot"))
 
-    async def lock(self, principal: str, run: str, slot: str) -> RunSlot:
+    async def lock(self, principal: str, run: str, slot: str, fence: int) -> RunSlot:
         """Lock a slot for a run, or return the place of the run that has it."""
-        args = {"run": run, "slot": slot, "lock": hashlib.sha256(raw(slot)).hexdigest()[:32]}
+        args = {"run": run, "slot": slot, "holder": fence, "lock": hashlib.sha256(raw(slot)).hexdigest()[:32]}
         got = await self._place(Script.LOCK_SLOT, principal, args)
         if got.word == "none":
             raise NotFoundError
+        if got.word == "stale":
+            raise LeaseLostError("another worker has the session")
         return _slot(got.text("run"), got.value("slot"))
 
     async def slots(self, principal: str) -> tuple[RunSlot, ...]:
@@ -102,10 +104,10 @@ class RedisRuns:
         found = codec.reading(lambda: [_note(text(name), record) for name, record in codec.pairs(flat).items()])
         return tuple(sorted(found, key=lambda note: (note.at, note.id)))
 
-    async def wake(self, sid: str, op: str, text: str, label: Label, *, probe: bool = False) -> bool:
+    async def wake(self, sid: str, op: str, text: str, label: Label, *, hops: int = 0, probe: bool = False) -> bool:
         """Put a continuation into a run's inbox unless one waits or a turn is open."""
         bodies = Bodies()
-        item = {**continuation(text, op, bodies), **nested({"label": str(label)})}
+        item = {**continuation(text, op, bodies, hops), **nested({"label": str(label)})}
         args = {"item": item, "op": self._shared.ids.op(), "probe": probe}
         got = await self._shared.run(session_call(Script.WAKE_RUN, session_keys(sid), args, bodies=bodies))
         if not got.flag("woken"):

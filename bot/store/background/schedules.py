@@ -5,6 +5,8 @@ who made it are written by one script. A timer that is taken is due again after 
 sets off is done, at the latest by the next one who takes it.
 """
 
+from typing import cast
+
 from bot.core.errors import BusyError
 from bot.sessions.audit import AuditRow
 from bot.sessions.background.runs import RunType
@@ -131,6 +133,7 @@ def _record(value: Schedule) -> Values:
         "type": "" if value.run_type is RunType.AUTONOMOUS else value.run_type.value,
         "overlap": "" if value.overlap is Overlap.SKIP else value.overlap.value,
         "status": value.status.value,
+        "authors": codec.listing(value.authors),
     }
 
 
@@ -145,4 +148,5 @@ def _schedule(name: str, stored: bytes) -> Schedule:
         run_type=RunType(got["type"]) if got["type"] else RunType.AUTONOMOUS,
         overlap=Overlap(got["overlap"]) if got["overlap"] else Overlap.SKIP,
         status=ScheduleStatus(got["status"]),
+        authors=tuple(cast("list[str]", codec.listed(got["authors"]))),
     )

@@ -267,7 +267,7 @@ def turn(value: Turn) -> Values:
         "attempt": value.attempt,
         "suspended": value.suspended,
         "hops": value.hops,
-        "joined": _list(value.joined),
+        "joined": listing(value.joined),
         "active": value.active,
         "handed": value.handed,
         **usage(value.usage),
@@ -285,7 +285,7 @@ def _turn(got: Fields) -> Turn:
         suspended=got["suspended"],
         usage=_usage(got),
         hops=got["hops"],
-        joined=tuple(cast("list[int]", _listed(got["joined"]))),
+        joined=tuple(cast("list[int]", listed(got["joined"]))),
         active=got["active"],
         handed=got["handed"],
     )
@@ -311,14 +311,14 @@ def _lineage(got: Fields) -> Lineage:
 
 
 def _result_fields(fields: Iterable[ResultField]) -> str:
-    return _list([[one.name, one.kind.value, list(one.members), one.least, one.most, one.step] for one in fields])
+    return listing([[one.name, one.kind.value, list(one.members), one.least, one.most, one.step] for one in fields])
 
 
 def _read_fields(stored: str) -> tuple[ResultField, ...]:
     return tuple(
         [
             ResultField(name, FieldKind(kind), tuple(members), *within)
-            for name, kind, members, *within in cast("list[Any]", _listed(stored))
+            for name, kind, members, *within in cast("list[Any]", listed(stored))
         ]
     )
 
@@ -473,13 +473,13 @@ def new_approval(value: Approval) -> Values:
         "binding": value.binding,
         "label": str(value.label),
         "principal": value.principal,
-        "rules": _list(value.rules),
+        "rules": listing(value.rules),
         "question": dump(question_json(value.question)),
         "alone": value.alone,
         "kind": value.question.kind.value if value.is_question else "",
         "returns": "" if value.wanted is None else _result_fields((value.wanted,)),
         "fallback": "" if value.default is None else dump(value.default),
-        "places": _list(value.places),
+        "places": listing(value.places),
     }
 
 
@@ -513,14 +513,14 @@ def approval(sid: str, name: bytes, stored: bytes, now: int) -> Approval:
         label=label(got["label"]),
         principal=got["principal"],
         question=question_from(cast("JsonObject", json.loads(got["question"]))),
-        rules=tuple(cast("list[str]", _listed(got["rules"]))),
+        rules=tuple(cast("list[str]", listed(got["rules"]))),
         expires_at=got["expires"],
         state=found,
         resolved_by=got["resolved_by"],
         alone=got["alone"],
         wanted=next(iter(_read_fields(got["returns"])), None),
         default=cast("AnswerValue", json.loads(got["fallback"])) if got["fallback"] else None,
-        places=tuple(cast("list[str]", _listed(got["places"]))),
+        places=tuple(cast("list[str]", listed(got["places"]))),
         answer=_question_answer(got["given"]),
         resolved_at=got["resolved_at"],
     )
@@ -535,14 +535,14 @@ def new_delivery(new: NewDelivery, channel: str, bodies: Bodies) -> Values:
         "label": str(new.label),
         "kind": new.kind,
         "turn": new.turn,
-        "approved": _list(new.approved),
+        "approved": listing(new.approved),
         "hops": new.hops,
         "release": new.release,
         "asker": new.asker,
         "replaces": new.replaces,
         "meant_for": new.meant_for,
-        "authors": _list(new.authors),
-        "endorsed": _list(endorsed),
+        "authors": listing(new.authors),
+        "endorsed": listing(endorsed),
         "body": bodies.put(dump(new.text)),
         "refs": refs.written(new.refs),
     }
@@ -562,14 +562,14 @@ def delivery(sid: str, name: bytes, got: Fields, fetched: Fetched) -> Delivery:
         created_at=got["created"],
         attempt=got["attempt"],
         generation=got["generation"],
-        approved=tuple(cast("list[str]", _listed(got["approved"]))),
+        approved=tuple(cast("list[str]", listed(got["approved"]))),
         hops=got["hops"],
         release=got["release"],
         asker=got["asker"],
         replaces=got["replaces"],
         meant_for=got["meant_for"],
-        authors=tuple(cast("list[str]", _listed(got["authors"]))),
-        endorsed=tuple([Endorsed(*one) for one in cast("list[Any]", _listed(got["endorsed"]))]),
+        authors=tuple(cast("list[str]", listed(got["authors"]))),
+        endorsed=tuple([Endorsed(*one) for one in cast("list[Any]", listed(got["endorsed"]))]),
         arrival=Arrival(got["arrival"]) if got["arrival"] else None,
         failures=got["failures"],
         doubtful=got["doubtful"],
@@ -578,9 +578,11 @@ def delivery(sid: str, name: bytes, got: Fields, fetched: Fetched) -> Delivery:
     )
 
 
-def _list(values: Sequence[object]) -> str:
+def listing(values: Sequence[object]) -> str:
+    """Write a list as one text, an empty one for none."""
     return dump(list(values)) if values else ""
 
 
-def _listed(stored: str) -> list[object]:
+def listed(stored: str) -> list[object]:
+    """Read a list that was written as one text."""
     return cast("list[object]", json.loads(stored)) if stored else []

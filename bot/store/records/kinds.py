@@ -195,6 +195,7 @@ RUN_SLOT: Final = _record(
     Field("since", int, "when it was reserved, or when it locked its slot, ms"),
     Field("deadline", int, "when it is given back at the latest, ms"),
     Field("fence", 0, "how many locks there were in its pool, its own included"),
+    Field("holder", 0, "the fence of the newest claim on its session that asked for a slot"),
     Field("live", False, "whether nobody gave it back"),
 )
 
@@ -234,6 +235,7 @@ SCHEDULE: Final = _record(
     Field("last_run", "", "the session of its last run"),
     Field("failures", 0, "how many failed in a row"),
     Field("skipped", 0, "how many were skipped in a row"),
+    Field("authors", "", "whose words besides it derives from, a list as JSON"),
 )
 
 PAIRING: Final = _record(
@@ -433,6 +435,7 @@ CHARTER: Final = _part(
     Field("meant", "", "what that name meant"),
     Field("schedule", "", "the schedule that started it"),
     Field("due", 0, "for which moment of that, ms"),
+    Field("hops", 0, "through how many sessions it came that it was started"),
 )
 
 PROGRESS: Final = _part(

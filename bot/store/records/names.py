@@ -83,6 +83,7 @@ NAMES: Final = MappingProxyType(
         "hash": "h",
         "heard": "he",
         "held": "hd",
+        "holder": "hl",
         "home": "ho",
         "hops": "hp",
         "id": "i",

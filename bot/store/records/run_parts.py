@@ -23,7 +23,7 @@ from bot.store.records.form import Values, unpack
 from bot.store.records.kinds import CHARTER, PROGRESS
 
 _CHARTER: Final = (
-    *("run", "deadline", "slot", "asker", "title", "asked_at", "deliver_to", "meant", "schedule", "due"),
+    *("run", "deadline", "slot", "asker", "title", "asked_at", "deliver_to", "meant", "schedule", "due", "hops"),
 )
 """The parts of a charter that are written as they are."""
 

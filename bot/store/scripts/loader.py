@@ -29,7 +29,7 @@ from bot.sessions.log.events import EventType
 from bot.sessions.models import SCHEMA, Status
 from bot.store.records.form import MOST
 from bot.store.records.names import NAMES
-from bot.store.schema import CHANGED, encode
+from bot.store.schema import CHANGED, CONTINUE, encode
 from channels.messages import OutboundKind
 from policy.labels import Level
 
@@ -365,6 +365,7 @@ _VALUES: Final[Mapping[str, str | Mapping[str, str]]] = MappingProxyType(
         "SCHEMA": str(SCHEMA),
         "MOST": str(MOST - 1),
         "CHANGED": _quoted(CHANGED),
+        "CONTINUE": _quoted(CONTINUE),
         "NEEDS_INPUT": _quoted(YieldReason.NEEDS_INPUT),
         "TURN_COMPLETED": _quoted(EventType.TURN_COMPLETED),
         "Status": _words(Status),

@@ -3,8 +3,8 @@
 --   Status, IllegalMove, Item, Approval, Question, Delivery, QueueMode, RunStatus, EndReason, Breaker, Priority and
 --   ScheduleStatus with a word of theirs, K with the name of a key
 --   of the script, NOTICE (what a parent is told), NEEDS_INPUT and TURN_COMPLETED (a reason and a type), SCHEMA, MOST (the
---   largest number that a record takes), CHANGED (a channel) and LARGE (which key is the first of a large body) stand for
---   their values; LEVELS (name -> rank), LEVEL_NAMES (rank -> name), MOVES (set of `before>after`), ILLEGAL (status ->
+--   largest number that a record takes), CHANGED (a channel), CONTINUE (how the dedupe keys of what the runtime
+--   says begin) and LARGE (which key is the first of a large body) stand for their values; LEVELS (name -> rank), LEVEL_NAMES (rank -> name), MOVES (set of `before>after`), ILLEGAL (status ->
 --   how the script fares there) and DEAD (set of delivery states) are tables;
 --   a field that `bot.store.records.names` names becomes its stored name: `one.label`, `{label = ...}`, and F.label,
 --   which stands for the name itself. So records, arguments and answers are read and written as they are.
@@ -731,6 +731,15 @@ end
 local function continue_run(now, item)
   item.sender, item.sent = decode_part(S.charter).asker or S.principal, true
   put_item(now, A.op, item)
+end
+
+-- What the runtime said to a run and waits there.
+local function continuations()
+  local found = {}
+  for _, item in ipairs(waiting_items()) do
+    if string.sub(item.dedupe, 1, #CONTINUE) == CONTINUE then found[#found + 1] = item end
+  end
+  return found
 end
 
 -- Schedules and timers ---------------------------------------------------------------------------------

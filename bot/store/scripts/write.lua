@@ -77,7 +77,7 @@ end
 local function read_run_ahead(w)
   progress()
   decode_part(S.charter)
-  if w.ends then
+  if A.run then
     for _, item in ipairs(waiting_items()) do read_inputs_ahead({item.dedupe}) end
   end
   w.notes = {}
@@ -201,7 +201,8 @@ local function read_notes(notes, now)
 end
 
 -- Write what the end of a turn means for its run: how far that came, without what its tools and people tell of it, and
--- what the runtime says next, as high as all that the run has read or may know of. A run that is stopped stays so.
+-- what the runtime says next, as high as all that the run has read or may know of. Where that waits already, behind what
+-- others said to the run, it is not said again; of a run that pauses it is taken back. A run that is stopped stays so.
 local function move_run(w, now)
   local before = progress()
   local after = renewed(S.progress, A.run.progress)
@@ -211,9 +212,20 @@ local function move_run(w, now)
     drop(F.paused)
     set(F.ended, now)
     archive_heard()
-  elseif A.run.item then
+    return
+  end
+  local said = continuations()
+  if A.run.item and #said == 0 then
     A.run.item.label = visibility()
     continue_run(now, A.run.item)
+  elseif after.status == RunStatus.paused then
+    for _, item in ipairs(said) do
+      redis.call('LREM', K.inbox, 1, item.packed)
+      mark(item.dedupe, Item.cancelled, A.keep)
+      set(F.waiting, count(F.waiting) - 1)
+    end
+    forget_inputs(A.keep)
+    if count(F.waiting) == 0 and S.status == Status.queued then move(Status.idle) end
   end
 end
 

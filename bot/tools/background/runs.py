@@ -156,7 +156,7 @@ class SessionInitialize(RunTool):
         if arguments.slot is None and before is not None and before.initialized:
             slot = await self._locked_before(context, run) or slot
         try:
-            place = await self._runs.lock(context.caller.principal, run.charter.run, slot)
+            place = await self._runs.lock(context.caller.principal, run.charter.run, slot, claim.fence)
             if place.run != run.charter.run:
                 return await self._locked(place, slot, context, services)
             await self._runs.change(claim, ProgressChange(initializes=True))

@@ -98,6 +98,7 @@ class ScheduleCreate:
             label=_known_by(context),
             asked_at=_asked_at(context),
             by_agent=bool(context.session.turn),
+            authors=context.session.authors,
         )
         try:
             made = await self._keeper.make(maker, wish, context.key)

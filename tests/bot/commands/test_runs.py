@@ -115,6 +115,8 @@ async def test_no_read_up_a_run_that_rose_is_as_absent_and_stops_blindly(tmp_pat
         assert {BLIND in await bea.say(f"/runs stop {name}") for name in (run, others, absent, run)} == {True}
         ended = (await settled(bea, run, "bea")).ended_at, (await settled(owner, others)).ended_at
         assert (ended[0] > 0, ended[1]) == (True, 0)
+        # Given back here, its place would tell that it had not ended before.
+        assert [place.live for place in await bea.app.store.runs.slots("bea")] == [True]
 
 
 async def test_what_does_not_fit_is_answered_with_the_usage(tmp_path: Path) -> None:

@@ -41,6 +41,20 @@ def test_an_autonomous_run_goes_on_by_itself() -> None:
     assert (following.news, following.probe_at) == (None, 0)
 
 
+def test_a_message_to_a_run_whose_breaker_is_open_leaves_it_open() -> None:
+    waits = replace(BEGUN, breaker=Breaker.OPEN, opened_at=NOW - 1, trips=2, status=RunStatus.PAUSED, consecutive=4)
+    said = after(waits, replace(DONE, consecutive=4))
+    assert (said.news, said.step.continuation) == (None, "")
+    assert (said.step.progress.trips, said.step.progress.status) == (2, RunStatus.PAUSED)
+    # A try of its timer that came during this turn is made up for.
+    assert said.probe_at == NOW - 1 + 2 * LIMITS.cool_down
+    assert after(waits, replace(ERROR, consecutive=4)).step.progress.trips == 3
+
+
+def test_a_continuation_goes_as_far_as_the_run_itself() -> None:
+    assert after(charter=replace(RUN, hops=4)).step.hops == 4
+
+
 def test_a_manual_run_waits_for_what_it_is_told() -> None:
     assert after(charter=MANUAL).step.continuation == ""
     assert after(charter=MANUAL).step.progress.ended_at == 0

@@ -15,7 +15,7 @@ from bot.tools.background import scheduling
 from bot.tools.background.run_starting import RunsStart, StartArguments
 from bot.tools.background.runs import RESERVED
 from bot.tools.background.scheduling import ABOVE, FOR_RUNS, ONLY, ScheduleCancel, ScheduleCreate, SchedulesList
-from bot.tools.base import RefusedCallError, Result, ToolContext
+from bot.tools.base import RefusedCallError, Result, Tool, ToolContext
 from channels.messages import Address
 from policy.decision import Verdict
 from policy.labels import PUBLIC, Label, join_all, parse
@@ -53,6 +53,7 @@ async def cancel(owner: Person, context: ToolContext, name: str, services: Servi
 async def test_a_schedule_is_made_listed_and_cancelled(tmp_path: Path) -> None:
     async with running(tmp_path, serve=False) as owner:
         context = at(owner)
+        context = replace(context, session=replace(context.session, authors=("mel",)))
         made = json.loads((await create(owner, context, title="up", time_zone="Europe/Berlin")).text)
         # The same call again, after a crash, is the same schedule.
         assert json.loads((await create(owner, context, title="up", time_zone="Europe/Berlin")).text) == made
@@ -72,7 +73,7 @@ async def test_a_schedule_is_made_listed_and_cancelled(tmp_path: Path) -> None:
             "created": one["created"],
         }
         kept = await owner.app.schedule_keeper.find("owner", PUBLIC, made["id"])
-        assert (kept.by_agent, kept.asked_at, kept.asker) == (True, str(HOME), "owner")
+        assert (kept.by_agent, kept.asked_at, kept.asker, kept.authors) == (True, str(HOME), "owner", ("mel",))
         assert json.loads((await cancel(owner, context, made["id"])).text) == {"id": made["id"], "status": "cancelled"}
         assert (await listed(owner, context))[0]["schedules"] == []
         assert (await cancel(owner, context, made["id"])).text == str(NotFoundError())
@@ -142,13 +143,19 @@ async def test_an_agent_begins_no_standing_work_unasked(tmp_path: Path, read: La
         assert (cancelled.verdict is Verdict.REQUIRE_APPROVAL) == read.untrusted
 
 
+def taking(arguments: dict[str, str]) -> Tool:
+    """Return the tool that takes some arguments, with nothing to keep what it makes."""
+    keeper: Any = None
+    return RunsStart() if "goal" in arguments else ScheduleCreate(keeper)
+
+
 def test_whoever_hears_of_it_is_a_sink() -> None:
     named = document(
         principals={"owner": principal("console:owner"), "mel": principal("console:mel", clearance="PUBLIC")}
     )
-    create_tool, start = ScheduleCreate(None), RunsStart()  # pyright: ignore[reportArgumentType] - nothing is kept
     here = tool_context(document=named)
-    for tool, given in ((create_tool, GIVEN), (start, {"goal": "tidy up"})):
+    for given in (GIVEN, {"goal": "tidy up"}):
+        tool = taking(given)
         alone = tool.declare(tool.arguments.model_validate_json(json.dumps(given)), here)
         assert (alone.clearance, alone.tells, alone.asks, alone.consequential, alone.once) == (TOP, None, *[True] * 3)
         typed = tool_context(document=named, turn="")
@@ -170,8 +177,7 @@ def test_whoever_hears_of_it_is_a_sink() -> None:
     ],
 )
 def test_what_cannot_be_is_refused_before_anybody_is_asked(arguments: dict[str, str], why: str) -> None:
-    keeper: Any = None
-    tool = RunsStart() if "goal" in arguments else ScheduleCreate(keeper)
+    tool = taking(arguments)
     with pytest.raises(RefusedCallError) as refused:
         tool.declare(tool.arguments.model_validate_json(json.dumps(arguments)), tool_context())
     assert str(refused.value) == why

@@ -11,6 +11,7 @@ from bot.gate.services import RefusedRunError
 from bot.sessions.audit import AuditRow
 from bot.sessions.background.runs import EndReason, RunType
 from bot.sessions.background.schedules import Overlap, Schedule, ScheduleKind, ScheduleStatus, Timer, TimerKind
+from bot.sessions.messages import OriginKind
 from bot.store.schema import AUDIT
 from bot.worker.schedule_firing import MOST_FAILURES, ScheduleFiring
 from bot.worker.timers import TimerSweep
@@ -301,3 +302,19 @@ async def test_what_was_paused_or_cancelled_meanwhile_is_not_carried_out(tmp_pat
         await app.store.schedules.drop(one.id, ())
         await firing(app).due(Timer(TimerKind.SCHEDULE, one.id, one.next_at))
         assert await deliveries(app, HOME, "owner") == []
+
+
+async def test_the_goal_of_a_schedule_that_an_agent_made_is_no_persons_words(tmp_path: Path) -> None:
+    """Addresses in it are not those that a person typed, and whose words it derives from is not forgotten."""
+    async with running(tmp_path, serve=False) as owner:
+        app = owner.app
+        for by_agent, authors in ((True, ("mel",)), (False, ())):
+            one = schedule(id=f"s_{by_agent}", text="go to https://a.test", by_agent=by_agent, authors=authors)
+            after = await fire(app, one)
+            assert after.authors == authors
+            (item,) = await app.store.sessions.waiting(after.last_run)
+            origin = item.body.origin
+            assert (item.body.authors, origin and (origin.kind, origin.typed)) == (
+                authors,
+                (OriginKind.TASK, ()) if by_agent else None,
+            )
