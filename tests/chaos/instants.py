@@ -8,10 +8,11 @@ import io
 import json
 import sys
 from collections import Counter
-from collections.abc import AsyncGenerator, Iterable
+from collections.abc import AsyncGenerator, Coroutine, Iterable
 from contextlib import asynccontextmanager, suppress
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Any
 
 from bot.agent.models import toolset
 from bot.agent.window import estimated
@@ -25,7 +26,8 @@ from bot.sessions.inbox import ItemStatus, QueueMode
 from bot.sessions.log.event_types import AgentMessage, SessionSummary, ToolOutcome, ToolResult, UserMessage
 from bot.sessions.log.events import Event, EventType
 from bot.sessions.models import SessionState, Status
-from bot.store.schema import STATES, sid_of
+from bot.store.records import codec
+from bot.store.schema import STATES, TAKEN_TIMERS, TIMERS, sid_of
 from bot.store.scripts.loader import Script, load_scripts
 from channels.console import Console
 from channels.messages import Address, Inbound
@@ -77,14 +79,21 @@ class Installation:
         for one in (text, *behind):
             self.said += 1
             await self.app.router.receive(Inbound(Address("console", chat), "console:owner", one, f"m{self.said}"))
-        quiet = asyncio.create_task(self._quiet(chat))
+        return await self.healed(self._quiet(chat), trap)
+
+    async def healed(self, over: Coroutine[Any, Any, None], trap: Trap | None) -> bool:
+        """Wait until something is over; if the worker is killed at the instant before, let another one heal it.
+
+        Tells whether it was. The instant was armed before what leads to it began.
+        """
+        quiet = asyncio.create_task(over)
         sprung = asyncio.create_task(self.tap.sprung.wait())
         try:
             await asyncio.wait((quiet, sprung), return_when=asyncio.FIRST_COMPLETED)
             killed = trap is not None and self.tap.disarm()
             if killed:
                 await sprung
-                await self._let_time_pass()
+                await self.let_time_pass()
                 await self.begin()
             await quiet
         finally:
@@ -104,8 +113,12 @@ class Installation:
         """Return what happened in a conversation."""
         return await self.app.store.sessions.events(self.app.session_id(Address("console", chat)), limit=10_000)
 
-    async def _let_time_pass(self) -> None:
-        """Let all leases of the dead run out; `tests/chaos/killing.py` waits for that."""
+    async def let_time_pass(self) -> None:
+        """Let leases of the dead run out, and what they took be due again; `tests/chaos/killing.py` waits for that."""
+        for timer, taken in codec.pairs(await command(self.app.store, "HGETALL", TAKEN_TIMERS)).items():
+            due = taken.partition(b"/")[0]
+            await command(self.app.store, "HSET", TAKEN_TIMERS, timer, due + b"/1")
+            await command(self.app.store, "ZADD", TIMERS, "XX", 1, timer)
         for state in await self.states():
             if await state_field(self.app.store, state.sid, "lease_until"):
                 await end_lease(self.app.store, state.sid)

@@ -93,7 +93,7 @@ async def _check_run(app: App, run: _Run, found: Checked) -> None:
     chain = await app.chains.verify(state.sid)
     found.law("audit_chains_hold", name, holds=isinstance(chain, Intact), found=chain)
     check_calls(name, run.events, found)
-    began = {event.turn for event in run.events if event.type is EventType.TURN_STARTED}
+    began = {event.turn for event in run.events if event.turn}
     ended = Counter(event.turn for event in run.events if event.type is EventType.TURN_COMPLETED)
     found.law("crash_heals", name, holds=began == set(ended) and set(ended.values()) == {1}, found=(began, ended))
     found.law("turns_of_runs_count_once", name, holds=run.progress.turns == len(ended), found=run.progress)
@@ -212,14 +212,14 @@ async def _check_timers(app: App, runs: dict[str, _Run], found: Checked) -> None
 
 async def _check_records(app: App, runs: dict[str, _Run], found: Checked) -> None:
     """Every run that has ended is recorded, by one commit."""
-    told = Counter(await asyncio.to_thread(_commits, app.config.data_dir / RECORDS))
+    told = Counter(await asyncio.to_thread(commits, app.config.data_dir / RECORDS))
     for run in runs.values():
         if run.progress.reason is not None:
             count = told[f"Run {_charter(run).run} ended: {run.progress.reason.value}"]
             found.law("runs_are_recorded_once", run.state.home, holds=count == 1, found=count)
 
 
-def _commits(folder: Path) -> list[str]:
+def commits(folder: Path) -> list[str]:
     """Return the messages of all commits of a repository."""
     quiet = {"GIT_CONFIG_GLOBAL": "/dev/null", "GIT_CONFIG_SYSTEM": "/dev/null", "PATH": "/usr/bin:/bin"}
     done = subprocess.run(["git", "-C", folder, "log", "--format=%s"], check=True, capture_output=True, env=quiet)
