@@ -4,12 +4,13 @@ A person sees their own runs, where they may be told of them; in a shared chat a
 going. One that rose above the address is as absent there, and is stopped blindly (law `no_read_up`).
 """
 
+import re
 from dataclasses import dataclass
 from typing import Final
 
 from bot.access import principals
 from bot.commands.command import CommandError, CommandRequest, Reply, Run, UsageError
-from bot.core.errors import NotFoundError
+from bot.core.errors import ArchivedError, NotFoundError
 from bot.core.ids import Ids
 from bot.gate.gate import Gate
 from bot.operations.gated_calls import RefusedCall
@@ -22,7 +23,8 @@ from bot.tools.history import UNKNOWN, said, source
 from channels.messages import Button
 from policy.labels import join_all
 
-NONE: Final = "There are no runs of yours that may be told of here."
+NONE: Final = "There are no runs of yours that may be told of here. `/runs start GOAL` starts one."
+ENDED: Final = "this run has ended, and nothing about it can be changed; `/runs show ID` tells why"
 STARTED: Final = "Run {run} is started. `/runs show {run}` tells how it is, `/runs stop {run}` ends it."
 BLIND: Final = "If that run is yours and goes on, it ends now; it may not be told of here."
 """What is said of one that may not be told of at this address, and of one that there is not."""
@@ -32,6 +34,8 @@ _LOGGED: Final = (UserMessage, AgentMessage, ToolResult, UnknownEvent)
 _ALL: Final = "all"
 _PRIORITIES: Final = frozenset(priority.value for priority in Priority)
 _LONGEST_NUMBER: Final = 4
+_OPTION: Final = re.compile(r"[a-z_]+")
+_OPTIONS: Final = frozenset({"type", "slot", "hours", "to", "title"})
 
 
 async def viewer(request: CommandRequest) -> RunViewer:
@@ -45,16 +49,21 @@ async def viewer(request: CommandRequest) -> RunViewer:
 def options(argument: str, known: frozenset[str]) -> tuple[dict[str, str], str]:
     """Return the `name=value` words that a text begins with, and what follows them as it was typed.
 
-    Raises UsageError: one is there twice.
+    Raises UsageError: one is there twice, is empty, or has a name that looks like that of an option and is not known.
     """
     given = dict[str, str]()
     while argument:
         word, _, rest = argument.partition(" ")
         name, is_option, value = word.partition("=")
-        if not is_option or name not in known:
+        if not is_option or not _OPTION.fullmatch(name):
             break
-        if name in given or not value:
-            raise UsageError("")
+        if name not in known:
+            names = ", ".join(f"`{one}=`" for one in sorted(known))
+            raise UsageError(f"there is no option `{name}=`: there are {names}")
+        if name in given:
+            raise UsageError(f"`{name}=` is there twice")
+        if not value:
+            raise UsageError(f"`{name}=` has no value")
         given[name], argument = value, rest.lstrip()
     return given, argument
 
@@ -83,14 +92,18 @@ class RunCommands:
             "stop": self._stop,
         }
         if action not in actions:
-            raise UsageError("")
-        return await actions[action](request, rest.strip())
+            raise UsageError("there is no such action")
+        try:
+            return await actions[action](request, rest.strip())
+        except ArchivedError:
+            # It is told only of a run that they may know of.
+            raise CommandError(ENDED) from None
 
     async def _start(self, request: CommandRequest, argument: str) -> Reply:
         """Start a run with a goal."""
-        given, goal = options(argument, frozenset({"type", "slot", "hours", "to", "title"}))
+        given, goal = options(argument, _OPTIONS)
         if not goal:
-            raise UsageError("")
+            raise UsageError("a run needs a goal")
         wish = RunWish(
             goal,
             type=_run_type(given.get("type")),
@@ -123,7 +136,7 @@ class RunCommands:
         known = await self.runs.show(by, _id(argument))
         lines = run_lines(known, await self.runs.notes(by, known))
         about = await self._about(known)
-        lines += [f"Goal: {about}"] if about else []
+        lines += [f"{'Title' if known.charter.title else 'Goal'}: {about}"] if about else []
         text = self.gate.masks.masked("\n".join(lines))
         going = () if known.over else ("resume" if known.doing == "paused" else "pause", "stop")
         return Reply(text, known.label, _buttons(known.id, "log", *going))
@@ -147,10 +160,10 @@ class RunCommands:
         """Give a run a note for its next heartbeat."""
         name, _, note = argument.partition(" ")
         first, _, rest = note.strip().partition(" ")
-        named = first in _PRIORITIES and bool(rest.strip())
-        priority, text = (Priority(first), rest.strip()) if named else (Priority.NORMAL, note.strip())
+        named = first.lower() in _PRIORITIES
+        priority, text = (Priority(first.lower()), rest.strip()) if named else (Priority.NORMAL, note.strip())
         if not text:
-            raise UsageError("")
+            raise UsageError("a note needs a text")
         if len(text) > LONGEST_NOTE:
             raise CommandError(f"a note has at most {LONGEST_NOTE} characters")
         known = await self.runs.steer(await viewer(request), name, text, priority=priority, key=self.ids.op())
@@ -191,7 +204,7 @@ def _buttons(run: str, *actions: str) -> tuple[Button, ...]:
 
 def _id(argument: str) -> str:
     if len(argument.split()) != 1:
-        raise UsageError("")
+        raise UsageError("name one run")
     return argument
 
 
@@ -199,14 +212,14 @@ def _run_type(word: str | None) -> RunType:
     try:
         return RunType.AUTONOMOUS if word is None else RunType(word)
     except ValueError:
-        raise UsageError("") from None
+        raise UsageError("`type=` is `autonomous` or `manual`") from None
 
 
 def _hours(word: str | None) -> int:
     if word is None:
         return 0
     if not (word.isascii() and word.isdecimal() and len(word) <= _LONGEST_NUMBER and int(word)):
-        raise UsageError("")
+        raise UsageError("`hours=` is a whole number from 1")
     return int(word)
 
 

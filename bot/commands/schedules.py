@@ -24,7 +24,10 @@ from bot.sessions.background.schedules import Overlap, ScheduleKind
 from channels.messages import Button
 from policy.labels import join_all
 
-NONE: Final = "There are no schedules of yours that may be told of here."
+NONE: Final = (
+    "There are no schedules of yours that may be told of here."
+    " `/schedule MOMENT GOAL` and `/remind MOMENT TEXT` make one."
+)
 MADE: Final = "{id} is due {next} UTC. `/schedule show {id}` tells more, `/schedule cancel {id}` ends it."
 
 _WORD: Final = re.compile(r"\S+")
@@ -45,6 +48,13 @@ class ScheduleCommands:
 
     async def schedule(self, request: CommandRequest, argument: str) -> Reply:
         """Do what the first word says: list, show or end schedules; or else make one that starts a run."""
+        return await self._managed(request, ScheduleKind.RUN, argument)
+
+    async def remind(self, request: CommandRequest, argument: str) -> Reply:
+        """Do the same; or else have something said here, or to a recipient, at a moment or again and again."""
+        return await self._managed(request, ScheduleKind.REMINDER, argument)
+
+    async def _managed(self, request: CommandRequest, kind: ScheduleKind, argument: str) -> Reply:
         action, _, rest = argument.partition(" ")
         actions: dict[str, Run] = {
             "": self._list,
@@ -56,13 +66,7 @@ class ScheduleCommands:
         }
         if action in actions:
             return await actions[action](request, rest.strip())
-        return await self._make(request, ScheduleKind.RUN, argument)
-
-    async def remind(self, request: CommandRequest, argument: str) -> Reply:
-        """Have something said here, or to a recipient, at a moment or again and again."""
-        if not argument:
-            raise UsageError("")
-        return await self._make(request, ScheduleKind.REMINDER, argument)
+        return await self._make(request, kind, argument)
 
     async def _make(self, request: CommandRequest, kind: ScheduleKind, argument: str) -> Reply:
         given, rest = options(argument, _OPTIONS)
@@ -70,7 +74,7 @@ class ScheduleCommands:
         # The table of a zone is read from a file.
         when, text = await asyncio.to_thread(separated, rest, where, request.now)
         if not text:
-            raise UsageError("")
+            raise UsageError("after the moment say what is to be done")
         wish = ScheduleWish(
             kind,
             when,
@@ -154,7 +158,7 @@ def _buttons(schedule: str, *actions: str) -> tuple[Button, ...]:
 
 def _id(argument: str) -> str:
     if len(argument.split()) != 1:
-        raise UsageError("")
+        raise UsageError("name one schedule or reminder")
     return argument
 
 
@@ -162,7 +166,7 @@ def _overlap(word: str | None, kind: ScheduleKind) -> Overlap:
     try:
         wanted = Overlap.SKIP if word is None else Overlap(word)
     except ValueError:
-        raise UsageError("") from None
+        raise UsageError("`overlap=` is `skip` or `allow`") from None
     if word is not None and kind is ScheduleKind.REMINDER:
         raise CommandError("a reminder is said at once, so it overlaps with none")
     return wanted

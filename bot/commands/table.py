@@ -208,7 +208,7 @@ COMMANDS: Final = (
     ),
     Command(
         "remind",
-        "/remind [NAME=VALUE …] MOMENT TEXT",
+        "/remind [[NAME=VALUE …] MOMENT TEXT | list | show ID | pause ID | resume ID | cancel ID]",
         "have something said here at a moment or again and again",
         lambda made: made.schedules.remind,
     ),

@@ -1,5 +1,6 @@
 """Runs and schedules in words for people: a chat and the command line say the same of them."""
 
+from types import MappingProxyType
 from typing import Final
 
 from bot.core.clock import moment
@@ -14,6 +15,10 @@ TYPED: Final = explain.LabelWording("what you typed is labelled", "with what com
 """What the labels are those of where a person's own command is refused: no session has a part in it."""
 
 _SHOWN = 80
+_UNNAMED: Final = MappingProxyType(
+    {ScheduleKind.RUN: "nobody, `/runs log` shows the answers", ScheduleKind.REMINDER: "where it was made"}
+)
+"""Who hears a schedule that names no recipient."""
 
 
 def shortened(text: str) -> str:
@@ -39,7 +44,7 @@ def run_lines(known: KnownRun, notes: tuple[Note, ...]) -> list[str]:
         f"Run {known.id}: {known.doing}, {charter.type.value}, taint {state.taint}.",
         f"Session: {state.sid}",
         f"Started: {moment(state.created_at)} UTC, deadline {moment(charter.deadline)} UTC",
-        f"Slot: {charter.slot}{'' if done.initialized else ', not locked yet'}",
+        f"Slot: {charter.slot}{'' if done.initialized or known.over else ', not locked yet'}",
         f"Task: {done.task or 'none'}",
         f"Tasks: {done.completed} completed, {done.failed} failed, {done.skipped} skipped",
         f"Failures in a row: {done.consecutive}",
@@ -98,7 +103,7 @@ def schedule_lines(known: KnownSchedule, text: str) -> list[str]:
         f"{what}: {text}",
         f"Label: {one.label}",
         f"Time zone: {one.zone}",
-        f"Recipient: {one.deliver_to or 'where it was made'}",
+        f"Recipient: {one.deliver_to or _UNNAMED[one.kind]}",
         f"Made by: {'an agent, with approval' if one.by_agent else one.asker}, {moment(one.created_at)} UTC",
         f"Last: {f'{moment(one.last_at)} UTC' if one.last_at else 'never'}",
         f"Skipped: {one.skipped}, failures in a row: {one.failures}",

@@ -102,7 +102,9 @@ class RunEnding:
         with suppress(StoreError):
             # What it has read may be more than its pool may know: then that learns nothing of its end.
             known = turn.standing.taint.join(state.visibility).flows_to(state.creation)
-            if end.step.progress.ended_at and state.charter is not None and known:
+            # A stop may have ended it that came while this was written.
+            now = await self._store.runs.progress(state.sid)
+            if state.charter is not None and known and now is not None and now.ended_at:
                 await self._store.runs.free(state.principal, state.charter.run)
             if end.record is not None:
                 await self._records.record(state.sid, end.record)

@@ -271,6 +271,18 @@ async def test_a_run_that_waits_is_stopped_for_good(store: RedisStore, *, paused
     assert state.progress.ended_at == state.ended_at > 0
 
 
+async def test_a_stop_that_comes_while_the_last_step_is_written_ends_a_run(store: RedisStore) -> None:
+    claim, written = await run_started(store)
+    await store.sessions.stop(claim.sid, actor="ann")
+    done = await store.sessions.commit(claim, stepping(written.seq, 1, Progress(turns=1), text="go on"))
+    assert done.waiting == 0
+    state = await state_of(store, claim.sid)
+    assert (state.status, state.waiting_items, state.stopping) == (Status.ARCHIVED, 0, False)
+    assert state.progress is not None
+    assert (state.progress.status, state.progress.reason) == (RunStatus.STOPPED, EndReason.STOPPED)
+    assert state.progress.ended_at == state.ended_at > 0
+
+
 async def test_a_run_that_waits_is_ended_by_who_claims_it(store: RedisStore) -> None:
     """Without a turn: it is claimed after its deadline, whether people had paused it or not."""
     new = goal(deadline=1)

@@ -75,7 +75,7 @@ async def managing(config: Config, *, what: str = "run", names: str = _NAMES) ->
         except NotFoundError:
             raise OperatorError(f"there is no such {what}", next_step=names) from None
         except ArchivedError:
-            raise OperatorError(f"the {what} has ended", next_step=names) from None
+            raise OperatorError(f"the {what} has ended", next_step="`lockgate runs show RUN` tells why") from None
         except BusyError as error:
             raise OperatorError(str(error), next_step="try again in a moment") from None
         except RequestError as error:

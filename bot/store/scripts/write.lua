@@ -39,6 +39,14 @@ local function ends_run()
   return A.run and A.run.progress.ended > 0 and (A.last_turn or not S.turn) and not S.ended
 end
 
+-- A run that people stopped after its turn had looked for that ends with that turn all the same, and says nothing next.
+local function stop_run(now)
+  local run = A.run
+  if not (run and S.stop and A.last_turn) or S.ended or run.progress.ended > 0 then return end
+  run.progress.status, run.progress.ended, run.progress.reason = RunStatus.stopped, now, EndReason.stopped
+  run.item = nil
+end
+
 -- The first reason to refuse, or nil; also works out what the write will need.
 local function refuse_write(w, now)
   if count(F.seq) ~= A.cursor then return reply('cursor') end
@@ -61,6 +69,7 @@ local function refuse_write(w, now)
     if not w.item or w.item.position ~= A.take then return reply('item') end
   end
   find_settled(w)
+  stop_run(now)
   w.ends = ends_run()
   w.waiting = w.ends and 0 or count(F.waiting) - w.taken_from_inbox - (w.item and 1 or 0)
   w.status = A.status

@@ -39,7 +39,7 @@ INITIALIZE: Final = "session_initialize"
 
 NO_RUN: Final = "this session is no run, so it has no state of one; `runs_start` begins a run"
 OTHER_SESSION: Final = "`session_id` is not that of this run; `session_initialize` and `session_get_state` tell it"
-OTHER_TYPE: Final = "this run was started as `{type}`, so it cannot be initialized as another type"
+OTHER_TYPE: Final = "this run was started as `{type}`: call `session_initialize` with that `session_type`"
 OTHER_SLOT: Final = "this run was started for the slot `{slot}`, so it can lock no other"
 RESERVED: Final = "a slot's name must not begin with `r_`: that is how the ids of runs begin"
 NO_PLACE: Final = "the place of this run was given back, so it can lock no slot"

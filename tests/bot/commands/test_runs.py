@@ -60,17 +60,18 @@ async def test_a_run_is_started_seen_steered_rested_and_stopped(tmp_path: Path) 
         assert f"{run} running, manual, 0 done, 0 failed, taint PUBLIC: The week" in await owner.say("/runs list")
         shown = await owner.say(f"/runs show {run}")
         assert "Slot: filing\n" in shown
+        assert "Title: The week" in shown
         assert "Steering notes that wait: 0" in shown
         numbers = await owner.say(f"/runs stats {run}")
         assert "Completed: 0 (no tasks yet)" in numbers
         log = await owner.say(f"/runs log {run}")
         assert "session_initialize, PUBLIC" in log
         assert "priority urgent" in await owner.say(f"/runs steer {run} urgent Leave out\nthe drafts.")
-        assert "priority normal" in await owner.say(f"/runs steer {run} abort")
+        assert "priority normal" in await owner.say(f"/runs steer {run} Say when you are done.")
         notes = await owner.app.store.runs.notes(owner.app.session_id(run_home("owner", run)))
         assert [(note.text, note.priority) for note in notes] == [
             ("Leave out\nthe drafts.", "urgent"),
-            ("abort", "normal"),
+            ("Say when you are done.", "normal"),
         ]
         assert "Steering notes that wait: 2" in await owner.say(f"/runs show {run}")
         assert "rests until" in await owner.say(f"/runs pause {run}")
@@ -86,7 +87,7 @@ async def test_a_run_is_started_seen_steered_rested_and_stopped(tmp_path: Path) 
         assert NONE in await owner.say("/runs")
         assert f"{run} ended, stopped" in await owner.say("/runs list all")
         for line in (f"/runs steer {run} more", f"/runs pause {run}", f"/runs resume {run}", f"/runs stop {run}"):
-            assert "that session is archived" in await owner.say(line)
+            assert "this run has ended" in await owner.say(line)
 
 
 async def test_an_autonomous_run_goes_on_until_it_is_done(tmp_path: Path) -> None:
@@ -121,17 +122,22 @@ async def test_no_read_up_a_run_that_rose_is_as_absent_and_stops_blindly(tmp_pat
 
 async def test_what_does_not_fit_is_answered_with_the_usage(tmp_path: Path) -> None:
     async with running(tmp_path, serve=False) as owner:
-        for odd in (
-            "what",
-            "show",
-            "show a b",
-            "start",
-            "start type=manual",
-            "start type=often go",
-            "start hours=0 go",
-            "start hours=1 hours=2 go",
-            "list a b",
-            "steer r_0",
+        for odd, why in (
+            ("what", "no such action"),
+            ("show", "name one run"),
+            ("show a b", "name one run"),
+            ("start", "needs a goal"),
+            ("start type=manual", "needs a goal"),
+            ("start type=often go", "`autonomous` or `manual`"),
+            ("start hours=0 go", "a whole number"),
+            ("start hours=1 hours=2 go", "`hours=` is there twice"),
+            ("start slot= go", "`slot=` has no value"),
+            ("start hour=6 go", "there are `hours=`, `slot=`, `title=`, `to=`, `type=`"),
+            ("list a b", ""),
+            ("steer r_0", "a note needs a text"),
+            ("steer r_0 ABORT", "a note needs a text"),
         ):
-            assert "write it as `/runs [start" in await owner.say(f"/runs {odd}")
+            told = await owner.say(f"/runs {odd}")
+            assert why in told
+            assert "write it as `/runs [start" in told
         assert "at most 4000 characters" in await owner.say(f"/runs steer r_0 {'x' * 4001}")

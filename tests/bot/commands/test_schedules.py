@@ -67,15 +67,24 @@ async def test_a_schedule_and_a_reminder_are_made_seen_rested_and_cancelled(tmp_
         assert NONE in await bea.say("/schedule")
         for action in ("show", "pause", "resume", "cancel"):
             assert await bea.say(f"/schedule {action} {run}") == await bea.say(f"/schedule {action} s_0")
-        for one in (run, reminder):
-            assert f"{one} is cancelled" in await owner.say(f"/schedule cancel {one}")
+        assert await owner.say("/remind list") == await owner.say("/schedule list")
+        for command, one in (("schedule", run), ("remind", reminder)):
+            assert f"{one} is cancelled" in await owner.say(f"/{command} cancel {one}")
         assert NONE in await owner.say("/schedule")
 
 
 @pytest.mark.anyio
 async def test_what_does_not_fit_is_answered_with_the_usage(tmp_path: Path) -> None:
     async with running(tmp_path, serve=False) as owner:
-        for odd in ("list x", "show", "in 20 minutes", "overlap=often in 20 minutes go"):
-            assert "write it as `/schedule [" in await owner.say(f"/schedule {odd}")
-        assert "write it as `/remind [" in await owner.say("/remind")
+        for odd, why in (
+            ("list x", ""),
+            ("show", "name one schedule"),
+            ("in 20 minutes", "what is to be done"),
+            ("overlap=often in 20 minutes go", "`skip` or `allow`"),
+            ("zones=UTC in 20 minutes go", "there are `overlap=`, `title=`, `to=`, `zone=`"),
+        ):
+            told = await owner.say(f"/schedule {odd}")
+            assert why in told
+            assert "write it as `/schedule [" in told
+        assert "write it as `/remind [" in await owner.say("/remind in 20 minutes")
         assert "overlaps with none" in await owner.say("/remind overlap=allow in 20 minutes Go.")
