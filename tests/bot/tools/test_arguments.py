@@ -140,7 +140,8 @@ async def test_what_the_built_in_tools_call_content_chooses_nothing(tmp_path: Pa
     """A new one is to be thought about: it must neither choose what is read nor where something goes."""
     async with running(tmp_path) as owner:
         found = {f"{tool.name}.{place}" for tool in owner.app.gate.tools for place in contents(tool.arguments)}
-    assert found == {"message.text", "write_file.text", "sessions_send.content", "sessions_spawn.task"}
+    said = {"message.text", "write_file.text", "sessions_send.content"}
+    assert found == said | {"sessions_spawn.task", "runs_start.goal", "schedule_create.text"}
 
 
 @pytest.mark.parametrize(

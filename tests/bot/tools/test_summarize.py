@@ -18,6 +18,7 @@ from bot.sessions.log.event_types import SessionSummary
 from bot.sessions.log.events import Event, EventType
 from bot.sessions.models import MOMENT
 from bot.sessions.usage import Usage
+from bot.tools.background.runs import RunTool
 from bot.tools.summarize import Summarize, SummarizeArguments
 from policy.labels import parse
 from tests.bot.kit import Probe, Scripted, bang, parts, policy, proposed, results, tool_call, unanswered
@@ -35,9 +36,9 @@ def window(tokens: int, **more: int) -> str:
 
 
 async def room(folder: Path, tokens: int) -> str:
-    """Return a configuration whose window has room for all tools and so many tokens besides."""
+    """Return a configuration whose window has room for all tools of a conversation and so many tokens besides."""
     async with running(folder, serve=False) as owner:
-        needed = estimated([], toolset(owner.app.gate.tools))
+        needed = estimated([], toolset([tool for tool in owner.app.gate.tools if not isinstance(tool, RunTool)]))
     return window(needed + tokens + 100, output_tokens=100)
 
 
