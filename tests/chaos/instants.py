@@ -29,6 +29,7 @@ from bot.sessions.models import SessionState, Status
 from bot.store.records import codec
 from bot.store.schema import STATES, TAKEN_TIMERS, TIMERS, sid_of
 from bot.store.scripts.loader import Script, load_scripts
+from bot.tools.background.runs import RunTool
 from channels.console import Console
 from channels.messages import Address, Inbound
 from policy.labels import PUBLIC, join_all
@@ -274,7 +275,7 @@ async def small_window(folder: Path) -> str:
     await asyncio.to_thread(write_settings, folder)
     config = await asyncio.to_thread(settings, folder)
     async with open_app(config, [Console(io.StringIO())], {}, parts()) as app:
-        tokens = estimated([], toolset(app.gate.tools)) + 5_000
+        tokens = estimated([], toolset([tool for tool in app.gate.tools if not isinstance(tool, RunTool)])) + 5_000
     provider = {"context_tokens": tokens, "output_tokens": 100}
     return json.dumps({**json.loads(SETTINGS), "model": {"providers": {"offline": provider}}})
 

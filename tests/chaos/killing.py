@@ -143,7 +143,7 @@ class Chaos:
 
     def _check_files(self, sid: str, events: tuple[Event, ...]) -> None:
         """Every write that is said to have happened is there, whole, at its label; nothing half written is."""
-        base = self.folder / "data" / "workspaces" / sid / "1"
+        base = self.folder / "data" / "session-files" / sid / "1"
         for path in base.rglob("*.md"):
             assert path.read_text("utf-8") == f"text {path.stem}"
         results = bodies(events, ToolResult)

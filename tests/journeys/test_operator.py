@@ -97,7 +97,7 @@ def test_whole_chains_are_intact_and_a_lost_one_shows(machine: Machine) -> None:
     assert all(entry["intact"] for entry in json.loads(machine.run("audit", "verify", "--json").out))
     # Everything the store kept is thrown away; the anchors beside it still know what there was.
     for path in machine.data.iterdir():
-        if path.name not in {"keys", "anchors", "files", "workspaces"} and path.is_dir():
+        if path.name not in {"keys", "anchors", "files", "session-files", "workspace"} and path.is_dir():
             for inner in sorted(path.rglob("*"), reverse=True):
                 inner.rmdir() if inner.is_dir() else inner.unlink()
     ended = machine.run("audit", "verify")

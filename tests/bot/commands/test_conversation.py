@@ -107,7 +107,7 @@ async def test_a_reset_is_asked_before_it_is_done(tmp_path: Path) -> None:
         assert "a new conversation begins, taint PUBLIC" in await person.say("/reset confirm")
         after = await person.state()
         assert (after.generation, after.taint) == (before.generation + 1, PUBLIC)
-        assert not list((tmp_path / "data/workspaces" / person.sid).iterdir())
+        assert not list((tmp_path / "data/session-files" / person.sid).iterdir())
 
 
 async def test_a_rule_can_refuse_a_reset(tmp_path: Path) -> None:
