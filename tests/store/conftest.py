@@ -1,7 +1,7 @@
 """Real servers for these tests, each started once: one server, what Sentinels look after, and a Cluster.
 
-All tests run on one server. Those of `EVERYWHERE` run on the others as well, and with LOCKGATE_TEST_STORES=all, as
-`poe stores` sets it, all do but those whose mark `one_server` says why not.
+All tests run on one server. Those of `EVERYWHERE` and `SHARDED` run on others as well, and with
+LOCKGATE_TEST_STORES=all, as `poe stores` sets it, all do but those whose mark `one_server` says why not.
 """
 
 import asyncio
@@ -23,7 +23,6 @@ EVERYWHERE: Final = frozenset(
         "test_accept",
         "test_changes",
         "test_claim",
-        "test_lost_reply",
         "test_trips",
         "test_wake",
         "test_webhooks",
@@ -31,6 +30,9 @@ EVERYWHERE: Final = frozenset(
     }
 )
 """The files whose tests run on every kind of store in each check."""
+
+SHARDED: Final = frozenset({"test_lost_reply"})
+"""Those that run on one server and on a Cluster there: a server that Sentinels look after keeps its scripts as one."""
 
 
 class Fleets:
@@ -55,6 +57,8 @@ def pytest_generate_tests(metafunc: pytest.Metafunc) -> None:
         metafunc.parametrize("kind", kinds, indirect=True, scope="session", ids=str)
     elif os.environ.get("LOCKGATE_TEST_STORES") == "all" or metafunc.definition.path.stem in EVERYWHERE:
         metafunc.parametrize("kind", list(Kind), indirect=True, scope="session", ids=str)
+    elif metafunc.definition.path.stem in SHARDED:
+        metafunc.parametrize("kind", (Kind.ONE, Kind.CLUSTER), indirect=True, scope="session", ids=str)
 
 
 @pytest.fixture(scope="session")
