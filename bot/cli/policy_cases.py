@@ -160,7 +160,7 @@ def _told(place: tuple[str | int, ...], kind: str, message: str) -> str:
     return f"`{name}` is missing, add it" if kind == "missing" else f"`{name}`: {message[:1].lower()}{message[1:]}"
 
 
-def _label(policy: Document, written: Label | Literal["top"] | None) -> Label | None:
+def _written(policy: Document, written: Label | Literal["top"] | None) -> Label | None:
     return policy.top if written == "top" else written
 
 
@@ -173,7 +173,7 @@ def _destination(case: CaseRequest, policy: Document) -> Destination | None:
     there = next((place for place in named if len(named) == 1 or place.channel == told.channel), None)
     address = told.recipient or "somewhere"
     if there is None:
-        return Destination(address, told.channel, _label(policy, told.clearance), told.shared)
+        return Destination(address, told.channel, _written(policy, told.clearance), told.shared)
     return Destination(address, there.channel, policy.channel(there.channel).classification.meet(there.clearance))
 
 
@@ -182,7 +182,7 @@ def _tool(case: CaseRequest, policy: Document) -> ToolFacts | None:
     told = case.tool
     if told is None:
         return None
-    result, sink = _label(policy, told.result), _label(policy, told.clearance)
+    result, sink = _written(policy, told.result), _written(policy, told.clearance)
     facts = ToolFacts(told.name, told.effect, result, sink, told.consequential, server=told.server, asks=told.asks)
     return policy.tool(facts)
 
@@ -198,11 +198,11 @@ def request_of(case: CaseRequest, config: Config) -> Request:
         principal=case.principal,
         role=role(policy, case.principal, asker) if principal is None else principal.role,
         channel=case.channel,
-        taint=_label(policy, case.taint) or PUBLIC,
+        taint=_written(policy, case.taint) or PUBLIC,
         ceiling=clearance,
         provider=policy.provider(case.model or config.model.name),
         home=channel.classification.meet(clearance),
-        item=_label(policy, case.item),
+        item=_written(policy, case.item),
         tool=_tool(case, policy),
         secret=None if case.secret is None else Secret(case.secret.name, granted=case.secret.granted),
         destination=_destination(case, policy),

@@ -62,7 +62,7 @@ NAMES: Final = MappingProxyType(
         "digest": "di",
         "disabled": "ds",
         "doubtful": "db",
-        "due": "ue",
+        "due": "dw",
         "enabled": "eb",
         "ended": "en",
         "endorsed": "ed",

@@ -100,7 +100,8 @@ NEXT = typed("[the runtime, not your user]\nTurn 1 of this run has ended.")
 
 async def in_run(*messages: ModelMessage) -> list[tuple[str, object]] | str:
     response = await OfflineModel().request(list(messages), None, RUN)
-    calls = [(part.tool_name, part.args) for part in response.parts if isinstance(part, ToolCallPart)]
+    proposed = (part for part in response.parts if isinstance(part, ToolCallPart))
+    calls: list[tuple[str, object]] = [(part.tool_name, part.args) for part in proposed]
     return calls or text_of(response)
 
 

@@ -25,7 +25,13 @@ async def test_no_run_is_started_for_a_recipient_who_is_another_by_now(tmp_path:
         gate = owner.app.gate
         made = gate.calls.prepare(standing(), call("runs_start", {"goal": "tidy up", "deliver_to": "owner"}))
         services = GateServices(
-            gate._judge, gate.calls, gate._spawner, standing(), runs=gate._runs, made=made, record=record
+            gate._judge,  # pyright: ignore[reportPrivateUsage] - as the gate makes it for a call
+            gate.calls,
+            gate._spawner,  # pyright: ignore[reportPrivateUsage] - as above
+            standing(),
+            runs=gate._runs,  # pyright: ignore[reportPrivateUsage] - as above
+            made=made,
+            record=record,
         )
         assert services.leads_to(HOME)
         with pytest.raises(ChangedRecipientError):
