@@ -115,7 +115,7 @@ def classification(document: Document, address: Address, *, shared: bool = True)
 
     A place that goes by several names is cleared for what all of them admit, and a blocked chat for nothing. A private
     chat, which `shared` denies, needs no name: it is cleared as its channel is, and its reader's clearance tells what
-    he may hear. A session, or a run, is cleared like the principal it acts for; what it has read by then is compared
+    they may hear. A session or a run is cleared like the principal it acts for; what it has read by then is compared
     when something arrives there.
     """
     if address.channel in UNREAD:

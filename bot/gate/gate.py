@@ -218,7 +218,7 @@ class Gate:
     async def start_run(self, order: RunOrder) -> StartedRun:
         """Start a run that no tool call asks for: one of a schedule.
 
-        Raises RequestError: whom it would act for is not known or may not read its goal, or there may be no more.
+        Raises RequestError: its principal is not known or may not read its goal, or there may be no more runs.
         """
         return await started(self._judge, self._runs, order)
 

@@ -171,7 +171,7 @@ def ordered(standing: DecisionContext, key: str, wish: RunWish) -> RunOrder:
 
 
 async def started(judge: Judge, runs: RunMinter, order: RunOrder) -> StartedRun:
-    """Start a run, if whom it would act for is known and may read its goal.
+    """Start a run, if its principal is known and may read its goal.
 
     Raises RequestError: they may not, or there may be no more.
     """

@@ -60,7 +60,7 @@ _BEGINNING: Final = 10
 
 @dataclass(frozen=True, slots=True)
 class RunViewer:
-    """Who asks about runs: a `principal` with their own, or an operator, for whom it is empty, with everybody's.
+    """Who asks about runs: a `principal` about their own, or an operator, with an empty one, about all.
 
     `reader` is the most that they may be told where they ask, and `typed` the label of what they say there. `actor` is
     who does what they do. `chat` is the shared chat where they ask, as a principal: its runs that they set going are

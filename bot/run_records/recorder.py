@@ -1,7 +1,7 @@
 """Who records runs: `RunRecorder.record`, when a run ended and when a gap of it did.
 
 The worker sets a RECORD timer (`expect`) before it writes the end of a run or of a gap, and calls `record` behind it.
-If it dies between the two, whoever sweeps timers calls `record` (`due`). A record that stands is not written again.
+If it dies between the two, a sweep of timers calls `record` (`due`). A record that stands is not written again.
 
 The repository is a sink with a clearance. It is compared with all that the run has read, and with what may be known of
 its being there, before anything is written, and that is audited. A run above it leaves no trace: no commit, no file, no
@@ -32,7 +32,7 @@ if TYPE_CHECKING:
     from bot.run_records.writer import RecordWriter
 
 RECORD_AFTER: Final = 30_000
-"""In how many milliseconds a record that was expected is written by whoever sweeps timers."""
+"""Milliseconds after which a sweep of timers writes a record that was expected."""
 
 UNRECORDED: Final = "a run is not recorded yet"
 RECORDED: Final = "runs are recorded again"
@@ -109,7 +109,7 @@ class RunRecorder:
     async def found(self, run: str, reader: Label) -> FoundRecord | None:
         """Return the record of a run, None where there is none that a reader of the whole repository may be told.
 
-        Its labels are not believed: whoever may write to the folder may have changed them (law
+        Its labels are not believed: anyone who can write to the folder could change them (law
         `labels_are_never_parsed_from_content`). Raises OperatorError: it cannot be read. StoreError.
         """
         if not self._clearance().flows_to(reader):

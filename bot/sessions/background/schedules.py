@@ -1,7 +1,7 @@
 """Schedules and reminders, and the timers that set them off, as the store keeps them.
 
-A timer is a name and the moment when it is due. Whoever takes a due one has it for a while; if it is not settled by
-then, it is due again: so none is lost, and what it does must be the same when it is done twice.
+A timer is a name and the moment when it is due. A worker that takes a due one has it for a while; if it is not settled
+by then, it is due again: so none is lost, and what it does must be the same when it is done twice.
 
 Times are milliseconds since the epoch on the store's clock.
 """
