@@ -5,7 +5,8 @@ several calls, in order. With a line `=` after them the answer is the last line 
 that says. Anything else gets a short answer that quotes it. It is what demonstrations,
 tests and the README's transcript run on.
 
-In a run it does what the goal says part by part, one in each turn, and stops the run after the last. Parts are
+In a run it does what the goal says part by part, one in each turn. After the last it stops the run, and says once more
+what it said last. Parts are
 separated by ` ;; ` or by a line `---`. In them `{session_id}` stands for what `session_initialize` returned. A goal
 without calls is initialized first, and then quoted.
 """
@@ -84,7 +85,7 @@ class OfflineModel(Model):
         last = messages[-1]
         parts = _reply(last, _asked(messages)) if isinstance(last, ModelRequest) else [TextPart("")]
         if any(tool.name == INITIALIZE for tool in model_request_parameters.function_tools):
-            parts = _in_run(messages) or parts
+            parts = _in_run(messages) or _once_more(messages) or parts
         usage = RequestUsage(
             input_tokens=sum(_words(message) for message in messages),
             output_tokens=sum(len(part.content.split()) if isinstance(part, TextPart) else 1 for part in parts),
@@ -171,6 +172,16 @@ def _in_run(messages: list[ModelMessage]) -> list[TextPart | ToolCallPart]:
     if not part.startswith("!"):
         return [TextPart(f"You said: {_cut(part, _QUOTED)}")]
     return _calls_of(part.replace("{session_id}", _session(messages)))
+
+
+def _once_more(messages: list[ModelMessage]) -> list[TextPart | ToolCallPart]:
+    """Return what was said last, where the run was stopped for having no part left, nothing anywhere else."""
+    answers = [message for message in messages if isinstance(message, ModelResponse)]
+    calls = [part for part in answers[-1].parts if isinstance(part, ToolCallPart)] if answers else []
+    if [(call.tool_name, call.args_as_dict()) for call in calls] != [("session_update", {"status": "stopped"})]:
+        return []
+    texts = [part for answer in answers for part in answer.parts if isinstance(part, TextPart)]
+    return [texts[-1]] if texts else []
 
 
 def _session(messages: list[ModelMessage]) -> str:

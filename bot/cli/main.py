@@ -246,13 +246,14 @@ def _runs_start(  # noqa: PLR0913 - one for each option
     slot: Annotated[str, typer.Option(help="What no two runs may have at a time.")] = "",
     hours: Annotated[int, typer.Option(min=0, help="Until it ends at the latest, 0 for what is configured.")] = 0,
     to: Annotated[str, typer.Option(help="Who hears its last answer.")] = "",
+    as_json: _Json = False,
 ) -> None:
     """Start a run, which a process of `lockgate run` works on; print its id."""
     from bot.cli.background.runs import start_run
     from bot.sessions.background.runs import RunWish
 
     wish = RunWish(goal, type=run_type, title=title, slot=slot, hours=hours, deliver_to=to)
-    _run(start_run(_config(context), wish))
+    _run(start_run(_config(context), wish, as_json=as_json))
 
 
 @runs_app.command("list")

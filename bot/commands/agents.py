@@ -14,6 +14,7 @@ from bot.delegation.spawn import Spawner
 from bot.gate.gate import Gate
 from bot.gate.results import ResultDecision
 from bot.operations.gated_calls import GatedCalls, RefusedCall
+from bot.operations.run_telling import TYPED
 from bot.sessions.background.delegation import Slot
 from bot.sessions.log.event_types import AgentMessage, ToolResult, UnknownEvent, UserMessage
 from bot.sessions.log.events import Event
@@ -35,9 +36,8 @@ SPAWNED: Final = (
 SENT: Final = "it was taken, `/status {receipt}` tells what became of it"
 NONE: Final = "there are no background sessions here"
 
-TYPED: Final = explain.LabelWording("what you typed is labelled", "with what comes of it")
 ASKED: Final = explain.LabelWording("what you asked is labelled", "with what comes of it")
-"""What the labels are those of where a person's own command is refused: the session has no part in it."""
+"""What the labels are those of where a person asked for what is refused: the session has no part in it."""
 
 _SHOWN: Final = 500
 _TASK: Final = 80

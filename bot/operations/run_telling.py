@@ -1,6 +1,5 @@
 """Runs and schedules in words for people: a chat and the command line say the same of them."""
 
-from types import MappingProxyType
 from typing import Final
 
 from bot.core.clock import moment
@@ -15,9 +14,7 @@ TYPED: Final = explain.LabelWording("what you typed is labelled", "with what com
 """What the labels are those of where a person's own command is refused: no session has a part in it."""
 
 _SHOWN = 80
-_UNNAMED: Final = MappingProxyType(
-    {ScheduleKind.RUN: "nobody, `/runs log` shows the answers", ScheduleKind.REMINDER: "where it was made"}
-)
+_UNNAMED: Final = "where it was made"
 """Who hears a schedule that names no recipient."""
 
 
@@ -103,7 +100,7 @@ def schedule_lines(known: KnownSchedule, text: str) -> list[str]:
         f"{what}: {text}",
         f"Label: {one.label}",
         f"Time zone: {one.zone}",
-        f"Recipient: {one.deliver_to or _UNNAMED[one.kind]}",
+        f"Recipient: {one.deliver_to or _UNNAMED}",
         f"Made by: {'an agent, with approval' if one.by_agent else one.asker}, {moment(one.created_at)} UTC",
         f"Last: {f'{moment(one.last_at)} UTC' if one.last_at else 'never'}",
         f"Skipped: {one.skipped}, failures in a row: {one.failures}",

@@ -17,6 +17,7 @@ from bot.sessions.background.schedules import Timer, TimerKind
 from bot.sessions.inbox import NewItem
 from bot.sessions.limits import RunLimits
 from bot.sessions.messages import Origin, OriginKind, SessionMessage
+from bot.sessions.models import SessionState
 from bot.sessions.ports.store import Store
 from channels.messages import Address
 
@@ -118,8 +119,13 @@ class RunStarter:
         state = await self._store.sessions.state(place.sid)
         if state is None:
             return place.since + _NOT_MADE <= now and await self._store.lifecycle.holder(place.sid) is None
-        ended = state.progress is not None and state.progress.ended_at > 0
-        return ended and state.visibility.flows_to(place.pool)
+        return has_ended(place, state)
+
+
+def has_ended(place: RunSlot, state: SessionState) -> bool:
+    """Say whether the run of a place has ended, as its pool may know: then the place is anybody's."""
+    ended = state.progress is not None and state.progress.ended_at > 0
+    return ended and state.visibility.flows_to(place.pool)
 
 
 def _charter(order: RunOrder, run: str, *, deadline: int, hops: int) -> Charter:

@@ -18,10 +18,13 @@ from bot.sessions.audit import AuditRow
 from bot.sessions.background.runs import RunType
 from bot.sessions.background.schedules import Overlap, Schedule, ScheduleKind, ScheduleStatus
 from bot.sessions.ports.runs import ScheduleStore
+from channels.messages import Address
 from policy.document.model import Document
+from policy.document.reading import API
 from policy.labels import PUBLIC, Label
 
 NOT_CLEARED: Final = "the recipient may not be told what this schedule begins with, so nothing would be said there"
+UNHEARD: Final = "nobody hears a reminder that a program makes for itself"
 DONE: Final = "this schedule is done, no moment of it is left"
 
 _ID: Final = 16
@@ -97,6 +100,8 @@ class ScheduleKeeper:
         known = await self._store.schedule(name)
         if known is not None:
             return known
+        if wish.kind is ScheduleKind.REMINDER and not wish.deliver_to and _of_program(maker):
+            raise RequestError(UNHEARD, next_step="name who hears it with `deliver_to`")
         # The table of a zone is read from a file.
         zone = await asyncio.to_thread(calendar.zone, wish.time_zone or self._time_zone)
         now = self._now()
@@ -202,6 +207,10 @@ class ScheduleKeeper:
         others = await self._store.of(schedule.principal)
         if sum(one.status is ScheduleStatus.ACTIVE and one.label.secrecy == pool for one in others) >= self._most:
             raise BusyError
+
+
+def _of_program(maker: ScheduleMaker) -> bool:
+    return Address.parse(maker.asked_at).channel == API
 
 
 def row(schedule: Schedule, actor: str, done: str, **more: str) -> AuditRow:

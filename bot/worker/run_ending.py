@@ -17,9 +17,9 @@ from bot.gate.results import MAY_GO_ON, NOT_KNOWN, decision_row
 from bot.runs import loop, wording
 from bot.runs.loop import NextStep, RunNewsKind, TurnOutcome
 from bot.sessions.audit import AuditRow
-from bot.sessions.background.runs import UNREAD, Gap, GapReason, RunFacts, RunStep
+from bot.sessions.background.runs import UNREAD, Charter, Gap, GapReason, RunFacts, RunStep
 from bot.sessions.background.schedules import Timer, TimerKind
-from bot.sessions.deliveries import OURS, NewDelivery
+from bot.sessions.deliveries import OURS, NewDelivery, copy_key
 from bot.sessions.limits import RunLimits
 from bot.sessions.log.event_types import (
     AgentMessage,
@@ -92,7 +92,7 @@ class RunEnding:
             rows.append(_row(turn, run, following, told=said[0] is not None))
         if following.news is RunNewsKind.ENDED:
             text = answer or await self._last_answer(turn)
-            said.append(await self._second.copied(turn, run.charter, text, rows) if text else None)
+            said.append(await self._answered(turn, run.charter, text, rows, told=said[0]) if text else None)
         record = await self._set_timers(turn.claim.sid, run, following, now)
         return RunEnd(following.step, tuple(one for one in said if one is not None), tuple(rows), record)
 
@@ -171,6 +171,33 @@ class RunEnding:
                     meant_for=whose,
                 )
         return None
+
+    async def _answered(
+        self, turn: OpenTurn, charter: Charter, text: str, rows: list[AuditRow], *, told: NewDelivery | None
+    ) -> NewDelivery | None:
+        """Return how a run's last answer is said: to the recipient that was named for it, else where it was asked for.
+
+        `told` is how people are told that it ended. Where that is said elsewhere or nowhere, those who read where it
+        was asked for may not know of it.
+        """
+        if charter.deliver_to:
+            return await self._second.copied(turn, charter, text, rows)
+        if told is None or told.address != charter.asked_at:
+            return None
+        standing, place = turn.standing, Address.parse(charter.asked_at)
+        spoken = self._gate.output.speak(standing, await self._gate.readers.prospect(place), text)
+        rows.append(decision_row(standing, Hook.PRE_OUTPUT, spoken.decision, destination=str(place)))
+        if spoken.decision.verdict not in MAY_GO_ON:
+            return None
+        return NewDelivery(
+            copy_key(charter.run),
+            str(place),
+            spoken.text,
+            standing.taint,
+            OutboundKind.MESSAGE,
+            turn.record.id,
+            meant_for=told.meant_for,
+        )
 
     async def _last_answer(self, turn: OpenTurn) -> str:
         """Return what the turn before said, empty if it said nothing."""

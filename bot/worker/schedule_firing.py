@@ -22,6 +22,7 @@ from bot.gate.gate import Gate
 from bot.gate.results import MAY_GO_ON, decision_row
 from bot.pinned_agents import PinnedAgents
 from bot.schedules import calendar, keeper
+from bot.sessions.audit import AuditRow
 from bot.sessions.background.runs import EndReason, RunOrder, RunWish
 from bot.sessions.background.schedules import Overlap, Schedule, ScheduleKind, ScheduleStatus, Timer
 from bot.sessions.deliveries import OURS, Conversation, NewDelivery
@@ -36,6 +37,7 @@ MOST_FAILURES: Final = 5
 
 REMINDER: Final = "Reminder: {text}"
 PAUSED: Final = "Schedule {id} is paused: it failed {failures} times in a row. `/schedule resume {id}` lets it go on."
+NOT_DONE: Final = "Schedule {id} was due and could not be carried out: {why}. It has no other moment."
 
 SOON_MS: Final = 3_000
 _LATE_MS: Final = 60_000
@@ -59,12 +61,13 @@ class Fate(StrEnum):
 class _Done:
     """What became of a moment: `run` is the session of a run that was started, `why` tells what was in the way.
 
-    `failed` tells that the run of the moment before had failed.
+    `told` says the same to people, empty where `why` does. `failed` tells that the run of the moment before had failed.
     """
 
     fate: Fate
     run: str = ""
     why: str = ""
+    told: str = ""
     failed: bool = False
 
 
@@ -91,15 +94,28 @@ class ScheduleFiring:
         try:
             done = await self._carried_out(schedule)
             after = await self._moved(schedule, done, now)
-            if after.status is ScheduleStatus.PAUSED and done.fate is not Fate.UNKNOWN:
-                await self._tell_paused(after)
+            await self._tell(after, done)
         except (BusyError, ArchivedError, DeletedError):
             # There is no room yet, or the conversation that is to say it ends just now.
             wait = min(max(SOON_MS, (now - schedule.next_at) // 2), _LATE_MS)
             await self._store.schedules.set_timer(replace(timer, due=now + wait))
             return
         row = keeper.row(schedule, "timer", done.fate, due=str(schedule.next_at), run=done.run, why=done.why)
-        await self._store.schedules.replace(schedule, after, (row,))
+        await self._write(schedule, after, row)
+
+    async def _write(self, schedule: Schedule, after: Schedule, row: AuditRow) -> None:
+        """Write a schedule as it is behind a moment, with the row that tells of it.
+
+        One that people changed meanwhile stays as they left it, and keeps what was carried out.
+        """
+        behind: Schedule | None = after
+        while behind is not None and not await self._store.schedules.replace(schedule, behind, (row,)):
+            found = await self._store.schedules.schedule(schedule.id)
+            if found is None:
+                # It was cancelled.
+                await self._store.audit.append((row,))
+                return
+            schedule, behind = found, _merged(found, after)
 
     async def _carried_out(self, schedule: Schedule) -> "_Done":
         """Start a schedule's run or say its text, unless its principal is not known any more.
@@ -120,7 +136,7 @@ class ScheduleFiring:
         except BusyError:
             raise
         except RequestError as error:
-            return _Done(Fate.FAILED, why=error.code)
+            return _Done(Fate.FAILED, why=error.code, told=str(error))
         return _Done(Fate.STARTED, started.sid, failed=failed)
 
     async def _moved(self, schedule: Schedule, done: "_Done", now: int) -> Schedule:
@@ -186,11 +202,20 @@ class ScheduleFiring:
             return ()
         return (address,) if recipients.meaning(document, address) == schedule.meant else ()
 
-    async def _tell_paused(self, schedule: Schedule) -> None:
-        """Tell the creator of a schedule that it is paused, in private, if that may be."""
-        text, label = PAUSED.format(id=schedule.id, failures=schedule.failures), schedule.label
+    async def _tell(self, schedule: Schedule, done: "_Done") -> None:
+        """Tell the creator of a schedule that it is over or paused for its failures, in private, if that may be.
+
+        `schedule` is as it is behind the moment. Where they are known no more, nobody is told.
+        """
+        if done.fate is Fate.FAILED and schedule.status is ScheduleStatus.DONE:
+            text = NOT_DONE.format(id=schedule.id, why=done.told or done.why)
+        elif done.fate is not Fate.UNKNOWN and schedule.status is ScheduleStatus.PAUSED:
+            text = PAUSED.format(id=schedule.id, failures=schedule.failures)
+        else:
+            return
+        label, key = schedule.label, f"{schedule.status}/{schedule.id}/{schedule.last_at}"
         for address in labelling.private_places(self._gate.document, schedule.asker, label, schedule.asked_at):
-            if await self._put(schedule, address, text, f"paused/{schedule.id}/{schedule.last_at}", ours=True):
+            if await self._put(schedule, address, text, key, ours=True):
                 return
 
     async def _put(self, schedule: Schedule, address: Address, text: str, key: str, *, ours: bool = False) -> bool:
@@ -241,6 +266,15 @@ class ScheduleFiring:
         begins = Conversation(str(home), owner, await self._agents.pin(owner))
         await self._store.outbox.put(sid, new, begins)
         return True
+
+
+def _merged(found: Schedule, after: Schedule) -> Schedule | None:
+    """Return a schedule that was changed while a moment of it was carried out, None if another worker did that."""
+    if (found.last_at, found.skipped) == (after.last_at, after.skipped):
+        return None
+    return replace(
+        found, last_at=after.last_at, last_run=after.last_run, failures=after.failures, skipped=after.skipped
+    )
 
 
 def _is_known(document: Document, schedule: Schedule) -> bool:

@@ -3,6 +3,7 @@
 import asyncio
 import os
 import signal
+import subprocess
 from collections import Counter
 from pathlib import Path
 from typing import TYPE_CHECKING, Final
@@ -10,11 +11,11 @@ from typing import TYPE_CHECKING, Final
 import pytest
 
 from bot.sessions.background.runs import EndReason, Progress, RunOrder, RunWish, StartedRun
-from bot.sessions.background.schedules import Schedule, ScheduleKind, ScheduleStatus
+from bot.sessions.background.schedules import Schedule, ScheduleKind, ScheduleStatus, TimerKind
 from bot.sessions.log.event_types import ToolCall, ToolOutcome, ToolResult
 from bot.sessions.log.events import EventType
 from bot.sessions.models import Status
-from bot.store.schema import AUDIT
+from bot.store.schema import AUDIT, TIMERS
 from bot.store.scripts.loader import Script
 from policy.labels import PUBLIC
 from tests.bot.kit import bang, eventually
@@ -204,3 +205,68 @@ async def test_crash_heals_at_many_requests_of_a_run(tmp_path: Path) -> None:
             nth += 11
         assert nth > 20
         await made.check()
+
+
+_RECORDED: Final = (
+    at(Script.RECORD_KEY, done=False),
+    at(Script.RECORD_KEY),
+    at(Script.SETTLE_TIMER, done=False),
+    at(Script.SETTLE_TIMER),
+)
+"""Behind the end of a run: before its record is sealed, before it is written, and before and behind its timer's end."""
+
+
+async def recorded(made: Installation, run: StartedRun) -> None:
+    """Wait until the record of a run is written; what the dead left to write is due at once."""
+    await over(made, run)
+    timer = f"{TimerKind.RECORD}/{run.sid}"
+
+    async def written() -> bool:
+        if made.tap.sprung.is_set():
+            await command(made.app.store, "ZADD", TIMERS, "XX", 1, timer)
+        return await command(made.app.store, "ZSCORE", TIMERS, timer) is None
+
+    await eventually(written, _SECONDS)
+
+
+async def whole_record(made: Installation, folder: Path, run: StartedRun) -> None:
+    """Look at the record of a run that has ended: it is there once, and the audit tells of it once."""
+    git = ("git", "-C", str(folder / "data/workspace"))
+    log, sound = [
+        await asyncio.to_thread(subprocess.run, (*git, *what), capture_output=True, text=True, check=True)
+        for what in (("log", "--format=%s"), ("fsck", "--strict"))
+    ]
+    assert log.stdout.splitlines().count(f"Run {run.run} ended: completed") == 1, sound
+    record = await made.app.recorder.found(run.run, made.app.config.policy.top)
+    assert record is not None
+    assert (record.readable, record.document["completion_reason"]) == (True, "completed")
+    rows = [row.body for row in await made.app.store.audit.records(AUDIT) if row.kind == "recorded"]
+    assert [row["run"] for row in rows].count(run.run) == 1
+
+
+async def test_a_run_whose_worker_dies_behind_its_end_is_recorded_once(tmp_path: Path) -> None:
+    async with installed(tmp_path) as made:
+        for number, trap in enumerate(_RECORDED):
+            made.tap.arm(trap)
+            run = await made.app.gate.start_run(order(f"trap {number}", task("a", 0.0)))
+            assert await made.healed(recorded(made, run), trap)
+            await whole_record(made, tmp_path, run)
+
+
+async def test_a_run_whose_worker_dies_while_it_writes_its_record_is_recorded_once(tmp_path: Path) -> None:
+    async with installed(tmp_path) as made:
+        for number in range(10):
+            run = await made.app.gate.start_run(order(f"moment {number}", task("a", 0.0)))
+
+            async def ended(run: StartedRun = run) -> bool:
+                return (await came(made, run)).ended_at > 0
+
+            await eventually(ended, _SECONDS)
+            await asyncio.sleep(number / 100)
+            kill(made.tap.victim)
+            made.tap.sprung.set()
+            await made.let_time_pass()
+            await made.begin()
+            await recorded(made, run)
+            made.tap.sprung.clear()
+            await whole_record(made, tmp_path, run)

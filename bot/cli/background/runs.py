@@ -82,8 +82,8 @@ async def managing(config: Config, *, what: str = "run", names: str = _NAMES) ->
             raise OperatorError(str(error)) from None
 
 
-async def start_run(config: Config, wish: RunWish) -> None:
-    """Start a run of the owner's, through the gate, and print its id.
+async def start_run(config: Config, wish: RunWish, *, as_json: bool) -> None:
+    """Start a run of the owner's, through the gate, and print its id; `as_json` prints the run.
 
     Raises OperatorError: a rule refuses it, or it cannot be started as it is wanted.
     """
@@ -94,7 +94,11 @@ async def start_run(config: Config, wish: RunWish) -> None:
         made = await app.runs.start(standing, app.ids.op(), wish, at.by.typed)
         if isinstance(made, RefusedCall):
             raise OperatorError(explained(made.decision, made.standing.reader, START, TYPED))
-    print_lines([made])
+        known = await app.runs.show(at.by, made)
+    if as_json:
+        print_json(_document(known, wish.goal, ()))
+    else:
+        print_lines([made])
 
 
 async def list_runs(config: Config, *, as_json: bool, ended: bool, after: str, limit: int) -> None:

@@ -13,6 +13,7 @@ from typing import Annotated, Any, Final
 from pydantic import AfterValidator, Field, JsonValue
 
 from bot.core.errors import RequestError
+from bot.runs.starter import has_ended
 from bot.runs.statistics import statistics
 from bot.sessions.background.runs import (
     AuthMethod,
@@ -156,7 +157,7 @@ class SessionInitialize(RunTool):
         if arguments.slot is None and before is not None and before.initialized:
             slot = await self._locked_before(context, run) or slot
         try:
-            place = await self._runs.lock(context.caller.principal, run.charter.run, slot, claim.fence)
+            place = await self._lock(context.caller.principal, run.charter.run, slot, claim.fence)
             if place.run != run.charter.run:
                 return await self._locked(place, slot, context, services)
             await self._runs.change(claim, ProgressChange(initializes=True))
@@ -174,6 +175,15 @@ class SessionInitialize(RunTool):
             "resumed": before is not None and before.initialized,
         }
         return Result(json.dumps(told))
+
+    async def _lock(self, principal: str, run: str, slot: str, fence: int) -> RunSlot:
+        """Lock a slot; one whose run has ended, while the worker that was to give it back died, is given back first."""
+        place = await self._runs.lock(principal, run, slot, fence)
+        holder = None if place.run == run else await self._sessions.state(place.sid)
+        if holder is None or not has_ended(place, holder):
+            return place
+        await self._runs.free(principal, place.run)
+        return await self._runs.lock(principal, run, slot, fence)
 
     async def _locked_before(self, context: ToolContext, run: RunFacts) -> str:
         """Return the slot that a run has locked, empty for none: one that is begun again keeps it."""

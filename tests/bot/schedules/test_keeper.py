@@ -12,6 +12,7 @@ from bot.schedules import keeper
 from bot.schedules.keeper import ScheduleKeeper, ScheduleMaker, ScheduleWish
 from bot.sessions.background.schedules import Schedule, ScheduleKind, ScheduleStatus
 from bot.store.schema import AUDIT
+from channels.messages import Address
 from policy.labels import PUBLIC, Label
 from tests.bot.kit import CONFIDENTIAL, INTERNAL, TOP
 from tests.bot.rooms import talking, team
@@ -66,6 +67,15 @@ async def test_what_cannot_be_is_refused(tmp_path: Path, refused: ScheduleWish, 
         with pytest.raises(RequestError, match=because):
             await kept(owner.app).make(maker(INTERNAL), refused, "k")
         assert await owner.app.store.schedules.of("owner") == ()
+
+
+async def test_a_program_names_who_hears_its_reminder(tmp_path: Path) -> None:
+    async with running(tmp_path, serve=False) as owner:
+        keeps, program = kept(owner.app), replace(maker(), asked_at=str(Address("api", "owner")))
+        with pytest.raises(RequestError, match="nobody hears") as refused:
+            await keeps.make(program, wish(), "k1")
+        assert "`deliver_to`" in refused.value.next_step
+        assert (await keeps.make(program, wish(deliver_to="owner"), "k2")).deliver_to == "owner"
 
 
 async def test_a_recipient_keeps_what_it_meant(tmp_path: Path) -> None:

@@ -164,6 +164,18 @@ async def test_a_slot_that_another_run_has_is_not_gone_on_with(tmp_path: Path) -
         assert mine["slot"] == "nightly"
 
 
+async def test_the_slot_of_a_run_that_has_ended_is_free_though_nobody_gave_it_back(tmp_path: Path) -> None:
+    """The worker that was to give it back died behind the end."""
+    async with a_run(tmp_path, slot="nightly") as first:
+        await first.told("session_initialize", session_type="autonomous")
+        await first.owner.app.store.sessions.stop(first.claim.sid, actor="owner")
+        second = await begun(first.owner, "other")
+        mine = await second.told("session_initialize", session_type="autonomous", slot="nightly")
+        assert mine["slot"] == "nightly"
+        live = [place.run for place in await first.owner.app.store.runs.slots("owner") if place.live]
+        assert live == [second.made.run]
+
+
 async def test_who_holds_a_slot_is_as_trusted_as_what_that_run_has_read(tmp_path: Path) -> None:
     async with a_run(tmp_path, slot="nightly", label=parse("PUBLIC~")) as first:
         await first.told("session_initialize", session_type="autonomous")

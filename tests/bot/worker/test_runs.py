@@ -42,7 +42,7 @@ from bot.worker.run_timers import RunTimers
 from bot.worker.second_recipient import NOT_FOR_THEM, NOT_TOLD
 from channels.messages import Address
 from policy.labels import PUBLIC, Label, parse
-from tests.bot.kit import TOP, Probe, TextArguments, eventually, parts, policy, standing
+from tests.bot.kit import TOP, Probe, TextArguments, bang, eventually, parts, policy, standing
 from tests.bot.rooms import CHATS, TEAM, talking, team
 from tests.harness import HOME, running
 from tests.store.world import end_lease
@@ -132,9 +132,10 @@ async def test_a_run_does_three_tasks_with_one_failure_and_says_that_it_ended(tm
         # Its person's words are the first alone; what the runtime says after each turn is nobody's.
         origins = [one.origin and one.origin.kind for one in await messages(owner.app, run)]
         assert origins == [None, *[OriginKind.RUNTIME] * 6]
-        # Its place is free again, and its answers went nowhere.
+        # Its place is free again, and of its answers the last alone was said.
         assert not any(place.live for place in await owner.app.store.runs.slots("owner"))
-        assert {entry.kind for entry in await owner.app.store.outbox.deliveries(run.sid)} == {"notice"}
+        said = await owner.app.store.outbox.deliveries(run.sid)
+        assert [(entry.kind, entry.address) for entry in said] == [("notice", str(HOME)), ("message", str(HOME))]
 
 
 async def test_the_breaker_opens_tries_again_and_closes(tmp_path: Path) -> None:
@@ -302,7 +303,10 @@ async def test_a_worker_that_lost_a_run_writes_nothing_of_it(tmp_path: Path) -> 
 
 
 async def test_what_is_told_of_a_run_goes_where_it_may_be_known(tmp_path: Path) -> None:
-    """A run above the chat where it was asked for tells its person in private, and one whom nobody may hear nobody."""
+    """A run above the chat where it was asked for tells its person in private, and one whom nobody may hear nobody.
+
+    Its last answer is said where that it ended is told there, and nowhere else.
+    """
     rooms = team("ann", "mel")
     lower = {"team": {**CHATS["team"], "classification": "INTERNAL"}}
     async with talking(tmp_path, rooms, chats=lower) as people:
@@ -313,11 +317,22 @@ async def test_what_is_told_of_a_run_goes_where_it_may_be_known(tmp_path: Path) 
         }
         for run in ran.values():
             assert (await ended(app, run)).reason is EndReason.COMPLETED
-        assert [text.split()[1] for text in rooms.heard(TEAM)] == [ran["low"].run]
+        told, answer = rooms.heard(TEAM)
+        assert (told.split()[1], answer) == (ran["low"].run, "You said: hi")
         assert [text.split()[1] for text in rooms.heard(Address("room", "ann"))] == [ran["high"].run]
-        assert len(rooms.sent) == 2
+        assert len(rooms.sent) == 3
         with pytest.raises(RefusedRunError):
             await app.gate.start_run(order("hi", key="no", asker="mel", label=CONFIDENTIAL))
+
+
+async def test_the_last_answer_of_a_run_that_rose_is_not_said_where_it_was_asked_for(tmp_path: Path) -> None:
+    rooms, lower = team("ann"), {"team": {**CHATS["team"], "classification": "INTERNAL"}}
+    async with talking(tmp_path, rooms, chats=lower) as people:
+        reads = bang("read_file", path="confidential/pipeline.md")
+        run = await people.app.gate.start_run(order(BEGIN, reads, asker="ann", asked_at=str(TEAM)))
+        await ended(people.app, run)
+        assert rooms.heard(TEAM) == []
+        assert [text.split()[1] for text in rooms.heard(Address("room", "ann"))] == [run.run]
 
 
 @pytest.mark.parametrize("label", [PUBLIC, CONFIDENTIAL], ids=["may hear", "may not"])
@@ -333,8 +348,8 @@ async def test_the_last_answer_goes_to_its_recipient_or_its_person_is_told_why_n
         said = [entry for entry in await app.store.outbox.deliveries(run.sid) if "has ended" not in entry.text]
         refused = NOT_TOLD.format(name=f"run {run.run}", recipient="guest", why=NOT_FOR_THEM)
         assert len(said) == 1
-        told = said[0].text.partition(":")[0] if label == PUBLIC else said[0].text
-        assert (said[0].address, told) == ((str(guest), "session_update") if label == PUBLIC else (str(HOME), refused))
+        expected = (str(guest), "You said: hi") if label == PUBLIC else (str(HOME), refused)
+        assert (said[0].address, said[0].text) == expected
 
 
 async def test_as_many_runs_go_on_in_a_pool_as_may(tmp_path: Path) -> None:

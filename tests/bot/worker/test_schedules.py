@@ -13,7 +13,7 @@ from bot.sessions.background.runs import EndReason, RunType
 from bot.sessions.background.schedules import Overlap, Schedule, ScheduleKind, ScheduleStatus, Timer, TimerKind
 from bot.sessions.messages import OriginKind
 from bot.store.schema import AUDIT
-from bot.worker.schedule_firing import MOST_FAILURES, ScheduleFiring
+from bot.worker.schedule_firing import MOST_FAILURES, NOT_DONE, ScheduleFiring
 from bot.worker.timers import TimerSweep
 from channels.messages import Address
 from policy.labels import PUBLIC, parse
@@ -302,6 +302,37 @@ async def test_what_was_paused_or_cancelled_meanwhile_is_not_carried_out(tmp_pat
         await app.store.schedules.drop(one.id, ())
         await firing(app).due(Timer(TimerKind.SCHEDULE, one.id, one.next_at))
         assert await deliveries(app, HOME, "owner") == []
+
+
+async def test_a_moment_that_is_carried_out_while_people_pause_it_is_in_the_audit_once(tmp_path: Path) -> None:
+    """Two workers have its timer, and a person is faster or slower than they are."""
+    async with running(tmp_path, serve=False) as owner:
+        app = owner.app
+        store = app.store.schedules
+        for number in range(20):
+            one = reminder(id=f"s_{number}", text=f"ferry {number}", cron="* * * * *")
+            await store.add(one, 100, ())
+            timer = Timer(TimerKind.SCHEDULE, one.id, one.next_at)
+
+            async def pause(one: Schedule = one, wait: float = number / 2000) -> bool:
+                await asyncio.sleep(wait)
+                return await store.replace(one, replace(one, status=ScheduleStatus.PAUSED))
+
+            await asyncio.gather(firing(app).due(timer), firing(app).due(timer), pause())
+            said = [text for _, text, _ in await deliveries(app, HOME, "owner")].count(f"Reminder: ferry {number}")
+            told = [row.body["do"] for row in await rows(app) if row.body["schedule"] == one.id]
+            after = await store.schedule(one.id)
+            assert after is not None
+            assert (told, after.last_at) == ((["said"], one.next_at) if said else ([], 0))
+
+
+async def test_one_that_was_due_once_and_failed_tells_its_creator(tmp_path: Path) -> None:
+    rule = {"id": "cards", "hook": "PRE_OUTPUT", "pattern": "payment-card", "action": "BLOCK"}
+    async with running(tmp_path, policy(rules=[rule]), serve=False) as owner:
+        done = await fire(owner.app, reminder(text="pay with 4111 1111 1111 1111"))
+        assert (done.status, done.failures) == (ScheduleStatus.DONE, 1)
+        told = NOT_DONE.format(id="s_1", why="it may be said nowhere")
+        assert await deliveries(owner.app, HOME, "owner") == [(str(HOME), told, str(PUBLIC))]
 
 
 async def test_the_goal_of_a_schedule_that_an_agent_made_is_no_persons_words(tmp_path: Path) -> None:

@@ -73,7 +73,7 @@ async def operating(
 
 async def test_a_run_from_its_start_to_its_record(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     async with operating(tmp_path, capsys) as at:
-        run = (await at.sees(runs.start_run(at.config, RunWish(GOAL, title="plum papers")))).strip()
+        run = (await at.sees(runs.start_run(at.config, RunWish(GOAL, title="plum papers"), as_json=False))).strip()
 
         async def over() -> bool:
             return (await at.owner.app.runs.page(_everybody(at), ended=True)).runs[0].over
@@ -111,7 +111,7 @@ async def test_a_run_from_its_start_to_its_record(tmp_path: Path, capsys: pytest
 
 async def test_a_run_is_steered_paused_resumed_and_stopped(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     async with operating(tmp_path, capsys, serve=False) as at:
-        run = (await at.sees(runs.start_run(at.config, RunWish("read")))).strip()
+        run = (await at.sees(runs.start_run(at.config, RunWish("read"), as_json=False))).strip()
         assert "priority urgent" in await at.sees(runs.steer_run(at.config, run, "turn left", Priority.URGENT))
         assert await at.sees(runs.change_run(at.config, run, RunAct.PAUSE)) == f"{run} rests\n"
         shown = await at.reads(runs.show_run(at.config, run, as_json=True, events=False))
@@ -129,7 +129,7 @@ async def test_a_run_above_the_owner_is_absent(tmp_path: Path, capsys: pytest.Ca
     owner = principal("console:owner", clearance="INTERNAL")
     text = policy(principals={"owner": owner}, channels={"console": {"classification": "top"}}, recipients={})
     async with operating(tmp_path, capsys, text, serve=False) as at:
-        run = (await at.sees(runs.start_run(at.config, RunWish("read")))).strip()
+        run = (await at.sees(runs.start_run(at.config, RunWish("read"), as_json=False))).strip()
         (known,) = (await at.owner.app.runs.page(_everybody(at))).runs
         await put_state(at.owner.app.store, known.state.sid, taint=str(parse("CONFIDENTIAL")))
         for name in (run, "r_0000000000000000"):
