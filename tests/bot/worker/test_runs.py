@@ -352,6 +352,19 @@ async def test_the_last_answer_goes_to_its_recipient_or_its_person_is_told_why_n
         assert (said[0].address, said[0].text) == expected
 
 
+async def test_five_runs_of_one_person_and_one_of_another_go_on_side_by_side(tmp_path: Path) -> None:
+    """Nobody's waits for another's to end: each has begun before the first is over."""
+    tasks = [part for name in "abcdef" for part in task(name)]
+    async with talking(tmp_path, team("ann", "mel")) as people:
+        app = people.app
+        five = [await app.gate.start_run(order(BEGIN, *tasks, key=key, asker="ann")) for key in "12345"]
+        one = await app.gate.start_run(order(BEGIN, *tasks, key="6", asker="mel"))
+        over = [await ended(app, run) for run in (*five, one)]
+        assert {(done.reason, done.completed) for done in over} == {(EndReason.COMPLETED, 6)}
+        begun = [(await app.store.sessions.events(run.sid))[2].ts for run in (*five, one)]
+        assert max(begun) < min(done.ended_at for done in over)
+
+
 async def test_as_many_runs_go_on_in_a_pool_as_may(tmp_path: Path) -> None:
     async with running(tmp_path, policy(blocks={"runs": {"live": 2}})) as owner:
         app = owner.app
