@@ -28,7 +28,7 @@ from bot.sessions.audit import AuditRow
 from bot.sessions.background.runs import RunOrder, StartedRun
 from bot.sessions.deliveries import NewDelivery
 from bot.sessions.log.events import DeferredResult
-from bot.tools.base import CallFacts, Result, Tool
+from bot.tools.base import CallFacts, Result, Tool, WorksInRuns
 from bot.tools.references import notice
 from channels.messages import Address
 from policy.decision import Decision
@@ -183,7 +183,8 @@ class Gate:
             tool for tool in known.values() if call_facts(document, tool, CallFacts()).result is not None
         )
         """The tools that models are offered, in order; one that nobody labelled is not among them."""
-        self._judge = Judge(self.policy, self.masks, known, self.tools, tuple(models))
+        for_runs = frozenset(tool.name for tool in known.values() if isinstance(tool, WorksInRuns) and tool.in_runs)
+        self._judge = Judge(self.policy, self.masks, known, self.tools, tuple(models), for_runs)
         self.requests = RequestGate(self._judge)
         self.output = OutputGate(self._judge)
         self.calls = CallGate(self._judge, self.output, self.readers)

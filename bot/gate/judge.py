@@ -19,7 +19,7 @@ from bot.gate.results import MAY_GO_ON
 from bot.secrets import Keyring
 from bot.sessions.background.runs import Breaker
 from bot.sessions.deliveries import OURS
-from bot.tools.base import CallFacts, Tool, WorksInRuns
+from bot.tools.base import CallFacts, Tool
 from policy.decision import Decision, Remedy, RuleOutcome, Verdict
 from policy.document.model import Document
 from policy.engine import Engine
@@ -142,7 +142,7 @@ class Judge:
 
     The first model of a session's agent thinks, or of `models` where there is no session, unless people chose another
     of `models` for a conversation. `labelled` are the tools that
-    models are offered: those that somebody labelled when this was made.
+    models are offered: those that somebody labelled when this was made. `for_runs` names those that work in runs alone.
     """
 
     policy: CurrentPolicy
@@ -150,6 +150,7 @@ class Judge:
     tools: Mapping[str, Tool]
     labelled: tuple[Tool, ...]
     models: tuple[str, ...]
+    for_runs: frozenset[str]
 
     @property
     def document(self) -> Document:
@@ -162,13 +163,19 @@ class Judge:
         return tuple(
             tool
             for tool in self.labelled
-            if self.document.offers(tool.name, asker) and _has(agent, tool, in_run=standing.run is not None)
+            if self.document.offers(tool.name, asker) and self._has(agent, tool, in_run=standing.run is not None)
         )
 
     def tool(self, standing: DecisionContext, name: str) -> Tool | None:
         """Return a tool by its name, None if there is none or the session's agent does not have it."""
         tool = self.tools.get(name)
-        return tool if tool is not None and _has(standing.agent, tool, in_run=True) else None
+        return tool if tool is not None and self._has(standing.agent, tool, in_run=True) else None
+
+    def _has(self, agent: AgentSnapshot | None, tool: Tool, *, in_run: bool) -> bool:
+        """Say whether a session has a tool: a run has those that work in runs alone, whatever its agent has."""
+        if tool.name in self.for_runs:
+            return in_run and (agent is None or not agent.lost)
+        return agent is None or agent.offers(tool.name)
 
     def model(self, standing: DecisionContext) -> str:
         """Return the model that is asked first: the one people chose, unless it is not configured any more.
@@ -299,13 +306,6 @@ class Judge:
             for text in texts:
                 if len(text) > _LONG:
                     await anyio.to_thread.run_sync(_views, text)
-
-
-def _has(agent: AgentSnapshot | None, tool: Tool, *, in_run: bool) -> bool:
-    """Say whether a session has a tool: a run has those that work in runs alone, whatever its agent has."""
-    if isinstance(tool, WorksInRuns) and tool.in_runs:
-        return in_run and (agent is None or not agent.lost)
-    return agent is None or agent.offers(tool.name)
 
 
 def call_facts(document: Document, tool: Tool, declared: CallFacts) -> ToolFacts:

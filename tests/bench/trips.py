@@ -2,8 +2,8 @@
 
 A proxy on a socket of its own passes the bytes on and counts: a round trip begins with the first byte that a client
 sends after the server's last. Not counted are the worker's standing wait for a wake-up, which is answered once for a
-message, the sweep and the lease's renewal, whose number depends on time and not on messages, and what a new
-connection says about itself.
+message, the sweep, the look for timers that are due and the lease's renewal, whose number depends on time and not on
+messages, and what a new connection says about itself.
 """
 
 import asyncio
@@ -37,6 +37,7 @@ _APART: Final = frozenset(
         "SCRIPT",
         "probe",
         "renew",
+        "take_due",
         "HELLO",
         "AUTH",
         "CLIENT",
