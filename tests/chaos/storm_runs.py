@@ -70,7 +70,9 @@ class StormRuns:
             while not (await self._progress(run.sid)).initialized:  # noqa: ASYNC110 - the store tells nobody
                 await asyncio.sleep(_TRIES_SECONDS)
         for kind in EACH_MINUTE:
-            first = calendar.next_moment("* * * * *", calendar.zone("UTC"), await self._now())
+            # The table of a zone is read from a file.
+            zone = await asyncio.to_thread(calendar.zone, "UTC")
+            first = calendar.next_moment("* * * * *", zone, await self._now())
             await self._add(f"each-minute-{kind}", kind, first, "* * * * *", text=_done("each"))
 
     async def come(self, one: Work) -> None:
