@@ -122,15 +122,17 @@ def event_lines(record: RunRecord, reader: Label, cipher: RecordCipher, mask: Ca
             yield f"{json.dumps(told)}\n"
 
 
-def recorded_at(found: bytes) -> str | None:
-    """Return the moment that a document tells of, None if it does not say."""
-    value = parsed(found).get("recorded_at")
-    return value if isinstance(value, str) else None
+def tells(found: bytes | None, progress: Progress) -> bool:
+    """Say whether a document, None for none, tells as much of a run as its record is to by now: its end, or a last gap.
 
-
-def moment_of(progress: Progress) -> str | None:
-    """Return the moment that a record is to tell of as documents write it."""
-    return _at(due_at(progress))
+    An end is not compared by its time: a clock that goes back may put it before a gap that was recorded.
+    """
+    known: JsonObject = {} if found is None else parsed(found)
+    if progress.ended_at or known.get("ended_at"):
+        return bool(known.get("ended_at"))
+    moment, wanted = known.get("recorded_at"), _at(due_at(progress))
+    # All of them are written alike, in UTC.
+    return isinstance(moment, str) and wanted is not None and moment >= wanted
 
 
 def parsed(found: bytes) -> JsonObject:

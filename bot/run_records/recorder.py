@@ -19,7 +19,7 @@ from typing import TYPE_CHECKING, Final
 from bot.core.errors import OperatorError, StoreError, WriterBusyError
 from bot.core.ids import Ids
 from bot.core.json_values import JsonObject
-from bot.run_records.document import RunRecord, due_at, moment_of
+from bot.run_records.document import RunRecord, due_at
 from bot.sessions.audit import AuditRow
 from bot.sessions.background.runs import Charter, Progress
 from bot.sessions.background.schedules import Timer, TimerKind
@@ -105,6 +105,10 @@ class RunRecorder:
         """
         if not await self.record(timer.about):
             raise OperatorError(UNRECORDED, next_step="the log tells why")
+        state = await self._store.sessions.state(timer.about)
+        if state is not None and state.turn is not None:
+            # The end of that turn may be what it was set for: a clock that went forward makes it due before.
+            await self.expect(timer.about, self._store.tokens.now_ms())
 
     async def found(self, run: str, reader: Label) -> FoundRecord | None:
         """Return the record of a run, None where there is none that a reader of the whole repository may be told.
@@ -148,11 +152,11 @@ class RunRecorder:
         return True
 
     async def _recorded(self, state: SessionState, charter: Charter, progress: Progress) -> None:
-        moment, clearance, label = moment_of(progress), self._clearance(), state.visibility
-        if moment is None:
+        clearance, label = self._clearance(), state.visibility
+        if not due_at(progress):
             return
         permitted = label.flows_to(clearance)
-        if permitted and await asyncio.to_thread(lambda: self._writer().has(charter.run, state.created_at, moment)):
+        if permitted and await asyncio.to_thread(lambda: self._writer().has(charter.run, state.created_at, progress)):
             return
         body = {"session": state.sid, "run": charter.run, "label": str(label), "clearance": str(clearance)}
         row = AuditRow("recorded", "recorder", {**body, "permitted": permitted})

@@ -12,14 +12,14 @@ from bot.run_records.document import (
     due_at,
     event_lines,
     headline,
-    moment_of,
     opened,
     parsed,
     paths,
-    recorded_at,
+    tells,
 )
 from bot.run_records.encryption import RecordCipher
 from bot.run_records.repository import RecordRepository
+from bot.sessions.background.runs import Progress
 from policy.labels import Label
 
 
@@ -48,9 +48,9 @@ class RecordWriter:
     def __init__(self, folder: Path) -> None:
         self._repository = RecordRepository(folder)
 
-    def has(self, run: str, started_at: int, moment: str) -> bool:
-        """Say whether the record of a run tells of a moment, or of a later one."""
-        return _tells(self._repository.read(paths(run, started_at).document), moment)
+    def has(self, run: str, started_at: int, progress: Progress) -> bool:
+        """Say whether the record of a run tells as much as it is to of how far that came by now."""
+        return tells(self._repository.read(paths(run, started_at).document), progress)
 
     def write(self, record: RunRecord, key: bytes, *, reader: Label, mask: Callable[[str], str]) -> bool:
         """Write a record, in one commit, unless there is one that tells as much; return whether it was written.
@@ -58,10 +58,10 @@ class RecordWriter:
         `key` is what is sealed with, and `reader` the most that may be told there.
         """
         run, started_at = record.charter.run, record.state.created_at
-        where, moment, cipher = paths(run, started_at), moment_of(record.progress), RecordCipher(key)
+        where, cipher = paths(run, started_at), RecordCipher(key)
 
         def make(before: bytes | None) -> Mapping[str, bytes]:
-            if moment is None or _tells(before, moment):
+            if not due_at(record.progress) or tells(before, record.progress):
                 return {}
             lines = "".join(event_lines(record, reader, cipher, mask))
             return {where.document: document(record, cipher, mask).encode(), where.events: lines.encode()}
@@ -77,9 +77,3 @@ class RecordWriter:
             return None
         lines = self._repository.read(f"{path}l") or b""
         return StoredRecord(path, parsed(told), tuple(map(parsed, lines.splitlines())))
-
-
-def _tells(found: bytes | None, moment: str) -> bool:
-    """Say whether a document tells of a moment or of a later one; all of them are written alike, in UTC."""
-    known = None if found is None else recorded_at(found)
-    return known is not None and known >= moment

@@ -173,6 +173,35 @@ async def test_each_gap_is_a_commit(world: Recording) -> None:
     assert await world.commits() == 3
 
 
+async def test_an_end_is_recorded_though_the_clock_went_back_behind_a_gap(world: Recording) -> None:
+    new, recorder, later = goal(), world.recorder(), Gap(AT + 100, AT + 200, GapReason.CRASH)
+    await world.store.sessions.accept(new)
+    await turned(world, new, Progress(turns=1, gaps=(later,)))
+    assert await recorder.record(new.sid)
+    await turned(world, new, replace(ENDED, turns=2, gaps=(later,)))
+    for _ in range(2):
+        assert await recorder.record(new.sid)
+    told, _ = await world.files(new)
+    assert told["ended_at"] is not None
+    assert await world.commits() == 2
+
+
+async def test_a_timer_that_is_due_while_a_turn_is_open_stays_for_its_end(world: Recording) -> None:
+    """A clock that went forward made it due before the end that it was set for; then the worker died."""
+    new, recorder = goal(), world.recorder()
+    await world.store.sessions.accept(new)
+    claim = await claimed(world.store, new.sid)
+    waiting = claim.items[0]
+    written = await world.store.sessions.record(claim, opening(claim, waiting.position, waiting.dedupe))
+    timer = await recorder.expect(new.sid, 0)
+    await recorder.due(timer)
+    await world.store.schedules.settle(timer)
+    await world.store.sessions.commit(claim, stepping(written.seq, waiting.position, ENDED))
+    assert await world.store.schedules.next_due() > 0
+    await recorder.due(timer)
+    assert await world.commits() == 1
+
+
 async def test_a_conversation_leaves_no_record(world: Recording) -> None:
     sid = fresh()
     await world.store.sessions.accept(item(sid))
