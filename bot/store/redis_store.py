@@ -16,6 +16,7 @@ from bot.store.background.schedules import RedisSchedules
 from bot.store.budgets import RedisBudgets
 from bot.store.calls import call
 from bot.store.coordination import RedisCounts, RedisQuarantine, RedisRights
+from bot.store.knowledge.memories import RedisMemories
 from bot.store.lifecycle import Eraser, RedisLifecycle
 from bot.store.options import StoreOptions
 from bot.store.outbox import RedisOutbox, RedisRateLimits
@@ -76,6 +77,7 @@ class RedisStore:
         self.tokens = RedisTokens(shared)
         self.delegation = RedisDelegation(shared, filing)
         self.schedules = RedisSchedules(shared)
+        self.memories = RedisMemories(shared)
         self.observed = RedisObserved(shared)
         self.rate_limits = RedisRateLimits(shared)
         self.rights = RedisRights(shared)

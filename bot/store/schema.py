@@ -36,6 +36,12 @@ encoding is injective. What stands under a key is a record or several: `bot.stor
 | `lg:{audit}:taken-timers` | hash | until settled         | those that were taken → `<due>/<when they are due again>` | take_due settle_timer… |
 | `lg:{runs:<principal>}:slots` | hash | 24 h after they were given back | run → its `run slot`          | reserve_run lock_slot free_run |
 | `lg:{runs:<principal>}:fences` | hash | for ever          | a pool's label → how many locks there were     | lock_slot         |
+| `lg:{known:<who>}:memories:<lab>` | hash | for ever          | id → `memory`, those that were learned with one label | learn forget |
+| `lg:{known:<who>}:changed:<lab>` | zset | for ever           | their ids, by the version that they changed with | learn forget |
+| `lg:{known:<who>}:versions` | hash | for ever                | a label → the version of the last change of its memories, 0 for one that only recalled | learn forget count_use |
+| `lg:{known:<who>}:kept` | hash   | for ever                  | a pool's label → how many of its memories are kept | learn forget  |
+| `lg:{known:<who>}:uses:<lab>` | hash | for ever              | id of a memory → how often sessions that had read this label recalled it | count_use |
+| `lg:{known:<who>}:op:<op>` | string | 10 min                 | as above; `learn/<id>` for a memory            | learn forget count_use |
 | `lg:{live:<principal>}:slots` | hash | 24 h after their deadline | run → `slot`                        | reserve free      |
 | `lg:{vault}:values`     | hash   | each its own          | name → `kept`                                 | swap              |
 | `lg:{vault}:op:<op>`    | string | 10 min                | as above                                      | swap              |
@@ -308,6 +314,37 @@ def run_fences_key(principal: str) -> str:
 def schedules_of_key(principal: str) -> str:
     """Return the key of the ids of a principal's schedules."""
     return f"lg:{{audit}}:schedules-of:{encode(principal)}"
+
+
+@dataclass(frozen=True, slots=True)
+class MemoryKeys:
+    """The keys of what a principal's sessions have learned. `memories` and `changed` are of one label."""
+
+    memories: str
+    changed: str
+    versions: str
+    kept: str
+    prefix: str
+
+    def uses(self, reader: str) -> str:
+        """Return the key of how often sessions that had read the label `reader` recalled memories."""
+        return f"{self.prefix}uses:{encode(reader)}"
+
+    def op(self, op: str) -> str:
+        """Return the key of the answer to one operation."""
+        return f"{self.prefix}op:{encode(op)}"
+
+
+def memory_keys(principal: str, label: str) -> MemoryKeys:
+    """Return the keys of a principal's memories of one label; no session's tag has a bare colon in it."""
+    prefix = f"lg:{{known:{encode(principal)}}}:"
+    return MemoryKeys(
+        memories=f"{prefix}memories:{encode(label)}",
+        changed=f"{prefix}changed:{encode(label)}",
+        versions=f"{prefix}versions",
+        kept=f"{prefix}kept",
+        prefix=prefix,
+    )
 
 
 @dataclass(frozen=True, slots=True)

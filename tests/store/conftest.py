@@ -23,6 +23,7 @@ EVERYWHERE: Final = frozenset(
         "test_accept",
         "test_changes",
         "test_claim",
+        "test_memories",
         "test_trips",
         "test_wake",
         "test_webhooks",

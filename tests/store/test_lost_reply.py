@@ -44,6 +44,7 @@ from bot.store.servers.embedded_server import Supervisor
 from policy.document.overrides import AccessChange, Person
 from policy.labels import PUBLIC
 from tests.fleets import ClusterFleet, Kind, SentinelFleet, cluster, sentinels
+from tests.store.knowledge_cases import KNOWLEDGE_CASES
 from tests.store.run_cases import RUN_CASES
 from tests.store.world import (
     KEY,
@@ -986,6 +987,7 @@ CASES: tuple[tuple[Script, Prepare], ...] = (
     (Script.SPEND, spending_of_a_session),
     (Script.SPEND, charging_a_session),
     *RUN_CASES,
+    *KNOWLEDGE_CASES,
 )
 
 

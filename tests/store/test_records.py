@@ -45,6 +45,7 @@ from bot.store.schema import (
     SCHEDULES,
     VAULT,
     encode,
+    memory_keys,
     pace_keys,
     run_slots_key,
     slots_key,
@@ -66,6 +67,7 @@ from tests.store.world import (
     fresh,
     item,
     keys,
+    learned,
     run_started,
     scheduled,
     slot,
@@ -327,10 +329,21 @@ async def replaced_schedule(store: RedisStore) -> tuple[str, str, RecordType]:
     return SCHEDULES, made.id, kinds.SCHEDULE
 
 
+async def corrected_memory(store: RedisStore) -> tuple[str, str, RecordType]:
+    made = learned(fresh())
+    place = memory_keys(made.principal, str(made.label)).memories
+    await store.memories.learn(made, 5, ())
+    await add_unknown(store, place, made.id)
+    newer = replace(learned(made.principal), corrects=made.id)
+    await store.memories.learn(newer, 5, ())
+    assert await store.memories.forget(newer, ())
+    return place, made.id, kinds.MEMORY
+
+
 REWRITES: Final = (
     *(settled_delivery, taken_input, answered_approval, turn_written_again, usage_added, freed_slot),
     *(changed_person, renewed_value, failed_again, wrong_code_again, waited_again),
-    *(read_note, stepped_run, freed_place, replaced_schedule),
+    *(read_note, stepped_run, freed_place, replaced_schedule, corrected_memory),
 )
 
 

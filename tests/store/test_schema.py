@@ -5,7 +5,7 @@ from dataclasses import astuple
 from hypothesis import given
 from hypothesis import strategies as st
 
-from bot.store.schema import AUDIT_CHAIN, AUDIT_HEAD, audit_op, decode, encode, session_keys, sid_of
+from bot.store.schema import AUDIT_CHAIN, AUDIT_HEAD, audit_op, decode, encode, memory_keys, session_keys, sid_of
 
 TEXT = st.text(st.characters(exclude_categories=()))
 
@@ -33,3 +33,15 @@ def test_no_session_owns_the_other_chain(sid: str) -> None:
     keys = session_keys(sid)
     assert {AUDIT_CHAIN, AUDIT_HEAD}.isdisjoint(astuple(keys))
     assert audit_op(sid).startswith("lg:{audit}:op:")
+
+
+@given(TEXT, TEXT, TEXT)
+def test_all_keys_of_what_a_principal_knows_share_a_tag_of_their_own(who: str, label: str, name: str) -> None:
+    keys = memory_keys(who, label)
+    every = [*astuple(keys)[:-1], keys.uses(label), keys.op(name)]
+    assert len(set(every)) == len(every)
+    assert {key[key.index("{") + 1 : key.index("}")] for key in every} == {f"known:{encode(who)}"}
+    assert encode(f"known:{who}") != f"known:{encode(who)}"
+    # Neither another label's nor another principal's are among them.
+    others = [memory_keys(who, f"{label}x"), memory_keys(f"{who}x", label)]
+    assert all({one.memories, one.changed, one.uses(f"{label}x")}.isdisjoint(every) for one in others)

@@ -12,6 +12,7 @@ from bot.sessions.background.runs import Breaker, EndReason, Priority, RunStatus
 from bot.sessions.background.schedules import ScheduleStatus
 from bot.sessions.deliveries import DeliveryState
 from bot.sessions.inbox import ItemStatus, QueueMode
+from bot.sessions.knowledge.memories import MemoryState
 from bot.sessions.models import Status
 from bot.store.records.kinds import STATE
 from bot.store.records.names import NAMES
@@ -31,6 +32,7 @@ WORDS: Final[dict[str, Iterable[str]]] = {
     "Breaker": Breaker,
     "Priority": Priority,
     "ScheduleStatus": ScheduleStatus,
+    "MemoryState": MemoryState,
     "S": {field.name for field in STATE.fields},
     "F": NAMES,
 }

@@ -19,6 +19,7 @@ from bot.sessions.background.runs import Charter, Progress, RunStep, RunType, ru
 from bot.sessions.background.schedules import Schedule, ScheduleKind
 from bot.sessions.deliveries import DeliveryState, NewDelivery
 from bot.sessions.inbox import ItemStatus, NewItem
+from bot.sessions.knowledge.memories import Memory
 from bot.sessions.log.event_types import AgentMessage, ToolOutcome, ToolResult, UserMessage, YieldReason
 from bot.sessions.log.events import NewEvent
 from bot.sessions.messages import SessionMessage
@@ -197,6 +198,11 @@ def scheduled(who: str = "ann", label: Label = PUBLIC) -> Schedule:
         created_at=1,
         asked_at=HOME,
     )
+
+
+def learned(who: str = "ann", label: Label = PUBLIC, text: str = "tea is at four") -> Memory:
+    """Return a memory to be kept."""
+    return Memory(f"mem_{fresh()}", who, label, text, learned_at=5, asker="ann")
 
 
 def slot(

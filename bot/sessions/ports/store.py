@@ -5,6 +5,7 @@ from typing import Protocol
 from bot.sessions.ports.accounts import AgentStore, BudgetStore, CountStore, DelegationStore
 from bot.sessions.ports.changes import Changes
 from bot.sessions.ports.delivery import AlternativeStore, OutboxStore, QuestionCopyStore, RateLimitStore
+from bot.sessions.ports.knowledge import MemoryStore
 from bot.sessions.ports.people import AccessStore, ApprovalStore, AuditStore, PolicyStore
 from bot.sessions.ports.programs import TokenStore
 from bot.sessions.ports.runs import RecordKeys, RunStore, ScheduleStore
@@ -141,6 +142,11 @@ class Store(Protocol):
     @property
     def record_keys(self) -> RecordKeys:
         """Its part for the keys of run records."""
+        ...
+
+    @property
+    def memories(self) -> MemoryStore:
+        """Its part for what sessions have learned."""
         ...
 
     @property

@@ -238,6 +238,22 @@ SCHEDULE: Final = _record(
     Field("authors", "", "whose words besides it derives from, a list as JSON"),
 )
 
+MEMORY: Final = _record(
+    "memory",
+    Field("text", "", "what was learned, none once it is forgotten"),
+    Field("domain", "", "what it is about, as is the text"),
+    Field("created", 0, "when it was learned, ms"),
+    Field("asker", "", "the person whose turn or command taught it"),
+    Field("by_agent", False, "whether an agent did"),
+    Field("session", "", "the session that learned it"),
+    Field("authors", "", "whose words besides it derives from, a list as JSON"),
+    Field("state", "", "whether it counts, see `MemoryState`; none for kept"),
+    Field("corrects", "", "the memory in whose place it is"),
+    Field("corrected_by", "", "the memory of its label in its place"),
+    Field("ended", 0, "when it was corrected or forgotten, ms"),
+)
+"""Whose it is, and its label, are in its key."""
+
 PAIRING: Final = _record(
     "pairing",
     Field("state", str, "pending, denied, or tries: wrong codes of a principal"),
@@ -551,6 +567,6 @@ RECORDS: Final = (
     *(AUDIT_ROW, OBSERVED, SLOT, PAIRING, PERSON, CHAT, BLOCKED, QUARANTINED, ALTERNATIVE, KEPT, SEND_TURN),
     *(WEBHOOK, SENDING_RIGHT, WEBHOOK_POSITION, DEAD_EVENT),
     *(RESERVATION, PORTION, SPENT, AGENT, TOKEN),
-    *(RUN_SLOT, TASK, NOTE, SCHEDULE),
+    *(RUN_SLOT, TASK, NOTE, SCHEDULE, MEMORY),
 )
 """All kinds of records."""

@@ -23,6 +23,7 @@ from bot.sessions.background.runs import Breaker, EndReason, Priority, RunStatus
 from bot.sessions.background.schedules import ScheduleStatus
 from bot.sessions.deliveries import DEAD, OURS, RISEN, RISEN_KEY, DeliveryState
 from bot.sessions.inbox import ItemStatus, QueueMode
+from bot.sessions.knowledge.memories import MemoryState
 from bot.sessions.lifecycle import MOVES, OPERATIONS, IllegalMove
 from bot.sessions.log.event_types import YieldReason
 from bot.sessions.log.events import EventType
@@ -113,6 +114,9 @@ class Script(StrEnum):
     SET_TIMER = "set_timer"
     TAKE_DUE = "take_due"
     SETTLE_TIMER = "settle_timer"
+    LEARN = "learn"
+    FORGET = "forget"
+    COUNT_USE = "count_use"
 
 
 _WORD: Final = re.compile(r"\w+")
@@ -137,6 +141,8 @@ _USES_WRITE = frozenset({Script.RAISE_TAINT, Script.COMMIT})
 _TOKENS: Final = ("head", "audit", "policy", "overrides", "tokens", "op")
 
 _WRITE: Final = ("state", "log", "inbox", "inputs", "outbox", "approvals", "audit", "op")
+
+_MEMORIES: Final = ("memories", "changed", "versions", "kept", "op")
 
 _SCHEDULES: Final = ("head", "audit", "schedules", "theirs", "timers", "taken", "op")
 
@@ -221,6 +227,9 @@ KEYS: Final = MappingProxyType(
         Script.SET_TIMER: ("timers", "taken"),
         Script.TAKE_DUE: ("timers", "taken", "op"),
         Script.SETTLE_TIMER: ("timers", "taken"),
+        Script.LEARN: _MEMORIES,
+        Script.FORGET: _MEMORIES,
+        Script.COUNT_USE: ("uses", "versions", "op"),
     }
 )
 """The keys of each script in their order, by the names that its text has for them. Those of large bodies follow."""
@@ -380,6 +389,7 @@ _VALUES: Final[Mapping[str, str | Mapping[str, str]]] = MappingProxyType(
         "Breaker": _words(Breaker),
         "Priority": _words(Priority),
         "ScheduleStatus": _words(ScheduleStatus),
+        "MemoryState": _words(MemoryState),
         "F": {name: _quoted(stored) for name, stored in NAMES.items()},
         "NOTICE": dict(_notice()),
     }

@@ -1,0 +1,1 @@
+"""What principals' sessions have learned, as values."""

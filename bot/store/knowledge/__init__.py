@@ -1,0 +1,1 @@
+"""The store's parts for what sessions have learned."""

@@ -1,0 +1,10 @@
+-- Count that memories were recalled, at the label of who recalled them, and note that label: where nothing was learned
+-- with it, its version is 0.
+-- Arguments: ids, label
+-- Answers: ok
+
+local done = answered()
+if done then return done end
+for _, id in ipairs(A.ids) do redis.call('HINCRBY', K.uses, id, 1) end
+redis.call('HSETNX', K.versions, A.label, 0)
+return answer('ok')

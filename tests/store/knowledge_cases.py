@@ -1,0 +1,59 @@
+"""What knowledge asks of the store, for the test of a lost reply: each prepares a call, and returns it."""
+
+from collections.abc import Awaitable, Callable
+from dataclasses import replace
+from typing import Final
+
+from bot.store.redis_store import RedisStore
+from bot.store.scripts.loader import Script
+from policy.labels import PUBLIC
+from tests.store.world import fresh, learned, row
+
+Act = Callable[[RedisStore], Awaitable[object]]
+
+
+async def _learning(_store: RedisStore) -> Act:
+    made = learned(fresh())
+
+    async def act(store: RedisStore) -> object:
+        """Learn where one may be kept: the first, whose answer is lost, is that one."""
+        return (await store.memories.learn(made, 1, (row(),))).text
+
+    return act
+
+
+async def _correcting(store: RedisStore) -> Act:
+    made = learned(fresh())
+    await store.memories.learn(made, 1, ())
+    newer = replace(learned(made.principal), corrects=made.id)
+
+    async def act(store: RedisStore) -> object:
+        kept = await store.memories.learn(newer, 1, (row(),))
+        return kept.text, [one.state for one in (await store.memories.changes(made.principal, PUBLIC, 0, 9)).changed]
+
+    return act
+
+
+async def _forgetting(store: RedisStore) -> Act:
+    made = learned(fresh())
+    await store.memories.learn(made, 1, ())
+    return lambda store: store.memories.forget(made, (row(),))
+
+
+async def _counting(_store: RedisStore) -> Act:
+    who = fresh()
+
+    async def act(store: RedisStore) -> object:
+        await store.memories.count_use(who, PUBLIC, ["mem_1", "mem_2"], fresh())
+        return await store.memories.uses(who, (PUBLIC,), ["mem_1", "mem_2"])
+
+    return act
+
+
+KNOWLEDGE_CASES: Final[tuple[tuple[Script, Callable[[RedisStore], Awaitable[Act]]], ...]] = (
+    (Script.LEARN, _learning),
+    (Script.LEARN, _correcting),
+    (Script.FORGET, _forgetting),
+    (Script.COUNT_USE, _counting),
+)
+"""Script → what prepares a call of it."""
