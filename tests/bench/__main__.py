@@ -40,6 +40,7 @@ BENCHMARKS: Final = MappingProxyType(
         "crowd": ("thousand_chats_longest_wait", "thousand_chats_memory"),
         "continuations": ("run_continuation",),
         "timers": ("timers_swept_10k",),
+        "recalls": ("recall_10k", "knowledge_memory_100k"),
         "streams": ("program_first_event", "stream_reader_cpu", "stream_p50", "stream_memory_500"),
     }
 )

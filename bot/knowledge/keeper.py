@@ -1,0 +1,277 @@
+"""Memories as they are learned, listed, corrected and forgotten: checked, within the quota, and in the audit.
+
+Each keeps the label of what taught it for ever. It is known to those whose label that flows to, and to anybody else it
+is as one that never was (law `no_read_up`). A memory is not changed: one that corrects another stands in its place for
+those who may know of both. The rows of the audit that tell of a change name the memory and hold nothing of its text.
+"""
+
+import hashlib
+import heapq
+from collections.abc import AsyncGenerator, Callable, Collection, Mapping
+from contextlib import aclosing
+from dataclasses import dataclass
+from typing import Final
+
+from bot.core.errors import CursorError, NotFoundError, RequestError
+from bot.sessions.audit import AuditRow
+from bot.sessions.knowledge.memories import LONGEST_DOMAIN, LONGEST_TEXT, Memory, MemoryState
+from bot.sessions.ports.knowledge import MemoryStore
+from bot.sessions.visibility import LONGEST_ID
+from policy.labels import Label
+
+WORDLESS: Final = "a memory needs a text"
+TOO_LONG: Final = f"a memory has at most {LONGEST_TEXT} characters"
+DOMAIN_TOO_LONG: Final = f"the name of a domain has at most {LONGEST_DOMAIN} characters"
+LISTED: Final = 20
+"""Memories that a page shows if it does not say."""
+
+_ID: Final = 12
+_PAGE: Final = 200
+"""Memories of a label that are read at once."""
+
+
+@dataclass(frozen=True, slots=True)
+class Learner:
+    """Who teaches something: whose memory it is to be, and the person who asks.
+
+    `label` is that of what teaches it, and `reader` the highest that they may know of, by which they name what they
+    correct. `sid` is the session that learns, empty for a person's command. `by_agent` tells that an agent does, and
+    `authors` are the people besides whose words it has read.
+    """
+
+    principal: str
+    asker: str
+    label: Label
+    reader: Label
+    sid: str = ""
+    by_agent: bool = False
+    authors: tuple[str, ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class MemoryPage:
+    """Memories, newest first; `cursor` asks for the next page, empty at the end."""
+
+    memories: tuple[Memory, ...]
+    cursor: str = ""
+
+
+class MemoryKeeper:
+    """Keeps what is learned. At most `most` memories are kept per principal and label.
+
+    `now` is the store's clock, in milliseconds since the epoch.
+    """
+
+    def __init__(self, memories: MemoryStore, *, now: Callable[[], int], most: int) -> None:
+        self._memories = memories
+        self._now = now
+        self._most = most
+
+    async def learn(self, learner: Learner, text: str, key: str, *, domain: str = "") -> Memory:
+        """Keep something, with the label of what teaches it; the same `key` again is the same memory.
+
+        Raises:
+            RequestError: it has no words, or too many.
+            BusyError: as many are kept as may.
+            StoreError: it cannot be kept.
+        """
+        made = _made(learner, learner.label, text, key, domain=domain, now=self._now())
+        return await self._memories.learn(made, self._most, (row(made, learner.asker, "learn"),))
+
+    async def correct(self, learner: Learner, name: str, text: str, key: str, *, domain: str | None = None) -> Memory:
+        """Keep something in the place of a memory; the same `key` again is the same memory.
+
+        Where the label of what teaches it adds nothing to that of the old one, it has the old one's and stands in its
+        place for all. Else it has both labels joined, and the old one stays as it is for those below. So what anybody
+        may have written does not become TRUSTED by standing in the place of what is.
+
+        Args:
+            learner: who corrects.
+            name: the id of the memory that is corrected.
+            text: what is right.
+            key: what makes it the same memory when it is repeated.
+            domain: what it is about; None for what the old one is about.
+
+        Raises:
+            NotFoundError: there is none that they may know of, or it does not count any more.
+            RequestError: it has no words, or too many.
+            BusyError: as many are kept as may.
+            StoreError: it cannot be kept.
+        """
+        known = await self._known(learner.principal, learner.reader, (_id(key), name))
+        if _id(key) in known:
+            return known[_id(key)]
+        old = known.get(name)
+        if old is None or old.state is not MemoryState.KEPT:
+            raise NotFoundError
+        about = old.domain if domain is None else domain
+        # It is later than what it corrects on every clock: a listing meets it first.
+        now = max(self._now(), old.learned_at + 1)
+        made = _made(learner, old.label.join(learner.label), text, key, domain=about, now=now, corrects=old.id)
+        return await self._memories.learn(made, self._most, (row(made, learner.asker, "correct", corrects=old.id),))
+
+    async def find(self, principal: str, reader: Label, name: str) -> Memory:
+        """Return a memory by its id, also one that was corrected or forgotten.
+
+        Raises NotFoundError: there is none that they may know of. StoreError.
+        """
+        found = (await self._known(principal, reader, (name,))).get(name)
+        if found is None:
+            raise NotFoundError
+        return found
+
+    async def forget(self, principal: str, reader: Label, name: str, actor: str) -> Memory:
+        """Erase the words of a memory for good, and those of all in whose place it is and whose readers are the same.
+
+        Returns what is left of it. Raises NotFoundError: there is none that they may know of. StoreError.
+        """
+        found = await self.find(principal, reader, name)
+        if found.state is not MemoryState.FORGOTTEN:
+            await self._forget(found, actor)
+        seen = {found.id}
+        last = found
+        while last.corrects and last.corrects not in seen:
+            seen.add(last.corrects)
+            before = (await self._known(principal, reader, (last.corrects,))).get(last.corrects)
+            if before is None or before.label.secrecy != found.label.secrecy:
+                break
+            # The store erases those of the same label; an UNTRUSTED one may correct one that is TRUSTED.
+            if before.state is not MemoryState.FORGOTTEN:
+                await self._forget(before, actor)
+            last = before
+        return await self.find(principal, reader, name)
+
+    async def listed(self, principal: str, reader: Label, *, after: str = "", limit: int = LISTED) -> MemoryPage:
+        """Return memories of a principal that a reader may know of, newest first.
+
+        Args:
+            principal: whose memories.
+            reader: the label of who reads.
+            after: the cursor of the page before, empty for the first page.
+            limit: how many are returned at most.
+
+        Raises:
+            CursorError: the cursor is of no page that they may know of, or its memory counts no more.
+            StoreError: the store cannot be read.
+        """
+        if after:
+            last = (await self._known(principal, reader, (after,))).get(after)
+            if last is None or last.state is not MemoryState.KEPT:
+                raise CursorError
+        shown = list[Memory]()
+        async with aclosing(self.every(principal, reader)) as found:
+            async for memory in found:
+                if after:
+                    after = "" if memory.id == after else after
+                elif len(shown) == limit:
+                    return MemoryPage(tuple(shown), shown[-1].id)
+                else:
+                    shown.append(memory)
+        if after:
+            # It was corrected from above meanwhile, or is hidden by what corrects it.
+            raise CursorError
+        return MemoryPage(tuple(shown))
+
+    async def every(self, principal: str, reader: Label) -> AsyncGenerator[Memory]:
+        """Yield all memories of a principal that a reader may know of, newest first, without what others correct.
+
+        Raises StoreError.
+        """
+        heads = list[tuple[tuple[int, str], int, Memory]]()
+        versions = await self._memories.versions(principal)
+        labels = sorted((label for label, version in versions.items() if version and label.flows_to(reader)), key=str)
+        streams = [self._of(principal, label) for label in labels]
+        corrected = set[str]()
+
+        async def push(number: int) -> None:
+            async for head in streams[number]:
+                # One that was corrected itself still stands before what it corrects of another label.
+                corrected.add(head.corrects)
+                if head.state is MemoryState.KEPT:
+                    heapq.heappush(heads, ((-head.learned_at, head.id), number, head))
+                    return
+
+        try:
+            for number in range(len(streams)):
+                await push(number)
+            while heads:
+                _, number, memory = heapq.heappop(heads)
+                await push(number)
+                if memory.id not in corrected:
+                    yield memory
+        finally:
+            for stream in streams:
+                await stream.aclose()
+
+    async def recalled(self, principal: str, reader: Label, ids: Collection[str], key: str) -> None:
+        """Count that a session that has read `reader` recalled memories, once for `key`. Raises StoreError."""
+        await self._memories.count_use(principal, reader.secrecy, ids, key)
+
+    async def uses(self, principal: str, reader: Label, name: str) -> int:
+        """Return how often a memory was recalled, as far as a reader may know of who did. Raises StoreError."""
+        labels = [label for label in await self._memories.versions(principal) if label.flows_to(reader)]
+        return (await self._memories.uses(principal, labels, (name,))).get(name, 0)
+
+    async def _forget(self, memory: Memory, actor: str) -> None:
+        await self._memories.forget(memory, (row(memory, actor, "forget"),))
+
+    async def _of(self, principal: str, label: Label) -> AsyncGenerator[Memory]:
+        """Yield the memories of a label that were not forgotten, the newest first, by when they changed last."""
+        before, more = 0, True
+        while more:
+            page = await self._memories.page(principal, label, before, _PAGE)
+            for memory in page.changed:
+                if memory.state is not MemoryState.FORGOTTEN:
+                    yield memory
+            before, more = page.version, page.more
+
+    async def _known(self, principal: str, reader: Label, names: Collection[str]) -> Mapping[str, Memory]:
+        """Return memories by id, as far as they are there and a reader may know of them."""
+        asked = [name for name in names if name and len(name) <= LONGEST_ID]
+        if not asked:
+            return {}
+        labels = [label for label, version in (await self._memories.versions(principal)).items() if version]
+        visible = [label for label in labels if label.flows_to(reader)]
+        found = await self._memories.memories(principal, dict.fromkeys(visible, asked)) if visible else ()
+        return {memory.id: memory for memory in found}
+
+
+def row(memory: Memory, actor: str, done: str, **more: str) -> AuditRow:
+    """Return the row of the audit that tells what is done with a memory."""
+    facts: dict[str, str | bool] = {
+        "do": done,
+        "memory": memory.id,
+        "principal": memory.principal,
+        "label": str(memory.label),
+        "by_agent": memory.by_agent,
+    }
+    return AuditRow("memory", actor, {**facts, **more})
+
+
+def _id(key: str) -> str:
+    return f"mem_{hashlib.sha256(key.encode()).hexdigest()[:_ID]}"
+
+
+def _made(  # noqa: PLR0913 - a memory is made of what teaches it and of what it says
+    learner: Learner, label: Label, text: str, key: str, *, domain: str, now: int, corrects: str = ""
+) -> Memory:
+    """Return a memory as it is wanted. Raises RequestError: it has no words, or too many."""
+    if not text.strip():
+        raise RequestError(WORDLESS)
+    if len(text) > LONGEST_TEXT:
+        raise RequestError(TOO_LONG)
+    if len(domain) > LONGEST_DOMAIN:
+        raise RequestError(DOMAIN_TOO_LONG)
+    return Memory(
+        id=_id(key),
+        principal=learner.principal,
+        label=label,
+        text=text,
+        learned_at=now,
+        asker=learner.asker,
+        domain=domain,
+        by_agent=learner.by_agent,
+        sid=learner.sid,
+        authors=learner.authors,
+        corrects=corrects,
+    )

@@ -1,0 +1,89 @@
+"""The order of what was found in several indexes: fused from ranks by relevance, overlap, recency and use.
+
+Scores of two indexes cannot be compared, as each knows only its own texts. What counts is where something stands in its
+index, and how much of the query is in its text, which is the same in any index: the best match of an index whose texts
+are all about something else does not go first. How new something is and how often it was recalled move it by a few
+places. Nothing enters here that the reader may not see, and the same is always in the same order.
+"""
+
+from collections.abc import Iterable
+from dataclasses import dataclass
+from typing import Final
+
+_SMOOTHING: Final = 20
+"""How much the first places count more than the later ones: the less, the more."""
+
+_OVERLAP: Final = 1.0
+"""What having most of the query in its text counts, where being the best match counts 1."""
+
+_RECENCY: Final = 0.25
+"""What being the newest counts, where being the best match counts 1."""
+
+_USE: Final = 0.25
+"""What having been recalled most often counts, where being the best match counts 1."""
+
+_ENDING: Final = 3
+"""Letters at the end of a word that may differ."""
+
+_SHORTEST: Final = 4
+"""Letters of a word that may not."""
+
+
+@dataclass(frozen=True, slots=True)
+class Candidate:
+    """What was found.
+
+    `place` is where it stands among what its index found, from 1 for the best match. `learned_at` is milliseconds since
+    the epoch, `overlap` how much of the query is in its text, and `uses` how often it was recalled, as far as the
+    reader may know.
+    """
+
+    id: str
+    place: int
+    learned_at: int
+    overlap: int = 0
+    uses: int = 0
+
+
+def overlap(asked: Iterable[str], text: str) -> int:
+    """Return how much of a query is in a text: long words say more than short ones, and their endings little.
+
+    Args:
+        asked: the phrases of the query, from `bot.knowledge.index.phrases`.
+        text: the text of a memory.
+    """
+    lower = text.lower()
+    return sum(len(phrase) ** 2 for phrase in asked if _stem(phrase) in lower)
+
+
+def fused(candidates: Iterable[Candidate]) -> tuple[str, ...]:
+    """Return the ids of what was found, the best first; of equal ones that with the lower id."""
+    found = tuple(candidates)
+    newest = _places(one.learned_at for one in found)
+    used = _places(one.uses for one in found)
+    overlaps = _places(one.overlap for one in found)
+
+    def order(one: Candidate) -> tuple[float, str]:
+        relevance = _worth(one.place) + _OVERLAP * _worth(overlaps[one.overlap])
+        return -(relevance + _RECENCY * _worth(newest[one.learned_at]) + _USE * _worth(used[one.uses])), one.id
+
+    return tuple(one.id for one in sorted(found, key=order))
+
+
+def _stem(phrase: str) -> str:
+    """Return how a word begins, and two characters of a script without spaces as they stand in a text."""
+    word = phrase.replace(" ", "").lower()
+    return word[: max(len(word) - _ENDING, _SHORTEST)]
+
+
+def _worth(place: int) -> float:
+    """Return what a place counts: reciprocal rank."""
+    return 1 / (_SMOOTHING + place)
+
+
+def _places(values: Iterable[int]) -> dict[int, int]:
+    """Return the place of each value: one more than there are higher ones."""
+    places = dict[int, int]()
+    for place, value in enumerate(sorted(values, reverse=True), 1):
+        places.setdefault(value, place)
+    return places
