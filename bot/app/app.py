@@ -20,6 +20,7 @@ from bot.app.adapters import platforms
 from bot.app.extensions import BUILT_IN, Extensions
 from bot.app.first_run import FILES, WORKSPACES, seed
 from bot.app.keys import Secrets
+from bot.app.knowledge import Knowledge
 from bot.app.runs import managing, run_recorder, schedule_keeper, starters
 from bot.audit.anchors import AnchoredChains
 from bot.audit.visibility import AuditTrail
@@ -55,6 +56,7 @@ from bot.ingress.new_chats import NewChats
 from bot.ingress.question_replies import QuestionReplies
 from bot.ingress.refusals import Refusals
 from bot.ingress.router import Router
+from bot.knowledge.index import require_search
 from bot.mcp.servers import Servers
 from bot.operations.approval_answers import ApprovalAnswers
 from bot.operations.audit import AuditReader
@@ -69,6 +71,7 @@ from bot.operations.tokens import TokenKeeper
 from bot.pinned_agents import PinnedAgents
 from bot.policy_state import PolicyReloader, Tell, named
 from bot.quarantine import Quarantine
+from bot.run_records.recorder import RunRecorder
 from bot.store.opening import open_store
 from bot.store.options import StoreOptions
 from bot.telemetry.telemetry import Sink, Telemetry
@@ -130,7 +133,7 @@ class App:
         self._serving: Worker | None = None
         self.servers = Servers(config.mcp_servers, environment, clock, secrets.keyring.scrub)
         self.budget, self.model_loader = budget(store.budgets, self.ids, config), ModelLoader(self._made_thinking)
-        self.agents = self._agents()
+        self.agents, self.knowledge = self._agents(), Knowledge(store, config.knowledge)
         self.schedule_keeper = schedule_keeper(store, config.runs, lambda: self.gate.document)
         tools = self._known_tools = self._tools()
         self.spawner, self.run_starter = starters(store, config, self.session_id, self.agents.pin)
@@ -151,7 +154,7 @@ class App:
         self.calls, self.runs, self.schedules = managing(
             store, self.gate, keeper=self.schedule_keeper, lifecycle=self.lifecycle, ids=self.session_ids, clock=clock
         )
-        self.recorder = run_recorder(store, config, self.gate, self.ids)
+        self.recorder, self.memories = self._recorder(), self.knowledge.managed(self.calls)
         self.diagnostics, self.readiness = self._diagnostics(), self._readiness()
         self.commands = self._commands()
         self.router = self._router()
@@ -170,6 +173,8 @@ class App:
             agents=self.agents,
             runs=self.config.runs.limits,
             schedules=self.schedule_keeper,
+            memories=self.knowledge.keeper,
+            knowledge=self.knowledge.search,
         )
         built_in = catalogue.built_in(self.files, self.store, parts)
         return (*built_in, *self.servers.tools, *self._parts.tools(self.files, self.store.sessions))
@@ -225,12 +230,7 @@ class App:
         arguments = {tool.name: types(tool.arguments) for tool in tools if not tool.server}
         process = named(self.store.process)
         return PolicyReloader(
-            self.gate,
-            self.config,
-            environment=self._environment,
-            tools=arguments,
-            store=self.store,
-            process=process,
+            self.gate, self.config, environment=self._environment, tools=arguments, store=self.store, process=process
         )
 
     def _channels(self, given: Sequence[Channel]) -> dict[str, Channel]:
@@ -288,8 +288,12 @@ class App:
             calls=self.calls,
             runs=self.runs,
             schedules=self.schedules,
+            memories=self.memories,
         )
         return CommandTable(services)
+
+    def _recorder(self) -> RunRecorder:
+        return run_recorder(self.store, self.config, self.gate, self.ids)
 
     def _lifecycle(self) -> SessionLifecycle:
         return SessionLifecycle(
@@ -387,6 +391,7 @@ class App:
             await adapter.close()
         await self.model_loader.close()
         await self.telemetry.close()
+        await self.knowledge.search.close()
 
     def _alerts(self) -> Alerts:
         return Alerts(self.failures, self.store.counts, gate=self.gate, outbox=self.outbox, clock=self.clock)
@@ -542,9 +547,10 @@ async def open_app(
     """Open the application on a configuration and the channels of this process, and close it in the end.
 
     With `listening` the configured platforms are among them. Raises OperatorError: the data directory, its keys, a
-    configured secret, a platform's token or the store cannot be used.
+    configured secret, a platform's token or the store cannot be used, or this Python cannot search texts.
     """
     await asyncio.to_thread(seed, config.data_dir)
+    await asyncio.to_thread(require_search)
     secrets = await asyncio.to_thread(Secrets.load, config, environment)
     clock = SystemClock()
     store = await _store(config, secrets, clock)

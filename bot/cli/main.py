@@ -39,14 +39,15 @@ slack_app: Final = typer.Typer(help="Set up the Slack app.", no_args_is_help=Tru
 token_app: Final = typer.Typer(help="Let programs use the HTTP API.", no_args_is_help=True)
 runs_app: Final = typer.Typer(help="See, steer and end runs.", no_args_is_help=True)
 schedules_app: Final = typer.Typer(help="See and end schedules and reminders.", no_args_is_help=True)
+memory_app: Final = typer.Typer(help="See, correct and forget what was learned.", no_args_is_help=True)
 app.add_typer(policy_app, name="policy")
 app.add_typer(runs_app, name="runs")
 app.add_typer(schedules_app, name="schedules")
+app.add_typer(memory_app, name="memory")
 app.add_typer(token_app, name="token")
 app.add_typer(sessions_app, name="sessions")
 app.add_typer(audit_app, name="audit")
 app.add_typer(slack_app, name="slack")
-
 
 _LogLevel = Annotated[
     LogLevel | None,
@@ -54,6 +55,8 @@ _LogLevel = Annotated[
 ]
 _Json = Annotated[bool, typer.Option("--json", help="Print JSON, one document.")]
 _Id = Annotated[str, typer.Argument(help="Its id.")]
+_After = Annotated[str, typer.Option(help="Where the page before ended.")]
+_Whose = Annotated[str, typer.Option("--of", help="Whose memories: a principal, the owner if none is named.")]
 
 
 @app.callback()
@@ -261,7 +264,7 @@ def _runs_list(
     context: typer.Context,
     *,
     ended: Annotated[bool, typer.Option("--all", help="Those that ended, too.")] = False,
-    after: Annotated[str, typer.Option(help="Where the page before ended.")] = "",
+    after: _After = "",
     limit: Annotated[int, typer.Option(min=1, help="How many to show.")] = 20,
     as_json: _Json = False,
 ) -> None:
@@ -373,6 +376,48 @@ def _schedules_cancel(context: typer.Context, schedule: _Id) -> None:
     _run(change_schedule(_config(context), schedule, ScheduleAct.CANCEL))
 
 
+@memory_app.command("list")
+def _memory_list(context: typer.Context, *, whose: _Whose = "", after: _After = "", as_json: _Json = False) -> None:
+    """List memories in pages, newest first."""
+    from bot.cli.knowledge.memory import list_memories
+
+    _run(list_memories(_config(context), whose, as_json=as_json, after=after))
+
+
+@memory_app.command("show")
+def _memory_show(context: typer.Context, memory: _Id, *, whose: _Whose = "", as_json: _Json = False) -> None:
+    """Show one memory, also one that was corrected or forgotten."""
+    from bot.cli.knowledge.memory import show_memory
+
+    _run(show_memory(_config(context), whose, memory, as_json=as_json))
+
+
+@memory_app.command("correct")
+def _memory_correct(
+    context: typer.Context, memory: _Id, text: Annotated[str, typer.Argument(help="What is right.")], whose: _Whose = ""
+) -> None:
+    """Have something else known in the place of a memory."""
+    from bot.cli.knowledge.memory import correct_memory
+
+    _run(correct_memory(_config(context), whose, memory, text))
+
+
+@memory_app.command("forget")
+def _memory_forget(context: typer.Context, memory: _Id, whose: _Whose = "") -> None:
+    """Erase the words of a memory for good."""
+    from bot.cli.knowledge.memory import forget_memory
+
+    _run(forget_memory(_config(context), whose, memory))
+
+
+@memory_app.command("export")
+def _memory_export(context: typer.Context, whose: _Whose = "") -> None:
+    """Print all memories, a line of JSON each."""
+    from bot.cli.knowledge.memory import export_memories
+
+    _run(export_memories(_config(context), whose))
+
+
 @app.command("export")
 def _export(
     context: typer.Context,
@@ -386,7 +431,6 @@ def _export(
     if what == "key" and file is None and out is None:
         _run(public_key(_config(context)))
         return
-
     verifying = what == "verify"
     if verifying and file is not None and out is None:
         raise typer.Exit(_run(verify(_config(context), file)))
@@ -508,17 +552,11 @@ def _token_create(  # noqa: PLR0913 - one for each option
     """Make a program's token and print it, once."""
     from bot.cli.tokens import create
 
-    _run(
-        create(
-            _config(context),
-            name,
-            scope=scope,
-            clearance=clearance,
-            expires=expires,
-            per_minute=per_minute,
-            as_json=as_json,
-        )
+    config = _config(context)
+    made = create(
+        config, name, scope=scope, clearance=clearance, expires=expires, per_minute=per_minute, as_json=as_json
     )
+    _run(made)
 
 
 @token_app.command("list")

@@ -17,6 +17,7 @@ from bot.commands.approvals import ApprovalCommands
 from bot.commands.conversation import ConversationCommands
 from bot.commands.decisions import DecisionCommands
 from bot.commands.held_messages import HeldMessageCommands
+from bot.commands.knowledge.memory import MemoryCommands
 from bot.commands.lifecycle import LifecycleCommands
 from bot.commands.message_queue import QueueCommands
 from bot.commands.models import ModelCommands
@@ -36,6 +37,7 @@ from bot.operations.audit import AuditReader
 from bot.operations.diagnostics import Diagnostics
 from bot.operations.export import Exporter
 from bot.operations.gated_calls import GatedCalls
+from bot.operations.knowledge.memories import MemoryOperations
 from bot.operations.lifecycle import SessionLifecycle
 from bot.operations.question_answers import QuestionAnswers
 from bot.operations.runs import RunOperations
@@ -83,6 +85,7 @@ class CommandServices:
     calls: GatedCalls
     runs: RunOperations
     schedules: ScheduleOperations
+    memories: MemoryOperations
 
 
 class CommandHandlers:
@@ -112,6 +115,7 @@ class CommandHandlers:
             sessions=of.store.sessions, delegation=of.store.delegation, gate=of.gate, ids=of.ids, close=of.close
         )
         self.lifecycle = LifecycleCommands(sessions=of.store.sessions, lifecycle=of.lifecycle)
+        self.memories = MemoryCommands(memories=of.memories, gate=of.gate, ids=of.ids)
         self.queue = QueueCommands(sessions=of.store.sessions, queue=of.store.queue, gate=of.gate)
         self.models = ModelCommands(
             sessions=of.store.sessions,

@@ -213,6 +213,13 @@ COMMANDS: Final = (
         lambda made: made.schedules.remind,
     ),
     Command(
+        "memory",
+        "/memory [list [ID] | recall [domain=NAME] TEXT | show ID | learn [domain=NAME] TEXT | correct ID TEXT"
+        " | forget ID | export]",
+        "what is remembered of you here, to see, teach, correct, forget and copy it",
+        lambda made: made.memories.manage,
+    ),
+    Command(
         "release",
         "/release last|NUMBER to RECIPIENT, or /release confirm CODE",
         "send exactly what you are shown to somebody below its label",

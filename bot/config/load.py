@@ -57,9 +57,8 @@ def load_config(named: Path | None, environment: Mapping[str, str], tools: Colle
 
     Raises ConfigError: with one line for each problem.
     """
-    path = find_config(named, environment)
+    path, problems = find_config(named, environment), list[Problem]()
     parsed = Parsed({}, {}, ()) if path is None else _parsed(path)
-    problems: list[Problem] = []
     settings, policy = Settings(), None
     if isinstance(parsed.value, dict):
         # A block whose every line is commented out is empty, not wrong.
@@ -88,6 +87,7 @@ def load_config(named: Path | None, environment: Mapping[str, str], tools: Colle
         web=settings.web,
         webhooks=settings.webhooks,
         runs=settings.runs,
+        knowledge=settings.knowledge,
         files=settings.files,
         imports=settings.imports,
         transcriber=settings.transcriber,

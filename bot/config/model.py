@@ -17,6 +17,7 @@ from bot.config.channels import ChannelsSettings
 from bot.config.fields import Block, PrivateAddress, Variable, WebAddress, private_addresses
 from bot.config.files import FilesSettings, TranscriberSettings
 from bot.config.imports import ImportsSettings
+from bot.config.knowledge import KnowledgeSettings
 from bot.config.mcp import McpServerSettings, ServerName
 from bot.config.runs import RunSettings
 from bot.config.secrets import SecretName, SecretSettings
@@ -236,6 +237,7 @@ class Settings(Block):
     web: WebSettings = WebSettings()
     webhooks: SentWebhookSettings = SentWebhookSettings()
     runs: RunSettings = RunSettings()
+    knowledge: KnowledgeSettings = KnowledgeSettings()
     files: FilesSettings = FilesSettings()
     imports: ImportsSettings = ImportsSettings()
     transcriber: TranscriberSettings | None = Field(default=None)
@@ -262,6 +264,7 @@ class Config:
     web: WebSettings
     webhooks: SentWebhookSettings
     runs: RunSettings
+    knowledge: KnowledgeSettings
     files: FilesSettings
     imports: ImportsSettings
     transcriber: TranscriberSettings | None

@@ -5,6 +5,8 @@ from types import MappingProxyType
 from typing import Final
 
 from bot.core.rate_limiter import RateLimiter
+from bot.knowledge.keeper import MemoryKeeper
+from bot.knowledge.recall import KnowledgeSearch
 from bot.pinned_agents import PinnedAgents
 from bot.schedules.keeper import ScheduleKeeper
 from bot.sessions.limits import RunLimits
@@ -27,6 +29,7 @@ from bot.tools.clock import CurrentTime
 from bot.tools.files import ListFiles, ReadFile, WriteFile
 from bot.tools.history import SessionsHistory
 from bot.tools.introspection import SimulateToolCall
+from bot.tools.knowledge.memory import MemoryTool
 from bot.tools.labelled_files import FileRoot
 from bot.tools.message import Message
 from bot.tools.references import Admit
@@ -61,6 +64,7 @@ _TOOLS: Final = (
     ScheduleCreate,
     SchedulesList,
     ScheduleCancel,
+    MemoryTool,
 )
 
 NAMES: Final = tuple(tool.name for tool in _TOOLS)
@@ -75,7 +79,8 @@ class ToolParts:
     """What the built-in tools work with beside files and the store.
 
     `simulations` bounds how often a session may ask what the gate would decide; `recap` asks the configured models.
-    `agents` knows which agent a session has, `runs` bounds runs, and `schedules` keeps what is due later.
+    `agents` knows which agent a session has, `runs` bounds runs, `schedules` keeps what is due
+    later, `memories` what was learned, and `knowledge` finds that.
     """
 
     simulations: RateLimiter
@@ -84,11 +89,14 @@ class ToolParts:
     agents: PinnedAgents
     runs: RunLimits
     schedules: ScheduleKeeper
+    memories: MemoryKeeper
+    knowledge: KnowledgeSearch
 
 
 def built_in(files: FileRoot, sessions: Store, parts: ToolParts) -> tuple[Tool, ...]:
     """Return the tools."""
-    return (*_of_every_session(files, sessions, parts), *_of_runs(sessions, parts))
+    learning = MemoryTool(parts.memories, parts.knowledge)
+    return (*_of_every_session(files, sessions, parts), *_of_runs(sessions, parts), learning)
 
 
 def _of_every_session(files: FileRoot, sessions: Store, parts: ToolParts) -> tuple[Tool, ...]:

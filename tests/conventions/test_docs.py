@@ -15,7 +15,17 @@ from types import ModuleType
 
 import pytest
 
-from bot.cli.main import app, audit_app, policy_app, runs_app, schedules_app, sessions_app, slack_app, token_app
+from bot.cli.main import (
+    app,
+    audit_app,
+    memory_app,
+    policy_app,
+    runs_app,
+    schedules_app,
+    sessions_app,
+    slack_app,
+    token_app,
+)
 from bot.cli.policy_cases import read_cases
 from bot.commands.table import COMMANDS
 from bot.config.load import load_config
@@ -120,7 +130,9 @@ def test_a_command_prints_what_is_shown(example: Example, tmp_path: Path) -> Non
 @pytest.mark.parametrize("page", PAGES)
 def test_named_commands_variables_and_tasks_exist(page: str) -> None:
     text = text_of(page)
-    typed = re.findall(r"\blockgate ((?:sessions |audit |policy |slack |token |runs |schedules )?[a-z]+)", _shell(page))
+    typed = re.findall(
+        r"\blockgate ((?:sessions |audit |policy |slack |token |runs |schedules |memory )?[a-z]+)", _shell(page)
+    )
     assert set(typed) <= set(typed_commands())
     slashes = {command.name for command in COMMANDS} | {ON_SLACK.removeprefix("/")}
     assert [told for told in re.findall(r"`/([a-z]+)", prose(page)) if told not in slashes] == []
@@ -135,7 +147,7 @@ def test_named_commands_variables_and_tasks_exist(page: str) -> None:
 def typed_commands() -> Iterator[str]:
     groups = (
         *((sessions_app, "sessions "), (audit_app, "audit "), (policy_app, "policy "), (slack_app, "slack ")),
-        *((token_app, "token "), (runs_app, "runs "), (schedules_app, "schedules ")),
+        *((token_app, "token "), (runs_app, "runs "), (schedules_app, "schedules "), (memory_app, "memory ")),
     )
     for typer, words in ((app, ""), *groups):
         yield from (f"{words}{command.name}" for command in typer.registered_commands)

@@ -141,7 +141,7 @@ async def test_what_the_built_in_tools_call_content_chooses_nothing(tmp_path: Pa
     async with running(tmp_path) as owner:
         found = {f"{tool.name}.{place}" for tool in owner.app.gate.tools for place in contents(tool.arguments)}
     said = {"message.text", "write_file.text", "sessions_send.content"}
-    assert found == said | {"sessions_spawn.task", "runs_start.goal", "schedule_create.text"}
+    assert found == said | {"sessions_spawn.task", "runs_start.goal", "schedule_create.text", "memory.text"}
 
 
 @pytest.mark.parametrize(

@@ -1,0 +1,1 @@
+"""Commands of an operator about what was learned."""

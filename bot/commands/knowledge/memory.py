@@ -1,0 +1,174 @@
+"""Commands about memories: see what is known, teach, correct, forget and copy it.
+
+A person sees all that is known of them, where the address that answers is cleared for it, and nothing above (law
+`no_read_up`). In a shared chat the memories are the chat's: each member may see them, and who taught one, or an admin,
+corrects and forgets it.
+"""
+
+from dataclasses import dataclass, replace
+from typing import Final
+
+from bot.access import labelling, principals
+from bot.access.authorize import at_least
+from bot.access.decision_context import DecisionContext
+from bot.commands.command import CommandRequest, Reply, Run, UsageError
+from bot.commands.runs import options, refused
+from bot.commands.sessions import LARGEST
+from bot.core.ids import Ids
+from bot.gate.gate import Gate
+from bot.gate.results import MAY_GO_ON
+from bot.operations.gated_calls import RefusedCall
+from bot.operations.knowledge.memories import (
+    MEMORY,
+    MemoryOperations,
+    MemoryViewer,
+    exported,
+    memory_line,
+    memory_lines,
+)
+from bot.sessions.knowledge.memories import Memory
+from policy.labels import PUBLIC, Label, join_all
+from policy.request import Role
+
+NONE: Final = "Nothing is remembered that may be told of here. `/memory learn TEXT` teaches something."
+UNFIT: Final = "Nothing fits that, as far as may be told here."
+LEARNED: Final = "Learned as {id}, labelled {label}. `/memory forget {id}` erases it."
+CORRECTED: Final = "{id} stands in the place of {old}, labelled {label}."
+FORGOTTEN: Final = "{} is forgotten: its words are erased."
+TOO_LARGE: Final = (
+    "This copy cannot be shown whole here. The owner makes it with `lockgate memory export --of {principal}`."
+)
+
+_OPTIONS: Final = frozenset({"domain"})
+
+
+@dataclass(frozen=True, slots=True)
+class MemoryCommands:
+    """See, teach, correct and forget the caller's memories, or those of the shared chat where they ask."""
+
+    memories: MemoryOperations
+    gate: Gate
+    ids: Ids
+
+    async def manage(self, request: CommandRequest, argument: str) -> Reply:
+        """Do what the first word says; list the memories if there is none."""
+        action, _, rest = argument.partition(" ")
+        actions: dict[str, Run] = {
+            "": self._list,
+            "list": self._list,
+            "recall": self._recall,
+            "show": self._show,
+            "learn": self._learn,
+            "correct": self._correct,
+            "forget": self._forget,
+            "export": self._export,
+        }
+        if action not in actions:
+            raise UsageError("there is no such action")
+        return await actions[action](request, rest.strip())
+
+    async def _list(self, request: CommandRequest, argument: str) -> Reply:
+        """List memories that may be told of here, newest first."""
+        if len(argument.split()) > 1:
+            raise UsageError("")
+        page = await self.memories.listed(await _viewer(request), after=argument)
+        lines = self._lines(page.memories)
+        if page.cursor:
+            lines.append(f"More with `/memory list {page.cursor}`.")
+        return Reply("\n".join(lines) or NONE, _label(page.memories))
+
+    async def _recall(self, request: CommandRequest, argument: str) -> Reply:
+        """Show what fits some words best, as an agent would recall it here."""
+        given, query = options(argument, _OPTIONS)
+        if not query:
+            raise UsageError("say what is to be recalled")
+        found = await self.memories.recall(await _viewer(request), query, domain=given.get("domain", ""))
+        return Reply("\n".join(self._lines(found)) or UNFIT, _label(found))
+
+    async def _show(self, request: CommandRequest, argument: str) -> Reply:
+        known = await self.memories.show(await _viewer(request), _id(argument))
+        lines = memory_lines(known, self._masked(known.memory.text))
+        return Reply("\n".join(lines), known.memory.label)
+
+    async def _learn(self, request: CommandRequest, argument: str) -> Reply:
+        given, text = options(argument, _OPTIONS)
+        if not text:
+            raise UsageError("say what is to be learned")
+        standing = await _standing(request)
+        domain = given.get("domain", "")
+        made = await self.memories.learn(standing, self.ids.op(), text, request.typed, domain=domain)
+        if isinstance(made, RefusedCall):
+            return refused(request, made, MEMORY)
+        return Reply(LEARNED.format(id=made, label=request.typed), request.typed)
+
+    async def _correct(self, request: CommandRequest, argument: str) -> Reply:
+        name, _, text = argument.partition(" ")
+        if not text.strip():
+            raise UsageError("name a memory and say what is right")
+        by = await _viewer(request)
+        standing, key = await _standing(request), self.ids.op()
+        made = await self.memories.correct(standing, by, name, text.strip(), key=key, typed=request.typed)
+        if isinstance(made, RefusedCall):
+            return refused(request, made, MEMORY)
+        label = (await self.memories.show(by, made)).memory.label
+        return Reply(CORRECTED.format(id=made, old=name, label=label), label)
+
+    async def _forget(self, request: CommandRequest, argument: str) -> Reply:
+        gone = await self.memories.forget(await _viewer(request), _id(argument))
+        return Reply(FORGOTTEN.format(gone.id), gone.label)
+
+    async def _export(self, request: CommandRequest, argument: str) -> Reply:
+        """Show all memories that may be told of here, a line of JSON each."""
+        if argument:
+            raise UsageError("")
+        by, lines, label, size = await _viewer(request), list[str](), PUBLIC, 0
+        async for memory in self.memories.every(by):
+            lines.append(exported(memory, self._masked(memory.text)))
+            label, size = label.join(memory.label), size + len(lines[-1]) + 1
+            if size > LARGEST:
+                break
+        if not lines:
+            return Reply(NONE)
+        text, standing = "\n".join(lines), await request.standing(None)
+        shown = self.gate.output.reply(standing, standing.destination, text, label)
+        # A copy of which something is missing is none.
+        whole = shown.decision.verdict in MAY_GO_ON and shown.text == text
+        if size > LARGEST or not whole:
+            return Reply(TOO_LARGE.format(principal=by.principal), label)
+        return Reply(text, label)
+
+    def _lines(self, memories: tuple[Memory, ...]) -> list[str]:
+        return [memory_line(memory, self._masked(memory.text)) for memory in memories]
+
+    def _masked(self, text: str) -> str:
+        return self.gate.masks.masked(text)
+
+
+async def _standing(request: CommandRequest) -> DecisionContext:
+    """Return where the caller stands; in a shared chat what they teach is the chat's."""
+    standing = await request.standing(await request.state())
+    return replace(standing, principal=await _whose(request))
+
+
+async def _viewer(request: CommandRequest) -> MemoryViewer:
+    standing, whose = await request.standing(None), await _whose(request)
+    decides = whose == request.caller.principal or at_least(request.caller.role, Role.ADMIN)
+    most = labelling.ceiling(request.gate.document, whose, request.caller.principal) or PUBLIC
+    reader = standing.reader.meet(most)
+    return MemoryViewer(whose, reader, request.caller.principal, decides)
+
+
+async def _whose(request: CommandRequest) -> str:
+    if await request.in_shared_chat():
+        return principals.of_chat(request.address)
+    return request.caller.principal
+
+
+def _label(memories: tuple[Memory, ...]) -> Label:
+    return join_all(memory.label for memory in memories)
+
+
+def _id(argument: str) -> str:
+    if len(argument.split()) != 1:
+        raise UsageError("name one memory")
+    return argument

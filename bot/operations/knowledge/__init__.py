@@ -1,0 +1,1 @@
+"""What people and programs do with what was learned."""

@@ -1,0 +1,174 @@
+"""Memories as people see, teach, correct and forget them: a chat and the command line share this.
+
+One is learned and corrected by the gate, as an agent's call of `memory` is. Who may be told of one is compared with its
+label (law `no_read_up`), and what people are told enters no context: it counts as no use.
+"""
+
+import json
+from collections.abc import AsyncGenerator
+from dataclasses import dataclass
+from types import MappingProxyType
+from typing import Final
+
+from pydantic import JsonValue
+
+from bot.access.decision_context import Call, DecisionContext
+from bot.core.clock import moment
+from bot.core.errors import RequestError
+from bot.knowledge.keeper import MemoryKeeper, MemoryPage
+from bot.knowledge.recall import KnowledgeSearch
+from bot.operations.gated_calls import GatedCalls, RefusedCall
+from bot.operations.runs import named_in
+from bot.sessions.knowledge.memories import Memory, MemoryState
+from policy.labels import Label
+
+MEMORY: Final = "memory"
+"""The tool by which memories are learned and corrected."""
+
+NOT_YOURS: Final = "only who taught the chat this, or an admin, forgets or corrects it here"
+RECALLED: Final = 10
+"""Memories that a person's recall shows."""
+
+_SHOWN: Final = 120
+_ENDED: Final = MappingProxyType({MemoryState.CORRECTED: "Corrected", MemoryState.FORGOTTEN: "Forgotten"})
+
+
+@dataclass(frozen=True, slots=True)
+class MemoryViewer:
+    """Who asks about memories: `principal` is whose they are, `reader` the most that they may be told where they ask.
+
+    `actor` is the person who asks. `decides` tells that they may change also what somebody else taught.
+    """
+
+    principal: str
+    reader: Label
+    actor: str
+    decides: bool = True
+
+
+@dataclass(frozen=True, slots=True)
+class KnownMemory:
+    """A memory that may be told of, and how often it was recalled as far as that may be told."""
+
+    memory: Memory
+    uses: int
+
+
+class MemoryOperations:
+    """Shows memories to people, and has them learned, corrected and forgotten."""
+
+    def __init__(self, *, keeper: MemoryKeeper, search: KnowledgeSearch, calls: GatedCalls) -> None:
+        self._keeper = keeper
+        self._search = search
+        self._calls = calls
+
+    async def learn(
+        self, standing: DecisionContext, key: str, text: str, typed: Label, *, domain: str = ""
+    ) -> str | RefusedCall:
+        """Have something learned by who stands there, through the gate, and return its id.
+
+        `typed` is the label of what they say: the memory keeps it. The same `key` there is the same memory.
+
+        Raises RequestError: it has no words, or too many. BusyError: as many are kept as may. StoreError.
+        """
+        more: dict[str, JsonValue] = {"domain": domain} if domain else {}
+        return await self._made(standing, Call(key, MEMORY, {"action": "learn", "text": text, **more}), typed)
+
+    async def correct(
+        self, standing: DecisionContext, by: MemoryViewer, name: str, text: str, *, key: str, typed: Label
+    ) -> str | RefusedCall:
+        """Have a memory corrected by who stands there, through the gate; return the id of what stands in its place.
+
+        `typed` is the label of what they say, and the same `key` there is the same memory.
+
+        Raises NotFoundError: there is none that may be told of. RequestError: it has no words, or too many, or
+        somebody else taught it. BusyError: as many are kept as may. StoreError.
+        """
+        await self._theirs(by, name)
+        return await self._made(standing, Call(key, MEMORY, {"action": "correct", "id": name, "text": text}), typed)
+
+    async def listed(self, by: MemoryViewer, *, after: str = "") -> MemoryPage:
+        """Return memories that may be told of, newest first. Raises CursorError, StoreError."""
+        return await self._keeper.listed(by.principal, by.reader, after=after)
+
+    async def recall(self, by: MemoryViewer, query: str, *, domain: str = "") -> tuple[Memory, ...]:
+        """Return the memories that fit a query best, as far as they may be told of. Raises StoreError."""
+        return await self._search.recall(by.principal, by.reader, query, limit=RECALLED, domain=domain)
+
+    async def show(self, by: MemoryViewer, name: str) -> KnownMemory:
+        """Return a memory by its id. Raises NotFoundError: there is none that may be told of. StoreError."""
+        found = await self._keeper.find(by.principal, by.reader, name)
+        return KnownMemory(found, await self._keeper.uses(by.principal, by.reader, found.id))
+
+    async def forget(self, by: MemoryViewer, name: str) -> Memory:
+        """Erase the words of a memory for good, and return what is left of it.
+
+        Raises NotFoundError: there is none that may be told of. RequestError: somebody else taught it. StoreError.
+        """
+        await self._theirs(by, name)
+        return await self._keeper.forget(by.principal, by.reader, name, by.actor)
+
+    def every(self, by: MemoryViewer) -> AsyncGenerator[Memory]:
+        """Yield all memories that may be told of, newest first. Raises StoreError."""
+        return self._keeper.every(by.principal, by.reader)
+
+    async def _made(self, standing: DecisionContext, call: Call, typed: Label) -> str | RefusedCall:
+        made = await self._calls.made(standing, call, typed)
+        return made if isinstance(made, RefusedCall) else named_in(made, "id")
+
+    async def _theirs(self, by: MemoryViewer, name: str) -> None:
+        """Raise NotFoundError if a memory may not be told of, RequestError if they may not change it."""
+        found = await self._keeper.find(by.principal, by.reader, name)
+        if not by.decides and found.asker != by.actor:
+            raise RequestError(NOT_YOURS)
+
+
+def memory_line(memory: Memory, text: str) -> str:
+    """Return a memory as a listing shows it; `text` is what it says, masked."""
+    words = " ".join(text.split())
+    about = f" [{memory.domain}]" if memory.domain else ""
+    told = words if len(words) <= _SHOWN else f"{words[:_SHOWN]} …"
+    return f"{memory.id} {moment(memory.learned_at)} UTC, {memory.label}{about}: {told}"
+
+
+def memory_lines(known: KnownMemory, text: str) -> list[str]:
+    """Return a memory in full; `text` is what it says, masked."""
+    one = known.memory
+    lines = [
+        f"Memory {one.id}: {one.state.value}.",
+        f"Text: {text}" if text else "Text: erased",
+        f"Label: {one.label}",
+        f"Learned: {moment(one.learned_at)} UTC, {'by the agent for ' if one.by_agent else 'from '}{one.asker}",
+        f"Recalled: {known.uses} times, as far as may be told here",
+    ]
+    told = {"Domain": one.domain, "Session": one.sid, "Corrects": one.corrects, "Corrected by": one.corrected_by}
+    lines += [f"{name}: {value}" for name, value in told.items() if value]
+    lines += [f"Others' words in it: {', '.join(one.authors)}"] if one.authors else []
+    if one.state in _ENDED:
+        lines.append(f"{_ENDED[one.state]}: {moment(one.ended_at)} UTC")
+    return lines
+
+
+def memory_document(memory: Memory, text: str) -> dict[str, JsonValue]:
+    """Return a memory for a program; `text` is what it says, masked."""
+    return {
+        "id": memory.id,
+        "principal": memory.principal,
+        "label": str(memory.label),
+        "text": text,
+        "domain": memory.domain or None,
+        "learned_at": memory.learned_at,
+        "asker": memory.asker,
+        "by_agent": memory.by_agent,
+        "session": memory.sid or None,
+        "authors": list(memory.authors),
+        "state": memory.state.value,
+        "corrects": memory.corrects or None,
+        "corrected_by": memory.corrected_by or None,
+        "ended_at": memory.ended_at or None,
+    }
+
+
+def exported(memory: Memory, text: str) -> str:
+    """Return a memory as a line of an export: JSON, ASCII alone."""
+    return json.dumps(memory_document(memory, text))

@@ -1,0 +1,1 @@
+"""Tools by which agents learn, and find what was learned."""
