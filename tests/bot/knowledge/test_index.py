@@ -235,6 +235,13 @@ def test_the_commonest_words_are_left_out_where_others_tell_more() -> None:
         assert found(index, "day 17 of the tea", most=1) == ["19"]
 
 
+def test_a_word_is_common_as_long_as_it_is() -> None:
+    with indexed("tea tea tea", *many(5_000)) as index:
+        assert found(index, "tea", most=1) == ["5000"]
+        follow(index, *(replace(known(str(n), ""), state=FORGOTTEN) for n in range(3, 5_001)))
+        assert found(index, "tea") == ["0", "2", "1"]
+
+
 def test_where_all_words_are_common_what_has_several_goes_first() -> None:
     texts = ["tea and coffee", "no coffee but tea", *["tea"] * 4_100, *["coffee", "water"] * 4_100]
     with indexed(*texts) as index:

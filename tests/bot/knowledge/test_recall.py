@@ -290,8 +290,11 @@ async def test_one_index_may_be_larger_than_all_should_be(store: RedisStore) -> 
         other = fresh()
         await learn(store, other, "tea is at ten")
         assert await texts(search, other, "tea") == ["tea is at ten"]
+        again = tasks.create_task(texts(search, who, "tea"))
+        await watched.called("versions", 5)
         late.set()
-        assert len(await waits) == 2
+        assert len(await waits) == len(await again) == 2
+        assert watched.calls.count("changes PUBLIC") == 3
 
 
 async def test_an_index_begins_anew_where_the_store_went_back(store: RedisStore) -> None:
