@@ -4,6 +4,7 @@ import asyncio
 import json
 import re
 import subprocess
+import time
 from pathlib import Path
 from typing import Any, Final
 
@@ -76,6 +77,11 @@ def test_at_the_console_from_its_start_to_the_record(machine: Machine) -> None:
         tell("", "has ended: ")
         tell(f"/runs log {run}", "Close the sluice last.")
         tell("/runs list all", f"{run} ended, completed, autonomous, 2 done, 1 failed")
+        # A record is written behind the words that tell of its run's end.
+        patience = time.monotonic() + PATIENCE
+        while record(machine.data / "workspace", run)["completion_reason"] is None:
+            assert time.monotonic() < patience, "the end was not recorded"
+            time.sleep(0.1)
         process.stdin.close()
         assert process.wait(timeout=60) == 0
     assert run in git(machine.data / "workspace", "log", "--stat")
