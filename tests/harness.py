@@ -10,8 +10,9 @@ from pathlib import Path
 from types import MappingProxyType
 from typing import Any
 
-from bot.app.app import App, open_app
+from bot.app.app import App
 from bot.app.extensions import Extensions
+from bot.app.opening import open_app
 from bot.config.load import STORE_VARIABLE, load_config
 from bot.ingress.router import RouterReceipt
 from bot.sessions.log.events import Event

@@ -1,11 +1,10 @@
 """The composition root: the one place where the parts are made and given to one another.
 
-`open_app` starts or reaches the store and builds everything on it; `App.serve` runs the worker. What needs
+`bot.app.opening` starts or reaches the store and has everything built on it; `App.serve` runs the worker. What needs
 pydantic-ai is imported when serving begins, off the event loop, so that a prompt need not wait for it.
 """
 
 import asyncio
-import os
 from collections.abc import AsyncGenerator, Callable, Iterable, Mapping, Sequence
 from contextlib import asynccontextmanager, suppress
 from functools import partial
@@ -16,12 +15,12 @@ from bot.access.pairing import Pairing
 from bot.access.session_ids import SessionIds
 from bot.access.tokens import Tokens
 from bot.admission.ambient import Observer
-from bot.app.adapters import platforms
-from bot.app.extensions import BUILT_IN, Extensions
-from bot.app.first_run import FILES, WORKSPACES, seed
+from bot.app.extensions import Extensions
+from bot.app.first_run import FILES, WORKSPACES
 from bot.app.keys import Secrets
 from bot.app.knowledge import Knowledge
 from bot.app.runs import managing, run_recorder, schedule_keeper, starters
+from bot.app.stores import opened_store
 from bot.audit.anchors import AnchoredChains
 from bot.audit.visibility import AuditTrail
 from bot.budgets import budget
@@ -29,7 +28,7 @@ from bot.commands.handlers import CommandServices
 from bot.commands.table import CommandTable
 from bot.config.model import Config
 from bot.config.telemetry import given_headers
-from bot.core.clock import Clock, SystemClock
+from bot.core.clock import Clock
 from bot.core.errors import ElsewhereError, StoreError, StoreGoneError
 from bot.core.ids import Ids
 from bot.core.logs import bound
@@ -56,7 +55,6 @@ from bot.ingress.new_chats import NewChats
 from bot.ingress.question_replies import QuestionReplies
 from bot.ingress.refusals import Refusals
 from bot.ingress.router import Router
-from bot.knowledge.index import require_search
 from bot.mcp.servers import Servers
 from bot.operations.approval_answers import ApprovalAnswers
 from bot.operations.audit import AuditReader
@@ -72,8 +70,6 @@ from bot.pinned_agents import PinnedAgents
 from bot.policy_state import PolicyReloader, Tell, named
 from bot.quarantine import Quarantine
 from bot.run_records.recorder import RunRecorder
-from bot.store.opening import open_store
-from bot.store.options import StoreOptions
 from bot.telemetry.telemetry import Sink, Telemetry
 from bot.tools import catalogue
 from bot.tools.arguments import types
@@ -528,72 +524,8 @@ class App:
 
     @asynccontextmanager
     async def _open_own_store(self) -> AsyncGenerator["RedisStore"]:
-        store = await _store(self.config, self._secrets, self.clock)
+        store = await opened_store(self.config, self._secrets, self.clock)
         try:
             yield store
         finally:
             await store.close()
-
-
-@asynccontextmanager
-async def open_app(
-    config: Config,
-    channels: Sequence[Channel],
-    environment: Mapping[str, str] = os.environ,
-    parts: Extensions = BUILT_IN,
-    *,
-    listening: bool = False,
-) -> AsyncGenerator[App]:
-    """Open the application on a configuration and the channels of this process, and close it in the end.
-
-    With `listening` the configured platforms are among them. Raises OperatorError: the data directory, its keys, a
-    configured secret, a platform's token or the store cannot be used, or this Python cannot search texts.
-    """
-    await asyncio.to_thread(seed, config.data_dir)
-    await asyncio.to_thread(require_search)
-    secrets = await asyncio.to_thread(Secrets.load, config, environment)
-    clock = SystemClock()
-    store = await _store(config, secrets, clock)
-    try:
-        if listening and secrets.vault[1:]:
-            await store.renew_vault(secrets.vault)
-        app = App(
-            config=config,
-            secrets=secrets,
-            store=store,
-            channels=channels,
-            listened=platforms(
-                config.channels,
-                environment,
-                lease=store.rights,
-                vault=lambda: store.vault(secrets.vault),
-                in_force=lambda: app.gate.document,
-            )
-            if listening
-            else (),
-            clock=clock,
-            environment=environment,
-            parts=parts,
-        )
-        await app.reloader.open()
-        with app.failures.listening():
-            try:
-                yield app
-            finally:
-                await app.close()
-                await app.chains.anchor()
-    finally:
-        await store.close()
-
-
-async def _store(config: Config, secrets: Secrets, clock: Clock) -> "RedisStore":
-    lease = config.store.lease_seconds * 1000
-    options = StoreOptions(
-        lease_ms=lease,
-        send_lease_ms=lease,
-        inbox_limit=config.limits.inbox_items,
-        notes_limit=config.runs.notes,
-    )
-    return await open_store(
-        audit_key=secrets.audit, data=config.data_dir, url=config.store.url or "", options=options, clock=clock
-    )

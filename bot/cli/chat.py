@@ -60,7 +60,7 @@ async def chat(config: Config, level: LogLevel | None = None) -> None:
         _write(sys.stdout, f"{GREETING}\n{_prompt(None)}")
         lines.ask()
     # What follows loads the store's and the tools' libraries; the prompt is there already.
-    from bot.app.app import open_app
+    from bot.app.opening import open_app
     from bot.cli.log import logged
 
     def beside(text: str) -> None:

@@ -60,7 +60,7 @@ async def as_owner(config: Config) -> AsyncGenerator[tuple["App", Caller]]:
             f"{who} is not the owner here, {caller.reason}",
             next_step="run this as the user who owns the data directory",
         )
-    from bot.app.app import open_app
+    from bot.app.opening import open_app
 
     # Decisions ask the console who reads there; nothing is said, as nothing serves the outbox.
     async with open_app(config, [Console(StringIO())]) as app:

@@ -79,7 +79,7 @@ def freeze_heap() -> None:
 
 
 async def _opened(stack: AsyncExitStack, config: Config) -> "App":
-    from bot.app.app import open_app
+    from bot.app.opening import open_app
 
     told = False
     while True:

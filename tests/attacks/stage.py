@@ -16,8 +16,9 @@ from typing import cast
 
 from pydantic import JsonValue
 
-from bot.app.app import App, open_app
+from bot.app.app import App
 from bot.app.first_run import FILES, WORKSPACES
+from bot.app.opening import open_app
 from bot.config.load import load_config
 from bot.core.errors import ConfigError
 from bot.sessions.approvals import Approval, ApprovalState

@@ -22,7 +22,8 @@ from redis.asyncio import Redis
 from telegram import Bot, Update
 from telegram.request import HTTPXRequest
 
-from bot.app.app import App, open_app
+from bot.app.app import App
+from bot.app.opening import open_app
 from bot.sessions.inbox import NewItem
 from bot.sessions.messages import SessionMessage
 from bot.store.opening import open_store

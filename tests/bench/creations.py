@@ -16,7 +16,8 @@ from typing import Final
 from urllib.parse import urlsplit
 
 from bot.app import programs
-from bot.app.app import App, open_app
+from bot.app.app import App
+from bot.app.opening import open_app
 from bot.operations.tokens import TokenRequest
 from bot.sessions.api_tokens import Scope
 from policy.labels import parse

@@ -17,7 +17,7 @@ from typing import Any, Final, cast
 from telegram import Update
 from telegram.ext import Application, ApplicationBuilder, MessageHandler, filters
 
-from bot.app.app import open_app
+from bot.app.opening import open_app
 from tests.bench.measure import Row, by_turns_async, ratio_at_least, warm
 from tests.bench.rig import bolt, crowd_config, during
 from tests.sim.slack import slack

@@ -26,8 +26,9 @@ from slack_bolt.adapter.socket_mode.aiohttp import AsyncSocketModeHandler
 from slack_bolt.async_app import AsyncApp
 from slack_sdk.web.async_client import AsyncWebClient
 
-from bot.app.app import App, open_app
+from bot.app.app import App
 from bot.app.extensions import Extensions
+from bot.app.opening import open_app
 from bot.config.load import load_config
 from bot.config.model import Config
 from bot.sessions.deliveries import DeliveryState

@@ -19,7 +19,8 @@ from tempfile import TemporaryDirectory
 from typing import Final
 from urllib.parse import urlsplit
 
-from bot.app.app import App, open_app
+from bot.app.app import App
+from bot.app.opening import open_app
 from bot.config.load import load_config
 from bot.operations.tokens import TokenRequest
 from bot.sessions.api_tokens import Scope

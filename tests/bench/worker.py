@@ -11,8 +11,8 @@ from contextlib import suppress
 from pathlib import Path
 from typing import Final
 
-from bot.app.app import open_app
 from bot.app.extensions import Extensions
+from bot.app.opening import open_app
 from bot.cli.run import freeze_heap
 from bot.config.load import load_config
 from bot.tools import catalogue

@@ -18,7 +18,8 @@ from pathlib import Path
 from tempfile import TemporaryDirectory
 from typing import Final
 
-from bot.app.app import App, open_app
+from bot.app.app import App
+from bot.app.opening import open_app
 from bot.delivery.sweep import SWEEP_SECONDS
 from channels.messages import Address, Inbound
 from tests.bench.measure import Row, at_most, by_turns_async, ratio_at_least

@@ -14,8 +14,8 @@ import pytest
 
 from bot.agent.call_runs import CallRuns
 from bot.app import workers
-from bot.app.app import open_app
 from bot.app.extensions import Extensions
+from bot.app.opening import open_app
 from bot.config.load import load_config
 from bot.ingress.router import NOT_SERVING
 from bot.sessions.deliveries import DeliveryState, NewDelivery

@@ -16,7 +16,8 @@ from typing import Any
 
 from bot.agent.models import toolset
 from bot.agent.window import estimated
-from bot.app.app import App, open_app
+from bot.app.app import App
+from bot.app.opening import open_app
 from bot.audit.chain import Intact
 from bot.core.errors import BusyError
 from bot.sessions.approvals import ApprovalState

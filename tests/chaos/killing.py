@@ -9,7 +9,8 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from random import Random
 
-from bot.app.app import App, open_app
+from bot.app.app import App
+from bot.app.opening import open_app
 from bot.audit.chain import Intact
 from bot.core.errors import StoreError
 from bot.sessions.deliveries import DeliveryState

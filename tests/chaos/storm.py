@@ -15,7 +15,8 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Final
 
-from bot.app.app import App, open_app
+from bot.app.app import App
+from bot.app.opening import open_app
 from bot.core.errors import StoreError
 from bot.sessions.deliveries import DeliveryState
 from bot.sessions.inbox import QueueMode

@@ -16,7 +16,8 @@ from typing import Final
 
 import pytest
 
-from bot.app.app import App, open_app
+from bot.app.app import App
+from bot.app.opening import open_app
 from bot.audit.chain import Intact
 from bot.cli.ready import FOLDER
 from bot.config.load import load_config

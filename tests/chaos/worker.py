@@ -6,8 +6,8 @@ import sys
 from pathlib import Path
 
 from bot.app import programs
-from bot.app.app import open_app
 from bot.app.extensions import Extensions
+from bot.app.opening import open_app
 from bot.config.load import load_config
 from bot.config.model import Config
 from bot.tools import catalogue

@@ -15,17 +15,14 @@ from types import ModuleType
 
 import pytest
 
-from bot.cli.main import (
-    app,
-    audit_app,
-    memory_app,
-    policy_app,
-    runs_app,
-    schedules_app,
-    sessions_app,
-    slack_app,
-    token_app,
-)
+from bot.cli.groups.audit import audit_app
+from bot.cli.groups.background import runs_app, schedules_app
+from bot.cli.groups.knowledge import memory_app
+from bot.cli.groups.policy import policy_app
+from bot.cli.groups.sessions import sessions_app
+from bot.cli.groups.slack import slack_app
+from bot.cli.groups.tokens import token_app
+from bot.cli.main import app
 from bot.cli.policy_cases import read_cases
 from bot.commands.table import COMMANDS
 from bot.config.load import load_config

@@ -9,8 +9,8 @@ import os
 import sys
 from pathlib import Path
 
-from bot.app.app import open_app
 from bot.app.extensions import Extensions
+from bot.app.opening import open_app
 from bot.cli.roles import ProcessRole
 from bot.cli.run import until_ended
 from bot.config.load import load_config

@@ -5,8 +5,8 @@ from pathlib import Path
 
 import pytest
 
-from bot.app.app import open_app
 from bot.app.keys import AUDIT_KEY_VARIABLE, SESSION_KEY_VARIABLE, VAULT_KEY_VARIABLE, Secrets
+from bot.app.opening import open_app
 from bot.audit.chain import AnchorFile, Broken, Head, Intact
 from bot.config.load import load_config
 from bot.core.errors import OperatorError

@@ -9,7 +9,8 @@ from pathlib import Path
 
 import pytest
 
-from bot.app.app import App, open_app
+from bot.app.app import App
+from bot.app.opening import open_app
 from bot.config.load import load_config
 from bot.core.ids import Ids
 from bot.delegation.handoff import Handoff

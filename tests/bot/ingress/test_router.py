@@ -5,7 +5,7 @@ from pathlib import Path
 import pytest
 
 from bot.access.pairing import NOT_YOURS, UNKNOWN_HERE
-from bot.app.app import open_app
+from bot.app.opening import open_app
 from bot.ingress.flood_limits import FLOODED
 from bot.ingress.router import NOT_SERVING, Routed
 from bot.sessions.log.events import EventType

@@ -11,7 +11,8 @@ import pytest
 
 from bot.access.authorize import Caller, Ingress
 from bot.access.labelling import CONFIGURED
-from bot.app.app import App, open_app
+from bot.app.app import App
+from bot.app.opening import open_app
 from bot.commands.admin.configuration import NOTHING
 from bot.commands.command import Reply
 from bot.config.load import load_config

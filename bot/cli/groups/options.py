@@ -1,0 +1,28 @@
+"""Options that several commands have, and how a command is carried out."""
+
+import asyncio
+import os
+from collections.abc import Coroutine
+from typing import TYPE_CHECKING, Annotated, Any
+
+import typer
+
+if TYPE_CHECKING:
+    from bot.config.model import Config
+
+AsJson = Annotated[bool, typer.Option("--json", help="Print JSON, one document.")]
+Id = Annotated[str, typer.Argument(help="Its id.")]
+After = Annotated[str, typer.Option(help="Where the page before ended.")]
+
+
+def config_of(context: typer.Context) -> "Config":
+    """Load the configuration that a command was given. Raises OperatorError: it cannot be used."""
+    from bot.config.load import load_config
+    from bot.tools.catalogue import ARGUMENTS
+
+    return load_config(context.obj, os.environ, ARGUMENTS)
+
+
+def carry_out(work: Coroutine[Any, Any, int | None]) -> int:
+    """Do the work of a command; return its exit code."""
+    return asyncio.run(work) or 0
