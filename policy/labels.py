@@ -78,6 +78,14 @@ class Label:
             and not (demand_trusted and self.integrity is _UNTRUSTED)
         )
 
+    def within(self, taint: "Label") -> bool:
+        """Say whether data so labelled adds nothing to a taint: the order of the lattice.
+
+        What decides whether something is found, counted or told apart has to be within the taint of who asks: that
+        nothing is found tells, too.
+        """
+        return self.integrity <= taint.integrity and self.flows_to(taint)
+
     @property
     def secrecy(self) -> "Label":
         """The same level and compartments, TRUSTED: who may read it, whoever wrote it."""

@@ -7,10 +7,11 @@ own text, and a session keeps its name with that digest, the pin. What the polic
 import hashlib
 import json
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from types import MappingProxyType
 from typing import TYPE_CHECKING, Final, cast
 
+from bot.sessions.knowledge.memories import MEMORY, MemoryUse
 from bot.sessions.limits import SessionLimits
 
 if TYPE_CHECKING:
@@ -29,8 +30,8 @@ class AgentSnapshot:
     `models` are asked in this order. `addressed` are those of them that the configuration gave an address or a key of
     their own, without which they are not to be asked. `tools` are the offered ones, each with the digest of what models
     are told of it; None, which no session pins, is every tool. `credential` is the name of the secret that is the key
-    of its models, empty for the usual keys. `skills` is the digest of its skills, empty for none. A `lost` one stands
-    for what cannot be read: it has no model and no tool.
+    of its models, empty for the usual keys. `skills` is the digest of its skills, empty for none. `memory` is what its
+    sessions do with memories. A `lost` one stands for what cannot be read: it has no model and no tool.
     """
 
     name: str
@@ -41,11 +42,23 @@ class AgentSnapshot:
     credential: str = ""
     addressed: tuple[str, ...] = ()
     skills: str = _NO_SKILLS
+    memory: MemoryUse = MemoryUse.TOOL
     lost: bool = False
 
     def offers(self, tool: str) -> bool:
         """Say whether a tool is among those of this agent."""
         return self.tools is None or tool in self.tools
+
+    def using(self, chosen: MemoryUse | None) -> "AgentSnapshot":
+        """Return it as it works in a conversation where people chose what is done with memories, None for nothing."""
+        memory = self.memory.narrowed(chosen)
+        if memory is self.memory:
+            return self
+        if memory is not MemoryUse.OFF:
+            return replace(self, memory=memory)
+        return replace(
+            self, memory=memory, tools={name: of for name, of in (self.tools or {}).items() if name != MEMORY}
+        )
 
     @property
     def prompt_digest(self) -> str:
@@ -101,6 +114,8 @@ def written(snapshot: AgentSnapshot) -> str:
         "model": snapshot.model_digest,
         "tool": snapshot.tools_digest,
         "skills": snapshot.skills,
+        # Snapshots of before said nothing of memories; their digest is to stay what it was.
+        **({} if snapshot.memory is MemoryUse.TOOL else {"memory": snapshot.memory.value}),
     }
     return _canonical(told)
 
@@ -124,6 +139,7 @@ def read(text: str, digest: str) -> AgentSnapshot:
             credential=str(told["credential"]),
             addressed=tuple(cast("list[str]", told["addressed"])),
             skills=str(told["skills"]),
+            memory=MemoryUse(str(told.get("memory", MemoryUse.TOOL))),
         )
     except (KeyError, TypeError) as error:
         raise ValueError("the text is not a snapshot") from error

@@ -11,7 +11,7 @@ import json
 from dataclasses import replace
 from typing import Final
 
-from bot.access import labelling
+from bot.access import labelling, principals
 from bot.access.authorize import at_least
 from bot.access.decision_context import Call, DecisionContext
 from bot.sessions.approvals import Approval, ApprovalState
@@ -115,6 +115,16 @@ def anybody_may_answer(document: Document, approval: Approval) -> bool:
 def may_reply(question: Approval, principal: str) -> bool:
     """Say whether a principal may answer an agent's question: only the principal of its turn may."""
     return question.is_question and principal == question.principal
+
+
+def decides_on_skills(document: Document, whose: str, person: str) -> bool:
+    """Say whether a person decides which skills of a principal are in force: of their own, of a chat's an admin."""
+    known = document.principals.get(person)
+    if known is None:
+        return False
+    return at_least(known.role, Role.ADMIN if principals.is_chat(whose) else Role.MEMBER) and (
+        whose == person or principals.is_chat(whose)
+    )
 
 
 def may_withdraw(approval: Approval, principal: str) -> bool:

@@ -31,7 +31,8 @@ class DecisionContext:
     context (`bot.access.authors`). `endorsed` are the bounded answers that it has heard, itself or through another
     session. `allowance` is the session's own token budget, None for none and outside a turn. `agent` is the one that it
     has pinned, None outside a session. `run` is how its run stood when the model was asked last, None in any other
-    session, and `claim` the worker's hold on it, None outside a turn.
+    session, and `claim` the worker's hold on it, None outside a turn. `by_model` tells that a model asks, though no
+    turn of ours runs: then it may know what its taint may, as in a turn, and not all that the address is cleared for.
     """
 
     sid: str
@@ -55,6 +56,7 @@ class DecisionContext:
     allowance: TokenAllowance | None = None
     agent: AgentSnapshot | None = None
     run: RunFacts | None = None
+    by_model: bool = False
     claim: Claim | None = field(default=None, compare=False, repr=False)
 
     @property
@@ -102,11 +104,15 @@ class DecisionContext:
 
 @dataclass(frozen=True, slots=True)
 class Call:
-    """A tool call as the model proposed it; `arguments` is None when they are not a JSON object."""
+    """A tool call as the model proposed it; `arguments` is None when they are not a JSON object.
+
+    With `own_level` the runtime makes it for a session as it is: nothing is read that would change its taint.
+    """
 
     id: str
     tool: str
     arguments: Mapping[str, JsonValue] | None
+    own_level: bool = False
 
     @property
     def digest(self) -> str:

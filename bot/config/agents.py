@@ -13,6 +13,7 @@ from pydantic import AfterValidator, Field
 
 from bot.config.fields import Block
 from bot.config.references import NAME
+from bot.sessions.knowledge.memories import MEMORY, MemoryUse
 from policy.document.model import Document
 from policy.document.overrides import ChatPlace
 from policy.errors import Problem, nearest
@@ -60,7 +61,8 @@ class AgentSettings(Block):
 
     `tools` are names of tools, or globs of them, null for all. `credential` is the name under `secrets` of the key that
     its models are asked with. `people` are the principals or accounts whose own sessions have this agent, `chats` the
-    shared chats, by their name in the policy or as `/classify` names them.
+    shared chats, by their name in the policy or as `/classify` names them. `memory` is what its sessions do with
+    memories, where people of a conversation choose nothing else.
     """
 
     model: AgentModel | None = Field(default=None)
@@ -68,6 +70,7 @@ class AgentSettings(Block):
     tools: tuple[str, ...] | None = Field(default=None, strict=False, max_length=1000)
     limits: AgentLimits = AgentLimits()
     credential: str | None = Field(default=None, min_length=1, max_length=64)
+    memory: MemoryUse = Field(default=MemoryUse.TOOL, strict=False)
     people: tuple[str, ...] = Field(default=(), strict=False, max_length=1000)
     chats: tuple[str, ...] = Field(default=(), strict=False, max_length=1000)
 
@@ -77,8 +80,9 @@ AgentsSettings = Mapping[AgentName, AgentSettings]
 
 def chosen_tools(settings: AgentSettings, known: Iterable[str]) -> tuple[str, ...]:
     """Return those of the tools there are that an agent is offered."""
-    asked = settings.tools
-    return tuple(name for name in known if asked is None or any(fnmatchcase(name, one) for one in asked))
+    asked, none = settings.tools, {MEMORY} if settings.memory is MemoryUse.OFF else set[str]()
+    chosen = (name for name in known if asked is None or any(fnmatchcase(name, one) for one in asked))
+    return tuple(name for name in chosen if name not in none)
 
 
 def agent_places(agents: AgentsSettings, policy: Document) -> dict[str, str]:

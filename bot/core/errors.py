@@ -12,6 +12,8 @@ LockgateError                carries a stable `code`, one plain sentence and, wh
 ├── RequestError             whoever asked mends it; shown to them as it is
 │   ├── DedupeConflictError  the same key with another body
 │   ├── BusyError            a limit, quota or lock; one constant sentence (law `no_read_up`)
+│   ├── FullError            as many are kept as may be; what makes room is the next step, not waiting
+│   ├── ChangedSkillError    a person decides about a text that is not the one that waits
 │   ├── CursorError          a page's cursor that was not given to whoever asks, at the level of the question
 │   ├── NotFoundError        absent or not theirs; one constant sentence (law `no_read_up`)
 │   ├── ForeignError         the session there belongs to another principal; the same sentence
@@ -27,7 +29,8 @@ LockgateError                carries a stable `code`, one plain sentence and, wh
 """
 
 from collections.abc import Iterator
-from typing import Final, cast
+from types import MappingProxyType
+from typing import Final, Literal, cast
 
 EXIT_OPERATOR: Final = 2
 """Exit code of the command line for an error the operator can mend."""
@@ -121,16 +124,43 @@ class BusyError(RequestError):
         super().__init__("busy, try again in a moment")
 
 
+_ROOM: Final = MappingProxyType(
+    {"memories": "forget one first", "skills": "reject a draft first, or update a skill in place of a new one"}
+)
+
+
+class FullError(RequestError):
+    """As many memories or skills are kept of a principal and label as may be.
+
+    The sentence is constant for either, so that it tells nothing about others. Waiting does not help.
+    """
+
+    code = "full"
+
+    def __init__(self, kept: Literal["memories", "skills"]) -> None:
+        told = f"as many {kept} as may be are kept at this label (`knowledge.{kept}`)"
+        super().__init__(told, next_step=_ROOM[kept])
+
+
+class ChangedSkillError(RequestError):
+    """Somebody decides about a skill whose text is not the one that they were shown."""
+
+    code = "conflict"
+
+    def __init__(self) -> None:
+        super().__init__("that skill changed meanwhile", next_step="look at it again")
+
+
 _NOT_FOUND: Final = "there is nothing of that name here"
 
 
 class NotFoundError(RequestError):
-    """Absent or not theirs: the sentence is the same for both."""
+    """Absent or not theirs: the sentence is the same for both, and so is the next step of whoever has one."""
 
     code = "not_found"
 
-    def __init__(self) -> None:
-        super().__init__(_NOT_FOUND)
+    def __init__(self, *, next_step: str = "") -> None:
+        super().__init__(_NOT_FOUND, next_step=next_step)
 
 
 class ArchivedError(RequestError):
@@ -230,6 +260,11 @@ class WithdrawnError(LeaseLostError):
     """The input that a turn was about to take does not wait any more; the turn may go on without it."""
 
     code = "withdrawn"
+
+
+def in_words(error: LockgateError) -> str:
+    """Return an error as one who can mend it is told of it: what is wrong, and the next step if there is one."""
+    return f"{error}; {error.next_step}" if error.next_step else str(error)
 
 
 _MOST_CAUSES: Final = 50

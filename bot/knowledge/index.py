@@ -9,7 +9,7 @@ any of them, and the best match comes first. Methods may be called in any thread
 import re
 import sqlite3
 import unicodedata
-from collections.abc import Generator, Iterable, Iterator
+from collections.abc import Collection, Generator, Iterable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
 from itertools import combinations, pairwise
@@ -34,6 +34,9 @@ _MOST_PHRASES: Final = 64
 _MOST_MATCHES: Final = 4_000
 """Matches whose score is computed, each of which takes about 2 µs: the rarest words of a query that have no more."""
 
+_MOST_MARKS: Final = 30
+"""Marks on one character that count."""
+
 _TOGETHER: Final = 3
 """Words that are looked up together, where each of them has more matches than that."""
 
@@ -53,6 +56,7 @@ _OF_WORDS: Final = frozenset("LNM")
 _SCHEMA: Final = """
 PRAGMA temp_store = MEMORY;
 CREATE TABLE kept (number INTEGER PRIMARY KEY, id TEXT UNIQUE, learned_at INTEGER, domain TEXT, text TEXT);
+CREATE INDEX newest ON kept (learned_at, id DESC);
 CREATE TABLE corrections (corrected TEXT, id TEXT, PRIMARY KEY (corrected, id)) WITHOUT ROWID;
 CREATE VIRTUAL TABLE words USING {engine}(
     text, content = 'kept', content_rowid = 'number',
@@ -67,10 +71,14 @@ SELECT kept.id, kept.learned_at FROM (
     ORDER BY {order} LIMIT ?
 ) AS found JOIN kept ON kept.number = found.number ORDER BY found.score, kept.number DESC
 """
+_LAST: Final = """
+SELECT id, learned_at FROM kept WHERE ? = '' OR domain IN (?, '') ORDER BY learned_at DESC, id LIMIT ?
+"""
 _ADD: Final = "INSERT INTO kept (id, learned_at, domain, text) VALUES (?, ?, ?, ?) ON CONFLICT DO NOTHING"
 _HELD: Final = "SELECT number, text FROM kept WHERE id = ?"
 _CORRECT: Final = "INSERT INTO corrections (corrected, id) VALUES (?, ?) ON CONFLICT DO NOTHING"
 _UNCORRECT: Final = "DELETE FROM corrections WHERE corrected = ? AND id = ?"
+_ALL_CORRECTED: Final = "SELECT DISTINCT corrected FROM corrections"
 _CORRECTED: Final = "SELECT 1 FROM corrections WHERE corrected = ? LIMIT 1"
 _BEST: Final = _SEARCH.format(score="rank", order="rank, rowid DESC")
 _NEWEST: Final = _SEARCH.format(score="0", order="rowid DESC")
@@ -102,12 +110,23 @@ def phrases(query: str) -> tuple[str, ...]:
     Of scripts whose words are not set apart, these are every two characters that follow one another.
     """
     found = dict[str, str]()
-    for word in _words(query[:LONGEST_QUERY]):
-        for run in _RUN.findall(word):
-            for phrase in _pairs(run) if _CHARACTER.match(run) else (run,):
-                found.setdefault(phrase.lower(), phrase)
+    for phrase in words_of(query[:LONGEST_QUERY]):
+        found.setdefault(phrase.lower(), phrase)
     longest = sorted(found.values(), key=len, reverse=True)
     return tuple(longest[:_MOST_PHRASES])
+
+
+def words_of(text: str) -> Iterator[str]:
+    """Yield the words of a text in their order.
+
+    Of scripts whose words are not set apart, these are every two characters that follow one another, with a space.
+    """
+    if text.isascii():
+        yield from _ASCII_WORD.findall(text)
+        return
+    for word in _words(text):
+        for run in _RUN.findall(word):
+            yield from _pairs(run) if _CHARACTER.match(run) else (run,)
 
 
 class LabelIndex:
@@ -183,13 +202,41 @@ class LabelIndex:
                         found.setdefault(name, Hit(name, learned_at))
         return tuple(found.values())[:most]
 
-    def corrected(self, ids: Iterable[str]) -> frozenset[str]:
+    def corrected(self, ids: Collection[str]) -> frozenset[str]:
         """Return those ids that a memory of this label corrects, whatever label they have themselves."""
         with self._lock:
             database = self._database
             if database is None or not self._corrections:
                 return frozenset()
+            if self._corrections <= len(ids):
+                all_of_them = cast("Iterable[tuple[str]]", database.execute(_ALL_CORRECTED))
+                return frozenset(name for (name,) in all_of_them).intersection(ids)
             return frozenset(name for name in ids if database.execute(_CORRECTED, (name,)).fetchone())
+
+    def newest(self, *, most: int, domain: str = "") -> tuple[Hit, ...]:
+        """Return the memories learned last, the newest first; `domain` is as in `search`."""
+        with self._lock:
+            database = self._database
+            if database is None:
+                return ()
+            rows = database.execute(_LAST, (domain, domain, most))
+            return tuple(Hit(name, learned_at) for name, learned_at in cast("Iterable[tuple[str, int]]", rows))
+
+    def corrections(self) -> frozenset[str]:
+        """Return all ids that a memory of this label corrects, whatever label they have themselves."""
+        with self._lock:
+            database = self._database
+            if database is None or not self._corrections:
+                return frozenset()
+            return frozenset(name for (name,) in cast("Iterable[tuple[str]]", database.execute(_ALL_CORRECTED)))
+
+    def held(self, ids: Iterable[str]) -> frozenset[str]:
+        """Return those ids whose memories it holds."""
+        with self._lock:
+            database = self._database
+            if database is None:
+                return frozenset()
+            return frozenset(name for name in ids if database.execute(_HELD, (name,)).fetchone())
 
     def close(self) -> None:
         """Free its memory. Closing twice does nothing."""
@@ -290,8 +337,20 @@ def _together(database: sqlite3.Connection) -> Generator[sqlite3.Connection]:
 
 
 def _normal(text: str) -> str:
-    """Return a text in the one form in which what looks alike is alike; what is half a character is gone."""
-    return unicodedata.normalize("NFKC", text.encode("utf-8", "replace").decode())
+    """Return a text in the one form in which what looks alike is alike; what is half a character is gone.
+
+    Putting marks in order takes the square of their number: no more are kept of a row than Unicode Standard Annex #15
+    (Stream-Safe Text Format) has.
+    """
+    return unicodedata.normalize("NFKC", "".join(_bounded_marks(text.encode("utf-8", "replace").decode())))
+
+
+def _bounded_marks(text: str) -> Iterator[str]:
+    row = 0
+    for char in text:
+        row = row + 1 if unicodedata.combining(char) else 0
+        if row <= _MOST_MARKS:
+            yield char
 
 
 def _set_apart(text: str) -> str:

@@ -9,12 +9,13 @@ import hashlib
 import heapq
 from collections.abc import AsyncGenerator, Callable, Collection, Mapping
 from contextlib import aclosing
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Final
 
-from bot.core.errors import CursorError, NotFoundError, RequestError
+from bot.core.errors import CursorError, DedupeConflictError, NotFoundError, RequestError
+from bot.core.invisible import spelled
 from bot.sessions.audit import AuditRow
-from bot.sessions.knowledge.memories import LONGEST_DOMAIN, LONGEST_TEXT, Memory, MemoryState
+from bot.sessions.knowledge.memories import LONGEST_DOMAIN, LONGEST_TEXT, MOST_CORRECTIONS, Memory, MemoryState
 from bot.sessions.ports.knowledge import MemoryStore
 from bot.sessions.visibility import LONGEST_ID
 from policy.labels import Label
@@ -22,6 +23,10 @@ from policy.labels import Label
 WORDLESS: Final = "a memory needs a text"
 TOO_LONG: Final = f"a memory has at most {LONGEST_TEXT} characters"
 DOMAIN_TOO_LONG: Final = f"the name of a domain has at most {LONGEST_DOMAIN} characters"
+DOMAIN_UNSEEN: Final = "the name of a domain is one line, and each of its characters shows"
+TOO_OFTEN: Final = f"this was corrected {MOST_CORRECTIONS} times"
+LEARN_ANEW: Final = "forget it, and learn what is right anew"
+NOT_YOURS: Final = "only who taught the chat this, or an admin, forgets or corrects it here"
 LISTED: Final = 20
 """Memories that a page shows if it does not say."""
 
@@ -35,14 +40,15 @@ class Learner:
     """Who teaches something: whose memory it is to be, and the person who asks.
 
     `label` is that of what teaches it, and `reader` the highest that they may know of, by which they name what they
-    correct. `sid` is the session that learns, empty for a person's command. `by_agent` tells that an agent does, and
-    `authors` are the people besides whose words it has read.
+    correct. `decides` tells that they may change also what others taught. `sid` is the session that learns, empty for a
+    person's command. `by_agent` tells that an agent does, and `authors` are the people besides whose words it has read.
     """
 
     principal: str
     asker: str
     label: Label
     reader: Label
+    decides: bool = True
     sid: str = ""
     by_agent: bool = False
     authors: tuple[str, ...] = ()
@@ -72,11 +78,14 @@ class MemoryKeeper:
 
         Raises:
             RequestError: it has no words, or too many.
-            BusyError: as many are kept as may.
+            DedupeConflictError: the key came with something else.
+            FullError: as many are kept as may.
             StoreError: it cannot be kept.
         """
         made = _made(learner, learner.label, text, key, domain=domain, now=self._now())
-        return await self._memories.learn(made, self._most, (row(made, learner.asker, "learn"),))
+        kept = await self._memories.learn(made, self._most, (row(made, learner.asker, "learn"),))
+        _require_same(kept, learner.reader, text, domain)
+        return kept
 
     async def correct(self, learner: Learner, name: str, text: str, key: str, *, domain: str | None = None) -> Memory:
         """Keep something in the place of a memory; the same `key` again is the same memory.
@@ -94,21 +103,29 @@ class MemoryKeeper:
 
         Raises:
             NotFoundError: there is none that they may know of, or it does not count any more.
-            RequestError: it has no words, or too many.
-            BusyError: as many are kept as may.
+            RequestError: it has no words, or too many, somebody else taught the old one, or it was corrected too often.
+            DedupeConflictError: the key came with something else.
+            FullError: as many are kept as may.
             StoreError: it cannot be kept.
         """
-        known = await self._known(learner.principal, learner.reader, (_id(key), name))
-        if _id(key) in known:
-            return known[_id(key)]
+        known = await self._known(learner.principal, learner.reader, (memory_id(key), name))
+        if memory_id(key) in known:
+            _require_same(known[memory_id(key)], learner.reader, text, domain)
+            return known[memory_id(key)]
         old = known.get(name)
         if old is None or old.state is not MemoryState.KEPT:
             raise NotFoundError
+        _require_theirs(old, learner.asker, decides=learner.decides)
         about = old.domain if domain is None else domain
         # It is later than what it corrects on every clock: a listing meets it first.
         now = max(self._now(), old.learned_at + 1)
-        made = _made(learner, old.label.join(learner.label), text, key, domain=about, now=now, corrects=old.id)
-        return await self._memories.learn(made, self._most, (row(made, learner.asker, "correct", corrects=old.id),))
+        made = _made(learner, old.label.join(learner.label), text, key, domain=about, now=now)
+        made = replace(made, corrects=old.id, corrections=old.corrections + 1)
+        if made.corrections > MOST_CORRECTIONS:
+            raise RequestError(TOO_OFTEN, next_step=LEARN_ANEW)
+        kept = await self._memories.learn(made, self._most, (row(made, learner.asker, "correct", corrects=old.id),))
+        _require_same(kept, learner.reader, text, domain)
+        return kept
 
     async def find(self, principal: str, reader: Label, name: str) -> Memory:
         """Return a memory by its id, also one that was corrected or forgotten.
@@ -120,25 +137,39 @@ class MemoryKeeper:
             raise NotFoundError
         return found
 
-    async def forget(self, principal: str, reader: Label, name: str, actor: str) -> Memory:
+    async def forget(self, principal: str, reader: Label, name: str, *, actor: str, decides: bool = True) -> Memory:
         """Erase the words of a memory for good, and those of all in whose place it is and whose readers are the same.
 
-        Returns what is left of it. Raises NotFoundError: there is none that they may know of. StoreError.
+        Args:
+            principal: whose memory.
+            reader: the label of who has it forgotten.
+            name: its id.
+            actor: the person who has it forgotten.
+            decides: whether they may have forgotten also what others taught.
+
+        Returns what is left of it.
+
+        Raises:
+            NotFoundError: there is none that they may know of.
+            RequestError: somebody else taught it, or one that would be erased with it.
+            StoreError: the store cannot be changed.
         """
         found = await self.find(principal, reader, name)
-        if found.state is not MemoryState.FORGOTTEN:
-            await self._forget(found, actor)
-        seen = {found.id}
+        erased = {found.id: found}
         last = found
-        while last.corrects and last.corrects not in seen:
-            seen.add(last.corrects)
+        while last.corrects and last.corrects not in erased:
             before = (await self._known(principal, reader, (last.corrects,))).get(last.corrects)
             if before is None or before.label.secrecy != found.label.secrecy:
                 break
-            # The store erases those of the same label; an UNTRUSTED one may correct one that is TRUSTED.
-            if before.state is not MemoryState.FORGOTTEN:
-                await self._forget(before, actor)
-            last = before
+            erased[before.id] = last = before
+        for memory in erased.values():
+            _require_theirs(memory, actor, decides=decides)
+        # The store erases those of the same label; an UNTRUSTED one may correct one that is TRUSTED.
+        before_it: Label | None = None
+        for memory in erased.values():
+            if memory.state is not MemoryState.FORGOTTEN and memory.label != before_it:
+                await self._forget(memory, actor)
+                before_it = memory.label
         return await self.find(principal, reader, name)
 
     async def listed(self, principal: str, reader: Label, *, after: str = "", limit: int = LISTED) -> MemoryPage:
@@ -151,25 +182,21 @@ class MemoryKeeper:
             limit: how many are returned at most.
 
         Raises:
-            CursorError: the cursor is of no page that they may know of, or its memory counts no more.
+            CursorError: the cursor is of no page that they may know of.
             StoreError: the store cannot be read.
         """
-        if after:
-            last = (await self._known(principal, reader, (after,))).get(after)
-            if last is None or last.state is not MemoryState.KEPT:
-                raise CursorError
+        last = (await self._known(principal, reader, (after,))).get(after)
+        if after and last is None:
+            raise CursorError
         shown = list[Memory]()
         async with aclosing(self.every(principal, reader)) as found:
             async for memory in found:
-                if after:
-                    after = "" if memory.id == after else after
-                elif len(shown) == limit:
+                # Its place is told by its time and id, which stay when it was corrected or forgotten meanwhile.
+                if last is not None and _place(memory) <= _place(last):
+                    continue
+                if len(shown) == limit:
                     return MemoryPage(tuple(shown), shown[-1].id)
-                else:
-                    shown.append(memory)
-        if after:
-            # It was corrected from above meanwhile, or is hidden by what corrects it.
-            raise CursorError
+                shown.append(memory)
         return MemoryPage(tuple(shown))
 
     async def every(self, principal: str, reader: Label) -> AsyncGenerator[Memory]:
@@ -179,7 +206,7 @@ class MemoryKeeper:
         """
         heads = list[tuple[tuple[int, str], int, Memory]]()
         versions = await self._memories.versions(principal)
-        labels = sorted((label for label, version in versions.items() if version and label.flows_to(reader)), key=str)
+        labels = sorted((label for label, version in versions.items() if version and label.within(reader)), key=str)
         streams = [self._of(principal, label) for label in labels]
         corrected = set[str]()
 
@@ -188,7 +215,7 @@ class MemoryKeeper:
                 # One that was corrected itself still stands before what it corrects of another label.
                 corrected.add(head.corrects)
                 if head.state is MemoryState.KEPT:
-                    heapq.heappush(heads, ((-head.learned_at, head.id), number, head))
+                    heapq.heappush(heads, (_place(head), number, head))
                     return
 
         try:
@@ -205,11 +232,11 @@ class MemoryKeeper:
 
     async def recalled(self, principal: str, reader: Label, ids: Collection[str], key: str) -> None:
         """Count that a session that has read `reader` recalled memories, once for `key`. Raises StoreError."""
-        await self._memories.count_use(principal, reader.secrecy, ids, key)
+        await self._memories.count_use(principal, reader, ids, key)
 
     async def uses(self, principal: str, reader: Label, name: str) -> int:
         """Return how often a memory was recalled, as far as a reader may know of who did. Raises StoreError."""
-        labels = [label for label in await self._memories.versions(principal) if label.flows_to(reader)]
+        labels = [label for label in await self._memories.versions(principal) if label.within(reader)]
         return (await self._memories.uses(principal, labels, (name,))).get(name, 0)
 
     async def _forget(self, memory: Memory, actor: str) -> None:
@@ -231,9 +258,14 @@ class MemoryKeeper:
         if not asked:
             return {}
         labels = [label for label, version in (await self._memories.versions(principal)).items() if version]
-        visible = [label for label in labels if label.flows_to(reader)]
+        visible = [label for label in labels if label.within(reader)]
         found = await self._memories.memories(principal, dict.fromkeys(visible, asked)) if visible else ()
         return {memory.id: memory for memory in found}
+
+
+def _place(memory: Memory) -> tuple[int, str]:
+    """Return where a memory stands in a listing."""
+    return -memory.learned_at, memory.id
 
 
 def row(memory: Memory, actor: str, done: str, **more: str) -> AuditRow:
@@ -248,13 +280,28 @@ def row(memory: Memory, actor: str, done: str, **more: str) -> AuditRow:
     return AuditRow("memory", actor, {**facts, **more})
 
 
-def _id(key: str) -> str:
+def _require_theirs(memory: Memory, actor: str, *, decides: bool) -> None:
+    if not decides and memory.asker != actor:
+        raise RequestError(NOT_YOURS)
+
+
+def _require_same(kept: Memory, reader: Label, text: str, domain: str | None) -> None:
+    """Raise DedupeConflictError if what is kept under a key is something else, as far as a reader may be told.
+
+    Of one that was forgotten nothing is left to compare.
+    """
+    if kept.state is MemoryState.FORGOTTEN or not kept.label.within(reader):
+        return
+    if kept.text != text or domain not in {None, kept.domain}:
+        raise DedupeConflictError
+
+
+def memory_id(key: str) -> str:
+    """Return the id of the memory that is learned under a key."""
     return f"mem_{hashlib.sha256(key.encode()).hexdigest()[:_ID]}"
 
 
-def _made(  # noqa: PLR0913 - a memory is made of what teaches it and of what it says
-    learner: Learner, label: Label, text: str, key: str, *, domain: str, now: int, corrects: str = ""
-) -> Memory:
+def _made(learner: Learner, label: Label, text: str, key: str, *, domain: str, now: int) -> Memory:
     """Return a memory as it is wanted. Raises RequestError: it has no words, or too many."""
     if not text.strip():
         raise RequestError(WORDLESS)
@@ -262,8 +309,10 @@ def _made(  # noqa: PLR0913 - a memory is made of what teaches it and of what it
         raise RequestError(TOO_LONG)
     if len(domain) > LONGEST_DOMAIN:
         raise RequestError(DOMAIN_TOO_LONG)
+    if spelled(domain) != domain or not domain.isprintable():
+        raise RequestError(DOMAIN_UNSEEN)
     return Memory(
-        id=_id(key),
+        id=memory_id(key),
         principal=learner.principal,
         label=label,
         text=text,
@@ -273,5 +322,4 @@ def _made(  # noqa: PLR0913 - a memory is made of what teaches it and of what it
         by_agent=learner.by_agent,
         sid=learner.sid,
         authors=learner.authors,
-        corrects=corrects,
     )

@@ -10,6 +10,8 @@ from collections.abc import Iterable
 from dataclasses import dataclass
 from typing import Final
 
+from bot.knowledge.index import words_of
+
 _SMOOTHING: Final = 20
 """How much the first places count more than the later ones: the less, the more."""
 
@@ -23,7 +25,7 @@ _USE: Final = 0.25
 """What having been recalled most often counts, where being the best match counts 1."""
 
 _ENDING: Final = 3
-"""Letters at the end of a word that may differ."""
+"""Letters at the end of a word that may differ: so few that no order tells how a long secret begins."""
 
 _SHORTEST: Final = 4
 """Letters of a word that may not."""
@@ -52,28 +54,29 @@ def overlap(asked: Iterable[str], text: str) -> int:
         asked: the phrases of the query, from `bot.knowledge.index.phrases`.
         text: the text of a memory.
     """
-    lower = text.lower()
-    return sum(len(phrase) ** 2 for phrase in asked if _stem(phrase) in lower)
+    there = frozenset(part for word in words_of(text) for part in _beginnings(word))
+    return sum(len(phrase) ** 2 for phrase in asked if not there.isdisjoint(_beginnings(phrase)))
 
 
 def fused(candidates: Iterable[Candidate]) -> tuple[str, ...]:
-    """Return the ids of what was found, the best first; of equal ones that with the lower id."""
+    """Return the ids of what was found, the best first; of equal ones the newest, or else that with the lower id."""
     found = tuple(candidates)
     newest = _places(one.learned_at for one in found)
     used = _places(one.uses for one in found)
     overlaps = _places(one.overlap for one in found)
 
-    def order(one: Candidate) -> tuple[float, str]:
+    def order(one: Candidate) -> tuple[float, int, str]:
         relevance = _worth(one.place) + _OVERLAP * _worth(overlaps[one.overlap])
-        return -(relevance + _RECENCY * _worth(newest[one.learned_at]) + _USE * _worth(used[one.uses])), one.id
+        worth = relevance + _RECENCY * _worth(newest[one.learned_at]) + _USE * _worth(used[one.uses])
+        return -worth, -one.learned_at, one.id
 
     return tuple(one.id for one in sorted(found, key=order))
 
 
-def _stem(phrase: str) -> str:
-    """Return how a word begins, and two characters of a script without spaces as they stand in a text."""
-    word = phrase.replace(" ", "").lower()
-    return word[: max(len(word) - _ENDING, _SHORTEST)]
+def _beginnings(phrase: str) -> tuple[str, ...]:
+    """Return a word without its last letters, in each way that leaves enough: two that share one are alike."""
+    word = phrase.lower()
+    return tuple(word[:length] for length in range(max(len(word) - _ENDING, min(len(word), _SHORTEST)), len(word) + 1))
 
 
 def _worth(place: int) -> float:

@@ -9,10 +9,13 @@ round trips. Indexes are built when they are first asked and left when others ne
 
 import asyncio
 from collections import OrderedDict
-from collections.abc import Collection, Generator, Iterable, Iterator, Mapping
-from contextlib import contextmanager
+from collections.abc import AsyncGenerator, Callable, Collection, Generator, Iterable, Iterator, Mapping, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import asynccontextmanager, contextmanager
 from dataclasses import dataclass, field, replace
-from typing import Final
+from functools import partial
+from typing import Final, TypeVar
+from weakref import WeakValueDictionary
 
 from bot.knowledge.index import Hit, LabelIndex, phrases
 from bot.knowledge.ranking import Candidate, fused, overlap
@@ -25,6 +28,17 @@ MOST_WEIGHT: Final = 100_000_000
 
 _PAGE: Final = 500
 """Changes that are read and taken at once."""
+
+_THREADS: Final = 2
+"""Threads in which a process searches."""
+
+_MUCH: Final = 2_000
+"""Characters that are looked through beside the loop."""
+
+_T = TypeVar("_T")
+
+_COUNTS: Final = 256
+"""How many counts of memories are remembered."""
 
 _LEAST_FOUND: Final = 20
 """How many of each index are ranked at least."""
@@ -58,7 +72,11 @@ class KnowledgeSearch:
         self._most = most
         self._shelves = OrderedDict[tuple[str, Label], _Shelf]()
         self._left = list[LabelIndex]()
+        self._counts = OrderedDict[tuple[str, frozenset[tuple[Label, int]]], int]()
         self._weight = 0
+        # Others' work beside the loop does not wait for a search, nor a principal's for another one's.
+        self._pool: ThreadPoolExecutor | None = None
+        self._turns = WeakValueDictionary[str, asyncio.Lock]()
 
     @property
     def weight(self) -> int:
@@ -72,7 +90,7 @@ class KnowledgeSearch:
 
         Args:
             principal: whose memories.
-            reader: the label of who reads; memories are found whose label flows to it.
+            reader: the label of who reads; memories are found whose label is within it.
             query: text in which any word counts.
             limit: how many are returned at most.
             domain: what they are to be about; those that are about anything are found too. Empty for all.
@@ -82,17 +100,13 @@ class KnowledgeSearch:
             StoreRefusedError: it refuses.
             SchemaError: it holds records of a newer version.
         """
-        asked = phrases(query)
+        asked = phrases(query) if len(query) <= _MUCH else await self._looked(principal, lambda: phrases(query))
         if limit < 1 or not asked:
             return ()
-        versions = await self._memories.versions(principal)
-        visible = {label: version for label, version in versions.items() if label.flows_to(reader)}
+        visible = await self.versions(principal, reader)
         most = max(_LEAST_FOUND, 2 * limit)
-        with self._used(principal, (label for label, version in visible.items() if version)) as shelves:
-            for label, shelf in shelves.items():
-                await self._follow(principal, label, shelf, visible[label])
-            indexes = {label: shelf.index for label, shelf in shelves.items()}
-            found = await asyncio.to_thread(_search, indexes, asked, most, domain)
+        async with self._indexes(principal, visible) as indexes:
+            found = await self._looked(principal, lambda: _search(indexes, asked, most, domain))
         candidates = tuple(_candidates(found))
         chosen = frozenset(fused(candidates)[:most])
         named = {label: [hit.id for hit in hits if hit.id in chosen] for label, hits in found.items()}
@@ -100,18 +114,77 @@ class KnowledgeSearch:
         self._compare(principal, named, memories)
         await self._free()
         kept = {memory.id: memory for memory in memories if memory.state is MemoryState.KEPT}
-        ranked = fused(
-            replace(one, overlap=overlap(asked, kept[one.id].text), uses=uses.get(one.id, 0))
-            for one in candidates
-            if one.id in kept
-        )
+        if sum(len(memory.text) for memory in kept.values()) > _MUCH:
+            ranked = await self._looked(principal, lambda: _ranked(asked, candidates, kept, uses))
+        else:
+            ranked = _ranked(asked, candidates, kept, uses)
         return tuple(kept[name] for name in ranked[:limit])
+
+    async def versions(self, principal: str, reader: Label) -> Mapping[Label, int]:
+        """Return the labels that a reader may know of, with the version of the last change of their memories.
+
+        Raises StoreError.
+        """
+        versions = await self._memories.versions(principal)
+        return {label: version for label, version in versions.items() if label.within(reader)}
+
+    async def newest(self, principal: str, reader: Label, *, limit: int, domain: str = "") -> tuple[Memory, ...]:
+        """Return the memories learned last, the newest first, without what others of them correct.
+
+        The parameters are those of `recall`. Raises StoreError.
+        """
+        if limit < 1:
+            return ()
+        visible = await self.versions(principal, reader)
+        async with self._indexes(principal, visible) as indexes:
+            found = await self._looked(principal, lambda: _newest(indexes, limit, domain))
+        named = {label: [hit.id for hit in hits] for label, hits in found.items()}
+        memories = await self._memories.memories(principal, named)
+        self._compare(principal, named, memories)
+        await self._free()
+        kept = [memory for memory in memories if memory.state is MemoryState.KEPT]
+        return tuple(sorted(kept, key=lambda memory: (-memory.learned_at, memory.id))[:limit])
+
+    async def named(self, principal: str, reader: Label, ids: Collection[str]) -> tuple[Memory, ...]:
+        """Return the memories of these ids in their order, as far as they are kept. Raises StoreError."""
+        visible = [label for label, version in (await self.versions(principal, reader)).items() if version]
+        found = await self._memories.memories(principal, dict.fromkeys(visible, ids))
+        kept = {memory.id: memory for memory in found if memory.state is MemoryState.KEPT}
+        return tuple(kept[name] for name in ids if name in kept)
+
+    async def counted(self, principal: str, reader: Label) -> int:
+        """Return how many memories a reader may know of, without what others of them correct. Raises StoreError."""
+        visible = await self.versions(principal, reader)
+        place = (principal, frozenset(visible.items()))
+        if place not in self._counts:
+            async with self._indexes(principal, visible) as indexes:
+                self._counts[place] = await self._looked(principal, lambda: _counted(tuple(indexes.values())))
+            await self._free()
+            if len(self._counts) > _COUNTS:
+                self._counts.popitem(last=False)
+        self._counts.move_to_end(place)
+        return self._counts[place]
 
     async def close(self) -> None:
         """Free the memory of all indexes; no recall may be under way."""
         for place in list(self._shelves):
             self._leave(place)
         await self._free()
+        if self._pool is not None:
+            self._pool.shutdown(wait=False)
+            self._pool = None
+
+    async def _beside(self, work: Callable[[], _T]) -> _T:
+        """Do something beside the loop, in one of the threads for that."""
+        if self._pool is None:
+            self._pool = ThreadPoolExecutor(_THREADS, "knowledge")
+        return await asyncio.get_running_loop().run_in_executor(self._pool, work)
+
+    async def _looked(self, principal: str, work: Callable[[], _T]) -> _T:
+        """Do something for a principal beside the loop, once nothing else is done for them."""
+        turn = self._turns.setdefault(principal, asyncio.Lock())
+        async with turn:
+            return await self._beside(work)
 
     async def _follow(self, principal: str, label: Label, shelf: _Shelf, version: int) -> None:
         """Bring an index up to a version at least; recalls that wait for the same find it done."""
@@ -128,7 +201,7 @@ class KnowledgeSearch:
             while more:
                 since = shelf.index.version
                 changes = await self._memories.changes(principal, label, since, _PAGE)
-                await asyncio.to_thread(shelf.index.follow, since, changes)
+                await self._beside(partial(shelf.index.follow, since, changes))
                 more = changes.more
 
     async def _read(
@@ -152,6 +225,16 @@ class KnowledgeSearch:
         for label, names in named.items():
             if not known.issuperset(names) and (principal, label) in self._shelves:
                 self._leave((principal, label))
+
+    @asynccontextmanager
+    async def _indexes(
+        self, principal: str, visible: Mapping[Label, int]
+    ) -> AsyncGenerator[Mapping[Label, LabelIndex]]:
+        """Hold the indexes of labels, brought up to their versions."""
+        with self._used(principal, (label for label, version in visible.items() if version)) as shelves:
+            for label, shelf in shelves.items():
+                await self._follow(principal, label, shelf, visible[label])
+            yield {label: shelf.index for label, shelf in shelves.items()}
 
     @contextmanager
     def _used(self, principal: str, labels: Iterable[Label]) -> Generator[Mapping[Label, _Shelf]]:
@@ -199,7 +282,7 @@ class KnowledgeSearch:
         """Free the memory of the indexes that were left, beside the loop."""
         if self._left:
             left = tuple(self._left)
-            await asyncio.to_thread(_close, left)
+            await self._beside(partial(_close, left))
             self._left = [index for index in self._left if index not in left]
 
 
@@ -207,19 +290,46 @@ def _search(
     indexes: Mapping[Label, LabelIndex], asked: tuple[str, ...], most: int, domain: str
 ) -> Mapping[Label, tuple[Hit, ...]]:
     """Return what each index finds, without what a memory in one of them corrects."""
+    return _shown(indexes, most, lambda index, looked: index.search(asked, most=looked, domain=domain))
 
-    def hits(index: LabelIndex) -> tuple[Hit, ...]:
-        looked = most
-        while True:
-            found = index.search(asked, most=looked, domain=domain)
-            names = [hit.id for hit in found]
-            corrected = frozenset[str]().union(*(one.corrected(names) for one in indexes.values()))
-            shown = tuple(hit for hit in found if hit.id not in corrected)
-            if len(shown) >= most or len(found) < looked:
-                return shown[:most]
-            looked *= 4
 
-    return {label: hits(index) for label, index in indexes.items()}
+def _newest(indexes: Mapping[Label, LabelIndex], most: int, domain: str) -> Mapping[Label, tuple[Hit, ...]]:
+    """Return the newest of each index, without what a memory in one of them corrects."""
+    return _shown(indexes, most, lambda index, looked: index.newest(most=looked, domain=domain))
+
+
+def _shown(
+    indexes: Mapping[Label, LabelIndex], most: int, look: Callable[[LabelIndex, int], tuple[Hit, ...]]
+) -> Mapping[Label, tuple[Hit, ...]]:
+    """Return up to `most` of what `look` finds in each index, without what a memory in one of them corrects."""
+    shown, looked, wanted = dict[Label, tuple[Hit, ...]](), most, dict(indexes)
+    while wanted:
+        found = {label: look(index, looked) for label, index in wanted.items()}
+        names = frozenset(hit.id for hits in found.values() for hit in hits)
+        corrected = frozenset[str]().union(*(index.corrected(names) for index in indexes.values()))
+        for label, hits in found.items():
+            shown[label] = tuple(hit for hit in hits if hit.id not in corrected)[:most]
+            if len(shown[label]) == most or len(hits) < looked:
+                del wanted[label]
+        looked *= 4
+    return {label: shown[label] for label in indexes}
+
+
+def _counted(indexes: Sequence[LabelIndex]) -> int:
+    """Return how many memories indexes hold together, without what a memory in another one of them corrects."""
+    corrected = frozenset[str]().union(*(index.corrections() for index in indexes))
+    return sum(index.documents - len(index.held(corrected)) for index in indexes)
+
+
+def _ranked(
+    asked: tuple[str, ...], candidates: Iterable[Candidate], kept: Mapping[str, Memory], uses: Mapping[str, int]
+) -> tuple[str, ...]:
+    """Return the ids of the candidates that are kept, the best first."""
+    return fused(
+        replace(one, overlap=overlap(asked, kept[one.id].text), uses=uses.get(one.id, 0))
+        for one in candidates
+        if one.id in kept
+    )
 
 
 def _close(indexes: Iterable[LabelIndex]) -> None:

@@ -37,6 +37,9 @@ class QuestionKind(StrEnum):
     QUESTION = "question"
 
 
+WORDS: Final = "question"
+"""The name under which an agent's question has its words, among the arguments of the call that asks."""
+
 AnswerValue: TypeAlias = bool | int | float | str
 """What an agent's question can be answered with."""
 
@@ -113,6 +116,11 @@ class Approval:
     def is_question(self) -> bool:
         """Whether an agent asks its asker something, and no call waits to be approved."""
         return self.question.kind is QuestionKind.QUESTION
+
+    @property
+    def words(self) -> str:
+        """The words of an agent's question."""
+        return str(self.question.arguments[WORDS])
 
     @property
     def asked_in(self) -> str:

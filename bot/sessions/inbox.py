@@ -5,6 +5,7 @@ from enum import StrEnum
 
 from bot.sessions.background.delegation import Lineage
 from bot.sessions.background.runs import Charter
+from bot.sessions.knowledge.memories import MemoryUse
 from bot.sessions.messages import SessionMessage
 from bot.sessions.refs import Ref
 from policy.labels import PUBLIC, Label
@@ -56,7 +57,7 @@ class NewItem:
     the same `body` is the same input. `sender` is the principal who wrote it, `label` its inbound label.
     `lineage` makes it the task of a new background session, `charter` the goal of a new run; either is created only
     until `reserved`. `refs` are what it came from. `agent` is what a session that it creates pins, see
-    `bot.access.agents`.
+    `bot.access.agents`, and `memory` what was chosen for it that is done with memories.
 
     What a program says has more. `created_with` is the digest of all that it creates a session with: one that is there
     was created with the same, and takes this input once. `metadata` is what it keeps with that. `mode` is how the
@@ -81,6 +82,7 @@ class NewItem:
     mode: QueueMode | None = None
     reader: Label | None = None
     charter: Charter | None = None
+    memory: MemoryUse | None = None
 
 
 @dataclass(frozen=True, slots=True)

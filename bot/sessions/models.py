@@ -14,6 +14,7 @@ from bot.sessions.background.delegation import Lineage
 from bot.sessions.background.runs import Background, Charter, Progress, RunFacts, RunStep
 from bot.sessions.deliveries import NewDelivery
 from bot.sessions.inbox import InboxItem, ItemStatus, Metadata, QueueMode
+from bot.sessions.knowledge.memories import MemoryUse
 from bot.sessions.log.event_types import TurnCompleted, TurnState, YieldReason
 from bot.sessions.log.events import Event, NewEvent
 from bot.sessions.usage import UNUSED, Usage
@@ -184,6 +185,7 @@ class SessionState:
     ended_at: int = 0
     given_title: Title | None = None
     model: str = ""
+    memory: MemoryUse | None = None
     mode: QueueMode = QueueMode.COLLECT
     turned: Label | None = None
     unsaid: bool = False
@@ -299,7 +301,8 @@ class Write:
     `settle` gives a taken or waiting item its terminal status. `ask` adds approvals; `use` spends an approved one and
     fails unless it is live. `turn`: the open turn afterwards; `end` closes it. `deliver` adds outbox entries, `release`
     gives the lease back in the same step. `usage` is what was used, of a turn in all. `model`
-    is from now on the one that was chosen, empty for the first of the configuration; None changes nothing. `context` is
+    is from now on the one that was chosen, empty for the first of the configuration; None changes nothing. So is
+    `memory` what is done with memories. `context` is
     the seq from which a context is made from now on: one of `events` then carries what was before it. `run` is what
     the `end` means for its run; without an open turn it may end the run by itself. `acknowledge` are the ids of the
     steering notes that `events` tell of, which are read from then on.
@@ -323,6 +326,7 @@ class Write:
     context: int | None = None
     run: RunStep | None = None
     acknowledge: tuple[str, ...] = ()
+    memory: MemoryUse | None = None
 
 
 @dataclass(frozen=True, slots=True)

@@ -4,7 +4,15 @@ from collections.abc import AsyncIterator
 from dataclasses import dataclass
 from typing import Final
 
-from bot.sessions.log.event_types import AgentMessage, ChatObserved, ToolCall, ToolResult, UnknownEvent, UserMessage
+from bot.sessions.log.event_types import (
+    AgentMessage,
+    ChatObserved,
+    MemoriesRecalled,
+    ToolCall,
+    ToolResult,
+    UnknownEvent,
+    UserMessage,
+)
 from bot.sessions.log.events import Event, Visibility
 from bot.sessions.models import SessionState
 from bot.sessions.ports.sessions import SessionStore
@@ -64,8 +72,8 @@ async def transcript(
 ) -> Stretch:
     """Return what was said in the session's generation, at most `limit` events of it, as far as `reader` may know.
 
-    `tools` adds what was called and what came of it. A withheld answer was not said. An event of an unknown type counts
-    as what was said if it is meant for people.
+    `tools` adds what was called and what came of it, and what was recalled. A withheld answer was not said. An event of
+    an unknown type counts as what was said if it is meant for people.
     """
     found: list[Event] = []
     async for event in backwards(store, state, before=before):
@@ -81,7 +89,7 @@ def _wanted(event: Event, *, tools: bool) -> bool:
     match event.body:
         case UserMessage() | ChatObserved() | AgentMessage() | UnknownEvent():
             return event.visibility is Visibility.USER
-        case ToolCall() | ToolResult():
+        case ToolCall() | ToolResult() | MemoriesRecalled():
             return tools
         case _:
             return False

@@ -17,6 +17,7 @@ from bot.store.budgets import RedisBudgets
 from bot.store.calls import call
 from bot.store.coordination import RedisCounts, RedisQuarantine, RedisRights
 from bot.store.knowledge.memories import RedisMemories
+from bot.store.knowledge.skills import RedisSkills
 from bot.store.lifecycle import Eraser, RedisLifecycle
 from bot.store.options import StoreOptions
 from bot.store.outbox import RedisOutbox, RedisRateLimits
@@ -78,6 +79,7 @@ class RedisStore:
         self.delegation = RedisDelegation(shared, filing)
         self.schedules = RedisSchedules(shared)
         self.memories = RedisMemories(shared)
+        self.skills = RedisSkills(shared)
         self.observed = RedisObserved(shared)
         self.rate_limits = RedisRateLimits(shared)
         self.rights = RedisRights(shared)

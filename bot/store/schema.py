@@ -39,9 +39,16 @@ encoding is injective. What stands under a key is a record or several: `bot.stor
 | `lg:{known:<who>}:memories:<lab>` | hash | for ever          | id → `memory`, those that were learned with one label | learn forget |
 | `lg:{known:<who>}:changed:<lab>` | zset | for ever           | their ids, by the version that they changed with | learn forget |
 | `lg:{known:<who>}:versions` | hash | for ever                | a label → the version of the last change of its memories, 0 for one that only recalled | learn forget count_use |
-| `lg:{known:<who>}:kept` | hash   | for ever                  | a pool's label → how many of its memories are kept | learn forget  |
+| `lg:{known:<who>}:kept` | hash   | for ever                  | a label → how many of its memories have words | learn forget  |
 | `lg:{known:<who>}:uses:<lab>` | hash | for ever              | id of a memory → how often sessions that had read this label recalled it | count_use |
-| `lg:{known:<who>}:op:<op>` | string | 10 min                 | as above; `learn/<id>` for a memory            | learn forget count_use |
+| `lg:{known:<who>}:skills:<lab>` | hash | for ever            | id → `skill`, those at one secrecy label       | put_skill         |
+| `lg:{known:<who>}:skills-changed:<lab>` | zset | for ever    | their ids, by the version that they changed with | put_skill       |
+| `lg:{known:<who>}:skill-versions` | hash | for ever          | a label → the version of the last change of its skills, 0 for one that only reflected | put_skill reflect |
+| `lg:{known:<who>}:skills-kept` | hash | for ever             | a pool's label → how many of its skills are kept, those that were rejected apart | put_skill |
+| `lg:{known:<who>}:skill-log:<lab>:<id>` | list | for ever    | `skill event`, the newest 200 of a skill       | put_skill         |
+| `lg:{known:<who>}:outcomes:<lab>` | hash | for ever          | `<id>/<outcome>` → how often sessions that had read this label told that of a skill | reflect |
+| `lg:{known:<who>}:skill-notes:<lab>:<id>` | list | for ever  | `skill note`, the newest 20 of sessions that had read this label | reflect |
+| `lg:{known:<who>}:op:<op>` | string | 10 min                 | as above; `learn/<id>` for a memory, `create/<id>` for a skill | learn forget count_use put_skill reflect |
 | `lg:{live:<principal>}:slots` | hash | 24 h after their deadline | run → `slot`                        | reserve free      |
 | `lg:{vault}:values`     | hash   | each its own          | name → `kept`                                 | swap              |
 | `lg:{vault}:op:<op>`    | string | 10 min                | as above                                      | swap              |
@@ -343,6 +350,45 @@ def memory_keys(principal: str, label: str) -> MemoryKeys:
         changed=f"{prefix}changed:{encode(label)}",
         versions=f"{prefix}versions",
         kept=f"{prefix}kept",
+        prefix=prefix,
+    )
+
+
+@dataclass(frozen=True, slots=True)
+class SkillKeys:
+    """The keys of a principal's skills. `skills` and `changed` are of one label."""
+
+    skills: str
+    changed: str
+    versions: str
+    kept: str
+    prefix: str
+
+    def log(self, label: str, skill: str) -> str:
+        """Return the key of the log of a skill at a label."""
+        return f"{self.prefix}skill-log:{encode(label)}:{encode(skill)}"
+
+    def outcomes(self, reader: str) -> str:
+        """Return the key of what sessions that had read the label `reader` told of skills."""
+        return f"{self.prefix}outcomes:{encode(reader)}"
+
+    def notes(self, reader: str, skill: str) -> str:
+        """Return the key of what sessions that had read the label `reader` noted about a skill."""
+        return f"{self.prefix}skill-notes:{encode(reader)}:{encode(skill)}"
+
+    def op(self, op: str) -> str:
+        """Return the key of the answer to one operation."""
+        return f"{self.prefix}op:{encode(op)}"
+
+
+def skill_keys(principal: str, label: str) -> SkillKeys:
+    """Return the keys of a principal's skills of one label, in the slot of their memories."""
+    prefix = f"lg:{{known:{encode(principal)}}}:"
+    return SkillKeys(
+        skills=f"{prefix}skills:{encode(label)}",
+        changed=f"{prefix}skills-changed:{encode(label)}",
+        versions=f"{prefix}skill-versions",
+        kept=f"{prefix}skills-kept",
         prefix=prefix,
     )
 

@@ -43,6 +43,12 @@ def test_flows_to_is_the_order_of_the_lattice(a: Label, b: Label, c: Label) -> N
 
 
 @given(labels, labels)
+def test_within_is_the_whole_order_of_the_lattice(a: Label, b: Label) -> None:
+    assert a.within(b) == (a.join(b) == b)
+    assert a.within(b) == (a.flows_to(b) and not (a.untrusted and not b.untrusted))
+
+
+@given(labels, labels)
 def test_a_sink_may_demand_trusted_data(a: Label, b: Label) -> None:
     assert a.flows_to(b, demand_trusted=True) == (a.flows_to(b) and not a.untrusted)
 

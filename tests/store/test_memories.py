@@ -12,7 +12,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from bot.core.clock import SystemClock
-from bot.core.errors import BusyError, NotFoundError, SchemaError
+from bot.core.errors import FullError, NotFoundError, SchemaError
 from bot.core.ids import Ids
 from bot.sessions.knowledge.memories import Memory, MemoryChanges, MemoryState
 from bot.store.opening import open_store
@@ -109,24 +109,26 @@ async def test_a_memory_that_is_learned_again_at_another_label_is_the_first(stor
     assert list(await store.memories.versions(first.principal)) == [PUBLIC]
 
 
-async def test_as_many_memories_are_kept_in_a_pool_as_may(store: RedisStore) -> None:
+async def test_as_many_memories_are_kept_of_a_label_as_may(store: RedisStore) -> None:
     who, most = fresh(), 2
-    first, other = learned(who), learned(who, parse("PUBLIC~"))
-    for one in (first, other, learned(who, INTERNAL), learned(who, parse("PUBLIC{hr}")), learned(fresh())):
+    first, second, elsewhere = learned(who), learned(who), (INTERNAL, parse("PUBLIC{hr}"), parse("PUBLIC~"))
+    for one in (first, second, *(learned(who, label) for label in elsewhere), learned(fresh())):
         await store.memories.learn(one, most, ())
     before = await stored_of(store, who)
-    for label in (PUBLIC, parse("PUBLIC~")):
-        with pytest.raises(BusyError):
-            await store.memories.learn(learned(who, label), most, ())
+    for words in (learned(who), replace(learned(who), corrects=first.id)):
+        with pytest.raises(FullError):
+            await store.memories.learn(words, most, ())
     assert await stored_of(store, who) == before
-    # One that takes the place of another needs none of its own, and one that is forgotten leaves its place.
+    # What is forgotten gives its place back, and what it corrected with it.
+    await store.memories.forget(second, ())
     newer = replace(learned(who), corrects=first.id)
     assert await store.memories.learn(newer, most, ()) == newer
-    with pytest.raises(BusyError):
+    with pytest.raises(FullError):
         await store.memories.learn(learned(who), most, ())
     await store.memories.forget(newer, ())
-    await store.memories.learn(learned(who, parse("PUBLIC~")), most, ())
-    with pytest.raises(BusyError):
+    for _ in range(most):
+        await store.memories.learn(learned(who), most, ())
+    with pytest.raises(FullError):
         await store.memories.learn(learned(who), most, ())
 
 
@@ -163,9 +165,9 @@ async def test_what_is_corrected_from_another_label_stays_as_it_is(store: RedisS
 
 async def test_two_corrections_at_once_are_one(store: RedisStore, other: RedisStore) -> None:
     old = learned(fresh())
-    await store.memories.learn(old, 1, ())
+    await store.memories.learn(old, 2, ())
     made = [replace(learned(old.principal), corrects=old.id) for _ in range(6)]
-    ways = [one.memories.learn(memory, 1, ()) for one, memory in zip((store, other) * 3, made, strict=True)]
+    ways = [one.memories.learn(memory, 9, ()) for one, memory in zip((store, other) * 3, made, strict=True)]
     answers = await asyncio.gather(*ways, return_exceptions=True)
     assert [type(one) for one in answers].count(NotFoundError) == 5
     (kept,) = [one for one in await kept_of(store, old.principal, PUBLIC) if one.state is MemoryState.KEPT]
@@ -207,12 +209,12 @@ async def test_a_forgotten_memory_leaves_no_word_anywhere(store: RedisStore) -> 
 async def test_what_was_corrected_is_forgotten_without_what_took_its_place(store: RedisStore) -> None:
     old = learned(fresh())
     newer = replace(learned(old.principal, text="tea is at five"), corrects=old.id)
-    await store.memories.learn(old, 1, ())
-    await store.memories.learn(newer, 1, ())
+    await store.memories.learn(old, 2, ())
+    await store.memories.learn(newer, 2, ())
     assert not await store.memories.forget(old, ())
     states = {one.id: (one.state, one.text) for one in await kept_of(store, old.principal, PUBLIC)}
     assert states == {old.id: (MemoryState.FORGOTTEN, ""), newer.id: (MemoryState.KEPT, newer.text)}
-    with pytest.raises(BusyError):
+    with pytest.raises(FullError):
         await store.memories.learn(learned(old.principal), 1, ())
     assert await store.memories.forget(newer, ())
     await store.memories.learn(learned(old.principal), 1, ())
@@ -418,11 +420,12 @@ async def _drive(store: RedisStore, steps: list[tuple[str, Label, int]]) -> None
         here = kept[label]
         chosen = here[pick % len(here)] if here else None
         made = learned(who, label, f"text {number}")
-        if what == "learn" and len(here) < most:
+        full = sum(map(bool, texts[label].values())) >= most
+        if what == "learn" and not full:
             here.append(await store.memories.learn(made, most, ()))
             texts[label][made.id] = made.text
-        elif what == "learn":
-            with pytest.raises(BusyError):
+        elif full and (what == "learn" or (what == "correct" and chosen is not None)):
+            with pytest.raises(FullError):
                 await store.memories.learn(made, most, ())
         elif what == "correct" and chosen is not None:
             here.remove(chosen)

@@ -48,6 +48,7 @@ from bot.store.schema import (
     memory_keys,
     pace_keys,
     run_slots_key,
+    skill_keys,
     slots_key,
     turn_field,
 )
@@ -63,6 +64,7 @@ from tests.store.world import (
     answer,
     claimed,
     command,
+    done,
     ending,
     fresh,
     item,
@@ -70,6 +72,7 @@ from tests.store.world import (
     learned,
     run_started,
     scheduled,
+    skilled,
     slot,
     started,
     state_field,
@@ -340,10 +343,19 @@ async def corrected_memory(store: RedisStore) -> tuple[str, str, RecordType]:
     return place, made.id, kinds.MEMORY
 
 
+async def changed_skill(store: RedisStore) -> tuple[str, str, RecordType]:
+    made = skilled(fresh())
+    place = skill_keys(made.principal, str(made.label)).skills
+    await store.skills.create(made, done(), 5, ())
+    await add_unknown(store, place, made.id)
+    assert await store.skills.change(replace(made, revision=2), done(), ())
+    return place, made.id, kinds.SKILL
+
+
 REWRITES: Final = (
     *(settled_delivery, taken_input, answered_approval, turn_written_again, usage_added, freed_slot),
     *(changed_person, renewed_value, failed_again, wrong_code_again, waited_again),
-    *(read_note, stepped_run, freed_place, replaced_schedule, corrected_memory),
+    *(read_note, stepped_run, freed_place, replaced_schedule, corrected_memory, changed_skill),
 )
 
 

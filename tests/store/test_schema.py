@@ -5,7 +5,17 @@ from dataclasses import astuple
 from hypothesis import given
 from hypothesis import strategies as st
 
-from bot.store.schema import AUDIT_CHAIN, AUDIT_HEAD, audit_op, decode, encode, memory_keys, session_keys, sid_of
+from bot.store.schema import (
+    AUDIT_CHAIN,
+    AUDIT_HEAD,
+    audit_op,
+    decode,
+    encode,
+    memory_keys,
+    session_keys,
+    sid_of,
+    skill_keys,
+)
 
 TEXT = st.text(st.characters(exclude_categories=()))
 
@@ -37,11 +47,16 @@ def test_no_session_owns_the_other_chain(sid: str) -> None:
 
 @given(TEXT, TEXT, TEXT)
 def test_all_keys_of_what_a_principal_knows_share_a_tag_of_their_own(who: str, label: str, name: str) -> None:
-    keys = memory_keys(who, label)
-    every = [*astuple(keys)[:-1], keys.uses(label), keys.op(name)]
+    keys, skills = memory_keys(who, label), skill_keys(who, label)
+    every = [*astuple(keys)[:-1], keys.uses(label), keys.op(name), *astuple(skills)[:-1]]
+    every += [skills.log(label, name), skills.outcomes(label), skills.notes(label, name)]
+    assert keys.op(name) == skills.op(name)
     assert len(set(every)) == len(every)
     assert {key[key.index("{") + 1 : key.index("}")] for key in every} == {f"known:{encode(who)}"}
     assert encode(f"known:{who}") != f"known:{encode(who)}"
     # Neither another label's nor another principal's are among them.
     others = [memory_keys(who, f"{label}x"), memory_keys(f"{who}x", label)]
     assert all({one.memories, one.changed, one.uses(f"{label}x")}.isdisjoint(every) for one in others)
+    other = skill_keys(who, f"{label}x")
+    apart = {other.log(f"{label}x", name), other.log(label, f"{name}x"), other.notes(f"{label}x", name)}
+    assert {other.skills, other.changed, other.outcomes(f"{label}x"), *apart}.isdisjoint(every)

@@ -13,6 +13,7 @@ from bot.sessions.background.schedules import ScheduleStatus
 from bot.sessions.deliveries import DeliveryState
 from bot.sessions.inbox import ItemStatus, QueueMode
 from bot.sessions.knowledge.memories import MemoryState
+from bot.sessions.knowledge.skills import SkillState
 from bot.sessions.models import Status
 from bot.store.records.kinds import STATE
 from bot.store.records.names import NAMES
@@ -33,6 +34,7 @@ WORDS: Final[dict[str, Iterable[str]]] = {
     "Priority": Priority,
     "ScheduleStatus": ScheduleStatus,
     "MemoryState": MemoryState,
+    "SkillState": SkillState,
     "S": {field.name for field in STATE.fields},
     "F": NAMES,
 }

@@ -20,6 +20,7 @@ from bot.sessions.background.schedules import Schedule, ScheduleKind
 from bot.sessions.deliveries import DeliveryState, NewDelivery
 from bot.sessions.inbox import ItemStatus, NewItem
 from bot.sessions.knowledge.memories import Memory
+from bot.sessions.knowledge.skills import Skill, SkillDeed, SkillEvent, SkillState, SkillText, SkillVersion
 from bot.sessions.log.event_types import AgentMessage, ToolOutcome, ToolResult, UserMessage, YieldReason
 from bot.sessions.log.events import NewEvent
 from bot.sessions.messages import SessionMessage
@@ -203,6 +204,18 @@ def scheduled(who: str = "ann", label: Label = PUBLIC) -> Schedule:
 def learned(who: str = "ann", label: Label = PUBLIC, text: str = "tea is at four") -> Memory:
     """Return a memory to be kept."""
     return Memory(f"mem_{fresh()}", who, label, text, learned_at=5, asker="ann")
+
+
+def skilled(who: str = "ann", label: Label = PUBLIC, name: str = "Tea") -> Skill:
+    """Return a draft to be kept; the secrecy of the label of what wrote it is the skill's."""
+    text = SkillText(name, "Tea for all.", "office", ("Boil water.", "Pour it."))
+    first = SkillVersion(1, text, label, made_at=5, asker="ann")
+    return Skill(f"skill_{fresh()}", who, label.secrecy, SkillState.DRAFT, (first,), 5, 5, pool=label)
+
+
+def done(do: SkillDeed = SkillDeed.CREATED, version: int = 1) -> SkillEvent:
+    """Return a line of a skill's log, by ann."""
+    return SkillEvent(5, "ann", do, version)
 
 
 def slot(

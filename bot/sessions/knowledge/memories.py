@@ -6,15 +6,41 @@ that what came of what can still be told. Times are milliseconds since the epoch
 
 from dataclasses import dataclass
 from enum import StrEnum
+from types import MappingProxyType
 from typing import Final
 
 from policy.labels import Label
+
+MEMORY: Final = "memory"
+"""The tool by which memories are learned, recalled, corrected and forgotten."""
 
 LONGEST_TEXT: Final = 4_000
 """Characters of a memory."""
 
 LONGEST_DOMAIN: Final = 64
 """Characters of the name of a domain."""
+
+MOST_CORRECTIONS: Final = 100
+"""How often what was learned is corrected: forgetting it erases the words of all of them in one step."""
+
+
+class MemoryUse(StrEnum):
+    """What a session does with memories: nothing, what its agent calls for, or beside that a recall in each turn."""
+
+    OFF = "off"
+    TOOL = "tool"
+    AUTO = "auto"
+
+    def wider_than(self, other: "MemoryUse") -> bool:
+        """Say whether it lets a session do more than another one."""
+        return _WIDTHS[self] > _WIDTHS[other]
+
+    def narrowed(self, chosen: "MemoryUse | None") -> "MemoryUse":
+        """Return what counts in a conversation where people chose; what is off for an agent stays so."""
+        return self if chosen is None or self is MemoryUse.OFF else chosen
+
+
+_WIDTHS: Final = MappingProxyType({MemoryUse.OFF: 0, MemoryUse.TOOL: 1, MemoryUse.AUTO: 2})
 
 
 class MemoryState(StrEnum):
@@ -33,8 +59,8 @@ class Memory:
     did. `domain` is what it is about, empty for anything; it and `text` are empty once it is forgotten. `sid` is the
     session that learned it, empty for a person's command or an operator. `authors` are the people besides the asker
     whose words it derives from. `corrects` is the id of the memory in whose place it is, and `corrected_by` of the
-    one in its place; a memory that was corrected from above knows nothing of that. `ended_at` is when it was
-    corrected or forgotten.
+    one in its place; a memory that was corrected from above knows nothing of that. `corrections` is how many
+    corrections it is from what was learned first. `ended_at` is when it was corrected or forgotten.
     """
 
     id: str
@@ -50,6 +76,7 @@ class Memory:
     state: MemoryState = MemoryState.KEPT
     corrects: str = ""
     corrected_by: str = ""
+    corrections: int = 0
     ended_at: int = 0
 
 

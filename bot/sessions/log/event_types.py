@@ -147,6 +147,14 @@ class ChatObserved:
 
 
 @dataclass(frozen=True, slots=True)
+class MemoriesRecalled:
+    """Memories that the runtime recalled for a turn, as the model reads them; `memories` are their ids, best first."""
+
+    text: str
+    memories: tuple[str, ...]
+
+
+@dataclass(frozen=True, slots=True)
 class AgentMessage:
     """An answer, said or withheld."""
 
@@ -323,6 +331,7 @@ class UnknownEvent:
 EventBody: TypeAlias = (
     UserMessage
     | ChatObserved
+    | MemoriesRecalled
     | AgentMessage
     | AgentThinking
     | TurnStarted

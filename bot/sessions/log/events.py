@@ -26,6 +26,7 @@ class EventType(StrEnum):
     SESSION_IMPORTED = "session.imported"
     USER_MESSAGE = "user.message"
     OBSERVED = "chat.observed"
+    RECALLED = "memories.recalled"
     AGENT_MESSAGE = "agent.message"
     AGENT_THINKING = "agent.thinking"
     TURN_STARTED = "turn.started"
@@ -54,6 +55,7 @@ TYPES: Final[Mapping[type[EventBody], EventType]] = MappingProxyType(
         event_types.SessionImported: EventType.SESSION_IMPORTED,
         event_types.UserMessage: EventType.USER_MESSAGE,
         event_types.ChatObserved: EventType.OBSERVED,
+        event_types.MemoriesRecalled: EventType.RECALLED,
         event_types.AgentMessage: EventType.AGENT_MESSAGE,
         event_types.AgentThinking: EventType.AGENT_THINKING,
         event_types.TurnStarted: EventType.TURN_STARTED,

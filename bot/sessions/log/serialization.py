@@ -47,6 +47,8 @@ def event_json(body: EventBody) -> dict[str, JsonValue]:  # noqa: C901, PLR0911,
             return {"response": dict(body.response)}
         case event_types.AgentMessage():
             return {"text": body.text}
+        case event_types.MemoriesRecalled():
+            return {"text": body.text, "memories": list(body.memories)}
         case event_types.TurnStarted():
             return {"attempt": body.attempt}
         case event_types.TurnCompleted():
@@ -372,6 +374,11 @@ def _chat_observed(found: JsonObject) -> EventBody:
     return event_types.ChatObserved(text(found, "text"), text(found, "upto"), texts(found, "authors"))
 
 
+def _recalled(found: JsonObject) -> EventBody:
+    # Not as a list that is left out where it is empty: there is none without memories.
+    return event_types.MemoriesRecalled(text(found, "text"), texts({"memories": found["memories"]}, "memories"))
+
+
 def _tool_call(found: JsonObject) -> EventBody:
     return event_types.ToolCall(text(found, "call"), text(found, "tool"), child(found, "arguments"))
 
@@ -451,6 +458,7 @@ _READERS: Final[Mapping[str, Callable[[JsonObject], EventBody]]] = MappingProxyT
         EventType.SESSION_IMPORTED: _session_imported,
         EventType.USER_MESSAGE: _user_message,
         EventType.OBSERVED: _chat_observed,
+        EventType.RECALLED: _recalled,
         EventType.AGENT_MESSAGE: lambda found: event_types.AgentMessage(text(found, "text")),
         EventType.AGENT_THINKING: lambda found: event_types.AgentThinking(whole_object(found["response"])),
         EventType.TURN_STARTED: lambda found: event_types.TurnStarted(whole(found, "attempt")),

@@ -5,7 +5,7 @@ from typing import Protocol
 from bot.sessions.ports.accounts import AgentStore, BudgetStore, CountStore, DelegationStore
 from bot.sessions.ports.changes import Changes
 from bot.sessions.ports.delivery import AlternativeStore, OutboxStore, QuestionCopyStore, RateLimitStore
-from bot.sessions.ports.knowledge import MemoryStore
+from bot.sessions.ports.knowledge import MemoryStore, SkillStore
 from bot.sessions.ports.people import AccessStore, ApprovalStore, AuditStore, PolicyStore
 from bot.sessions.ports.programs import TokenStore
 from bot.sessions.ports.runs import RecordKeys, RunStore, ScheduleStore
@@ -147,6 +147,11 @@ class Store(Protocol):
     @property
     def memories(self) -> MemoryStore:
         """Its part for what sessions have learned."""
+        ...
+
+    @property
+    def skills(self) -> SkillStore:
+        """Its part for skills."""
         ...
 
     @property

@@ -8,7 +8,7 @@ The audit is in another slot: the rows that tell of a change are written before 
 from collections.abc import Collection, Mapping
 from typing import Final, cast
 
-from bot.core.errors import BusyError, NotFoundError
+from bot.core.errors import FullError, NotFoundError
 from bot.sessions.audit import AuditRow
 from bot.sessions.knowledge.memories import Memory, MemoryChanges, MemoryState
 from bot.store.calls import Arguments, ScriptAnswer, call
@@ -21,7 +21,7 @@ from bot.store.scripts.loader import Script
 from bot.store.shared import Shared
 from policy.labels import PUBLIC, Label
 
-_PLAIN: Final = ("text", "domain", "asker", "by_agent", "corrects", "corrected_by")
+_PLAIN: Final = ("text", "domain", "asker", "by_agent", "corrects", "corrected_by", "corrections")
 """The parts of a memory that are written as they are."""
 
 
@@ -37,7 +37,7 @@ class RedisMemories:
         args = {"memory": stored(_record(memory)), "most": most}
         got = await self._change(Script.LEARN, memory, args, op=f"learn/{memory.id}")
         if got.word == "full":
-            raise BusyError
+            raise FullError("memories")
         if got.word == "none":
             raise NotFoundError
         record = got.value("memory")
@@ -130,7 +130,7 @@ class RedisMemories:
             "kept": keys.kept,
             "op": keys.op(op),
         }
-        told = {"id": memory.id, "label": str(memory.label), "pool": str(memory.label.secrecy)}
+        told = {"id": memory.id, "label": str(memory.label)}
         return await self._shared.run(call(script, named, {**told, **args}))
 
 

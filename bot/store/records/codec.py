@@ -22,6 +22,7 @@ from bot.sessions.audit import AuditRecord
 from bot.sessions.background.delegation import Arrival, FieldKind, Lineage, ResultField
 from bot.sessions.deliveries import Delivery, DeliveryState, NewDelivery
 from bot.sessions.inbox import InboxItem, ItemOutcome, ItemStatus, Metadata, QueueMode
+from bot.sessions.knowledge.memories import MemoryUse
 from bot.sessions.log.event_types import YieldReason
 from bot.sessions.log.events import Event, NewEvent, Visibility
 from bot.sessions.log.serialization import event_from, event_json, message_from, question_from, question_json
@@ -161,6 +162,15 @@ def state(sid: str, flat: Sequence[bytes]) -> SessionState:
     return state_of(sid, pairs(flat))
 
 
+_PARTS: Final = (
+    (kinds.TURN, "turn"),
+    (kinds.LAST_TURN, "last_turn"),
+    (kinds.LINEAGE, "lineage"),
+    (kinds.USAGE, "usage"),
+)
+"""Records that stand in fields of a session's, which most sessions have."""
+
+
 def state_of(sid: str, got: Mapping[bytes, bytes]) -> SessionState:
     """Read a session's record from the fields of its hash."""
     form.check_version(got[_STORED["version"]])
@@ -177,8 +187,7 @@ def state_of(sid: str, got: Mapping[bytes, bytes]) -> SessionState:
     def labelled(name: str) -> Label:
         return label(word(name)) if _STORED[name] in got else PUBLIC
 
-    turn, last = _part(got, kinds.TURN, "turn"), _part(got, kinds.LAST_TURN, "last_turn")
-    lineage, used = _part(got, kinds.LINEAGE, "lineage"), _part(got, kinds.USAGE, "usage")
+    turn, last, lineage, used = (_part(got, kind, name) for kind, name in _PARTS)
     own = SessionState(
         sid=sid,
         generation=number("generation"),
@@ -202,6 +211,7 @@ def state_of(sid: str, got: Mapping[bytes, bytes]) -> SessionState:
         ended_at=number("ended"),
         given_title=_title(_part(got, kinds.TITLE, "title")),
         model=word("model"),
+        memory=MemoryUse(word("memory")) if _STORED["memory"] in got else None,
         mode=mode(word("queue_mode")),
         turned=labelled("turned") if _STORED["turned"] in got else None,
         unsaid=_STORED["dead_until"] in got,

@@ -250,9 +250,39 @@ MEMORY: Final = _record(
     Field("state", "", "whether it counts, see `MemoryState`; none for kept"),
     Field("corrects", "", "the memory in whose place it is"),
     Field("corrected_by", "", "the memory of its label in its place"),
+    Field("corrections", 0, "how many corrections it is from what was learned first"),
     Field("ended", 0, "when it was corrected or forgotten, ms"),
 )
 """Whose it is, and its label, are in its key."""
+
+SKILL: Final = _record(
+    "skill",
+    Field("state", str, "whether it is in force, see `SkillState`"),
+    Field("current", 0, "the number of the version in force, none where there never was one"),
+    Field("versions", str, "its versions, the oldest first, a list of objects as JSON"),
+    Field("created", int, "when it was created, ms"),
+    Field("updated", int, "when it changed last, ms"),
+    Field("pool", str, "the label of its pool"),
+    Field("derived_from", "", "the skill that it was made from by a session that had read more"),
+    Field("revision", int, "how many changes there were"),
+)
+"""Whose it is, and its label, are in its key."""
+
+SKILL_EVENT: Final = _record(
+    "skill event",
+    Field("time", int, "when, ms"),
+    Field("actor", "", "who did it"),
+    Field("kind", str, "what they did, see `SkillDeed`"),
+    Field("number", 0, "with which version"),
+    Field("by_agent", False, "whether an agent did"),
+)
+
+SKILL_NOTE: Final = _record(
+    "skill note",
+    Field("time", int, "when, ms"),
+    Field("kind", str, "how it went, see `Outcome`"),
+    Field("text", str, "what was noted"),
+)
 
 PAIRING: Final = _record(
     "pairing",
@@ -523,6 +553,7 @@ STATE: Final = _record(
     Field("dead_until", 0, "until when it may have dead letters, ms"),
     Field("title", "", "the title that a person gave, a record"),
     Field("model", "", "the model that people chose"),
+    Field("memory", "", "what people chose that is done with memories"),
     Field("queue_mode", "", "how it takes what comes while a turn runs, none for collect"),
     Field("late", False, "whether some of what waits came while a turn ran"),
     Field("tries", 0, "how often it was claimed since something was written last"),
@@ -545,28 +576,11 @@ turn, `charge:<run>`, a record of what a bounded answer may endorse since a pers
 many tokens of its own budget are set aside for a model that is being asked."""
 
 RECORDS: Final = (
-    *(
-        STATE,
-        TURN,
-        LAST_TURN,
-        USAGE,
-        TITLE,
-        METADATA,
-        LINEAGE,
-        CHARTER,
-        PROGRESS,
-        CHARGE,
-        EVENT,
-        ITEM,
-        INPUT,
-        HELD,
-        HELD_KEY,
-        APPROVAL,
-        DELIVERY,
-    ),
+    *(STATE, TURN, LAST_TURN, USAGE, TITLE, METADATA, LINEAGE, CHARTER, PROGRESS, CHARGE, EVENT, ITEM, INPUT, HELD),
+    *(HELD_KEY, APPROVAL, DELIVERY),
     *(AUDIT_ROW, OBSERVED, SLOT, PAIRING, PERSON, CHAT, BLOCKED, QUARANTINED, ALTERNATIVE, KEPT, SEND_TURN),
     *(WEBHOOK, SENDING_RIGHT, WEBHOOK_POSITION, DEAD_EVENT),
     *(RESERVATION, PORTION, SPENT, AGENT, TOKEN),
-    *(RUN_SLOT, TASK, NOTE, SCHEDULE, MEMORY),
+    *(RUN_SLOT, TASK, NOTE, SCHEDULE, MEMORY, SKILL, SKILL_EVENT, SKILL_NOTE),
 )
 """All kinds of records."""

@@ -4,6 +4,7 @@
 -- interrupt, the open turn of whoever sends it is asked to stop.
 -- Arguments: item (label, dedupe, sender, body, refs, digest), op, home, principal, creation, limit,
 --   lineage of a background session or charter of a run, reserved (until when), agent (what the session pins when it is created),
+--   memory (what was chosen that it does with memories when it is created),
 --   unless_asked (whether it is left out where its sender may be asked something), asked (whether they may),
 --   created_with (the digest of what a program creates the session with, which is there only if that was the same),
 --   metadata of a session that it creates (text, label), mode (how the session takes what comes, from now on),
@@ -55,6 +56,7 @@ local now = now_ms()
 if (A.lineage or A.charter) and now > A.reserved then return reply('busy') end
 if not exists then
   begin_session(now, A.home, A.principal, A.creation, A.agent)
+  if A.memory then set(F.memory, A.memory) end
   if A.created_with then set(F.created_with, A.created_with) end
   if A.metadata then set(F.metadata, encode_part(A.metadata)) end
   if A.lineage then set(F.lineage, encode_part(A.lineage)) end

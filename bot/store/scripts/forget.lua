@@ -1,18 +1,17 @@
 -- Erase the words of a memory, and of all that it corrects of its label, down to the first. What is left tells that there
 -- was one, and what came of it.
--- Arguments: id, label, pool
+-- Arguments: id, label
 -- Answers: ok kept, whether it counted until now
 
 local done = answered()
 if done then return done end
-local chain, seen, id, kept = {}, {}, A.id, 0
+local chain, seen, id = {}, {}, A.id
 while id and not seen[id] do
   seen[id] = true
   local packed = redis.call('HGET', K.memories, id)
   local memory = packed and decode(packed)
   if not memory then break end
   if memory.state ~= MemoryState.forgotten then chain[#chain + 1] = {id = id, memory = memory} end
-  if not memory.state then kept = kept + 1 end
   id = memory.corrects
 end
 local first = chain[1]
@@ -21,7 +20,7 @@ local now = now_ms()
 for _, one in ipairs(chain) do
   local memory = one.memory
   memory.state, memory.text, memory.domain, memory.ended = MemoryState.forgotten, '', '', now
-  put_memory(one.id, memory)
+  put_known(K.memories, one.id, memory)
 end
-if kept > 0 then redis.call('HINCRBY', K.kept, A.pool, -kept) end
+if #chain > 0 then redis.call('HINCRBY', K.kept, A.label, -#chain) end
 return answer('ok', {kept = counted})

@@ -1,7 +1,7 @@
--- Keep a memory, once for its id, unless its principal has as many as may, of its label's pool. What it corrects of its
--- own label is corrected by it and gives its place to it; what is of another label is not in these keys. A call that is
--- made again at another label finds what the first one kept, as long as answers are.
--- Arguments: id, memory (a record without its version), label, pool, most
+-- Keep a memory, once for its id, unless its principal has as many with words as may, of its label. What it corrects of
+-- its own label is corrected by it; what is of another label is not in these keys. A call that is made again at another
+-- label finds what the first one kept, as long as answers are.
+-- Arguments: id, memory (a record without its version), label, most
 -- Answers: ok memory (the record that is kept under the id) · ok label, at which it is kept · full · none, what it
 --   corrects of its label counts no more
 
@@ -16,13 +16,12 @@ local memory = A.memory
 local before = memory.corrects and redis.call('HGET', K.memories, memory.corrects)
 local old = before and decode(before)
 if old and old.state then return reply('none') end
-if not old and tonumber(redis.call('HGET', K.kept, A.pool) or 0) >= A.most then return reply('full') end
+if tonumber(redis.call('HGET', K.kept, A.label) or 0) >= A.most then return reply('full') end
 if old then
   old.state, old.corrected_by, old.ended = MemoryState.corrected, A.id, memory.created
-  put_memory(memory.corrects, old)
-else
-  redis.call('HINCRBY', K.kept, A.pool, 1)
+  put_known(K.memories, memory.corrects, old)
 end
-packed = put_memory(A.id, memory)
+redis.call('HINCRBY', K.kept, A.label, 1)
+packed = put_known(K.memories, A.id, memory)
 answer('ok', {label = A.label})
 return reply('ok', {memory = packed})

@@ -24,6 +24,7 @@ from bot.sessions.background.schedules import ScheduleStatus
 from bot.sessions.deliveries import DEAD, OURS, RISEN, RISEN_KEY, DeliveryState
 from bot.sessions.inbox import ItemStatus, QueueMode
 from bot.sessions.knowledge.memories import MemoryState
+from bot.sessions.knowledge.skills import MOST_EVENTS, MOST_NOTES, SkillState
 from bot.sessions.lifecycle import MOVES, OPERATIONS, IllegalMove
 from bot.sessions.log.event_types import YieldReason
 from bot.sessions.log.events import EventType
@@ -117,6 +118,8 @@ class Script(StrEnum):
     LEARN = "learn"
     FORGET = "forget"
     COUNT_USE = "count_use"
+    PUT_SKILL = "put_skill"
+    REFLECT = "reflect"
 
 
 _WORD: Final = re.compile(r"\w+")
@@ -230,6 +233,8 @@ KEYS: Final = MappingProxyType(
         Script.LEARN: _MEMORIES,
         Script.FORGET: _MEMORIES,
         Script.COUNT_USE: ("uses", "versions", "op"),
+        Script.PUT_SKILL: ("skills", "changed", "versions", "kept", "log", "op"),
+        Script.REFLECT: ("outcomes", "notes", "versions", "op"),
     }
 )
 """The keys of each script in their order, by the names that its text has for them. Those of large bodies follow."""
@@ -390,6 +395,9 @@ _VALUES: Final[Mapping[str, str | Mapping[str, str]]] = MappingProxyType(
         "Priority": _words(Priority),
         "ScheduleStatus": _words(ScheduleStatus),
         "MemoryState": _words(MemoryState),
+        "SkillState": _words(SkillState),
+        "MOST_EVENTS": str(MOST_EVENTS),
+        "MOST_NOTES": str(MOST_NOTES),
         "F": {name: _quoted(stored) for name, stored in NAMES.items()},
         "NOTICE": dict(_notice()),
     }

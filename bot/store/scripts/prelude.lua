@@ -1,9 +1,9 @@
 -- Shared by the scripts: each is given the parts that it uses. Before a server gets it, the loader writes into it what
 -- Python says, so that nothing is said twice and nothing is looked up while it runs:
 --   Status, IllegalMove, Item, Approval, Question, Delivery, QueueMode, RunStatus, EndReason, Breaker, Priority,
---   ScheduleStatus and MemoryState with a word of theirs, K with the name of a key
+--   ScheduleStatus, MemoryState and SkillState with a word of theirs, K with the name of a key
 --   of the script, NOTICE (what a parent is told), NEEDS_INPUT and TURN_COMPLETED (a reason and a type), SCHEMA, MOST (the
---   largest number that a record takes), CHANGED (a channel), CONTINUE (how the dedupe keys of what the runtime
+--   largest number that a record takes), MOST_EVENTS and MOST_NOTES (how long lists get), CHANGED (a channel), CONTINUE (how the dedupe keys of what the runtime
 --   says begin) and LARGE (which key is the first of a large body) stand for their values; LEVELS (name -> rank), LEVEL_NAMES (rank -> name), MOVES (set of `before>after`), ILLEGAL (status ->
 --   how the script fares there) and DEAD (set of delivery states) are tables;
 --   a field that `bot.store.records.names` names becomes its stored name: `one.label`, `{label = ...}`, and F.label,
@@ -757,16 +757,16 @@ local function put_schedule(id, timer, schedule, keep)
   put_timer(timer, schedule.status == ScheduleStatus.active and schedule.next_at or 0)
 end
 
--- Memories ---------------------------------------------------------------------------------------------
+-- Memories and skills -----------------------------------------------------------------------------------
 
--- Write a memory as the last of its label that changed. Versions go up with the clock, so that after changes were lost
--- with a server none counts twice. Returns the record as it is stored.
-local function put_memory(id, memory)
+-- Write a memory or a skill as the last of its label that changed. Versions go up with the clock, so that after changes
+-- were lost with a server none counts twice. Returns the record as it is stored.
+local function put_known(key, id, record)
   local version = digits(math.max(tonumber(redis.call('HGET', K.versions, A.label) or 0) + 1, now_ms()))
   redis.call('HSET', K.versions, A.label, version)
   redis.call('ZADD', K.changed, version, id)
-  local packed = encode(memory)
-  redis.call('HSET', K.memories, id, packed)
+  local packed = encode(record)
+  redis.call('HSET', key, id, packed)
   return packed
 end
 

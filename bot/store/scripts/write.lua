@@ -1,6 +1,6 @@
 -- One atomic change to a claimed session, shared by raise_taint and commit.
 -- Arguments: claim (generation, fence, owner), cursor, lease ms, keep ms, release,
---   take (a position), use (an approval), status, turn, model and whether one is chosen, last_turn, context_seq, usage,
+--   take (a position), use (an approval), status, turn, model and whether one is chosen, memory, last_turn, context_seq, usage,
 --   settle (list of position, status), ask (list of id, approval), deliver (list of key, delivery),
 --   sender, send_lease ms, op of the send, audit, events,
 --   run (progress: the fields that a turn's end writes; item: what the runtime says next) and acknowledge (ids of notes),
@@ -174,10 +174,12 @@ local function put_out(w, now)
   end
 end
 
-local function choose_model()
+local function choose()
   if A.chooses_model then
     if A.model then set(F.model, A.model) else drop(F.model) end
   end
+  -- What was chosen of memories outlives a reset: what was switched off is not to come back by one.
+  if A.memory then set(F.memory, A.memory) end
 end
 
 local function move_turn(w, now)
@@ -285,7 +287,7 @@ local function write(release)
     read_notes(w.notes, now)
     if A.run and not S.ended and (A.last_turn or not S.turn) then move_run(w, now) end
   end
-  choose_model()
+  choose()
   add_usage()
   if A.context_seq then set(F.context_seq, A.context_seq) end
   drop(F.tries)

@@ -164,6 +164,9 @@ def test_every_part_of_a_text_finds_it(text: str, data: st.DataObject) -> None:
 def test_phrases_are_the_longest_words() -> None:
     assert phrases("The tea, the TEA — and coffee!") == ("coffee", "The", "tea", "and")
     assert phrases("茶在四点 at 4") == ("茶 在", "在 四", "四 点", "at", "4")
+    # Of marks in a row no more count than are sorted in a moment.
+    (marked,) = phrases("a" + "\u0344\u0334" * 4_990)
+    assert len(marked) < 100
     many = phrases(" ".join("w" * length for length in range(1, 100)))
     assert (len(many), len(many[-1])) == (64, 36)
     assert phrases("x " * 5_000 + "behind") == ("x",)
@@ -307,3 +310,17 @@ def test_memories_as_the_store_tells_them() -> None:
         follow(index, one)
         ((hit),) = index.search(phrases("tea"), most=5)
         assert (hit.id, hit.learned_at) == (one.id, one.learned_at)
+
+
+def test_the_newest_are_those_learned_last() -> None:
+    with closing(LabelIndex()) as index:
+        assert (index.newest(most=9), index.corrections(), index.held(["a"])) == ((), frozenset(), frozenset())
+        follow(index, known("a", "x", at=7), known("b", "x", "office", at=9), known("c", "x", "home", at=8))
+        follow(index, known("d", "x", at=7), replace(known("e", "x", at=1), corrects="gone"))
+        assert [hit.id for hit in index.newest(most=9)] == ["b", "c", "a", "d", "e"]
+        assert [hit.id for hit in index.newest(most=3, domain="home")] == ["c", "a", "d"]
+        follow(index, replace(known("b", ""), state=FORGOTTEN))
+        assert [hit.id for hit in index.newest(most=1)] == ["c"]
+        assert (index.corrections(), index.held(["a", "b", "x"])) == ({"gone"}, {"a"})
+        follow(index, replace(known("e", ""), corrects="gone", state=FORGOTTEN))
+        assert index.corrections() == frozenset()

@@ -4,10 +4,10 @@ from dataclasses import replace
 
 import pytest
 
-from bot.core.errors import BusyError, CursorError, NotFoundError, RequestError
+from bot.core.errors import CursorError, DedupeConflictError, FullError, NotFoundError, RequestError
 from bot.knowledge import keeper
 from bot.knowledge.keeper import Learner, MemoryKeeper, row
-from bot.sessions.knowledge.memories import LONGEST_DOMAIN, LONGEST_TEXT, MemoryState
+from bot.sessions.knowledge.memories import LONGEST_DOMAIN, LONGEST_TEXT, MOST_CORRECTIONS, MemoryState
 from bot.store.redis_store import RedisStore
 from bot.store.schema import AUDIT
 from policy.labels import PUBLIC, Label
@@ -34,7 +34,9 @@ async def seen(keeps: MemoryKeeper, principal: str, reader: Label) -> list[str]:
 async def test_a_memory_is_kept_once_for_its_key(store: RedisStore) -> None:
     keeps, who = kept(store), learner(INTERNAL)
     made = await keeps.learn(who, "tea at four", f"{who.principal}/k", domain="tea")
-    assert await keeps.learn(replace(who, label=CONFIDENTIAL), "tea at five", f"{who.principal}/k") == made
+    assert (
+        await keeps.learn(replace(who, label=CONFIDENTIAL), "tea at four", f"{who.principal}/k", domain="tea") == made
+    )
     assert await keeps.find(who.principal, TOP, made.id) == made
     assert (made.text, made.domain, made.label, made.learned_at, made.asker) == (
         *("tea at four", "tea", INTERNAL, NOW),
@@ -48,6 +50,7 @@ async def test_a_memory_is_kept_once_for_its_key(store: RedisStore) -> None:
         (" \n", "", keeper.WORDLESS),
         ("x" * (LONGEST_TEXT + 1), "", keeper.TOO_LONG),
         ("x", "y" * (LONGEST_DOMAIN + 1), keeper.DOMAIN_TOO_LONG),
+        *(("x", domain, keeper.DOMAIN_UNSEEN) for domain in ("a\nb", "a\u200bb", "\u202ea")),
     ],
 )
 async def test_a_memory_has_words_and_not_too_many(store: RedisStore, text: str, domain: str, why: str) -> None:
@@ -60,16 +63,69 @@ async def test_a_memory_has_words_and_not_too_many(store: RedisStore, text: str,
         await keeps.correct(who, old.id, text, fresh(), domain=domain)
 
 
-async def test_as_many_are_kept_as_may_at_each_level(store: RedisStore) -> None:
+async def test_as_many_are_kept_as_may_at_each_label(store: RedisStore) -> None:
     keeps, who = kept(store, most=1), learner()
     await keeps.learn(who, "one", fresh())
-    for label in (PUBLIC, DIRTY):
-        with pytest.raises(BusyError):
-            await keeps.learn(replace(who, label=label), "two", fresh())
+    with pytest.raises(FullError):
+        await keeps.learn(who, "two", fresh())
+    # What anybody may have written takes no room of what is TRUSTED.
+    await keeps.learn(replace(who, label=DIRTY), "two", fresh())
     high = await keeps.learn(replace(who, label=CONFIDENTIAL), "three", fresh())
     # What is forgotten gives its room back.
-    await keeps.forget(who.principal, TOP, high.id, "ann")
+    await keeps.forget(who.principal, TOP, high.id, actor="ann")
     await keeps.learn(replace(who, label=CONFIDENTIAL), "four", fresh())
+
+
+async def test_a_key_is_of_one_memory_and_tells_nothing_of_what_is_above(store: RedisStore) -> None:
+    keeps, who, key = kept(store), learner(), fresh()
+    old = await keeps.learn(who, "one", key, domain="a")
+    for text, domain in (("two", "a"), ("one", "b")):
+        with pytest.raises(DedupeConflictError):
+            await keeps.learn(who, text, key, domain=domain)
+    right = fresh()
+    new = await keeps.correct(who, old.id, "uno", right)
+    assert await keeps.correct(who, old.id, "uno", right) == new
+    for text, domain in (("dos", None), ("uno", "b")):
+        with pytest.raises(DedupeConflictError):
+            await keeps.correct(who, old.id, text, right, domain=domain)
+    high = fresh()
+    await keeps.learn(replace(who, label=CONFIDENTIAL), "secret", high)
+    low = replace(who, label=PUBLIC, reader=PUBLIC)
+    same, other = [await keeps.learn(low, text, high) for text in ("secret", "guess")]
+    assert same == other
+    gone = await keeps.forget(who.principal, TOP, new.id, actor="ann")
+    assert (await keeps.learn(who, "anything", right)).id == gone.id
+
+
+async def test_what_was_corrected_often_is_to_be_learned_anew(store: RedisStore) -> None:
+    keeps, who = kept(store, most=MOST_CORRECTIONS + 2), learner()
+    last = first = await keeps.learn(who, "tea at 0", fresh())
+    for number in range(MOST_CORRECTIONS):
+        last = await keeps.correct(who, last.id, f"tea at {number + 1}", fresh())
+    with pytest.raises(RequestError, match=keeper.TOO_OFTEN):
+        await keeps.correct(who, last.id, "tea at noon", fresh())
+    await keeps.forget(who.principal, TOP, last.id, actor="ann")
+    assert (await keeps.find(who.principal, TOP, first.id)).text == ""
+    assert await seen(keeps, who.principal, TOP) == []
+
+
+async def test_who_does_not_decide_changes_what_they_taught_alone(store: RedisStore) -> None:
+    keeps, ann = kept(store), replace(learner(), decides=False)
+    bea = replace(ann, asker="bea")
+    name = (await keeps.learn(ann, "tea at four", fresh())).id
+    for refused in (
+        keeps.correct(bea, name, "tea at five", fresh()),
+        keeps.forget(ann.principal, TOP, name, actor="bea", decides=False),
+    ):
+        with pytest.raises(RequestError, match=keeper.NOT_YOURS):
+            await refused
+    theirs = await keeps.correct(replace(bea, decides=True), name, "tea at five", fresh())
+    # What would be erased with it was taught by another.
+    with pytest.raises(RequestError, match=keeper.NOT_YOURS):
+        await keeps.forget(ann.principal, TOP, theirs.id, actor="bea", decides=False)
+    assert await seen(keeps, ann.principal, TOP) == ["tea at five"]
+    await keeps.forget(ann.principal, TOP, theirs.id, actor="bea")
+    assert await seen(keeps, ann.principal, TOP) == []
 
 
 async def test_a_correction_is_later_than_what_it_corrects_on_every_clock(store: RedisStore) -> None:
@@ -90,7 +146,7 @@ async def test_what_a_correction_above_stands_for_stays_hidden_when_that_is_corr
     assert (third.label, third.corrects) == (CONFIDENTIAL, second.id)
     assert await seen(keeps, who.principal, TOP) == ["tea at six"]
     # Where the correction is forgotten, what it stood for is known again.
-    await keeps.forget(who.principal, TOP, third.id, "ann")
+    await keeps.forget(who.principal, TOP, third.id, actor="ann")
     assert (await keeps.find(who.principal, TOP, second.id)).text == ""
     assert await seen(keeps, who.principal, TOP) == ["tea at four"]
 
@@ -125,26 +181,30 @@ async def test_a_page_ends_where_the_next_begins(store: RedisStore) -> None:
     above = (await keeps.listed(who.principal, TOP)).memories[1].id
     with pytest.raises(CursorError):
         await keeps.listed(who.principal, PUBLIC, after=above)
-    await keeps.forget(who.principal, TOP, first.id, "ann")
-    with pytest.raises(CursorError):
-        await keeps.listed(who.principal, TOP, after=first.id)
+    # It goes on where it was, also behind what was forgotten meanwhile.
+    await keeps.forget(who.principal, TOP, first.id, actor="ann")
+    assert [memory.text for memory in (await keeps.listed(who.principal, TOP, after=first.id)).memories] == list(
+        "543210"
+    )
 
 
-async def test_a_hidden_memory_is_no_cursor(store: RedisStore) -> None:
+async def test_a_listing_goes_on_behind_what_was_corrected_meanwhile(store: RedisStore) -> None:
     keeps, who = kept(store), learner()
+    first = await kept(store, now=NOW - 1).learn(who, "rain", fresh())
     old = await keeps.learn(who, "tea at four", fresh())
     await keeps.correct(replace(who, label=CONFIDENTIAL), old.id, "tea at five", fresh())
-    assert (await keeps.listed(who.principal, PUBLIC, after=old.id)).memories == ()
-    with pytest.raises(CursorError):
-        await keeps.listed(who.principal, TOP, after=old.id)
+    for reader in (PUBLIC, TOP):
+        assert (await keeps.listed(who.principal, reader, after=old.id)).memories == (first,)
 
 
 async def test_the_audit_tells_what_was_done_and_nothing_of_the_words(store: RedisStore) -> None:
     keeps, who = kept(store), learner(INTERNAL)
     made = await keeps.learn(who, "tea at four", fresh(), domain="tea")
     new = await keeps.correct(who, made.id, "tea at five", fresh())
-    await keeps.forget(who.principal, TOP, new.id, "bea")
-    rows = [one for one in await store.audit.records(AUDIT) if one.body.get("principal") == who.principal]
+    await keeps.forget(who.principal, TOP, new.id, actor="bea")
+    rows = [
+        one for one in await store.audit.records(AUDIT, limit=100_000) if one.body.get("principal") == who.principal
+    ]
     told = [(one.kind, one.actor, one.body["do"], one.body["memory"], one.body.get("corrects")) for one in rows]
     assert told == [
         ("memory", "ann", "learn", made.id, None),

@@ -52,6 +52,10 @@ def test_the_best_match_of_an_index_that_fits_little_does_not_go_first() -> None
         ("the tea", "the room", 9),
         ("密码是什么", "数据库的密码", 9),
         ("key", "kex", 0),
+        ("meeting", "our meetings", 49),
+        # How a long word begins tells nothing of it.
+        ("akiaiosf", "AKIAIOSFODNN7QWERTYU", 0),
+        ("tea", "steal", 0),
     ],
 )
 def test_overlap_is_how_much_of_a_query_is_in_a_text(query: str, text: str, expected: int) -> None:
@@ -60,6 +64,12 @@ def test_overlap_is_how_much_of_a_query_is_in_a_text(query: str, text: str, expe
 
 def test_what_was_recalled_more_goes_before_its_equal() -> None:
     assert fused([Candidate("a", 1, 5), Candidate("b", 1, 5, uses=1)]) == ("b", "a")
+
+
+def test_of_what_is_worth_the_same_the_newest_goes_first() -> None:
+    """Each is first and second in two respects."""
+    old, new = Candidate("a", 1, 1, overlap=1, uses=1), Candidate("b", 2, 2, overlap=2, uses=0)
+    assert fused([old, new]) == ("b", "a")
 
 
 def test_equal_ones_are_in_the_order_of_their_ids() -> None:

@@ -1,0 +1,43 @@
+"""What a skill says, line by line as a person reads it before they approve it: all of it, and nothing else.
+
+Each part of a skill stands on one line behind its own name or number, and what does not show is spelled. So no part can
+be taken for another one, or for words of ours.
+"""
+
+from typing import Final
+
+from bot.core.invisible import spelled
+from bot.sessions.knowledge.skills import SkillText, SkillVersion
+from policy.labels import Label
+
+BY_AGENT: Final = "Written by the agent"
+BY_PERSON: Final = "Written by `{}`"
+ANYBODY: Final = ", from what anybody may have written"
+"""What is told of a version that is UNTRUSTED."""
+
+_NEWLINE: Final = "\\n"
+
+
+def text_lines(text: SkillText) -> list[str]:
+    """Return all that a skill says, one line for each of its parts."""
+    return [
+        f"Name: {_line(text.name)}",
+        f"Description: {_line(text.description) or 'none'}",
+        f"Domain: {_line(text.domain) or 'any'}",
+        *(f"{number}. {_line(step)}" for number, step in enumerate(text.steps, 1)),
+    ]
+
+
+def origin_line(label: Label, *, by: str = "") -> str:
+    """Return where a version comes from: an agent, or the person `by`; `label` is that of what wrote it."""
+    who = BY_PERSON.format(_line(by)) if by else BY_AGENT
+    return f"{who}{ANYBODY if label.untrusted else ''}. Label: {label}"
+
+
+def version_lines(version: SkillVersion) -> list[str]:
+    """Return a version whole: what it says, and where it comes from."""
+    return [*text_lines(version.text), origin_line(version.label, by="" if version.by_agent else version.asker)]
+
+
+def _line(text: str) -> str:
+    return spelled(text).replace("\n", _NEWLINE)
