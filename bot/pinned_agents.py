@@ -22,6 +22,7 @@ from bot.config.agents import DEFAULT, AgentSettings, agent_places, chosen_tools
 from bot.config.model import Config
 from bot.core.errors import RequestError, SchemaError
 from bot.sessions.limits import SessionLimits
+from bot.sessions.models import SessionState
 from bot.sessions.ports.accounts import AgentStore
 from policy.document.model import Document
 from policy.document.overrides import ChatPlace
@@ -204,6 +205,10 @@ class PinnedAgents:
         await self._kept(same)
         return same
 
+    async def working(self, state: SessionState) -> AgentSnapshot:
+        """Return the agent of a session as it works there: with what people chose for it. Raises StoreError."""
+        return (await self.pinned(state.agent)).using(state.memory)
+
     def drift(self, pinned: AgentSnapshot) -> Drift:
         """Return how the agent of a session differs from what is configured and offered now."""
         if pinned.lost:
@@ -218,6 +223,7 @@ class PinnedAgents:
             "model": now.model_digest != pinned.model_digest,
             "tools": now.tools_digest != pinned.tools_digest,
             "limits": now.limits != pinned.limits,
+            "memory": now.memory is not pinned.memory,
         }
         added = tuple(name for name in now.tools or {} if name not in had)
         return Drift(
@@ -305,6 +311,7 @@ def _bare(config: Config, name: str, settings: AgentSettings) -> AgentSnapshot:
         tools=None,
         limits=None,
         credential=settings.credential or "",
+        memory=settings.memory,
         addressed=tuple(filter(usual.addressed, models)),
     )
 

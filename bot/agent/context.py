@@ -27,6 +27,7 @@ from bot.sessions.log.event_types import (
     AgentMessage,
     AgentThinking,
     ChatObserved,
+    MemoriesRecalled,
     SessionSummary,
     ToolCall,
     ToolOutcome,
@@ -133,34 +134,40 @@ class Context:
         return text_of(response)
 
     def add_said(self, event: Event | NewEvent) -> None:
-        """Append a message, or what was observed; nothing for any other event."""
+        """Append a message, what was observed, or what was recalled; nothing for any other event."""
         match event.body:
             case UserMessage():
                 self._add_message(event.body, event.turn)
             case ChatObserved(text=text):
                 self.messages.append(ModelRequest(parts=[UserPromptPart(text)]))
                 self.turn = None
+            case MemoriesRecalled(text=text):
+                self._add_part(UserPromptPart(text), event.turn)
             case _:
                 pass
 
     def _add_message(self, message: UserMessage, turn: str) -> None:
         """Append a message; those of one turn that follow each other are one request."""
         text, pictures = prompt(message), pictured(message, self.pictures)
-        part = UserPromptPart([text, *pictures] if pictures else text)
+        place = self._add_part(UserPromptPart([text, *pictures] if pictures else text), turn)
+        if has_picture(message):
+            self.sent.append((*place, message))
+
+    def _add_part(self, part: UserPromptPart, turn: str) -> tuple[int, int]:
+        """Append a part of what is said in a turn; return which request it is in, and which part of that."""
         last = self.messages[-1] if self.messages and turn == self.turn else None
         if isinstance(last, ModelRequest) and isinstance(last.parts[-1], UserPromptPart):
             last.parts = [*last.parts, part]
         else:
             last = ModelRequest(parts=[part])
             self.messages.append(last)
-        if has_picture(message):
-            self.sent.append((len(self.messages) - 1, len(last.parts) - 1, message))
         self.turn = turn
+        return len(self.messages) - 1, len(last.parts) - 1
 
     def add_result(self, result: ToolResult) -> None:
         """Append a call's result, joining those of one step into one message."""
         part = ToolReturnPart(
-            tool_name=result.tool,
+            tool_name=self._called(result),
             content=result.text,
             tool_call_id=result.call,
             outcome=_OUTCOMES[result.outcome],
@@ -171,6 +178,11 @@ class Context:
             last.parts = [*last.parts, part]
         else:
             self.messages.append(ModelRequest(parts=[part]))
+
+    def _called(self, result: ToolResult) -> str:
+        """Return the name by which the model called what gave a result: some providers compare it."""
+        calls = () if self.last_response is None else self.last_response.tool_calls
+        return next((part.tool_name for part in calls if part.tool_call_id == result.call), result.tool)
 
     def show(self, result: ToolReturnPart, text: str) -> None:
         """Let one of the newest results be read as this text."""
@@ -255,7 +267,7 @@ def cuts(events: Iterable[Event]) -> Iterator[int]:
 def _add(context: Context, event: Event) -> None:
     """Put an event into a context; one of an unknown type is left out, as its meaning is unknown."""
     match event.body:
-        case UserMessage() | ChatObserved():
+        case UserMessage() | ChatObserved() | MemoriesRecalled():
             context.add_said(event)
         case AgentThinking():
             context.messages.append(response_from(event.body))

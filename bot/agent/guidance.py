@@ -7,6 +7,7 @@ from collections.abc import Sequence
 from functools import lru_cache
 from typing import Final
 
+from bot.sessions.knowledge.memories import MEMORY
 from bot.tools.arguments import contents, types
 from bot.tools.asking import ASK
 from bot.tools.background.runs import INITIALIZE
@@ -16,9 +17,13 @@ from bot.tools.references import ADMIT, HOLD, REFERENCE, may_hold
 SPAWN: Final = "sessions_spawn"
 
 
-def guidance(tools: Sequence[Tool], *, spawns: bool) -> str:
-    """Return what the instructions say of these tools; `spawns` tells whether the session may delegate."""
+def guidance(tools: Sequence[Tool], *, spawns: bool, proposes: bool = False) -> str:
+    """Return what the instructions say of these tools.
+
+    `spawns` tells whether the session may delegate, and `proposes` whether what it learns is proposed to its user.
+    """
     lines = [*_running(tools), *(_delegating(tools) if spawns else ()), *_asking(tools), *_holding(tools)]
+    lines += _proposing(tools) if proposes else ()
     return "\n".join(lines)
 
 
@@ -48,6 +53,15 @@ def _delegating(tools: Sequence[Tool]) -> list[str]:
     if "returns" not in types(spawn.arguments):
         return [told]
     return [f"{told} With `returns` it answers in fields of given values, which keeps out what a page or file says."]
+
+
+def _proposing(tools: Sequence[Tool]) -> list[str]:
+    if not any(tool.name == MEMORY for tool in tools):
+        return []
+    return [
+        f"If your user says what is worth knowing later, call `{MEMORY}` with the action `learn` before you answer.",
+        "They are shown it and decide whether it is kept.",
+    ]
 
 
 @lru_cache(maxsize=256)

@@ -15,6 +15,7 @@ from bot.agent.guidance import guidance
 from bot.agent.models import UNKNOWN, ModelError, OverBudgetError, TooLargeError
 from bot.agent.pictures import NONE, Pictures, Shown
 from bot.agent.recap import Recap
+from bot.agent.recollection import Recollection
 from bot.agent.room import Room
 from bot.agent.tails import Past
 from bot.core.tracing import span
@@ -26,6 +27,7 @@ from bot.history import event_log
 from bot.sessions.approvals import ApprovalState
 from bot.sessions.audit import AuditRow
 from bot.sessions.deliveries import answer_key
+from bot.sessions.knowledge.memories import MemoryUse
 from bot.sessions.log.event_types import ToolResult, UserMessage, YieldReason
 from bot.sessions.models import Change, Summary
 from bot.sessions.transcript import Tail
@@ -119,6 +121,7 @@ class Agent:
         gate: Gate,
         join: Join,
         calls: ToolRunner,
+        recollection: Recollection,
         outbox: Outbox,
         steps: int,
         depth: int,
@@ -130,6 +133,7 @@ class Agent:
         self._gate = gate
         self._join = join
         self._calls = calls
+        self._recollection = recollection
         self._outbox = outbox
         self._depth = depth
         self._steps = steps
@@ -171,6 +175,8 @@ class Agent:
         await self._joined(turn, context, opening=step == 0)
         if turn.alone is not None:
             return GivenUp(YieldReason.MAX_TURNS, "" if turn.alone else ALONE.format(turns=turn.limits.turns))
+        if step == 0:
+            await self._recollection.recall(turn, context)
         decision = self._gate.requests.invoke(turn.standing)
         if decision.verdict is not Verdict.ALLOW:
             return GivenUp(YieldReason.ERROR, decision=decision)
@@ -238,7 +244,8 @@ class Agent:
         agent = turn.standing.agent
         tools = self._gate.requests.offered(turn.standing)
         instructions = "" if agent is None else agent.instructions
-        return "\n\n".join(filter(None, (instructions, guidance(tools, spawns=spawns))))
+        proposes = agent is not None and agent.memory is MemoryUse.AUTO and turn.background is None
+        return "\n\n".join(filter(None, (instructions, guidance(tools, spawns=spawns, proposes=proposes))))
 
     def _holds(self, turn: OpenTurn, context: Context) -> bool:
         return self._room.holds(turn.standing, context)

@@ -9,7 +9,8 @@ import typer
 
 from bot.cli.groups.audit import audit_app
 from bot.cli.groups.background import runs_app, schedules_app
-from bot.cli.groups.knowledge import memory_app
+from bot.cli.groups.knowledge import memory_app, skills_app
+from bot.cli.groups.mcp import mcp_app
 from bot.cli.groups.options import AsJson, carry_out, config_of
 from bot.cli.groups.policy import policy_app
 from bot.cli.groups.sessions import sessions_app
@@ -36,7 +37,9 @@ app.add_typer(policy_app, name="policy")
 app.add_typer(runs_app, name="runs")
 app.add_typer(schedules_app, name="schedules")
 app.add_typer(memory_app, name="memory")
+app.add_typer(skills_app, name="skills")
 app.add_typer(token_app, name="token")
+app.add_typer(mcp_app, name="mcp")
 app.add_typer(sessions_app, name="sessions")
 app.add_typer(audit_app, name="audit")
 app.add_typer(slack_app, name="slack")

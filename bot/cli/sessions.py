@@ -23,6 +23,7 @@ from bot.sessions.log.event_types import (
     ChatObserved,
     EventBody,
     ItemHeld,
+    MemoriesRecalled,
     PolicyDecision,
     SessionSummary,
     ToolCall,
@@ -244,6 +245,7 @@ def _told(body: EventBody) -> str:
         case (
             UserMessage(text=text)
             | ChatObserved(text=text)
+            | MemoriesRecalled(text=text)
             | AgentMessage(text=text)
             | ItemHeld(text=text)
             | SessionSummary(text=text)

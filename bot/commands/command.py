@@ -105,7 +105,7 @@ class CommandRequest:
             taint=PUBLIC if state is None else state.taint,
             visibility=PUBLIC if state is None else state.visibility,
             model="" if state is None else state.model,
-            agent=None if state is None else await self.agents.pinned(state.agent),
+            agent=None if state is None else await self.agents.working(state),
         )
 
     async def agent(self, state: SessionState | None) -> AgentSnapshot:

@@ -22,7 +22,8 @@ from bot.gate.results import MAY_GO_ON, decision_row
 from bot.history import event_log
 from bot.pinned_agents import told
 from bot.sessions.deliveries import OURS, NewDelivery
-from bot.sessions.log.event_types import SessionSummary, TaintRaised
+from bot.sessions.knowledge.memories import MemoryUse
+from bot.sessions.log.event_types import MemoriesRecalled, SessionSummary, TaintRaised, TurnStarted
 from bot.sessions.models import Claim, SessionState, Write
 from bot.sessions.ports.delivery import OutboxStore
 from bot.sessions.ports.people import AuditStore
@@ -103,6 +104,7 @@ class ConversationCommands:
             f"waiting {state.waiting_items}, log {length} events, generation {state.generation}\n"
             f"last turn {ended}\n"
             f"{await self._agent(request, state)}\n"
+            f"{await self._memories(request, state)}\n"
             f"usage {described(state.usage)}{await self._recap(state)}{observed}{missed}",
             state.visibility.join(label),
         )
@@ -111,6 +113,19 @@ class ConversationCommands:
         """Return which agent a session has, and what of it is configured in another way by now, each line anew."""
         agent = await request.agent(state)
         return "\n".join(told(agent, request.agents.drift(agent)))
+
+    async def _memories(self, request: CommandRequest, state: SessionState) -> str:
+        """Return what a session does with memories, and how many were recalled by themselves in its newest turn."""
+        use = (await request.agent(state)).using(state.memory).memory
+        if use is not MemoryUse.AUTO:
+            return f"memories {use}"
+        many = 0
+        async for event in backwards(self.sessions, state):
+            if isinstance(event.body, MemoriesRecalled):
+                many = len(event.body.memories)
+            if isinstance(event.body, TurnStarted | MemoriesRecalled):
+                break
+        return f"memories {use}, {many} recalled in the newest turn"
 
     async def _undelivered(self, request: CommandRequest, state: SessionState) -> tuple[str, Label]:
         """Return what is told the caller of what did not reach them, each line anew, with the label of that."""

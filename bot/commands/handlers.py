@@ -18,6 +18,8 @@ from bot.commands.conversation import ConversationCommands
 from bot.commands.decisions import DecisionCommands
 from bot.commands.held_messages import HeldMessageCommands
 from bot.commands.knowledge.memory import MemoryCommands
+from bot.commands.knowledge.memory_use import MemoryUseCommands
+from bot.commands.knowledge.skills import SkillCommands
 from bot.commands.lifecycle import LifecycleCommands
 from bot.commands.message_queue import QueueCommands
 from bot.commands.models import ModelCommands
@@ -38,6 +40,7 @@ from bot.operations.diagnostics import Diagnostics
 from bot.operations.export import Exporter
 from bot.operations.gated_calls import GatedCalls
 from bot.operations.knowledge.memories import MemoryOperations
+from bot.operations.knowledge.skills import SkillOperations
 from bot.operations.lifecycle import SessionLifecycle
 from bot.operations.question_answers import QuestionAnswers
 from bot.operations.runs import RunOperations
@@ -86,6 +89,7 @@ class CommandServices:
     runs: RunOperations
     schedules: ScheduleOperations
     memories: MemoryOperations
+    skills: SkillOperations
 
 
 class CommandHandlers:
@@ -115,7 +119,7 @@ class CommandHandlers:
             sessions=of.store.sessions, delegation=of.store.delegation, gate=of.gate, ids=of.ids, close=of.close
         )
         self.lifecycle = LifecycleCommands(sessions=of.store.sessions, lifecycle=of.lifecycle)
-        self.memories = MemoryCommands(memories=of.memories, gate=of.gate, ids=of.ids)
+        self.memories, self.skills = _knowledge(of)
         self.queue = QueueCommands(sessions=of.store.sessions, queue=of.store.queue, gate=of.gate)
         self.models = ModelCommands(
             sessions=of.store.sessions,
@@ -141,6 +145,10 @@ class CommandHandlers:
             recap=of.recap,
             limits=of.config.limits.session,
         )
+
+
+def _knowledge(services: CommandServices) -> tuple[MemoryCommands, SkillCommands]:
+    return _memories(services), SkillCommands(skills=services.skills, gate=services.gate)
 
 
 def _alternatives(services: CommandServices, calls: PersonalCalls) -> AlternativeCommands:
@@ -184,6 +192,15 @@ def _conversation(services: CommandServices) -> ConversationCommands:
         spawner=services.spawner,
         interrupt=services.interrupt,
         session_ids=services.session_ids,
+    )
+
+
+def _memories(services: CommandServices) -> MemoryCommands:
+    return MemoryCommands(
+        memories=services.memories,
+        gate=services.gate,
+        ids=services.ids,
+        use=MemoryUseCommands(services.store.sessions, services.ids),
     )
 
 

@@ -14,7 +14,7 @@ from bot.commands.command import CommandRequest, Reply, Run, UsageError
 from bot.commands.conversation import at_console
 from bot.commands.handlers import CommandHandlers, CommandServices
 from bot.commands.release import may_release
-from bot.core.errors import BusyError, RequestError
+from bot.core.errors import BusyError, RequestError, in_words
 from channels.messages import Address
 from policy.labels import PUBLIC, Level
 from policy.request import Role
@@ -215,9 +215,16 @@ COMMANDS: Final = (
     Command(
         "memory",
         "/memory [list [ID] | recall [domain=NAME] TEXT | show ID | learn [domain=NAME] TEXT | correct ID TEXT"
-        " | forget ID | export]",
+        " | keep ID | forget ID | export | mode [auto | tool | off]]",
         "what is remembered of you here, to see, teach, correct, forget and copy it",
         lambda made: made.memories.manage,
+    ),
+    Command(
+        "skills",
+        "/skills [list [ID] | show ID | approve ID [VERSION DIGEST] | reject ID [VERSION DIGEST] | deprecate ID"
+        " | rollback ID VERSION | log ID | export ID]",
+        "what your agents know how to do, to see it and to decide what is in force",
+        lambda made: made.skills.manage,
     ),
     Command(
         "release",
@@ -367,6 +374,7 @@ def may_be_pressed(text: str) -> bool:
             ["/delete", _, "confirm"]
             | ["/runs", "log" | "pause" | "resume" | "show" | "stop", _]
             | ["/schedule", "cancel" | "pause" | "resume" | "show", _]
+            | ["/skills", "approve" | "reject", _, _, _]
         ):
             return True
         case _:
@@ -437,7 +445,7 @@ class CommandTable:
             state = await request.state()
             return Reply(str(error), PUBLIC if state is None else state.visibility)
         except RequestError as error:
-            return Reply(str(error))
+            return Reply(in_words(error))
 
 
 def unknown(name: str, known: list[str]) -> str:

@@ -45,7 +45,8 @@ class AskerQuestions:
             buttons = question_prompts.buttons(question, None)
             spoken = self._gate.output.speak(standing, destination, text, buttons=buttons)
             rows.append(decision_row(standing, Hook.PRE_OUTPUT, spoken.decision, destination=str(address)))
-            if spoken.decision.verdict in MAY_GO_ON:
+            as_it_is = spoken.text == text or not inquiry.literal
+            if spoken.decision.verdict in MAY_GO_ON and as_it_is:
                 deliver.append(_delivery(turn, question, address, spoken.text))
                 if turn.background is not None:
                     # It asks in one chat, as it does about approvals.
@@ -68,7 +69,7 @@ class AskerQuestions:
             binding="",
             label=standing.taint,
             principal=standing.asker,
-            question=ApprovalQuestion(call.tool, call.arguments or {}, kind=QuestionKind.QUESTION),
+            question=ApprovalQuestion(call.tool, question_prompts.facts(call, inquiry), kind=QuestionKind.QUESTION),
             rules=(),
             expires_at=until if background is None else min(until, background.deadline),
             alone=background is not None,

@@ -5,12 +5,16 @@ stands behind a mark, and a button names its choice as an answer: none of it can
 of ours.
 """
 
+import re
 from typing import Final
 
+from pydantic import JsonValue
+
 from bot.access import labelling, principals
+from bot.access.decision_context import Call
 from bot.core.invisible import spelled
 from bot.delegation import structured_result
-from bot.sessions.approvals import Approval
+from bot.sessions.approvals import WORDS, AnswerValue, Approval
 from bot.sessions.background.delegation import FieldKind
 from bot.sessions.background.runs import Background, called
 from bot.tools.asking import MOST_BUTTONS
@@ -26,6 +30,8 @@ _ALONE: Final = "{name} asks `{asker}` alone, question {id}:"
 _ANY: Final = "Reply here with your answer, or use `/answer {id} TEXT`."
 _FIELD: Final = "Reply here with {what}, or use `/answer {id} TEXT`."
 _MINUTE: Final = 60_000
+_HOUR: Final = 60
+_WORD: Final = re.compile(r"[A-Za-z0-9_.-]{1,40}")
 
 
 def wording(question: Approval, asked_at: int, background: Background | None = None) -> str:
@@ -42,12 +48,12 @@ def wording(question: Approval, asked_at: int, background: Background | None = N
 
 def quoted(question: Approval) -> list[str]:
     """Return the model's words, each line behind a mark."""
-    return _marked(words(question))
+    return _marked(question.words)
 
 
-def words(question: Approval) -> str:
-    """Return the model's words as they are."""
-    return str(question.question.arguments["question"])
+def facts(call: Call, inquiry: Inquiry) -> dict[str, JsonValue]:
+    """Return what is kept of a question: the arguments of the call that asks, and the words."""
+    return {**(call.arguments or {}), WORDS: inquiry.question}
 
 
 def closing(inquiry: Inquiry) -> str:
@@ -114,9 +120,23 @@ def _how(question: Approval) -> list[str]:
 
 
 def _until(question: Approval, asked_at: int) -> str:
-    minutes = max(1, (question.expires_at - asked_at) // _MINUTE)
-    after = "no answer counts" if question.default is None else "a default counts"
-    return f"After {minutes} min {after}."
+    within = _time(max(1, (question.expires_at - asked_at) // _MINUTE))
+    if question.default is None:
+        return f"After {within} no answer counts."
+    return f"Without an answer within {within}, {_default(question.default)} counts."
+
+
+def _time(minutes: int) -> str:
+    hours, rest = divmod(minutes, _HOUR)
+    if rest:
+        return f"{minutes} min"
+    return "1 hour" if hours == 1 else f"{hours} hours"
+
+
+def _default(value: AnswerValue) -> str:
+    """Return the answer that counts for none; it is the model's, so it is told only where it is a mere word."""
+    word = ("no", "yes")[value] if isinstance(value, bool) else str(value)
+    return f"`{word}`" if _WORD.fullmatch(word) else "a default"
 
 
 def _marked(text: str) -> list[str]:

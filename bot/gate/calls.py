@@ -27,7 +27,17 @@ from bot.sessions.background.runs import UNREAD
 from bot.sessions.deliveries import OURS
 from bot.sessions.messages import named
 from bot.tools.arguments import as_json, changed, checked, strings, texts
-from bot.tools.base import Arguments, CallFacts, Foresees, RefusedCallError, Tool, ToolCaller, ToolContext, ToolSession
+from bot.tools.base import (
+    Arguments,
+    CallFacts,
+    Foresees,
+    Inquires,
+    RefusedCallError,
+    Tool,
+    ToolCaller,
+    ToolContext,
+    ToolSession,
+)
 from bot.tools.references import Asked, asked, mentions
 from policy import explain
 from policy.decision import Decision, Remedy, RuleOutcome, Verdict, combined
@@ -82,8 +92,10 @@ class CallGate:
 
         `approvals` are the session's; one that is live and bound to exactly this call lifts what an
         approval can lift. A call that names nothing that could run is refused by `fails_closed`. `begun` tells that the
-        log has the call begun and no result of it: one that is consequential needs an approval to be made again.
+        log has the call begun and no result of it: one that is consequential needs an approval to be made again. A call
+        by another name of a tool is a call of the tool from here on.
         """
+        call = self.named(call)
         tool = self._judge.tool(standing, call.tool)
         # One that can be decided says so itself; of one that cannot any more, nothing is told that it may have been.
         hold = begun and (self._judge.document.holds(call.tool) or mentions(call.arguments))
@@ -107,6 +119,16 @@ class CallGate:
         # What cannot be written as texts is no call.
         with suppress(ValueError, RecursionError):
             await self._judge.read_ahead(tuple(strings(dict(call.arguments or {}))), Hook.PRE_TOOL_CALL)
+
+    def named(self, call: Call) -> Call:
+        """Return a call by another name of a tool as a call of the tool, with the arguments that the name stands for.
+
+        Any other is returned as it is. Rules, approvals and the audit know the tool alone.
+        """
+        if call.arguments is None or call.tool not in self._judge.aliases:
+            return call
+        tool, fixed = self._judge.aliases[call.tool]
+        return replace(call, tool=tool, arguments={**call.arguments, **fixed})
 
     def known(self, name: str) -> str:
         """Return the name of a tool as the audit keeps it: one that there is not was made up, and may be any text."""
@@ -268,6 +290,7 @@ class CallGate:
             floor=label if made.open is None else made.floor,
             use=to_spend(approval),
             accepted=(tool, arguments),
+            inquiry=tool.inquiry(arguments, context) if isinstance(tool, Inquires) else None,
             approved=() if approval is None else approval.rules,
             hook=Hook.MCP_TOOL_CALL if facts.server else Hook.PRE_TOOL_CALL,
         )
@@ -379,12 +402,14 @@ class CallGate:
 
     def tool_context(self, standing: DecisionContext, made: CallDecision) -> ToolContext:
         """Return what a tool is told: it works at the join of the taint with what the call carries."""
+        by_model = bool(standing.turn) or standing.by_model
         caller = ToolCaller(
             principal=standing.principal,
             asker=standing.asker,
             role=standing.role,
             ceiling=self._judge.ceiling(standing),
-            reader=standing.taint if standing.turn else standing.reader,
+            reader=standing.taint if by_model else standing.reader,
+            by_model=by_model,
         )
         session = ToolSession(
             sid=standing.sid,
@@ -404,7 +429,15 @@ class CallGate:
         name = key(standing, made.call)
         document = self._judge.document
         return ToolContext(
-            caller, session, name, standing.now, document, made.call.id, asked=made.asked, unasked=made.unasked
+            caller,
+            session,
+            name,
+            standing.now,
+            document,
+            made.call.id,
+            asked=made.asked,
+            unasked=made.unasked,
+            own_level=made.call.own_level,
         )
 
 

@@ -8,9 +8,11 @@ on it (law `every_effect_has_a_decision`).
 """
 
 import logging
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Final
+
+from pydantic import JsonValue
 
 from bot.access import principals
 from bot.access.decision_context import DecisionContext, key
@@ -28,7 +30,7 @@ from bot.sessions.audit import AuditRow
 from bot.sessions.background.runs import RunOrder, StartedRun
 from bot.sessions.deliveries import NewDelivery
 from bot.sessions.log.events import DeferredResult
-from bot.tools.base import CallFacts, Result, Tool, WorksInRuns
+from bot.tools.base import CallFacts, GoesByOtherNames, Result, Tool, WorksInRuns
 from bot.tools.references import notice
 from channels.messages import Address
 from policy.decision import Decision
@@ -44,6 +46,12 @@ FAILED: Final = "the tool failed"
 
 def _refused(hook: Hook, decision: Decision, text: str, *, label: Label, rows: list[AuditRow]) -> ResultDecision:
     return ResultDecision(hook, decision, text, label, failed=True, deliver=(), audit=tuple(rows))
+
+
+def _aliases(known: Mapping[str, Tool]) -> dict[str, tuple[str, Mapping[str, JsonValue]]]:
+    """Return the other names of tools: a tool that has such a name itself keeps it."""
+    named = (tool for tool in known.values() if isinstance(tool, GoesByOtherNames))
+    return {alias: (tool.name, fixed) for tool in named for alias, fixed in tool.aliases.items() if alias not in known}
 
 
 class ResultGate:
@@ -184,7 +192,7 @@ class Gate:
         )
         """The tools that models are offered, in order; one that nobody labelled is not among them."""
         for_runs = frozenset(tool.name for tool in known.values() if isinstance(tool, WorksInRuns) and tool.in_runs)
-        self._judge = Judge(self.policy, self.masks, known, self.tools, tuple(models), for_runs)
+        self._judge = Judge(self.policy, self.masks, known, self.tools, tuple(models), for_runs, _aliases(known))
         self.requests = RequestGate(self._judge)
         self.output = OutputGate(self._judge)
         self.calls = CallGate(self._judge, self.output, self.readers)

@@ -10,6 +10,7 @@ from datetime import UTC, datetime
 from typing import Final
 
 import anyio.to_thread
+from pydantic import JsonValue
 
 from bot.access import authorize, labelling
 from bot.access.agents import AgentSnapshot
@@ -143,6 +144,7 @@ class Judge:
     The first model of a session's agent thinks, or of `models` where there is no session, unless people chose another
     of `models` for a conversation. `labelled` are the tools that
     models are offered: those that somebody labelled when this was made. `for_runs` names those that work in runs alone.
+    `aliases` are the names by which tools are called, too: each with the tool's, and the arguments that it stands for.
     """
 
     policy: CurrentPolicy
@@ -151,6 +153,7 @@ class Judge:
     labelled: tuple[Tool, ...]
     models: tuple[str, ...]
     for_runs: frozenset[str]
+    aliases: Mapping[str, tuple[str, Mapping[str, JsonValue]]]
 
     @property
     def document(self) -> Document:

@@ -14,7 +14,7 @@ from bot.sessions.deliveries import NewDelivery
 from bot.sessions.log.events import DeferredResult
 from bot.sessions.models import Summary
 from bot.sessions.refs import Ref
-from bot.tools.base import Arguments, Inquires, Inquiry, Tool
+from bot.tools.base import Arguments, Inquiry, Tool
 from policy import explain
 from policy.decision import Decision, Verdict
 from policy.labels import PUBLIC, Label
@@ -45,7 +45,8 @@ class CallDecision:
     `begun` tells that an attempt before began it and left no result, so nobody knows its outcome. `outward` tells that
     it is consequential, and that nothing sees to it that it takes effect only once.
 
-    `asked` is the question that it put to the asker, once that is over, and `unasked` is why nobody was asked.
+    `inquiry` is what it wants to know of the asker, None for a call that asks nothing or was not accepted. `asked` is
+    the question that it put to the asker, once that is over, and `unasked` is why nobody was asked.
     `question` is that question before it is asked, with where it is to be said.
     """
 
@@ -68,15 +69,10 @@ class CallDecision:
     leads: tuple[str, ...] = ()
     begun: bool = False
     outward: bool = False
+    inquiry: Inquiry | None = None
     asked: Approval | None = None
     unasked: str = ""
     question: "PlacedQuestion | None" = None
-
-    @property
-    def inquiry(self) -> Inquiry | None:
-        """What it wants to know of the asker, None for a call that asks nothing or was not accepted."""
-        tool, arguments = self.accepted or (None, None)
-        return tool.inquiry(arguments) if isinstance(tool, Inquires) else None
 
     @property
     def waits(self) -> bool:

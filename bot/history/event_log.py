@@ -19,6 +19,7 @@ from bot.sessions.log.event_types import (
     ChatObserved,
     EventBody,
     ItemHeld,
+    MemoriesRecalled,
     MessageFile,
     PolicyDecision,
     ReleaseConfirmed,
@@ -83,6 +84,12 @@ def observed(standing: DecisionContext, text: str, *, label: Label, upto: str, a
         standing, "chat", ChatObserved(text, upto, named(authors)), label=label, visibility=Visibility.USER
     )
     return replace(event, refs=(ObservedRef(upto),) if upto else ())
+
+
+def memories_recalled(standing: DecisionContext, text: str, memories: Iterable[str]) -> NewEvent:
+    """Admit memories that the runtime recalled for a turn; nothing among them changes the session's taint."""
+    recalled = MemoriesRecalled(text, tuple(memories))
+    return _admitted(standing, "memory", recalled, label=standing.taint, visibility=Visibility.PROGRESS)
 
 
 def agent_message(standing: DecisionContext, text: str, *, said: bool) -> NewEvent:

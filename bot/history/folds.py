@@ -16,7 +16,14 @@ from bot.access.decision_context import DecisionContext
 from bot.access.known_urls import given, newest, repeated, typed
 from bot.core.json_values import JsonObject, objects
 from bot.history import event_log
-from bot.sessions.log.event_types import AgentThinking, ApprovalResolved, ChatObserved, ItemHeld, UserMessage
+from bot.sessions.log.event_types import (
+    AgentThinking,
+    ApprovalResolved,
+    ChatObserved,
+    ItemHeld,
+    MemoriesRecalled,
+    UserMessage,
+)
 from bot.sessions.log.events import DeferredResult, Event, NewEvent
 from bot.sessions.log.serialization import endorsed_from, endorsed_json
 from bot.sessions.messages import Endorsed
@@ -31,9 +38,9 @@ _NOBODY: Final[Mapping[str, tuple[str, ...]]] = MappingProxyType({})
 class Newest:
     """What the events of the newest turn come to.
 
-    `said` are the seqs of what was let in for it. `foreign` tells that the first message of it came from another
-    session, None that there is none. `steps` counts the model's responses, `resolved` names the approvals whose answer
-    is in the log, and `response` is the seq of the newest response, 0 for none.
+    `said` are the seqs of what was let in for it, and recalled. `foreign` tells that the first message of it came from
+    another session, None that there is none. `steps` counts the model's responses, `resolved` names the approvals whose
+    answer is in the log, and `response` is the seq of the newest response, 0 for none.
     """
 
     id: str = ""
@@ -50,7 +57,7 @@ class Newest:
             case UserMessage(origin=origin):
                 foreign = origin is not None if turn.foreign is None else turn.foreign
                 return replace(turn, said=(*turn.said, seq), foreign=foreign)
-            case ChatObserved():
+            case ChatObserved() | MemoriesRecalled():
                 return replace(turn, said=(*turn.said, seq))
             case AgentThinking():
                 return replace(turn, steps=turn.steps + 1, response=seq)

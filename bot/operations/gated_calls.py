@@ -12,19 +12,24 @@ from pydantic import JsonValue
 from bot.access.decision_context import Call, DecisionContext
 from bot.access.recipients import ChangedRecipientError
 from bot.gate.gate import Gate
-from bot.gate.results import MAY_GO_ON, ResultDecision, decision_row
+from bot.gate.results import MAY_GO_ON, CallDecision, ResultDecision, decision_row
 from bot.sessions.ports.people import AuditStore
 from policy.decision import Decision
-from policy.labels import Label
+from policy.labels import PUBLIC, Label
 from policy.request import Hook
 
 
 @dataclass(frozen=True, slots=True)
 class RefusedCall:
-    """A call that the gate refused, and where its caller stood."""
+    """A call that the gate refused, and where its caller stood.
+
+    `label` is what they must be cleared for who are told why, beside where the caller stood: what a call would have
+    given may be why it was refused.
+    """
 
     decision: Decision
     standing: DecisionContext
+    label: Label = PUBLIC
 
 
 class GatedCalls:
@@ -44,16 +49,11 @@ class GatedCalls:
 
         Raises ChangedRecipientError: a recipient means another place or person by now. StoreError.
         """
-        agent = None if standing.agent is None else replace(standing.agent, tools=None)
-        standing = replace(standing, taint=typed, visibility=typed, agent=agent)
-        prepared = await self._gate.calls.foresee(standing, self._gate.calls.prepare(standing, call))
-        if leads and prepared.accepted is not None and prepared.leads != leads:
-            raise ChangedRecipientError
-        within: dict[str, JsonValue] = {"session": standing.sid} if standing.sid else {}
-        named: dict[str, JsonValue] = {"tool": call.tool, "call": call.id, "arguments": call.digest, **within}
-        await self._audit.append((decision_row(standing, Hook.PRE_TOOL_CALL, prepared.decision, **named),))
+        standing = _saying(standing, typed)
+        prepared = await self._decided(standing, call, leads)
         if prepared.decision.verdict not in MAY_GO_ON:
             return RefusedCall(prepared.decision, standing)
+        within = _within(standing)
 
         async def record(hook: Hook, decision: Decision, facts: Mapping[str, JsonValue]) -> None:
             await self._audit.append((decision_row(standing, hook, decision, **within, **facts),))
@@ -63,5 +63,34 @@ class GatedCalls:
         )
         await self._audit.append(tuple(replace(row, body={**row.body, **within}) for row in response.audit))
         if response.decision.verdict not in MAY_GO_ON:
-            return RefusedCall(response.decision, standing)
+            return RefusedCall(response.decision, standing, response.label)
         return response
+
+    async def decided(self, standing: DecisionContext, call: Call, typed: Label) -> CallDecision | RefusedCall:
+        """Decide on a call whose effect its caller brings about by another way in; return it, or why it is refused.
+
+        What they say has the label `typed`. Raises StoreError.
+        """
+        standing = _saying(standing, typed)
+        prepared = await self._decided(standing, call, ())
+        return prepared if prepared.decision.verdict in MAY_GO_ON else RefusedCall(prepared.decision, standing)
+
+    async def _decided(self, standing: DecisionContext, call: Call, leads: tuple[str, ...]) -> CallDecision:
+        prepared = await self._gate.calls.foresee(standing, self._gate.calls.prepare(standing, call))
+        if leads and prepared.accepted is not None and prepared.leads != leads:
+            raise ChangedRecipientError
+        made = prepared.call
+        named: dict[str, JsonValue] = {"tool": made.tool, "call": made.id}
+        named |= {"arguments": made.digest, **_within(standing)}
+        await self._audit.append((decision_row(standing, Hook.PRE_TOOL_CALL, prepared.decision, **named),))
+        return prepared
+
+
+def _saying(standing: DecisionContext, typed: Label) -> DecisionContext:
+    """Return where somebody stands who says something of a label; which tools an agent has does not count."""
+    agent = None if standing.agent is None else replace(standing.agent, tools=None)
+    return replace(standing, taint=typed, visibility=typed, agent=agent)
+
+
+def _within(standing: DecisionContext) -> dict[str, JsonValue]:
+    return {"session": standing.sid} if standing.sid else {}

@@ -100,7 +100,7 @@ class QuestionAnswers:
         wanted, default = asked.question.wanted, asked.question.default
         choices = (*(() if wanted is None else wanted.members), *(() if default is None else (str(default),)))
         buttons = tuple(Button(one, "") for one in choices)
-        words = told(asked) if marked else question_prompts.words(asked.question)
+        words = told(asked) if marked else asked.question.words
         spoken = self._gate.output.speak(standing, standing.destination, words, buttons=buttons)
         return spoken.text if spoken.decision.verdict in MAY_GO_ON else None
 

@@ -13,7 +13,16 @@ from pydantic import JsonValue
 from bot.access.decision_context import Call, DecisionContext
 from bot.access.session_ids import SessionIds
 from bot.core.clock import Clock
-from bot.core.errors import ArchivedError, BusyError, DedupeConflictError, NotFoundError, RequestError, SchemaError
+from bot.core.errors import (
+    ArchivedError,
+    BusyError,
+    DedupeConflictError,
+    FullError,
+    NotFoundError,
+    RequestError,
+    SchemaError,
+    in_words,
+)
 from bot.gate.results import ResultDecision
 from bot.operations.gated_calls import GatedCalls, RefusedCall
 from bot.operations.lifecycle import SessionLifecycle
@@ -37,7 +46,7 @@ from bot.sessions.log.event_types import UserMessage
 from bot.sessions.log.events import Event
 from bot.sessions.models import SessionKind, SessionQuery, SessionState
 from bot.sessions.ports.store import Store
-from bot.sessions.visibility import LONGEST_ID
+from bot.sessions.visibility import LONGEST_ID, label_of
 from policy.labels import PUBLIC, Label, join_all
 
 START: Final = "runs_start"
@@ -174,6 +183,14 @@ class RunOperations:
         if found is None or not found.label.flows_to(by.reader):
             raise NotFoundError
         return found
+
+    async def label_of(self, by: RunViewer, name: str) -> Label:
+        """Return the label of what a viewer is told of a run, also that there is none: a page may have had it rise.
+
+        Raises StoreError.
+        """
+        found = await self._theirs(by, name)
+        return label_of(None if found is None else found.state, by.principal, by.reader)
 
     async def stats(self, by: RunViewer, name: str) -> tuple[KnownRun, RunStatistics]:
         """Return a run in numbers. Raises NotFoundError, StoreError."""
@@ -369,11 +386,12 @@ def run_of(state: SessionState) -> KnownRun | None:
 def named_in(made: ResultDecision, field: str) -> str:
     """Return the id that a call answered with.
 
-    Raises RequestError: it made nothing. BusyError: there is no room. DedupeConflictError: its key made something else.
+    Raises RequestError: it made nothing. BusyError, FullError: there is no room. DedupeConflictError: its key made
+    something else.
     """
     if made.failed:
-        known = (BusyError(), DedupeConflictError())
-        raise next((error for error in known if str(error) == made.text), RequestError(made.text))
+        known = (BusyError(), DedupeConflictError(), FullError("memories"), FullError("skills"))
+        raise next((error for error in known if in_words(error) == made.text), RequestError(made.text))
     return str(cast("dict[str, JsonValue]", json.loads(made.text))[field])
 
 

@@ -15,6 +15,7 @@ from bot.sessions.background.delegation import LATE
 from bot.sessions.background.runs import RESERVATION, Charter, RunOrder, RunSlot, StartedRun, run_home
 from bot.sessions.background.schedules import Timer, TimerKind
 from bot.sessions.inbox import NewItem
+from bot.sessions.knowledge.memories import MemoryUse
 from bot.sessions.limits import RunLimits
 from bot.sessions.messages import Origin, OriginKind, SessionMessage
 from bot.sessions.models import SessionState
@@ -61,7 +62,7 @@ class RunStarter:
         run = f"r_{hashlib.sha256(order.key.encode()).hexdigest()[:_RUN]}"
         home = run_home(order.principal, run)
         sid = self._session_id(home)
-        agent, hops = await self._wanted_by(order)
+        agent, hops, memory = await self._wanted_by(order)
         place = await self._placed(order, run, sid)
         deadline = place.until - LATE
         wish = order.wish
@@ -79,20 +80,24 @@ class RunStarter:
                 creation=order.label,
                 refs=wish.refs,
                 agent=agent,
+                memory=memory,
                 charter=_charter(order, run, deadline=deadline, hops=hops),
                 reserved=place.since + RESERVATION,
             )
         )
         return StartedRun(run, sid, deadline)
 
-    async def _wanted_by(self, order: RunOrder) -> tuple[str, int]:
-        """Return what a run's session pins, and how many sessions led to it. Raises NotFoundError, HopsError."""
+    async def _wanted_by(self, order: RunOrder) -> tuple[str, int, MemoryUse | None]:
+        """Return what a run's session pins, how many sessions led to it, and what was chosen of memories there.
+
+        Raises NotFoundError, HopsError.
+        """
         if not order.session:
-            return await self._pin(order.principal), 0
+            return await self._pin(order.principal), 0, None
         wanting = await self._store.sessions.state(order.session)
         if wanting is None or wanting.ended_at:
             raise NotFoundError
-        return wanting.agent, next_hop(wanting, order.turn)
+        return wanting.agent, next_hop(wanting, order.turn), wanting.memory
 
     async def _placed(self, order: RunOrder, run: str, sid: str) -> RunSlot:
         """Take a place; if there is none, look whether some are held by what was never made or has ended."""

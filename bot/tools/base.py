@@ -53,7 +53,8 @@ class ToolCaller:
 
     `principal` owns the session, `asker` is the person who began the turn, and `role` is the asker's. `ceiling` is the
     highest label that both may read. `reader` is the highest label that the maker of the call may know of: the taint of
-    the session, or for a person's command the label that may be told where they typed it.
+    the session, or for a person's command the label that may be told where they typed it. `by_model` tells that a model
+    makes it, in its turn or over MCP, and no person's command.
     """
 
     principal: str
@@ -61,6 +62,7 @@ class ToolCaller:
     role: Role
     ceiling: Label
     reader: Label
+    by_model: bool
 
 
 @dataclass(frozen=True, slots=True)
@@ -100,7 +102,8 @@ class ToolContext:
 
     `key` is the idempotency key of the call, the same when it is repeated after a crash, and `call` its id in the log.
     `now` is milliseconds on the store's clock. `document` is the policy in force. `asked` is the question that the call
-    put to the asker, once that is over; `unasked` is why nobody was asked, a constant.
+    put to the asker, once that is over; `unasked` is why nobody was asked, a constant. With `own_level` nothing is read
+    that would change the taint of the session.
     """
 
     caller: ToolCaller
@@ -111,6 +114,7 @@ class ToolContext:
     call: str = ""
     asked: Approval | None = None
     unasked: str = ""
+    own_level: bool = False
 
 
 class ToolServices(Protocol):
@@ -230,7 +234,7 @@ class Inquiry:
 
     `wanted` is the field that bounds the answer, None for any text. `minutes` is how long the question stands, 0 for as
     long as configuration says, and `default` what counts after that, None for nothing. With `ends_turn` the turn ends
-    with the question.
+    with the question. One that is `literal` is asked only where it may be said as it is, with nothing replaced.
     """
 
     question: str
@@ -238,14 +242,25 @@ class Inquiry:
     minutes: int = 0
     default: AnswerValue | None = None
     ends_turn: bool = False
+    literal: bool = False
 
 
 @runtime_checkable
 class Inquires(Protocol):
-    """A tool whose call waits for an answer of the asker: it runs once that is there, or will not come."""
+    """A tool whose call may wait for an answer of the asker: it runs once that is there, or will not come."""
 
-    def inquiry(self, arguments: Any) -> Inquiry:  # noqa: ANN401 - each tool has arguments of its own
-        """Return what the asker is asked."""
+    def inquiry(self, arguments: Any, context: ToolContext) -> Inquiry | None:  # noqa: ANN401 - each tool has arguments of its own
+        """Return what the asker is asked, None for a call that asks nothing."""
+        ...
+
+
+@runtime_checkable
+class GoesByOtherNames(Protocol):
+    """A tool that is called by other names, too: they are not offered, and no rule names them."""
+
+    @property
+    def aliases(self) -> Mapping[str, Mapping[str, JsonValue]]:
+        """These names, each with the arguments that it stands for."""
         ...
 
 

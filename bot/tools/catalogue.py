@@ -5,8 +5,11 @@ from types import MappingProxyType
 from typing import Final
 
 from bot.core.rate_limiter import RateLimiter
+from bot.knowledge.briefing import Briefings
 from bot.knowledge.keeper import MemoryKeeper
+from bot.knowledge.patterns import Patterns
 from bot.knowledge.recall import KnowledgeSearch
+from bot.knowledge.skill_keeper import SkillKeeper
 from bot.pinned_agents import PinnedAgents
 from bot.schedules.keeper import ScheduleKeeper
 from bot.sessions.limits import RunLimits
@@ -30,6 +33,8 @@ from bot.tools.files import ListFiles, ReadFile, WriteFile
 from bot.tools.history import SessionsHistory
 from bot.tools.introspection import SimulateToolCall
 from bot.tools.knowledge.memory import MemoryTool
+from bot.tools.knowledge.session import SessionTool
+from bot.tools.knowledge.skill import SkillTool
 from bot.tools.labelled_files import FileRoot
 from bot.tools.message import Message
 from bot.tools.references import Admit
@@ -65,6 +70,8 @@ _TOOLS: Final = (
     SchedulesList,
     ScheduleCancel,
     MemoryTool,
+    SessionTool,
+    SkillTool,
 )
 
 NAMES: Final = tuple(tool.name for tool in _TOOLS)
@@ -80,7 +87,8 @@ class ToolParts:
 
     `simulations` bounds how often a session may ask what the gate would decide; `recap` asks the configured models.
     `agents` knows which agent a session has, `runs` bounds runs, `schedules` keeps what is due
-    later, `memories` what was learned, and `knowledge` finds that.
+    later, `memories` what was learned, and `knowledge` finds that. `skills` keeps skills, `patterns` finds
+    what memories say alike, and `briefings` tells of all that.
     """
 
     simulations: RateLimiter
@@ -91,12 +99,14 @@ class ToolParts:
     schedules: ScheduleKeeper
     memories: MemoryKeeper
     knowledge: KnowledgeSearch
+    skills: SkillKeeper
+    patterns: Patterns
+    briefings: Briefings
 
 
 def built_in(files: FileRoot, sessions: Store, parts: ToolParts) -> tuple[Tool, ...]:
     """Return the tools."""
-    learning = MemoryTool(parts.memories, parts.knowledge)
-    return (*_of_every_session(files, sessions, parts), *_of_runs(sessions, parts), learning)
+    return (*_of_every_session(files, sessions, parts), *_of_runs(sessions, parts), *_of_knowledge(parts))
 
 
 def _of_every_session(files: FileRoot, sessions: Store, parts: ToolParts) -> tuple[Tool, ...]:
@@ -131,4 +141,12 @@ def _of_runs(store: Store, parts: ToolParts) -> tuple[Tool, ...]:
         ScheduleCreate(parts.schedules),
         SchedulesList(parts.schedules),
         ScheduleCancel(parts.schedules),
+    )
+
+
+def _of_knowledge(parts: ToolParts) -> tuple[Tool, ...]:
+    return (
+        MemoryTool(parts.memories, parts.knowledge),
+        SessionTool(parts.briefings, skills=parts.skills, memories=parts.memories),
+        SkillTool(parts.skills, parts.patterns),
     )

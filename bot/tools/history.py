@@ -11,6 +11,7 @@ from bot.history.recall import recall
 from bot.sessions.log.event_types import (
     AgentMessage,
     ChatObserved,
+    MemoriesRecalled,
     ToolCall,
     ToolResult,
     UnknownEvent,
@@ -29,6 +30,9 @@ from policy.request import Effect
 
 MESSAGE: Final = "message"
 """What a text that was said is called, beside calls and results."""
+
+RECALLED: Final = "recalled memories"
+"""What a block of memories is called that the runtime put beside a message."""
 
 UNKNOWN: Final = "unknown event"
 """What an event of a type is called that this version does not know; the name of the type stands for its text."""
@@ -52,6 +56,8 @@ def said(event: Event) -> tuple[str, str]:
             return f"call of {tool}", json.dumps(arguments, ensure_ascii=False)
         case ToolResult(tool=tool, text=text, outcome=outcome):
             return f"result of {tool}, {outcome}", text
+        case MemoriesRecalled(text=text):
+            return RECALLED, text
         case UserMessage(text=text) | ChatObserved(text=text) | AgentMessage(text=text):
             return MESSAGE, text
         case UnknownEvent(name=name):

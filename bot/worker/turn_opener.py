@@ -69,7 +69,7 @@ class TurnOpener:
             record = Turn(self._ids.turn(), item.position, item.dedupe, item.sender, claim.now, hops=item.body.hops)
         home, folds = Address.parse(claim.state.home), past.folds
         document, principal, asker = self._gate.document, claim.state.principal, record.sender
-        agent = await self._agents.pinned(claim.state.agent)
+        agent = await self._agents.working(claim.state)
         limits = agent.limits or self._limits
         standing = DecisionContext(
             sid=claim.sid,

@@ -92,8 +92,9 @@ class Step(_Data):
     step `keep`, `{waiting}` for the item that people were told last is held, `{asked}` for the one question that a
     background session asks, `{sid}` for the session of the chat `owner`, `{sid:ann}` for that of another, `{held}`
     and `{held:ann}` for the newest reference there, and a few words for what no data file can hold (see `stage`).
-    `{run}` is the id of the newest run and `{schedule}` of the newest schedule. The step `until: rested` lets what is
-    due soon be done, and runs go on until each has ended, waits for people, or is told nothing more.
+    `{run}` is the id of the newest run and `{schedule}` of the newest schedule, `{skill}` that of the skill that was
+    told of first, and `{approves}` the line with which that is approved as it was shown first. The step `until: rested`
+    lets what is due soon be done, and runs go on until each has ended, waits for people, or is told nothing more.
     `restart` ends the process and opens another one, with this put over the configuration; `serve` is whether a
     worker runs, `serve_briefly` lets one run until it has called a tool of the attacker's. `damage` writes a field and
     a value into the record of the session at `at`.

@@ -421,6 +421,10 @@ class Stage:
             text = text.replace("{run}", "" if charter is None else charter.run)
         if "{schedule}" in text:
             text = text.replace("{schedule}", (await self.schedules())[-1].id)
+        if "{skill}" in text:
+            text = text.replace("{skill}", re.findall(r"skill_[0-9a-f]{12}", self.shown)[0])
+        if "{approves}" in text:
+            text = text.replace("{approves}", re.findall(r"`(/skills approve \w+ \d+ \w+)`", self.shown)[0])
         if "{asked}" in text:
             text = text.replace("{asked}", await self._asked())
         if "{code}" in text:

@@ -79,7 +79,7 @@ async def managing(config: Config, *, what: str = "run", names: str = _NAMES) ->
         except BusyError as error:
             raise OperatorError(str(error), next_step="try again in a moment") from None
         except RequestError as error:
-            raise OperatorError(str(error)) from None
+            raise OperatorError(str(error), next_step=error.next_step) from None
 
 
 async def start_run(config: Config, wish: RunWish, *, as_json: bool) -> None:

@@ -5,6 +5,7 @@ from contextlib import asynccontextmanager
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Final
 
+from bot.access import labelling, principals
 from bot.access.decision_context import DecisionContext
 from bot.cli import identity
 from bot.cli.background.runs import managing
@@ -14,13 +15,19 @@ from bot.core.clock import moment
 from bot.core.errors import OperatorError
 from bot.gate.results import explained
 from bot.operations.gated_calls import RefusedCall
-from bot.operations.knowledge.memories import MEMORY, MemoryViewer, exported, memory_document, memory_lines
+from bot.operations.knowledge.memories import MemoryViewer, exported, memory_document, memory_lines, shown
 from bot.operations.run_telling import TYPED, shortened
+from bot.sessions.knowledge.memories import MEMORY, Memory
 from channels.console import OWNER
+from policy.document.programs import is_program
 from policy.labels import Label
 
 if TYPE_CHECKING:
     from bot.app.app import App
+
+NOBODY: Final = "nobody is known by that name"
+WHO: Final = "name one of `policy.principals`, a program as `program:NAME`, or a shared chat as `chat:ADDRESS`"
+NOTHING: Final = "nothing is remembered"
 
 _NAMES: Final = "`lockgate memory list` names them"
 
@@ -34,8 +41,8 @@ class _Operator:
     standing: DecisionContext
     typed: Label
 
-    def masked(self, text: str) -> str:
-        return self.app.gate.masks.masked(text)
+    def shown(self, memory: Memory) -> Memory:
+        return shown(memory, self.app.gate.masks.masked)
 
 
 @asynccontextmanager
@@ -48,22 +55,37 @@ async def _operating(config: Config, whose: str) -> AsyncGenerator[_Operator]:
         app, home = at.app, identity.address(OWNER)
         there = await app.gate.readers.destination(home)
         standing = DecisionContext.of_caller(at.caller, home, there, app.clock.wall_ms())
-        by = MemoryViewer(whose or at.caller.principal, at.by.reader, at.by.actor)
+        by = MemoryViewer(whose or at.caller.principal, labelling.untrusted(at.by.reader), at.by.actor)
         yield _Operator(app, by, replace(standing, principal=by.principal), at.by.typed)
 
 
 async def list_memories(config: Config, whose: str, *, as_json: bool, after: str) -> None:
-    """Print a page of a principal's memories that the owner is cleared for, newest first."""
+    """Print a page of a principal's memories that the owner is cleared for, newest first.
+
+    Raises OperatorError: there are none, and nobody has that name.
+    """
     async with _operating(config, whose) as at:
         page = await at.app.memories.listed(at.by, after=after)
-        told = [(memory, at.masked(memory.text)) for memory in page.memories]
+        # People who are not in the policy any more have their memories still.
+        if not page.memories and not _known(at):
+            raise OperatorError(NOBODY, next_step=WHO)
+        told = [at.shown(memory) for memory in page.memories]
     if as_json:
-        print_json([memory_document(memory, text) for memory, text in told])
+        print_json([memory_document(memory) for memory in told])
         return
-    rows = [(one.id, moment(one.learned_at), str(one.label), one.domain, shortened(text)) for one, text in told]
+    if not told:
+        print_lines([NOTHING])
+        return
+    rows = [(one.id, moment(one.learned_at), str(one.label), one.domain, shortened(one.text)) for one in told]
     print_lines(table([("memory", "learned (UTC)", "label", "domain", "text"), *rows]))
     if page.cursor:
         print_lines([f"there are more: `lockgate memory list --of {at.by.principal} --after {page.cursor}`"])
+
+
+def _known(at: _Operator) -> bool:
+    """Say whether those whose memories are looked at are in the policy, or no people."""
+    whose = at.by.principal
+    return whose in at.app.gate.document.principals or principals.is_chat(whose) or is_program(whose)
 
 
 async def show_memory(config: Config, whose: str, name: str, *, as_json: bool) -> None:
@@ -73,11 +95,11 @@ async def show_memory(config: Config, whose: str, name: str, *, as_json: bool) -
     """
     async with _operating(config, whose) as at:
         known = await at.app.memories.show(at.by, name)
-        text = at.masked(known.memory.text)
+        known = replace(known, memory=at.shown(known.memory))
     if as_json:
-        print_json({**memory_document(known.memory, text), "recalled": known.uses})
+        print_json({**memory_document(known.memory), "recalled": known.uses})
     else:
-        print_lines(memory_lines(known, text))
+        print_lines(memory_lines(known))
 
 
 async def correct_memory(config: Config, whose: str, name: str, text: str) -> None:
@@ -103,4 +125,4 @@ async def export_memories(config: Config, whose: str) -> None:
     """Print all memories of a principal that the owner is cleared for, newest first, a line of JSON each."""
     async with _operating(config, whose) as at:
         async for memory in at.app.memories.every(at.by):
-            print_lines([exported(memory, at.masked(memory.text))])
+            print_lines([exported(at.shown(memory))])

@@ -12,25 +12,28 @@ from bot.access import labelling, principals
 from bot.access.authorize import at_least
 from bot.access.decision_context import DecisionContext
 from bot.commands.command import CommandRequest, Reply, Run, UsageError
+from bot.commands.knowledge.memory_use import MemoryUseCommands
 from bot.commands.runs import options, refused
 from bot.commands.sessions import LARGEST
+from bot.core.errors import NotFoundError
 from bot.core.ids import Ids
 from bot.gate.gate import Gate
 from bot.gate.results import MAY_GO_ON
 from bot.operations.gated_calls import RefusedCall
 from bot.operations.knowledge.memories import (
-    MEMORY,
     MemoryOperations,
     MemoryViewer,
     exported,
     memory_line,
     memory_lines,
+    shown,
 )
-from bot.sessions.knowledge.memories import Memory
+from bot.operations.knowledge.proposals import find_proposal
+from bot.sessions.knowledge.memories import MEMORY, Memory
 from policy.labels import PUBLIC, Label, join_all
 from policy.request import Role
 
-NONE: Final = "Nothing is remembered that may be told of here. `/memory learn TEXT` teaches something."
+NONE: Final = "Nothing is remembered that may be shown here. `/memory learn TEXT` teaches something."
 UNFIT: Final = "Nothing fits that, as far as may be told here."
 LEARNED: Final = "Learned as {id}, labelled {label}. `/memory forget {id}` erases it."
 CORRECTED: Final = "{id} stands in the place of {old}, labelled {label}."
@@ -38,6 +41,9 @@ FORGOTTEN: Final = "{} is forgotten: its words are erased."
 TOO_LARGE: Final = (
     "This copy cannot be shown whole here. The owner makes it with `lockgate memory export --of {principal}`."
 )
+
+LISTS: Final = "`/memory` lists what there is"
+"""What a person does who named a memory that there is not, as far as they may know."""
 
 _OPTIONS: Final = frozenset({"domain"})
 
@@ -49,6 +55,7 @@ class MemoryCommands:
     memories: MemoryOperations
     gate: Gate
     ids: Ids
+    use: MemoryUseCommands
 
     async def manage(self, request: CommandRequest, argument: str) -> Reply:
         """Do what the first word says; list the memories if there is none."""
@@ -62,10 +69,15 @@ class MemoryCommands:
             "correct": self._correct,
             "forget": self._forget,
             "export": self._export,
+            "keep": self._keep,
+            "mode": self.use.mode,
         }
         if action not in actions:
             raise UsageError("there is no such action")
-        return await actions[action](request, rest.strip())
+        try:
+            return await actions[action](request, rest.strip())
+        except NotFoundError:
+            raise NotFoundError(next_step=LISTS) from None
 
     async def _list(self, request: CommandRequest, argument: str) -> Reply:
         """List memories that may be told of here, newest first."""
@@ -87,7 +99,7 @@ class MemoryCommands:
 
     async def _show(self, request: CommandRequest, argument: str) -> Reply:
         known = await self.memories.show(await _viewer(request), _id(argument))
-        lines = memory_lines(known, self._masked(known.memory.text))
+        lines = memory_lines(replace(known, memory=shown(known.memory, self.gate.masks.masked)))
         return Reply("\n".join(lines), known.memory.label)
 
     async def _learn(self, request: CommandRequest, argument: str) -> Reply:
@@ -100,6 +112,19 @@ class MemoryCommands:
         if isinstance(made, RefusedCall):
             return refused(request, made, MEMORY)
         return Reply(LEARNED.format(id=made, label=request.typed), request.typed)
+
+    async def _keep(self, request: CommandRequest, argument: str) -> Reply:
+        """Keep what the agent proposed in this conversation."""
+        state, name = await request.state(), _id(argument)
+        if state is None:
+            raise NotFoundError
+        reader = (await request.standing(None)).reader
+        proposal = await find_proposal(self.use.sessions, state, name, reader)
+        made = await self.memories.keep(await _standing(request), proposal, request.typed)
+        if isinstance(made, RefusedCall):
+            return refused(request, made, MEMORY)
+        label = proposal.label.join(request.typed)
+        return Reply(LEARNED.format(id=made, label=label), label)
 
     async def _correct(self, request: CommandRequest, argument: str) -> Reply:
         name, _, text = argument.partition(" ")
@@ -123,25 +148,22 @@ class MemoryCommands:
             raise UsageError("")
         by, lines, label, size = await _viewer(request), list[str](), PUBLIC, 0
         async for memory in self.memories.every(by):
-            lines.append(exported(memory, self._masked(memory.text)))
+            lines.append(exported(shown(memory, self.gate.masks.masked)))
             label, size = label.join(memory.label), size + len(lines[-1]) + 1
             if size > LARGEST:
                 break
         if not lines:
             return Reply(NONE)
         text, standing = "\n".join(lines), await request.standing(None)
-        shown = self.gate.output.reply(standing, standing.destination, text, label)
+        said = self.gate.output.reply(standing, standing.destination, text, label)
         # A copy of which something is missing is none.
-        whole = shown.decision.verdict in MAY_GO_ON and shown.text == text
+        whole = said.decision.verdict in MAY_GO_ON and said.text == text
         if size > LARGEST or not whole:
             return Reply(TOO_LARGE.format(principal=by.principal), label)
         return Reply(text, label)
 
     def _lines(self, memories: tuple[Memory, ...]) -> list[str]:
-        return [memory_line(memory, self._masked(memory.text)) for memory in memories]
-
-    def _masked(self, text: str) -> str:
-        return self.gate.masks.masked(text)
+        return [memory_line(shown(memory, self.gate.masks.masked)) for memory in memories]
 
 
 async def _standing(request: CommandRequest) -> DecisionContext:
@@ -154,7 +176,8 @@ async def _viewer(request: CommandRequest) -> MemoryViewer:
     standing, whose = await request.standing(None), await _whose(request)
     decides = whose == request.caller.principal or at_least(request.caller.role, Role.ADMIN)
     most = labelling.ceiling(request.gate.document, whose, request.caller.principal) or PUBLIC
-    reader = standing.reader.meet(most)
+    # People are told also what anybody may have written: a label says so.
+    reader = labelling.untrusted(standing.reader.meet(most))
     return MemoryViewer(whose, reader, request.caller.principal, decides)
 
 

@@ -5,8 +5,8 @@ label (law `no_read_up`), and what people are told enters no context: it counts 
 """
 
 import json
-from collections.abc import AsyncGenerator
-from dataclasses import dataclass
+from collections.abc import AsyncGenerator, Callable
+from dataclasses import dataclass, replace
 from types import MappingProxyType
 from typing import Final
 
@@ -15,17 +15,14 @@ from pydantic import JsonValue
 from bot.access.decision_context import Call, DecisionContext
 from bot.core.clock import moment
 from bot.core.errors import RequestError
-from bot.knowledge.keeper import MemoryKeeper, MemoryPage
+from bot.knowledge.keeper import LISTED, NOT_YOURS, MemoryKeeper, MemoryPage
 from bot.knowledge.recall import KnowledgeSearch
 from bot.operations.gated_calls import GatedCalls, RefusedCall
+from bot.operations.knowledge.proposals import MemoryProposal
 from bot.operations.runs import named_in
-from bot.sessions.knowledge.memories import Memory, MemoryState
+from bot.sessions.knowledge.memories import MEMORY, Memory, MemoryState
 from policy.labels import Label
 
-MEMORY: Final = "memory"
-"""The tool by which memories are learned and corrected."""
-
-NOT_YOURS: Final = "only who taught the chat this, or an admin, forgets or corrects it here"
 RECALLED: Final = 10
 """Memories that a person's recall shows."""
 
@@ -69,10 +66,21 @@ class MemoryOperations:
 
         `typed` is the label of what they say: the memory keeps it. The same `key` there is the same memory.
 
-        Raises RequestError: it has no words, or too many. BusyError: as many are kept as may. StoreError.
+        Raises RequestError: it has no words, or too many. FullError: as many are kept as may. StoreError.
         """
         more: dict[str, JsonValue] = {"domain": domain} if domain else {}
         return await self._made(standing, Call(key, MEMORY, {"action": "learn", "text": text, **more}), typed)
+
+    async def keep(self, standing: DecisionContext, proposal: MemoryProposal, typed: Label) -> str | RefusedCall:
+        """Have something learned that an agent proposed in the conversation of who stands there, and return its id.
+
+        It has the label of what its session had read, and of what they say; keeping it again is the same memory.
+
+        Raises RequestError: it has no words, or too many. FullError: as many are kept as may. StoreError.
+        """
+        more: dict[str, JsonValue] = {"domain": proposal.domain} if proposal.domain else {}
+        call = Call(proposal.call, MEMORY, {"action": "learn", "text": proposal.text, **more})
+        return await self._made(standing, call, proposal.label.join(typed))
 
     async def correct(
         self, standing: DecisionContext, by: MemoryViewer, name: str, text: str, *, key: str, typed: Label
@@ -82,18 +90,20 @@ class MemoryOperations:
         `typed` is the label of what they say, and the same `key` there is the same memory.
 
         Raises NotFoundError: there is none that may be told of. RequestError: it has no words, or too many, or
-        somebody else taught it. BusyError: as many are kept as may. StoreError.
+        somebody else taught it. FullError: as many are kept as may. StoreError.
         """
         await self._theirs(by, name)
         return await self._made(standing, Call(key, MEMORY, {"action": "correct", "id": name, "text": text}), typed)
 
-    async def listed(self, by: MemoryViewer, *, after: str = "") -> MemoryPage:
+    async def listed(self, by: MemoryViewer, *, after: str = "", limit: int = LISTED) -> MemoryPage:
         """Return memories that may be told of, newest first. Raises CursorError, StoreError."""
-        return await self._keeper.listed(by.principal, by.reader, after=after)
+        return await self._keeper.listed(by.principal, by.reader, after=after, limit=limit)
 
-    async def recall(self, by: MemoryViewer, query: str, *, domain: str = "") -> tuple[Memory, ...]:
+    async def recall(
+        self, by: MemoryViewer, query: str, *, domain: str = "", limit: int = RECALLED
+    ) -> tuple[Memory, ...]:
         """Return the memories that fit a query best, as far as they may be told of. Raises StoreError."""
-        return await self._search.recall(by.principal, by.reader, query, limit=RECALLED, domain=domain)
+        return await self._search.recall(by.principal, by.reader, query, limit=limit, domain=domain)
 
     async def show(self, by: MemoryViewer, name: str) -> KnownMemory:
         """Return a memory by its id. Raises NotFoundError: there is none that may be told of. StoreError."""
@@ -105,8 +115,7 @@ class MemoryOperations:
 
         Raises NotFoundError: there is none that may be told of. RequestError: somebody else taught it. StoreError.
         """
-        await self._theirs(by, name)
-        return await self._keeper.forget(by.principal, by.reader, name, by.actor)
+        return await self._keeper.forget(by.principal, by.reader, name, actor=by.actor, decides=by.decides)
 
     def every(self, by: MemoryViewer) -> AsyncGenerator[Memory]:
         """Yield all memories that may be told of, newest first. Raises StoreError."""
@@ -123,39 +132,43 @@ class MemoryOperations:
             raise RequestError(NOT_YOURS)
 
 
-def memory_line(memory: Memory, text: str) -> str:
-    """Return a memory as a listing shows it; `text` is what it says, masked."""
-    words = " ".join(text.split())
+def shown(memory: Memory, mask: Callable[[str], str]) -> Memory:
+    """Return a memory as it is told: `mask` takes secrets out of what it says."""
+    return replace(memory, text=mask(memory.text), domain=mask(memory.domain))
+
+
+def memory_line(memory: Memory) -> str:
+    """Return a memory, masked, as a listing shows it."""
+    words = " ".join(memory.text.split())
     about = f" [{memory.domain}]" if memory.domain else ""
     told = words if len(words) <= _SHOWN else f"{words[:_SHOWN]} …"
     return f"{memory.id} {moment(memory.learned_at)} UTC, {memory.label}{about}: {told}"
 
 
-def memory_lines(known: KnownMemory, text: str) -> list[str]:
-    """Return a memory in full; `text` is what it says, masked."""
+def memory_lines(known: KnownMemory) -> list[str]:
+    """Return a memory, masked, in full: what it says comes last, so that no line of it is taken for one of these."""
     one = known.memory
     lines = [
         f"Memory {one.id}: {one.state.value}.",
-        f"Text: {text}" if text else "Text: erased",
         f"Label: {one.label}",
         f"Learned: {moment(one.learned_at)} UTC, {'by the agent for ' if one.by_agent else 'from '}{one.asker}",
-        f"Recalled: {known.uses} times, as far as may be told here",
+        f"Recalled: {'once' if known.uses == 1 else f'{known.uses} times'}, as far as may be told here",
     ]
     told = {"Domain": one.domain, "Session": one.sid, "Corrects": one.corrects, "Corrected by": one.corrected_by}
     lines += [f"{name}: {value}" for name, value in told.items() if value]
     lines += [f"Others' words in it: {', '.join(one.authors)}"] if one.authors else []
     if one.state in _ENDED:
         lines.append(f"{_ENDED[one.state]}: {moment(one.ended_at)} UTC")
-    return lines
+    return [*lines, f"Text: {one.text}" if one.text else "Text: erased"]
 
 
-def memory_document(memory: Memory, text: str) -> dict[str, JsonValue]:
-    """Return a memory for a program; `text` is what it says, masked."""
+def memory_document(memory: Memory) -> dict[str, JsonValue]:
+    """Return a memory, masked, for a program."""
     return {
         "id": memory.id,
         "principal": memory.principal,
         "label": str(memory.label),
-        "text": text,
+        "text": memory.text,
         "domain": memory.domain or None,
         "learned_at": memory.learned_at,
         "asker": memory.asker,
@@ -169,6 +182,6 @@ def memory_document(memory: Memory, text: str) -> dict[str, JsonValue]:
     }
 
 
-def exported(memory: Memory, text: str) -> str:
-    """Return a memory as a line of an export: JSON, ASCII alone."""
-    return json.dumps(memory_document(memory, text))
+def exported(memory: Memory) -> str:
+    """Return a memory, masked, as a line of an export: JSON, ASCII alone."""
+    return json.dumps(memory_document(memory))

@@ -79,13 +79,15 @@ def standing_work(context: ToolContext, deliver_to: str) -> CallFacts:
     """Declare a call that begins work which goes on after its turn, and that may tell a recipient of it later.
 
     In a turn it is a model's word, so people are asked, and it is consequential. A person's command is their own word;
-    to have somebody else told than whom the session acts for is consequential all the same.
+    to have somebody else told than whom the session acts for is consequential all the same. So is what an attacker may
+    have written, whoever says it.
     """
     own = bool(context.session.turn)
+    doubtful = own or context.session.taint.untrusted
     if not deliver_to:
-        return CallFacts(clearance=context.caller.ceiling, consequential=own, once=True, asks=own)
+        return CallFacts(clearance=context.caller.ceiling, consequential=doubtful, once=True, asks=own)
     to = recipient(context, deliver_to)
     others = not recipients.stays(context.document, context.caller, context.session.home, to)
     known = labelling.expected(context.document, to).clearance or PUBLIC
     clearance = context.caller.ceiling.meet(known)
-    return CallFacts(clearance=clearance, consequential=own or others, tells=to, once=True, asks=own)
+    return CallFacts(clearance=clearance, consequential=doubtful or others, tells=to, once=True, asks=own)

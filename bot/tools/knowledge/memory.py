@@ -4,6 +4,9 @@ A memory keeps the label of all that its session has read, so that what anybody 
 another session recalls it. A call finds what flows to the session's taint. With `up_to` the session is raised to that
 label first, whatever is found then, so that neither the answer nor its label tells of a memory above it (law
 `no_read_up`). What corrects or erases needs an approval once the session is UNTRUSTED.
+
+Where an agent has `memory: auto` it keeps nothing itself: what it learns is proposed to the readers of its chat, in
+full and at once, and `/memory keep` keeps it with the label that the session had. What it corrects is asked about.
 """
 
 import json
@@ -14,12 +17,16 @@ from typing import Final
 from pydantic import Field, JsonValue
 
 from bot.access import labelling
-from bot.core.errors import NotFoundError, RequestError
-from bot.knowledge.keeper import Learner, MemoryKeeper
+from bot.core.errors import NotFoundError, RequestError, in_words
+from bot.core.invisible import spelled
+from bot.knowledge.keeper import MemoryKeeper, memory_id
 from bot.knowledge.recall import KnowledgeSearch
-from bot.sessions.knowledge.memories import LONGEST_DOMAIN, LONGEST_TEXT, Memory
+from bot.sessions.background.runs import UNREAD
+from bot.sessions.deliveries import NewDelivery
+from bot.sessions.knowledge.memories import LONGEST_DOMAIN, LONGEST_TEXT, MEMORY, Memory, MemoryUse
 from bot.tools.base import Arguments, CallFacts, Content, RefusedCallError, Result, ToolContext, ToolServices
-from policy.errors import LabelTextError
+from bot.tools.knowledge.parameters import Takes, check, decides, heard, learner, reader, up_to
+from channels.messages import OutboundKind
 from policy.labels import PUBLIC, Label
 from policy.request import Effect
 
@@ -27,7 +34,16 @@ ONLY: Final = "only memories that the caller's level may know of are found"
 """The last words of every recall, whether or not anything was left out."""
 
 ABOVE: Final = "this session has read more than that memory may show; forget it from another conversation or by command"
+FINDS: Final = "`recall` finds what there is"
 FOUND: Final = "the integrity of what is found"
+NOBODY_READS: Final = "nobody reads here to whom something could be proposed; have the conversation do that"
+PROPOSED: Final = "To be remembered, if you want it so: {text}\n`/memory keep {id}` keeps it."
+"""What is said of something that an agent would learn: all of it, with nothing in it that does not show."""
+
+THEY_DECIDE: Final = "it is not kept yet: your user is shown it and decides"
+PROPOSAL: Final = "proposed"
+"""The field of a result that names a proposal."""
+
 
 _LIMIT: Final = 10
 _MOST: Final = 50
@@ -42,20 +58,12 @@ class Action(StrEnum):
     FORGET = "forget"
 
 
-_NEEDS: Final = MappingProxyType(
+_TAKES: Final = MappingProxyType(
     {
-        Action.LEARN: ("text",),
-        Action.RECALL: ("query",),
-        Action.CORRECT: ("id", "text"),
-        Action.FORGET: ("id",),
-    }
-)
-_MAY_HAVE: Final = MappingProxyType(
-    {
-        Action.LEARN: ("domain",),
-        Action.RECALL: ("domain", "limit", "up_to"),
-        Action.CORRECT: ("domain",),
-        Action.FORGET: (),
+        Action.LEARN: Takes(("text",), ("domain",)),
+        Action.RECALL: Takes(("query",), ("domain", "limit", "up_to")),
+        Action.CORRECT: Takes(("id", "text"), ("domain",)),
+        Action.FORGET: Takes(("id",)),
     }
 )
 
@@ -79,10 +87,10 @@ class MemoryArguments(Arguments):
 class MemoryTool:
     """Learn, recall, correct and forget."""
 
-    name = "memory"
+    name = MEMORY
     description = (
         "Keep what is worth knowing in later conversations, and find it again. A memory keeps the label of what you "
-        "have read; one above that is not found unless you ask with up_to."
+        "have read; what is above that, or was learned from what anybody may have written, is found with up_to alone."
     )
     effect = Effect.WRITE
     label = PUBLIC
@@ -99,13 +107,15 @@ class MemoryTool:
 
         Raises RefusedCallError: a parameter is missing or has no meaning for the action, or `up_to` is no label.
         """
-        _check(arguments)
+        check(self.name, arguments.action, arguments, _TAKES)
         sink = context.caller.ceiling
         if arguments.action is Action.LEARN:
-            return CallFacts(clearance=sink, once=True)
+            return _proposal(arguments, context) if _proposes(context) else CallFacts(clearance=sink, once=True)
         if arguments.action is Action.RECALL:
-            return CallFacts(result=_reader(arguments, context), clearance=sink, once=True)
-        return CallFacts(result=context.session.taint, clearance=sink, consequential=True, once=True)
+            return CallFacts(result=up_to(arguments.up_to, context), clearance=sink, once=True)
+        asks = arguments.action is Action.CORRECT and _proposes(context)
+        # That there is what an id names is told, too.
+        return CallFacts(result=up_to(None, context), clearance=sink, consequential=True, once=True, asks=asks)
 
     async def foresee(self, arguments: MemoryArguments, context: ToolContext) -> list[str]:
         """Tell that a recall may find what anybody may have written."""
@@ -121,18 +131,28 @@ class MemoryTool:
         }
         try:
             return await does[arguments.action](arguments, context, services)
+        except NotFoundError:
+            return Result(in_words(NotFoundError(next_step=FINDS)), failed=True)
         except RequestError as error:
-            return Result(f"{error}; {error.next_step}" if error.next_step else str(error), failed=True)
+            return Result(in_words(error), failed=True)
 
     async def _learn(self, arguments: MemoryArguments, context: ToolContext, services: ToolServices) -> Result:
         """Keep a text with the label of what asks for it; the call's key makes it the same memory."""
-        text, domain = services.scrub(arguments.text or ""), services.scrub(arguments.domain or "")
-        made = await self._keeper.learn(_learner(context), text, context.key, domain=domain)
+        text, domain = services.mask(arguments.text or ""), services.mask(arguments.domain or "")
+        if _proposes(context):
+            told = {PROPOSAL: memory_id(context.key), "text": text, "domain": domain, "note": THEY_DECIDE}
+            session, said = context.session, _said(arguments, context)
+            delivery = NewDelivery(
+                context.key, str(session.home), said, session.taint, OutboundKind.NOTICE, session.turn
+            )
+            # Not as low as what a call without an answer gives: this is what it will be kept with.
+            return Result(json.dumps(told, ensure_ascii=False), session.taint, deliver=(delivery,))
+        made = await self._keeper.learn(learner(context), text, context.key, domain=domain)
         return Result(json.dumps({"id": made.id, "learned_at": made.learned_at}))
 
     async def _recall(self, arguments: MemoryArguments, context: ToolContext, services: ToolServices) -> Result:
         """Return what fits a query best, as far as it may enter the context, and count that it was recalled."""
-        principal, label = context.caller.principal, _reader(arguments, context)
+        principal, label = context.caller.principal, up_to(arguments.up_to, context)
         found = await self._search.recall(
             principal,
             label,
@@ -142,21 +162,21 @@ class MemoryTool:
         )
         shown = list[Memory]()
         for memory in found:
-            joined = label.join(_heard(context, memory.label))
+            joined = label.join(heard(context, memory.label))
             if services.permits(joined):
                 label = joined
                 shown.append(memory)
         told: list[JsonValue] = [_entry(memory, services) for memory in shown]
-        by = label.join(_known_by(context))
+        by = label.join(context.session.taint)
         await self._keeper.recalled(principal, by, [memory.id for memory in shown], context.key)
         return Result(json.dumps({"memories": told, "note": ONLY}, ensure_ascii=False), label)
 
     async def _correct(self, arguments: MemoryArguments, context: ToolContext, services: ToolServices) -> Result:
         """Keep a text in the place of a memory that the session may know of."""
         old, label = await self._found(arguments, context, services)
-        domain = None if arguments.domain is None else services.scrub(arguments.domain)
-        text = services.scrub(arguments.text or "")
-        made = await self._keeper.correct(_learner(context), old.id, text, context.key, domain=domain)
+        domain = None if arguments.domain is None else services.mask(arguments.domain)
+        text = services.mask(arguments.text or "")
+        made = await self._keeper.correct(learner(context), old.id, text, context.key, domain=domain)
         return Result(json.dumps({"id": made.id, "corrects": old.id}), label)
 
     async def _forget(self, arguments: MemoryArguments, context: ToolContext, services: ToolServices) -> Result:
@@ -165,9 +185,12 @@ class MemoryTool:
         That it is gone is told to all who could see it, so a session that has read more would tell them.
         """
         found, label = await self._found(arguments, context, services)
-        if not _known_by(context).flows_to(found.label):
+        if not context.session.taint.flows_to(found.label):
             return Result(ABOVE, label, failed=True)
-        await self._keeper.forget(context.caller.principal, context.caller.reader, found.id, context.caller.asker)
+        caller = context.caller
+        await self._keeper.forget(
+            caller.principal, reader(context), found.id, actor=caller.asker, decides=decides(context)
+        )
         return Result(json.dumps({"id": found.id, "status": "forgotten"}), label)
 
     async def _found(
@@ -177,62 +200,32 @@ class MemoryTool:
 
         Raises NotFoundError: there is none that may be told of.
         """
-        found = await self._keeper.find(context.caller.principal, context.caller.reader, arguments.id or "")
-        label = context.session.taint.join(_heard(context, found.label))
+        found = await self._keeper.find(context.caller.principal, reader(context), arguments.id or "")
+        label = context.session.taint.join(heard(context, found.label))
         if not services.permits(label):
             raise NotFoundError
         return found, label
 
 
-def _check(arguments: MemoryArguments) -> None:
-    """Raise RefusedCallError if a parameter is missing or has no meaning for the action."""
-    action = arguments.action
-    given = {name for name in arguments.model_fields_set - {"action"} if getattr(arguments, name) is not None}
-    missing = [name for name in _NEEDS[action] if name not in given]
-    if missing:
-        raise RefusedCallError(f"memory with action `{action.value}` needs {_named(missing)}")
-    strange = sorted(given.difference(_NEEDS[action], _MAY_HAVE[action]))
-    if strange:
-        raise RefusedCallError(f"memory with action `{action.value}` takes no {_named(strange)}")
+def _proposes(context: ToolContext) -> bool:
+    """Say whether what a call learns is proposed to people and kept by them alone: an agent's, with `memory: auto`."""
+    agent = context.session.agent
+    return bool(context.session.turn) and agent is not None and agent.memory is MemoryUse.AUTO
 
 
-def _named(names: list[str]) -> str:
-    return " and ".join(f"`{name}`" for name in names)
+def _proposal(arguments: MemoryArguments, context: ToolContext) -> CallFacts:
+    """Declare what a proposal says, and where. Raises RefusedCallError: nobody reads there."""
+    home = context.session.home
+    if home.channel in UNREAD:
+        raise RefusedCallError(NOBODY_READS)
+    there = labelling.expected(context.document, home)
+    return CallFacts(clearance=there.clearance, says=(home, _said(arguments, context)), once=True)
 
 
-def _reader(arguments: MemoryArguments, context: ToolContext) -> Label:
-    """Return the label up to which a recall finds memories. Raises RefusedCallError: `up_to` is none."""
-    if arguments.up_to is None:
-        return context.session.taint
-    try:
-        return labelling.named(context.document, arguments.up_to)
-    except LabelTextError as error:
-        raise RefusedCallError(str(error)) from None
-
-
-def _learner(context: ToolContext) -> Learner:
-    """Return who teaches what a call says: an agent in its turn, or a person by a command."""
-    caller, session = context.caller, context.session
-    return Learner(
-        principal=caller.principal,
-        asker=caller.asker,
-        label=_known_by(context),
-        reader=caller.reader,
-        sid=session.sid if session.turn else "",
-        by_agent=bool(session.turn),
-        authors=session.authors,
-    )
-
-
-def _known_by(context: ToolContext) -> Label:
-    """Return the label of what a call makes: of all the session has read, and of what it may be known by."""
-    session = context.session
-    return session.taint.join(session.visibility) if session.turn else session.taint
-
-
-def _heard(context: ToolContext, label: Label) -> Label:
-    """Return the label of a memory as it is told: in a shared chat any member may have worded it."""
-    return labelling.members_words(context.document, context.caller.principal, context.session.home, label)
+def _said(arguments: MemoryArguments, context: ToolContext) -> str:
+    about = f"{arguments.domain}: " if arguments.domain else ""
+    text = spelled(json.dumps(f"{about}{arguments.text or ''}", ensure_ascii=False))
+    return PROPOSED.format(text=text, id=memory_id(context.key))
 
 
 def _entry(memory: Memory, services: ToolServices) -> dict[str, JsonValue]:

@@ -279,6 +279,19 @@ async def test_a_call_that_runs_may_ask_whether_a_label_may_enter() -> None:
     assert context.key == "s1/1/c1"
 
 
+async def test_a_call_at_its_session_s_own_level_reads_nothing_that_would_change_that() -> None:
+    asked = list[bool]()
+
+    async def ask(_arguments: TextArguments, context: ToolContext, services: ToolServices) -> None:
+        assert context.own_level
+        asked.extend(services.permits(label) for label in (PUBLIC, INTERNAL, DIRTY, CONFIDENTIAL))
+
+    keeper, here = gate([Probe(does=ask)]), standing(INTERNAL)
+    made = replace(call("probe"), own_level=True)
+    assert not (await keeper.run(here, keeper.calls.prepare(here, made), unrecorded)).failed
+    assert asked == [True, True, False, False]
+
+
 # --- approvals -------------------------------------------------------------------------------------
 
 

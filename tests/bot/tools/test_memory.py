@@ -1,6 +1,7 @@
 """What an agent learns and finds again: with which label, who may know of it, and who may change it."""
 
 import json
+import re
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -8,15 +9,18 @@ from typing import Any
 import pytest
 
 from bot.access.principals import of_chat
-from bot.core.errors import BusyError, NotFoundError
+from bot.core.errors import FullError, NotFoundError, in_words
 from bot.knowledge import keeper
 from bot.sessions.knowledge.memories import Memory, MemoryState
 from bot.tools import arguments as checking
 from bot.tools.base import CallFacts, RefusedCallError, Result, ToolContext
-from bot.tools.knowledge.memory import ABOVE, FOUND, ONLY, MemoryTool
+from bot.tools.catalogue import ARGUMENTS
+from bot.tools.knowledge.memory import ABOVE, FINDS, FOUND, ONLY, MemoryTool
 from channels.messages import Address
+from policy.conditions.variables import ABSENT
 from policy.labels import PUBLIC, Label, parse
 from tests.bot.kit import CONFIDENTIAL, DIRTY, INTERNAL, TOP, Services, policy, tool_context
+from tests.conventions.documents import ROOT
 from tests.harness import Person, running
 
 pytestmark = pytest.mark.anyio
@@ -152,7 +156,7 @@ async def test_it_is_known_where_its_label_flows_to(tmp_path: Path) -> None:
         for action, more in (("forget", {}), ("correct", {"text": "x"})):
             unknown = await call(owner, at(owner), action=action, id="mem_nothing", **more)
             assert await call(owner, at(owner), action=action, id=high, **more) == unknown
-            assert unknown.text == str(NotFoundError())
+            assert unknown.text == in_words(NotFoundError(next_step=FINDS))
             # Another principal's is absent, too.
             other = at(owner, CONFIDENTIAL, principal="mel")
             assert (await call(owner, other, action=action, id=high, **more)).text == unknown.text
@@ -174,11 +178,19 @@ async def test_what_is_forgotten_shows_no_less_than_the_session_has_read(tmp_pat
         low = await learn(owner, "tea at four")
         refused = await call(owner, at(owner, CONFIDENTIAL), action="forget", id=low)
         assert (refused.failed, refused.text) == (True, ABOVE)
-        # What may be known of a session counts as what it has read.
-        context = at(owner)
-        above = replace(context, session=replace(context.session, visibility=CONFIDENTIAL))
-        assert (await call(owner, above, action="forget", id=low)).text == ABOVE
         assert (await find(owner, low)).state is MemoryState.KEPT
+
+
+async def test_what_waits_above_a_session_raises_nothing_that_it_learns(tmp_path: Path) -> None:
+    """It is known where the session's words are; the session is named to those alone who may know of it."""
+    async with running(tmp_path, serve=False) as owner:
+        context = at(owner, key="l")
+        above = replace(context, session=replace(context.session, visibility=CONFIDENTIAL))
+        low = json.loads((await call(owner, above, action="learn", text="tea at four")).text)["id"]
+        kept = await find(owner, low)
+        assert (kept.label, kept.sid) == (PUBLIC, "")
+        assert [one["id"] for one in (await recall(owner, "tea"))[0]] == [low]
+        assert not (await call(owner, above, action="forget", id=low)).failed
 
 
 async def test_a_correction_from_above_is_seen_above_alone(tmp_path: Path) -> None:
@@ -198,29 +210,30 @@ async def test_what_anybody_wrote_never_stands_in_the_place_of_what_is_trusted(t
         made = await call(owner, at(owner, DIRTY, key="c"), action="correct", id=name, text="tea at six")
         new = json.loads(made.text)["id"]
         assert (await find(owner, new)).label == DIRTY
-        # Everybody who sees the one sees the other.
+        # To what is TRUSTED it is as if nobody had corrected anything.
         ((one,), label) = await recall(owner, "tea")
+        assert (one["id"], label) == (name, PUBLIC)
+        ((one,), label) = await recall(owner, "tea", up_to="PUBLIC~")
         assert (one["id"], one["label"], label) == (new, "PUBLIC~", DIRTY)
+        absent = await call(owner, at(owner), action="forget", id="mem_nothing")
+        assert await call(owner, at(owner), action="forget", id=new) == absent
         # The words of both are gone.
-        await call(owner, at(owner), action="forget", id=new)
-        assert (await recall(owner, "tea"))[0] == []
+        await call(owner, at(owner, DIRTY), action="forget", id=new)
+        assert (await recall(owner, "tea", DIRTY))[0] == []
         assert [(await find(owner, one)).text for one in (name, new)] == ["", ""]
 
 
 async def test_what_may_not_enter_the_context_is_left_out(tmp_path: Path) -> None:
     async with running(tmp_path, serve=False) as owner:
-        dirty = await learn(owner, "tea at four", DIRTY)
-        clean = await learn(owner, "tea at five")
-        assert (await recall(owner, "tea"))[1] == DIRTY
+        name = await learn(owner, "tea at four", DIRTY)
         careful = Services(lambda label: not label.untrusted)
-        told = await call(owner, at(owner), careful, action="recall", query="tea")
-        assert ([one["id"] for one in json.loads(told.text)["memories"]], told.label) == ([clean], PUBLIC)
+        told = await call(owner, at(owner, DIRTY), careful, action="recall", query="tea")
+        assert (json.loads(told.text)["memories"], told.label) == ([], DIRTY)
         for action, more in (("forget", {}), ("correct", {"text": "x"})):
-            refused = await call(owner, at(owner), careful, action=action, id=dirty, **more)
-            assert (refused.text, refused.label) == (str(NotFoundError()), PUBLIC)
+            refused = await call(owner, at(owner, DIRTY), careful, action=action, id=name, **more)
+            assert refused.text == in_words(NotFoundError(next_step=FINDS))
         # What was left out was not recalled.
-        uses = owner.app.knowledge.keeper.uses
-        assert (await uses("owner", TOP, dirty), await uses("owner", TOP, clean)) == (1, 2)
+        assert await owner.app.knowledge.keeper.uses("owner", TOP, name) == 0
 
 
 async def test_uses_count_for_those_who_may_know_of_the_session(tmp_path: Path) -> None:
@@ -254,15 +267,18 @@ async def test_no_more_is_learned_than_may_be_and_each_level_has_a_room_of_its_o
     async with running(tmp_path, policy(blocks={"knowledge": {"memories": 1}}), serve=False) as owner:
         first = await learn(owner, "one")
         full = await call(owner, at(owner, key="two"), action="learn", text="two")
-        assert (full.failed, full.text) == (True, str(BusyError()))
+        told = in_words(FullError("memories"))
+        assert (full.failed, full.text) == (True, told)
         await learn(owner, "three", parse("CONFIDENTIAL"))
-        # One that stands in the place of another takes no room.
-        assert not (await call(owner, at(owner, key="c"), action="correct", id=first, text="uno")).failed
+        # What was corrected keeps its words, so that one in its place needs room as well.
+        assert (await call(owner, at(owner, key="c"), action="correct", id=first, text="uno")).text == in_words(
+            FullError("memories")
+        )
 
 
 async def test_values_of_secrets_are_not_kept(tmp_path: Path) -> None:
     class Scrubbing(Services):
-        def scrub(self, text: str) -> str:
+        def mask(self, text: str) -> str:
             return text.replace("hunter2", "[secret]")
 
     async with running(tmp_path, serve=False) as owner:
@@ -275,3 +291,10 @@ async def test_a_memory_has_words(tmp_path: Path) -> None:
     async with running(tmp_path, serve=False) as owner:
         told = await call(owner, at(owner), action="learn", text="  ")
         assert (told.failed, told.text) == (True, keeper.WORDLESS)
+
+
+def test_the_arguments_that_rules_see_are_told() -> None:
+    told = (ROOT / "docs" / "memory.md").read_text(encoding="utf-8")
+    (line,) = re.findall(r"Rules see the arguments as ([^(]*)", told)
+    seen = [f"arg_{name}" for name, kind in ARGUMENTS["memory"].items() if kind in ABSENT]
+    assert re.findall(r"arg_\w+", line) == seen

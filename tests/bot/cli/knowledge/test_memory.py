@@ -68,6 +68,16 @@ async def test_what_is_known_of_a_principal(tmp_path: Path, capsys: pytest.Captu
         assert gone == f"{made} is forgotten, its words are erased\n"
         assert await sees(memory.export_memories(config, "bea")) == ""
 
+        # People who left the policy have their memories still; what is none of a name is told apart from a slip.
+        await keep(Memory("mem_g", "gone", parse("PUBLIC"), "a fact", 1, "gone"), 99, ())
+        assert "mem_g" in await sees(memory.list_memories(config, "gone", as_json=False, after=""))
+        for whose in ("bea", "program:nightly", "chat:room:team"):
+            assert await sees(memory.list_memories(config, whose, as_json=False, after="")) == f"{memory.NOTHING}\n"
+            assert json.loads(await sees(memory.list_memories(config, whose, as_json=True, after=""))) == []
+        for as_json in (True, False):
+            unknown = await refused(memory.list_memories(config, "nobody", as_json=as_json, after=""))
+            assert unknown == f"{memory.NOBODY}; {memory.WHO}"
+
         for command in (
             memory.show_memory(config, "", "mem_b", as_json=False),
             memory.forget_memory(config, "", "mem_b"),

@@ -7,8 +7,8 @@ from pathlib import Path
 import pytest
 
 from bot.access.principals import of_chat
-from bot.commands.knowledge.memory import NONE, UNFIT
-from bot.core.errors import CursorError, NotFoundError
+from bot.commands.knowledge.memory import LISTS, NONE, UNFIT
+from bot.core.errors import CursorError, FullError, NotFoundError, in_words
 from bot.operations.knowledge.memories import NOT_YOURS
 from bot.sessions.knowledge.memories import Memory
 from channels.messages import Address
@@ -35,7 +35,7 @@ async def test_a_memory_is_taught_seen_corrected_and_forgotten(tmp_path: Path) -
     async with running(tmp_path, COUPLE, serve=False) as owner:
         bea = Person(owner.app, owner.output, Address("console", "bea"), "console:bea")
         assert NONE in await owner.say("/memory")
-        assert NONE in await owner.say("/memory export")
+        assert "that may be shown here" in await owner.say("/memory export")
         taught = await owner.say("/memory learn domain=harbor The ferry leaves at nine.")
         assert "labelled PUBLIC" in taught
         name = named(taught)[0]
@@ -52,7 +52,7 @@ async def test_a_memory_is_taught_seen_corrected_and_forgotten(tmp_path: Path) -
         assert NONE in await bea.say("/memory")
         assert UNFIT in await bea.say("/memory recall ferry")
         for line in ("show {}", "forget {}", "correct {} x"):
-            assert str(NotFoundError()) in await bea.say(f"/memory {line.format(name)}")
+            assert in_words(NotFoundError(next_step=LISTS)) in await bea.say(f"/memory {line.format(name)}")
 
         corrected = await owner.say(f"/memory correct {name} The ferry leaves at ten.")
         new = named(corrected)[0]
@@ -162,7 +162,7 @@ async def test_a_person_sees_what_their_agent_learned_and_who_recalled_it(tmp_pa
         shown = await owner.say(f"/memory show {name}")
         assert "Label: CONFIDENTIAL~\n" in shown or "Label: CONFIDENTIAL\n" in shown
         assert "by the agent for owner" in shown
-        assert "Recalled: 1 times" in shown
+        assert "Recalled: once, as" in shown
         assert f"Session: {owner.sid}" in shown
 
 
@@ -211,3 +211,14 @@ async def test_in_a_shared_chat_who_taught_it_changes_it(tmp_path: Path) -> None
         assert f"{mine} is forgotten" in people.rooms.said[-1]
         await people.say("ann", f"/memory forget {name}")
         assert f"{name} is forgotten" in people.rooms.said[-1]
+
+
+async def test_where_as_many_are_kept_as_may_it_is_told_what_makes_room(tmp_path: Path) -> None:
+    async with running(tmp_path, policy(blocks={"knowledge": {"memories": 1}}), serve=False) as owner:
+        name = named(await owner.say("/memory learn tea"))[0]
+        full = in_words(FullError("memories"))
+        assert full.endswith("(`knowledge.memories`); forget one first")
+        assert full in await owner.say("/memory learn coffee")
+        assert full in await owner.say(f"/memory correct {name} coffee")
+        await owner.say(f"/memory forget {name}")
+        assert "Learned as" in await owner.say("/memory learn coffee")

@@ -1,0 +1,1 @@
+"""`lockgate mcp`: Lockgate as an MCP server of one agent."""

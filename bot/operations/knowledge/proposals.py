@@ -1,0 +1,59 @@
+"""What agents with `memory: auto` proposed to learn, found in the log of their conversation.
+
+A proposal is what its call gave, so it has the label of that and goes with its conversation. It is no memory until
+a person keeps it.
+"""
+
+import json
+from dataclasses import dataclass
+from typing import Final, cast
+
+from bot.core.errors import NotFoundError
+from bot.core.json_values import JsonObject, text
+from bot.sessions.knowledge.memories import MEMORY
+from bot.sessions.log.event_types import ToolResult
+from bot.sessions.models import SessionState
+from bot.sessions.ports.sessions import SessionStore
+from bot.sessions.transcript import backwards
+from bot.tools.knowledge.memory import PROPOSAL
+from policy.labels import Label
+
+_LOOKED_BACK: Final = 5_000
+"""Events of a conversation among which a proposal is found."""
+
+
+@dataclass(frozen=True, slots=True)
+class MemoryProposal:
+    """Something that an agent would learn: what it says, the call that proposed it, and the label of its session."""
+
+    call: str
+    text: str
+    domain: str
+    label: Label
+
+
+async def find_proposal(store: SessionStore, state: SessionState, name: str, reader: Label) -> MemoryProposal:
+    """Return what was proposed in a conversation under the id `name`.
+
+    Raises NotFoundError: nothing was that may be told of, of this generation. StoreError.
+    """
+    async for event in backwards(store, state):
+        if event.seq <= state.seq - _LOOKED_BACK:
+            break
+        match event.body:
+            case ToolResult(tool=tool, text=told, call=call) if tool == MEMORY and event.label.flows_to(reader):
+                found = _proposed(told)
+                if found.get(PROPOSAL) == name:
+                    label = event.label.join(state.creation)
+                    return MemoryProposal(call, text(found, "text"), text(found, "domain"), label)
+            case _:
+                pass
+    raise NotFoundError
+
+
+def _proposed(told: str) -> JsonObject:
+    """Return what a call of the tool gave, nothing of one that was refused."""
+    try:
+        return cast("JsonObject", json.loads(told))
+    except ValueError:
+        return {}
