@@ -8,6 +8,7 @@ from urllib.parse import urlsplit
 import httpx2
 from pydantic import JsonValue
 
+from lockgate.memories import Memories
 from lockgate.oversight import Approvals, Audit, simulation
 from lockgate.runs import Runs, Schedules
 from lockgate.sessions import Sessions
@@ -46,6 +47,7 @@ class Client:
         self.sessions = Sessions(self._transport)
         self.runs = Runs(self._transport)
         self.schedules = Schedules(self._transport)
+        self.memories = Memories(self._transport)
         self.approvals = Approvals(self._transport)
         self.audit = Audit(self._transport)
         self.webhooks = Webhooks(self._transport)

@@ -396,6 +396,48 @@ class SchedulePage(Told):
     schedules: tuple[ScheduledWork, ...]
 
 
+class KnownFact(Told):
+    """A memory; `text` is None where it is erased or a rule keeps it back. `label` is what it was learned with."""
+
+    id: str
+    text: str | None
+    domain: str | None
+    label: str
+    state: str
+    learned_at: int
+    asker: str
+    by_agent: bool
+    session: str | None
+    corrects: str | None
+    corrected_by: str | None
+    ended_at: int | None
+
+
+class KnownFactInFull(KnownFact):
+    """A memory with how often it was recalled, as far as this token may know."""
+
+    uses: int
+
+
+class KnownFactPage(Told):
+    """Memories, newest first; `cursor` asks for the next page, None at the end."""
+
+    memories: tuple[KnownFact, ...]
+    cursor: str | None
+
+
+class FoundMemories(Told):
+    """Memories that fit a query, the best first."""
+
+    memories: tuple[KnownFact, ...]
+
+
+class TaughtMemory(Told):
+    """The id of a memory that was learned."""
+
+    id: str
+
+
 class WebhookEntry(Told):
     """A webhook. `failing` is since when nothing was taken there, `disabled` why nothing is sent any more."""
 

@@ -11,12 +11,15 @@ from typing import TYPE_CHECKING, Any, Final, TypeAlias, cast
 from fastapi import APIRouter, Depends, FastAPI, Request, Response
 from fastapi.exceptions import RequestValidationError
 from starlette.exceptions import HTTPException
-from starlette.routing import Match
+from starlette.routing import Match, Route
 
 from bot.api import event_routes, oversight_routes, session_routes, webhook_routes, whoami_routes
 from bot.api.entrance.caller_patience import PATIENCE, CallerPatience
 from bot.api.entrance.entrance import Asgi, Entrance
 from bot.api.errors import INTERNAL, INVALID, METHOD, NOT_FOUND, ErrorAnswer, answer_to, invalid
+from bot.api.knowledge import routes as memory_routes
+from bot.api.mcp_server.mount import METHODS, McpMount
+from bot.api.mcp_server.mount import PATH as MCP
 from bot.api.openapi_document import described
 from bot.api.requests import asked, fields_at, known_query, listed
 from bot.api.runs import routes as run_routes
@@ -35,6 +38,7 @@ AREAS: Final[tuple[Area, ...]] = (
     session_routes.router,
     event_routes.router,
     run_routes.router,
+    memory_routes.router,
     oversight_routes.router,
     webhook_routes.router,
 )
@@ -50,9 +54,21 @@ _UNKNOWN: Final = "extra_forbidden"
 _NAME: Final = re.compile(r"[A-Za-z_][A-Za-z0-9_]{0,63}")
 
 
-def make_api(services: ApiServices, patience: CallerPatience = PATIENCE, areas: Sequence[Area] = AREAS) -> Asgi:
-    """Return the API as an ASGI application: the entrance, and behind it the framework."""
-    return Entrance(cast("Asgi", _framework(services, areas)), services, patience)
+def make_api(
+    services: ApiServices,
+    patience: CallerPatience = PATIENCE,
+    areas: Sequence[Area] = AREAS,
+    *,
+    mcp: McpMount | None = None,
+) -> Asgi:
+    """Return the API as an ASGI application: the entrance, and behind it the framework, beside its routes those of MCP.
+
+    Whoever gives `mcp` has it serve.
+    """
+    api = _framework(services, areas)
+    if mcp is not None:
+        api.router.routes.append(Route(MCP, mcp, methods=[*METHODS]))
+    return Entrance(cast("Asgi", api), services, patience)
 
 
 def document() -> "dict[str, JsonValue]":

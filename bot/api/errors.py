@@ -19,6 +19,7 @@ from bot.core.errors import (
     DedupeConflictError,
     DeletedError,
     ForeignError,
+    FullError,
     IllegalMoveError,
     LockgateError,
     NotFoundError,
@@ -121,6 +122,24 @@ MALFORMED: Final = ErrorAnswer(
     "This is not an HTTP request that can be read.",
     "Send HTTP/1.1 with headers that are each sent once.",
 )
+NO_CONNECTION: Final = ErrorAnswer(
+    HTTPStatus.NOT_FOUND,
+    "no_connection",
+    "There is no such connection of MCP here.",
+    "Begin another one with `initialize`.",
+)
+NO_ORIGIN: Final = ErrorAnswer(
+    HTTPStatus.FORBIDDEN,
+    "origin",
+    "No web page may use MCP here.",
+    "Connect from a program that is no web page: it sends no `Origin`.",
+)
+NO_MCP: Final = ErrorAnswer(
+    HTTPStatus.NOT_IMPLEMENTED,
+    "mcp_missing",
+    "This installation does not serve MCP.",
+    "The operator can install `lockgate[mcp]`.",
+)
 RATE_LIMITED: Final = ErrorAnswer(
     HTTPStatus.TOO_MANY_REQUESTS,
     "rate_limited",
@@ -158,6 +177,7 @@ _BY_KIND: Final[Mapping[type[LockgateError], ErrorAnswer]] = MappingProxyType(
         IllegalMoveError: ErrorAnswer(HTTPStatus.CONFLICT, IllegalMoveError.code, ""),
         DedupeConflictError: ErrorAnswer(HTTPStatus.CONFLICT, DedupeConflictError.code, ""),
         BusyError: BUSY,
+        FullError: ErrorAnswer(HTTPStatus.CONFLICT, FullError.code, ""),
         CursorError: ErrorAnswer(HTTPStatus.BAD_REQUEST, CursorError.code, ""),
         RequestError: ErrorAnswer(HTTPStatus.BAD_REQUEST, RequestError.code, ""),
         StoreError: UNAVAILABLE,

@@ -19,6 +19,7 @@ from uvicorn.protocols.http.h11_impl import H11Protocol
 from bot.api.application import AREAS, Area, make_api
 from bot.api.entrance.caller_patience import PATIENCE, CallerPatience
 from bot.api.errors import MALFORMED
+from bot.api.mcp_server.mount import McpMount
 
 if TYPE_CHECKING:
     from uvicorn.protocols.http.h11_impl import RequestResponseCycle
@@ -34,6 +35,8 @@ async def serve(
     began: Callable[[str], None],
     patience: CallerPatience = PATIENCE,
     areas: Sequence[Area] = AREAS,
+    *,
+    mcp: McpMount | None = None,
 ) -> None:
     """Serve the API until cancelled; then take nothing in, let streams say that they end, and requests be answered.
 
@@ -47,8 +50,11 @@ async def serve(
         waits = patience
         standing: ClassVar[OrderedDict[_Guarded, None]] = OrderedDict()
 
-    server = _Server(_config(make_api(services, patience, areas), Protocol, patience), lambda: began(_url(listening)))
+    mcp = mcp or McpMount(services)
+    api = make_api(services, patience, areas, mcp=mcp)
+    server = _Server(_config(api, Protocol, patience), lambda: began(_url(listening)))
     async with asyncio.TaskGroup() as tasks:
+        mounted = tasks.create_task(mcp.serve())
         serving = tasks.create_task(server.serve(sockets=[listening]))
         try:
             await asyncio.shield(serving)
@@ -57,6 +63,7 @@ async def serve(
             server.should_exit = True
             with anyio.CancelScope(shield=True):
                 await serving
+            mounted.cancel()
 
 
 def bound(host: str, port: int) -> socket.socket:

@@ -13,7 +13,9 @@ from bot.ingress.router import Router
 from bot.operations.approval_answers import ApprovalAnswers
 from bot.operations.audit import AuditReader
 from bot.operations.export import Exporter
+from bot.operations.gated_calls import GatedCalls
 from bot.operations.importing import Importer
+from bot.operations.knowledge.memories import MemoryOperations
 from bot.operations.lifecycle import SessionLifecycle
 from bot.operations.question_answers import QuestionAnswers
 from bot.operations.reading import SessionReader
@@ -39,6 +41,7 @@ class ApiServices:
     ids: Ids
     tokens: Tokens
     gate: Gate
+    calls: GatedCalls
     reloader: PolicyReloader
     store: Store
     router: Router
@@ -54,4 +57,5 @@ class ApiServices:
     webhooks: WebhookKeeper
     runs: RunOperations
     schedules: ScheduleOperations
+    memories: MemoryOperations
     closing: asyncio.Event

@@ -166,7 +166,7 @@ def _listing(services: ApiServices) -> APIRouter:
         state = await services.reading.see(principal, reader, sid)
         if wait and state.status in _BUSY:
             with anyio.move_on_after(wait):
-                await _settled(services, asked, sid)
+                await settled(services, asked, sid)
             # As of now: the last look may be some time ago.
             reader = await _reader(services, asked)
         async with services.reading.knowing(principal, reader, sid, ReadingKind.RESULT) as state:
@@ -276,7 +276,7 @@ def _ending(services: ApiServices) -> APIRouter:
     return routes
 
 
-async def _settled(services: ApiServices, asked: ApiRequest, sid: str) -> None:
+async def settled(services: ApiServices, asked: ApiRequest, sid: str) -> None:
     """Wait until no turn runs in a session or is about to, or this process ends.
 
     Raises NotFoundError: it may not be known of any more. ApiRefusedError: the token counts no more.
@@ -412,6 +412,12 @@ def _typed(services: ApiServices, asked: ApiRequest) -> Label:
 def _inbound(asked: ApiRequest, text: str, dedupe: str, thread: str = "") -> Inbound:
     caller = asked.caller
     return Inbound(address_of(caller.name, thread), program(caller.token).account, text, dedupe)
+
+
+def call_named(services: ApiServices, asked: ApiRequest, idempotency_key: str | None) -> str:
+    """Return what names a call of a program: its own key, or one that nothing else has."""
+    named = f"r:{services.ids.op()}" if idempotency_key is None else key_named("i", idempotency_key)
+    return f"{asked.caller.principal}/{named}"
 
 
 def key_named(kind: str, key: str) -> str:

@@ -47,5 +47,5 @@ async def _standing(
         taint=state.taint,
         visibility=state.visibility,
         model=state.model,
-        agent=await services.agents.pinned(state.agent),
+        agent=await services.agents.working(state),
     )

@@ -150,8 +150,8 @@ class App:
         self.calls, self.runs, self.schedules = managing(
             store, self.gate, keeper=self.schedule_keeper, lifecycle=self.lifecycle, ids=self.session_ids, clock=clock
         )
-        self.recorder, self.memories = self._recorder(), self.knowledge.managed(self.calls)
-        self.diagnostics, self.readiness = self._diagnostics(), self._readiness()
+        self.memories, self.skills = self.knowledge.managed(self.calls)
+        self.recorder, self.diagnostics, self.readiness = self._recorder(), self._diagnostics(), self._readiness()
         self.commands = self._commands()
         self.router = self._router()
 
@@ -171,6 +171,9 @@ class App:
             schedules=self.schedule_keeper,
             memories=self.knowledge.keeper,
             knowledge=self.knowledge.search,
+            skills=self.knowledge.skills,
+            patterns=self.knowledge.patterns,
+            briefings=self.knowledge.briefings,
         )
         built_in = catalogue.built_in(self.files, self.store, parts)
         return (*built_in, *self.servers.tools, *self._parts.tools(self.files, self.store.sessions))
@@ -285,6 +288,7 @@ class App:
             runs=self.runs,
             schedules=self.schedules,
             memories=self.memories,
+            skills=self.skills,
         )
         return CommandTable(services)
 

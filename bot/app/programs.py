@@ -7,12 +7,14 @@ from importlib import import_module
 from typing import TYPE_CHECKING, Final
 
 from bot.access.tokens import unsighted
+from bot.api.mcp_server.mount import INSTALL, NEEDS
 from bot.api.services import ApiServices
 from bot.app.app import App
 from bot.config.channels import ADD_API, NO_API
-from bot.core.errors import ConfigError
+from bot.core.errors import ConfigError, OperatorError
 from bot.operations.diagnostics import SIGHT, UNSIGHTED
 from bot.operations.reading import SessionReader
+from bot.policy_state import NEXT_STEP, other
 from bot.tools.web_connection import Connector
 from bot.webhooks.keeper import WebhookKeeper
 from bot.webhooks.secrets import WebhookSecrets
@@ -22,6 +24,12 @@ if TYPE_CHECKING:
     from pydantic import JsonValue
 
     from bot.webhooks.delivery import SendingParts
+
+TOKEN: Final = "LOCKGATE_TOKEN"  # noqa: S105 - the name of the variable
+"""The variable of the environment that holds a program's token: a command line is seen by others on a machine."""
+
+NO_TOKEN: Final = f"the token in `{TOKEN}` does not count"
+LIST_TOKENS: Final = "set it to a token that `lockgate token list` calls `live`; `lockgate token create` makes one"
 
 _LOGGER: Final = logging.getLogger(__name__)
 
@@ -46,6 +54,7 @@ def api_services(app: App) -> ApiServices:
         ids=app.ids,
         tokens=app.tokens,
         gate=app.gate,
+        calls=app.calls,
         reloader=app.reloader,
         store=app.store,
         router=app.router,
@@ -61,6 +70,7 @@ def api_services(app: App) -> ApiServices:
         webhooks=_webhooks(app, reading),
         runs=app.runs,
         schedules=app.schedules,
+        memories=app.memories,
         closing=asyncio.Event(),
     )
 
@@ -99,6 +109,31 @@ async def answer(app: App, began: Callable[[str], None]) -> None:
             await server.serve(services, answering)
         finally:
             sending.cancel()
+
+
+async def answer_agent(app: App, token: str) -> None:
+    """Serve MCP on standard input and output to the agent of the program with a token, until its input ends.
+
+    Raises OperatorError: the token does not count, no program is let in, or a package is missing; or another policy is
+    in force than that of this process, which would put its own in the place.
+    """
+    services = api_services(app)
+    head = await app.store.policy.read_policy()
+    if head is not None and head.digest != app.reloader.digest:
+        raise OperatorError(f"{other(head)}, and this process has another", next_step=NEXT_STEP)
+    await app.reloader.start(_logged)
+    if app.tokens.authenticate(token) is None:
+        raise OperatorError(NO_TOKEN, next_step=LIST_TOKENS)
+    try:
+        await asyncio.to_thread(import_module, "bot.api.mcp_server.stdio")
+        from bot.api.mcp_server import stdio
+    except ImportError:
+        raise OperatorError(NEEDS, next_step=INSTALL) from None
+    await stdio.serve(services, token)
+
+
+async def _logged(line: str) -> None:
+    _LOGGER.warning(line)
 
 
 def sending_parts(services: ApiServices, connector: Connector) -> "SendingParts":

@@ -12,6 +12,7 @@ from bot.agent.call_runs import CallRuns
 from bot.agent.calls import ToolRunner
 from bot.agent.loop import Agent
 from bot.agent.pictures import Pictures
+from bot.agent.recollection import Recollection
 from bot.agent.room import Room
 from bot.agent.tails import Tails
 from bot.budgets import Budget
@@ -173,6 +174,7 @@ def _agent(of: WorkerParts, thinking: "Thinking", admission: Admission, runs: Ca
             runs=runs,
             questions=AskerQuestions(of.gate, of.ids, of.config.limits.question_minutes * 60_000),
         ),
+        recollection=Recollection(of.gate, room, of.config.knowledge.recalled),
         outbox=of.outbox,
         steps=of.config.limits.model_steps,
         depth=of.config.limits.background_depth,

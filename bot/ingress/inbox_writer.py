@@ -16,7 +16,7 @@ from bot.sessions.messages import SessionMessage
 from bot.sessions.models import SessionState
 from bot.sessions.ports.sessions import SessionStore
 from channels.messages import Inbound
-from policy.labels import Label
+from policy.labels import PUBLIC, Label
 
 IS_A_TASK: Final = "a background session takes no messages of programs"
 
@@ -31,25 +31,28 @@ class NewSession:
     """What a program begins a session with, beside its first message.
 
     `created_with` is the digest of all that, which decides whether the same is begun again. `agent` is what the session
-    pins, `metadata` what its program keeps with it, as JSON, empty for nothing.
+    pins, `metadata` what its program keeps with it, as JSON, empty for nothing. `heard` is the label of all that was
+    told to the model for which the program speaks, PUBLIC for none: it joins that of the message.
     """
 
     created_with: str
     agent: str
     mode: QueueMode
     metadata: str = ""
+    heard: Label = PUBLIC
 
 
 @dataclass(frozen=True, slots=True)
 class Steer:
     """Which session of a program a message is for, and how that takes it from now on, None for as it did.
 
-    `reader` has to know of the session.
+    `reader` has to know of the session. `heard` is as of `NewSession`.
     """
 
     state: SessionState
     mode: QueueMode | None
     reader: Label
+    heard: Label = PUBLIC
 
 
 class InboxWriter:
@@ -114,7 +117,7 @@ class InboxWriter:
         owner = caller.principal
         sid = self._session_ids.likely(inbound.address, owner)
         for _ in range(_TRIES):
-            item = self._item(inbound, caller, sid, owner)
+            item = self._item(inbound, caller, sid, owner, heard=new.heard)
             kept = Metadata(new.metadata, item.label) if new.metadata else None
             item = replace(item, agent=new.agent, created_with=new.created_with, metadata=kept, mode=new.mode)
             try:
@@ -136,7 +139,7 @@ class InboxWriter:
             raise RequestError(problem)
         if told.state.lineage is not None:
             raise RequestError(IS_A_TASK, next_step="send it to the session that gave the task")
-        item = self._item(inbound, caller, told.state.sid, caller.principal)
+        item = self._item(inbound, caller, told.state.sid, caller.principal, heard=told.heard)
         return await self._kept(replace(item, home=told.state.home, mode=told.mode, reader=told.reader))
 
     def _problem(self, inbound: Inbound) -> str:
@@ -169,7 +172,7 @@ class InboxWriter:
             return str(error)
         return RESTS if accepted.rests and not accepted.duplicate else ""
 
-    def _item(self, inbound: Inbound, caller: Caller, sid: str, owner: str) -> NewItem:
+    def _item(self, inbound: Inbound, caller: Caller, sid: str, owner: str, *, heard: Label = PUBLIC) -> NewItem:
         message = SessionMessage(
             inbound.text, inbound.account, quoted=inbound.quoted, files=inbound.files, opens=inbound.opens
         )
@@ -184,7 +187,7 @@ class InboxWriter:
             sid=sid,
             dedupe=inbound.identity,
             sender=caller.principal,
-            label=label,
+            label=label.join(heard),
             body=message,
             home=str(inbound.address),
             principal=owner,

@@ -142,7 +142,8 @@ async def _state(stage: Stage, seen: Seen) -> str:
     due = [f"{one.kind} {one.status} {one.label} {one.skipped}" for one in await stage.app.store.schedules.every()]
     lines.append(f"runs {sorted(runs)} schedules {sorted(due)}")
     lines.append(f"facts {sorted(seen.trace.facts)} holding {sorted(set(seen.trace.holding.values()))}")
-    lines.append(f"files {stage.files()}")
+    known = stage.app.knowledge.keeper.every("owner", stage.app.gate.document.top)
+    lines.append(f"files {stage.files()} memories {sorted([f'{one.label} {one.text}' async for one in known])}")
     lines += [f"{one.address} {one.kind} {one.text}" for one in seen.sent]
     lines += [str(effect) for effect in seen.effects]
     return names.plain("\n".join(lines))

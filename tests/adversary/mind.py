@@ -59,6 +59,7 @@ FACTS: Final = MappingProxyType(
         "told": re.compile(r'no such session|session has ended|"status": "accepted", "receipt"|\[\]|"kind": "task"'),
         "listed": re.compile(r'"(?:id|session_id)": "([a-z2-7]{32})"'),
         "run": re.compile(r'"session_id": "([a-z2-7]{32})", "slot"'),
+        "memory": re.compile(r'"id": "(mem_[0-9a-f]{12})"'),
         "schedule": re.compile(r'"id": "(s_[0-9a-f]{16})"'),
     }
 )

@@ -117,7 +117,7 @@ class LowProgram:
         return ids | ({"name": rows[0].hash[:12]} if rows else {})
 
     async def _asked(self, case: RouteCase, ids: dict[str, str]) -> Told:
-        names = ("sid", "chain", "tid", "qid", "aid", "wid", "did", "rid", "hid", "name")
+        names = ("sid", "chain", "tid", "qid", "aid", "wid", "did", "rid", "hid", "mid", "name")
         path = case.path.format(**{**dict.fromkeys(names, _ABSENT), **ids})
         body = b"" if case.body is None else json.dumps(case.body).encode()
         headers = {"authorization": f"Bearer {self._token}", "content-type": "application/json", **case.headers}

@@ -258,6 +258,8 @@ class Stage:
     async def _clear(self, secret: str) -> None:
         await command(self.app.store, "FLUSHALL")
         await self.app.reloader.current_now()
+        # What indexes found of the run before is not in the store any more.
+        await self.app.knowledge.search.close()
         if self.program is not None:
             await self.program.begin()
         self.app.store._shared.places.clear()

@@ -33,7 +33,8 @@ COMMANDS: Final = (
 """What the reader types in the end; the last of them changes what there is."""
 
 _ID: Final = re.compile(
-    r"(?:(?<=\\n)|(?<![A-Za-z0-9]))(?:held-|receipt-|letter-)?(?:[a-z2-7]{16}(?:[a-z2-7]{16})?|[0-9a-f]{16})\b"
+    r"(?:(?<=\\n)|(?<![A-Za-z0-9]))"
+    r"(?:(?:held-|receipt-|letter-)?(?:[a-z2-7]{16}(?:[a-z2-7]{16})?|[0-9a-f]{16})|mem_[0-9a-f]{12})\b"
 )
 _MOMENT: Final = re.compile(r"\b1[6-9][0-9]{11}\b|\b20[0-9]{2}-[0-9]{2}-[0-9]{2}[T ][0-9:.]+Z?( UTC)?")
 _CODE: Final = re.compile(

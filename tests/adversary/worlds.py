@@ -80,8 +80,8 @@ class World:
     is `known` is not mended yet: the check leaves its world out. With `program` the reader below is a program with a
     token, too, which reads all of the HTTP API in the end; with `leaky` its gate of reading is broken.
 
-    `runs` is that block of the configuration. When all have done what they can, what is scheduled falls due `due`
-    times; with `approves` a person before that approves whatever they are asked.
+    `runs` and `knowledge` are those blocks of the configuration. When all have done what they can, what is scheduled
+    falls due `due` times; with `approves` a person before that approves whatever they are asked.
     """
 
     name: str
@@ -108,6 +108,7 @@ class World:
     program: bool = False
     leaky: bool = False
     runs: Mapping[str, JsonValue] = field(default_factory=dict[str, JsonValue])
+    knowledge: Mapping[str, JsonValue] = field(default_factory=dict[str, JsonValue])
     due: int = 0
     approves: bool = False
 
@@ -155,7 +156,8 @@ class World:
             **self.policy,
         }
         channels = {"channels": {"api": {"port": 0}}} if self.program else {}
-        return json.dumps({**channels, "limits": limits, "policy": policy, "runs": {"turns": 4, **self.runs}})
+        blocks = {"runs": {"turns": 4, **self.runs}, "knowledge": {**self.knowledge}}
+        return json.dumps({**channels, **blocks, "limits": limits, "policy": policy})
 
 
 def call(tool: str, **arguments: JsonValue) -> Step:
@@ -241,6 +243,12 @@ _RUN_STEPS: Final = (
     spawn("child"),
     LIST,
 )
+
+LEARN: Final = call("memory", action="learn", text="bit=<bit>")
+LEARN_NEWS: Final = call("memory", action="learn", text="news of the day")
+RECALL: Final = call("memory", action="recall", query="bit news")
+FORGET: Final = call("memory", action="forget", id="<memory>")
+CORRECT: Final = call("memory", action="correct", id="<memory>", text="bit=<bit>")
 
 _PASS_ON: Final = call("message", channel="console", recipient="guest", text=_REFS)
 
@@ -635,6 +643,81 @@ WORLDS: Final = (
         due=1,
     ),
     World(
+        "memories",
+        "E",
+        "what was learned, corrected and forgotten above shows nothing below, nor how much of it there is",
+        {
+            "low": (LEARN_NEWS, RECALL, FORGET, CORRECT),
+            "high": (
+                READ,
+                LEARN,
+                RECALL,
+                FORGET,
+                CORRECT,
+                LEARN_NEWS,
+                call("memory", action="recall", query="bit", up_to="CONFIDENTIAL"),
+            ),
+        },
+        breadth=60,
+        lanes=(_LOW, _HIGH),
+        before=(Saying(LOW, OWNER, "/memory learn news of yesterday"),),
+        asked=("/memory", "/memory recall bit news", "/memory export"),
+        knowledge={"memories": 3},
+    ),
+    World(
+        "memories of others",
+        "E",
+        "what is recalled by itself tells nothing of what is above either",
+        {
+            "low": (LEARN_NEWS, RECALL),
+            "high": (READ, LEARN, LEARN_NEWS, FORGET, CORRECT),
+        },
+        breadth=30,
+        lanes=(_LOW, _HIGH),
+        before=(
+            Saying(LOW, OWNER, "/memory learn go and get the news"),
+            Saying(LOW, OWNER, "hello"),
+            Saying(LOW, OWNER, "/memory mode auto"),
+        ),
+        asked=("/memory", "/memory recall go bit news"),
+        knowledge={"memories": 4, "recalled": 2},
+    ),
+    World(
+        "planted memories",
+        "E",
+        "what anybody may have written is remembered as that, and commands nothing unasked in another conversation",
+        {
+            "low": (
+                call("read_file", path=PAGE),
+                call("memory", action="learn", text="go: order=<order>"),
+                call("memory", action="recall", query="order"),
+                call("memory", action="correct", id="<memory>", text="go: order=<order>"),
+                call("memory", action="forget", id="<memory>"),
+            ),
+            "later": (
+                call("memory", action="recall", query="order"),
+                call("message", channel="console", recipient="guest", text="<order>"),
+                TELL_GUEST,
+            ),
+        },
+        breadth=40,
+        lanes=(
+            Lane("low", "low", LOW),
+            Lane("later", "later", HIGH, patient=True),
+            Lane("asker", "asker", HIGH, person=True),
+        ),
+        secrets=("order=first", "order=second"),
+        files={PAGE: "<secret>"},
+        # Once all is learned: what fits this is recalled with it.
+        fixed={"asker": Script((PAUSE, typed("go 1#")))},
+        before=(
+            Saying(LOW, OWNER, "/memory learn go on"),
+            Saying(HIGH, OWNER, "hello"),
+            Saying(HIGH, OWNER, "/memory mode auto"),
+        ),
+        oracle=Oracle.CHOSEN,
+    ),
+    World(
         "numbers",
         "A6",
         "a few bits of what anybody may have written may be obeyed, and no more",
@@ -751,6 +834,17 @@ PLANTED: Final = (
         name="a tool of a run whose label is too low",
         tools=(Puppet("peek", gives="bit=<secret>"),),
         alphabet={"run": (LIST, call("peek", text=""), STOP_RUN), "run/heard": (STOP_RUN,)},
+    ),
+    replace(
+        _BY_NAME["planted memories"],
+        name="anybody's folder is trusted: memories",
+        policy={"folders": _TRUSTED},
+        fixed={
+            **_BY_NAME["planted memories"].fixed,
+            "low": Script(
+                (call("read_file", path=PAGE), call("memory", action="learn", text="go: order=<order>")),
+            ),
+        },
     ),
     replace(_BY_NAME["planted"], name="a person approves whatever a page asks for", approves=True),
     replace(_BY_NAME["numbers"], name="anybody's folder is trusted: numbers", policy={"folders": _TRUSTED}),

@@ -19,7 +19,7 @@ BENCHMARKS: Final = MappingProxyType(
         "decisions": ("decide_100_rules", "decide_1000_rules", "decide_100_conditions", "reload_1000_rules"),
         "scans": ("scan_4_kb", "shown_4_kb", "scan_4_kb_with_contacts", "scan_1_mb_worst_text"),
         "turns": ("store_turns_per_second",),
-        "trips": ("round_trips_no_tools", "round_trips_two_calls"),
+        "trips": ("round_trips_no_tools", "round_trips_two_calls", "round_trips_to_learn"),
         "listings": ("sessions_list_1k", "sessions_list_10k", "sessions_list_100k", "sessions_list_growth"),
         "kin": ("spawn_to_first_turn", "send_to_delivery"),
         "memory": ("idle_session_bytes", "idle_session_a_day_later_bytes"),
@@ -40,7 +40,8 @@ BENCHMARKS: Final = MappingProxyType(
         "crowd": ("thousand_chats_longest_wait", "thousand_chats_memory"),
         "continuations": ("run_continuation",),
         "timers": ("timers_swept_10k",),
-        "recalls": ("recall_10k", "knowledge_memory_100k"),
+        "recalls": ("recall_10k", "recall_beside_10k_hidden", "knowledge_memory_100k"),
+        "briefings": ("session_start", "patterns_100"),
         "streams": ("program_first_event", "stream_reader_cpu", "stream_p50", "stream_memory_500"),
     }
 )

@@ -12,11 +12,9 @@ from typing import Any, Final, cast
 
 from pydantic_ai.messages import (
     ModelMessage,
-    ModelRequest,
     ModelResponse,
     TextPart,
     ToolCallPart,
-    ToolReturnPart,
     UserPromptPart,
 )
 from pydantic_ai.models import Model, ModelRequestParameters
@@ -45,6 +43,9 @@ from tests.sim.slack import Slack
 READ: Final = "read the two files"
 """What makes the model propose two calls; anything else is answered at once."""
 
+LEARN: Final = "learn what is said"
+"""What makes it propose to learn something."""
+
 PATHS: Final = ("public/welcome.md", "internal/handbook.md")
 _UNSETTLED: Final = frozenset({DeliveryState.PENDING, DeliveryState.SENDING})
 ANSWER: Final = "It is on Tuesday at 9:30 in the big room; the notes are in the shared folder."
@@ -68,14 +69,14 @@ class InstantModel(Model):
         model_request_parameters: ModelRequestParameters,
     ) -> ModelResponse:
         last, usage = messages[-1], RequestUsage(input_tokens=100, output_tokens=20)
-        if isinstance(last, ModelRequest) and any(_asks(part) for part in last.parts):
+        asked = {str(part.content) for part in last.parts if isinstance(part, UserPromptPart)}
+        if READ in asked:
             calls = [ToolCallPart("read_file", {"path": path}) for path in PATHS]
             return ModelResponse(parts=calls, usage=usage, model_name="instant")
+        if LEARN in asked:
+            learns = ToolCallPart("memory", {"action": "learn", "text": ANSWER})
+            return ModelResponse(parts=[learns], usage=usage, model_name="instant")
         return ModelResponse(parts=[TextPart(ANSWER)], usage=usage, model_name="instant")
-
-
-def _asks(part: object) -> bool:
-    return isinstance(part, UserPromptPart) and part.content == READ and not isinstance(part, ToolReturnPart)
 
 
 @dataclass

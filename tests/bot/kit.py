@@ -315,6 +315,7 @@ def tool_context(taint: Label = PUBLIC, **changes: object) -> ToolContext:
         "role": Role.OWNER,
         "ceiling": TOP,
         "reader": taint,
+        "by_model": changes.get("turn", "t1") != "",
     }
     session: dict[str, object] = {"sid": "s1", "generation": 1, "turn": "t1", "home": HOME, "taint": taint}
     session |= {"run": None, "claim": None}
@@ -343,7 +344,7 @@ class Services:
         return text
 
     async def simulate(self, name: str, arguments: Mapping[str, JsonValue]) -> Mapping[str, JsonValue]:
-        return {"tool": name, "arguments": dict(arguments)}
+        return {"tool": name, "arguments": dict(arguments), "verdict": "ALLOW"}
 
     async def spawn(self, errand: Errand) -> Child:
         raise BusyError

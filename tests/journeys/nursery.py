@@ -27,8 +27,9 @@ from typing import Final
 ROOT: Final = Path(__file__).parents[2]
 LAZY: Final = ("pydantic_ai.models.openai", "rich.console", "structlog.dev")
 """What else journeys come to import, when something runs."""
-_LEFT_OUT: Final = ("bot.__main__", "bot.mcp.")
-"""The entry point, which is run; and what takes two seconds to import and no journey needs."""
+_SERVING: Final = ("protocol", "endpoint", "stdio")
+_LEFT_OUT: Final = ("bot.__main__", "bot.mcp.", *(f"bot.api.mcp_server.{name}" for name in _SERVING))
+"""The entry point, which is run; and what takes two seconds to import and few journeys need."""
 _AT_START: Final = ("PYTHON", "LANG", "LC_", "TZ")
 """How names begin that an interpreter reads when it starts: a fork cannot be given others."""
 _FILES: Final = 4

@@ -70,7 +70,10 @@ _BODIES: Final = 4
 """How many of the largest bodies a process holds at a time, all together."""
 
 _ONCE: Final = frozenset(
-    {b"authorization", b"content-length", b"content-type", b"host", b"idempotency-key", b"last-event-id"}
+    {
+        *(b"authorization", b"content-length", b"content-type", b"host", b"idempotency-key", b"last-event-id"),
+        *(b"mcp-protocol-version", b"mcp-session-id", b"origin"),
+    }
 )
 """Headers that two parties could read differently if they came twice."""
 

@@ -29,7 +29,7 @@ from bot.api.runs.shapes import (
     schedule_document,
 )
 from bot.api.services import ApiServices
-from bot.api.session_routes import Key, Limit, key_named
+from bot.api.session_routes import Key, Limit, call_named
 from bot.api.standing import knowing, standing_of
 from bot.core.errors import ArchivedError, NotFoundError
 from bot.operations.gated_calls import RefusedCall
@@ -73,7 +73,7 @@ def _runs(services: ApiServices) -> APIRouter:
             deliver_to=new.deliver_to,
         )
         standing, by = await standing_of(services, asked), _viewer(services, asked)
-        run = await services.runs.start(standing, _call(services, asked, idempotency_key), wish, by.typed)
+        run = await services.runs.start(standing, call_named(services, asked, idempotency_key), wish, by.typed)
         if isinstance(run, RefusedCall):
             raise ApiRefusedError(REFUSED)
         return RunStarted(id=run)
@@ -115,7 +115,7 @@ def _steering(services: ApiServices) -> APIRouter:
     @routes.post("/runs/{rid}/notes", status_code=HTTPStatus.ACCEPTED)
     async def steer(asked: Steering, rid: str, note: NewNoteRequest, idempotency_key: Key = None) -> NoteTaken:
         """Give a run a steering note. The same `Idempotency-Key` is the same note."""
-        by, name = _viewer(services, asked), _call(services, asked, idempotency_key)
+        by, name = _viewer(services, asked), call_named(services, asked, idempotency_key)
         await services.runs.steer(by, rid, note.text, priority=Priority(note.priority), key=name)
         return NoteTaken(id=name)
 
@@ -156,7 +156,7 @@ def _schedules(services: ApiServices) -> APIRouter:
             overlap=Overlap(new.overlap),
         )
         standing, by = await standing_of(services, asked), _viewer(services, asked)
-        made = await services.schedules.create(standing, _call(services, asked, idempotency_key), wish, by.typed)
+        made = await services.schedules.create(standing, call_named(services, asked, idempotency_key), wish, by.typed)
         if isinstance(made, RefusedCall):
             raise ApiRefusedError(REFUSED)
         return schedule_document(KnownSchedule(made))
@@ -215,9 +215,3 @@ def _viewer(services: ApiServices, asked: ApiRequest) -> RunViewer:
     caller = asked.caller
     typed = labelling.inbound(services.gate.document, caller.address, caller.caller.role, authored=True)
     return RunViewer(caller.principal, asked.reader, typed, caller.principal)
-
-
-def _call(services: ApiServices, asked: ApiRequest, idempotency_key: str | None) -> str:
-    """Return what names a call of a program: its own key, or one that nothing else has."""
-    named = f"r:{services.ids.op()}" if idempotency_key is None else key_named("i", idempotency_key)
-    return f"{asked.caller.principal}/{named}"

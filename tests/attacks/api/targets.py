@@ -14,6 +14,7 @@ from bot.operations.runs import RunViewer
 from bot.sessions.background.runs import RunOrder, RunType, RunWish, run_home
 from bot.sessions.background.schedules import Schedule, ScheduleKind
 from bot.sessions.inbox import NewItem
+from bot.sessions.knowledge.memories import Memory
 from bot.sessions.log.events import Visibility
 from bot.sessions.messages import SessionMessage
 from bot.sessions.models import SessionState
@@ -82,7 +83,7 @@ _AT_REST: Final = frozenset({Situation.ARCHIVED, Situation.RESTED})
 
 _NONE: Final = MappingProxyType(
     {
-        **dict.fromkeys(("sid", "chain", "tid", "wid", "did", "rid", "hid"), ABSENT),
+        **dict.fromkeys(("sid", "chain", "tid", "wid", "did", "rid", "hid", "mid"), ABSENT),
         **dict.fromkeys(("qid", "aid"), "aaaaaaaa"),
         "name": "0" * 12,
     }
@@ -117,7 +118,7 @@ class Targets:
             return ()
         if "{wid}" in case.path:
             return (Situation.ANOTHER,)
-        if "{hid}" in case.path:
+        if "{hid}" in case.path or "{mid}" in case.path:
             return (Situation.ANOTHER, Situation.PERSON, Situation.RISEN)
         return ABOVE if case.labelled else HIDDEN
 
@@ -126,6 +127,8 @@ class Targets:
             return await self._webhook(OTHER if situation is Situation.ANOTHER else self.program)
         if "{hid}" in case.path:
             return await self._schedule(situation)
+        if "{mid}" in case.path:
+            return await self._memory(situation)
         if "{rid}" in case.path:
             return await self._run(situation)
         waits = next((kind for kind in ("qid", "aid") if f"{{{kind}}}" in case.path), "")
@@ -206,6 +209,12 @@ class Targets:
         )
         await app.store.schedules.add(made, 1000, ())
         return {"hid": made.id}
+
+    async def _memory(self, situation: Situation) -> dict[str, str]:
+        label = parse("CONFIDENTIAL") if situation is Situation.RISEN else PUBLIC
+        principal, name = self._principal(situation), f"mem_{next(self._number):012}"
+        await self.host.app.store.memories.learn(Memory(name, principal, label, "hello", 1, principal), 1000, ())
+        return {"mid": name}
 
     def _principal(self, situation: Situation) -> str:
         if situation is Situation.PERSON:

@@ -106,15 +106,19 @@ async def test_a_scope_that_is_too_low_tells_nothing(tmp_path: Path) -> None:
         assert [(one.status, b'"code":"forbidden"' in one.body) for one in told] == [(403, True)]
 
 
-async def test_a_token_that_does_not_count_hears_one_answer(tmp_path: Path) -> None:
-    """None, malformed, unknown, expired and revoked: the same bytes on every route, and on none."""
+@pytest.mark.parametrize("half", [0, 1])
+async def test_a_token_that_does_not_count_hears_one_answer(half: int, tmp_path: Path) -> None:
+    """None, malformed, unknown, expired and revoked: the same bytes on every route, and on none.
+
+    Half of the routes at a time, as strangers are answered so many times a minute.
+    """
     broken = RouteCase(route="POST /v1/sessions", scope=Scope.STEER, low=201, content="{")
     nowhere = RouteCase(route="PUT /v1/nowhere", scope=Scope.READ, low=404)
     async with served(tmp_path, CONFIG) as host:
         tokens, targets = await _useless(host), Targets(host, STEERS)
         await host.token(STEERS, Scope.ADMIN)
         await host.token(OTHER, Scope.ADMIN)
-        paths = [(case, await targets.path(case, Situation.RISEN)) for case in CASES]
+        paths = [(case, await targets.path(case, Situation.RISEN)) for case in CASES[half::2]]
         paths += [(one, one.path) for one in (broken, nowhere)]
         told = set[Heard]()
         for number, (case, path) in enumerate(paths):

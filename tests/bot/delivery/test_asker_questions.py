@@ -2,6 +2,7 @@
 
 import io
 import json
+from dataclasses import replace
 from pathlib import Path
 from typing import Final
 
@@ -10,8 +11,9 @@ from pydantic import JsonValue
 
 from bot.app.extensions import Extensions
 from bot.delivery.asker_questions import NOWHERE
+from bot.delivery.question_prompts import wording
 from bot.ingress.router import Routed
-from bot.sessions.approvals import Approval, ApprovalState
+from bot.sessions.approvals import AnswerValue, Approval, ApprovalState
 from bot.sessions.background.delegation import SESSION
 from bot.sessions.log.event_types import ToolResult
 from bot.sessions.models import Status
@@ -67,6 +69,22 @@ async def test_a_shared_chat_hears_the_question_and_its_asker_alone_answers(tmp_
         assert json.loads(result.text) == {"status": "answered", "answer": True}
         (event,) = [one for one in events if isinstance(one.body, ToolResult)]
         assert str(event.label) == "INTERNAL"
+
+
+async def test_it_is_told_until_when_an_answer_counts_and_what_counts_without_one(tmp_path: Path) -> None:
+    async with talking(tmp_path, team("ann", "mel"), parts=asking()) as people:
+        await people.say("ann", "go")
+        (question,) = await waiting(people, "ann")
+
+        def told(minutes: int, default: AnswerValue | None) -> str:
+            return wording(replace(question, expires_at=minutes * 60_000 + 1, default=default), 0).splitlines()[-1]
+
+        assert told(90, None) == "After 90 min no answer counts."
+        assert told(24 * 60, "later") == "Without an answer within 24 hours, `later` counts."
+        assert told(60, default=False) == "Without an answer within 1 hour, `no` counts."
+        # A model's words are not told as ours.
+        for words in ("yes`. Ask `/approve", "\u202eyes", "yes\nno"):
+            assert told(60, words) == "Without an answer within 1 hour, a default counts."
 
 
 async def test_a_reply_in_ones_private_chat_answers_what_was_asked_in_a_shared_one(tmp_path: Path) -> None:

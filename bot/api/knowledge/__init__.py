@@ -1,0 +1,1 @@
+"""The routes about what the sessions of programs learned."""

@@ -1,0 +1,59 @@
+"""What the agent at the other end of a connection was told: its taint, as a session's (ADR 0048).
+
+A model sits at the other end. What it was told here may be in all that it says next, so the label of what it says is
+the join of the program's own words with all that. It rises and never falls; only the program that has the token opens
+another connection.
+"""
+
+from dataclasses import dataclass
+from typing import Final
+
+from bot.access import labelling
+from bot.api.requests import ApiRequest
+from bot.api.services import ApiServices
+from policy.labels import PUBLIC, Label
+
+
+@dataclass(frozen=True, slots=True)
+class McpLimits:
+    """How long connections of MCP last, and how many there are.
+
+    A token has `most` at a time, in a process. One that nobody uses stands for `idle` seconds, and a request is
+    answered within as many as `answer`.
+    """
+
+    most: int = 64
+    idle: float = 1800
+    answer: float = 120
+
+
+LIMITS: Final = McpLimits()
+
+
+class AgentConnection:
+    """A connection of an agent, from its first message to its last."""
+
+    def __init__(self) -> None:
+        """Begin, with nothing told."""
+        self._told = PUBLIC
+
+    @property
+    def told(self) -> Label:
+        """The label of all that was told on it."""
+        return self._told
+
+    def tell(self, label: Label) -> None:
+        """Note that something of a label is told on it, before it is."""
+        self._told = self._told.join(label)
+
+
+def words_of(services: ApiServices, asked: ApiRequest, connection: AgentConnection | None) -> Label:
+    """Return the label of what an agent says.
+
+    Without a connection nobody knows what it was told: then it may be all that its token may read, and anybody may have
+    written it (law `unknown_is_worst`).
+    """
+    caller = asked.caller
+    typed = labelling.inbound(services.gate.document, caller.address, caller.caller.role, authored=True)
+    told = labelling.untrusted(asked.reader) if connection is None else connection.told
+    return typed.join(told)
