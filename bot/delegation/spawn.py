@@ -109,6 +109,7 @@ class Spawner:
                 reserved=reserved.until,
                 refs=errand.refs,
                 agent=parent.agent,
+                memory=parent.memory,
             )
         )
         return Child(run, sid, lineage.beyond)

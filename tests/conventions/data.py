@@ -69,7 +69,12 @@ SITES: Final = (
     Site(
         "run",
         "bot.gate.gate",
-        frozenset({"agent", "anyio", "asyncio", "calls", "command", "gate", "subprocess", "uvicorn"}),
+        frozenset(
+            {
+                *("agent", "anyio", "asyncio", "calls", "command", "gate", "subprocess", "uvicorn"),
+                "stateless",  # the library's server of MCP without connections
+            }
+        ),
         apart_from=("policy", "channels", "bot.store", "bot.cli", "bot.__main__"),
     ),
     # an MCP server is sent messages of its protocol, by a tool that the gate runs

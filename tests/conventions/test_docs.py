@@ -17,7 +17,8 @@ import pytest
 
 from bot.cli.groups.audit import audit_app
 from bot.cli.groups.background import runs_app, schedules_app
-from bot.cli.groups.knowledge import memory_app
+from bot.cli.groups.knowledge import memory_app, skills_app
+from bot.cli.groups.mcp import mcp_app
 from bot.cli.groups.policy import policy_app
 from bot.cli.groups.sessions import sessions_app
 from bot.cli.groups.slack import slack_app
@@ -128,7 +129,8 @@ def test_a_command_prints_what_is_shown(example: Example, tmp_path: Path) -> Non
 def test_named_commands_variables_and_tasks_exist(page: str) -> None:
     text = text_of(page)
     typed = re.findall(
-        r"\blockgate ((?:sessions |audit |policy |slack |token |runs |schedules |memory )?[a-z]+)", _shell(page)
+        r"\blockgate ((?:sessions |audit |policy |slack |token |runs |schedules |memory |skills |mcp )?[a-z]+)",
+        _shell(page),
     )
     assert set(typed) <= set(typed_commands())
     slashes = {command.name for command in COMMANDS} | {ON_SLACK.removeprefix("/")}
@@ -145,6 +147,7 @@ def typed_commands() -> Iterator[str]:
     groups = (
         *((sessions_app, "sessions "), (audit_app, "audit "), (policy_app, "policy "), (slack_app, "slack ")),
         *((token_app, "token "), (runs_app, "runs "), (schedules_app, "schedules "), (memory_app, "memory ")),
+        *((skills_app, "skills "), (mcp_app, "mcp ")),
     )
     for typer, words in ((app, ""), *groups):
         yield from (f"{words}{command.name}" for command in typer.registered_commands)
