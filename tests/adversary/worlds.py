@@ -249,6 +249,7 @@ LEARN_NEWS: Final = call("memory", action="learn", text="news of the day")
 RECALL: Final = call("memory", action="recall", query="bit news")
 FORGET: Final = call("memory", action="forget", id="<memory>")
 CORRECT: Final = call("memory", action="correct", id="<memory>", text="bit=<bit>")
+BRIEF: Final = call("session", action="start", context="bit news")
 
 _PASS_ON: Final = call("message", channel="console", recipient="guest", text=_REFS)
 
@@ -647,7 +648,7 @@ WORLDS: Final = (
         "E",
         "what was learned, corrected and forgotten above shows nothing below, nor how much of it there is",
         {
-            "low": (LEARN_NEWS, RECALL, FORGET, CORRECT),
+            "low": (LEARN_NEWS, RECALL, FORGET, CORRECT, BRIEF),
             "high": (
                 READ,
                 LEARN,
@@ -696,6 +697,7 @@ WORLDS: Final = (
             ),
             "later": (
                 call("memory", action="recall", query="order"),
+                call("memory", action="recall", query="order", up_to="PUBLIC~"),
                 call("message", channel="console", recipient="guest", text="<order>"),
                 TELL_GUEST,
             ),

@@ -39,7 +39,7 @@ SAID: Final = {
     "schedules list": ((), 0, ""),
     **{f"memory {word}": (("mem_0",), 2, "no such memory") for word in ("show", "forget")},
     "memory correct": (("mem_0", "tea at five"), 2, "no such memory"),
-    "memory list": ((), 0, "learned (UTC)"),
+    "memory list": ((), 0, "nothing is remembered"),
     "memory export": ((), 0, ""),
     **{f"skills {word}": (("skill_0",), 2, "no such skill") for word in ("show", "approve", "reject", "deprecate")},
     **{f"skills {word}": (("skill_0",), 2, "no such skill") for word in ("log", "export")},
