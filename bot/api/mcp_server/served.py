@@ -85,7 +85,7 @@ class WantedCall:
 
 
 class UnknownToolError(RequestError):
-    """There is no tool of that name for the agent."""
+    """There is no tool of that name for whoever asks."""
 
     code = "unknown_tool"
 
