@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Final, cast
 
 from pydantic import JsonValue
 
-from bot.access.decision_context import Call, DecisionContext
+from bot.access.decision_context import Call
 from bot.agent.context import Context
 from bot.agent.room import Room
 from bot.gate.gate import Gate
@@ -24,7 +24,6 @@ from bot.sessions.models import Change
 from bot.tools.base import Result
 from bot.turn import OpenTurn
 from policy.decision import Decision
-from policy.labels import Label
 from policy.request import Hook
 
 if TYPE_CHECKING:
@@ -109,7 +108,7 @@ class Recollection:
         if not found:
             return
         response = await self._gate.results.respond(standing, prepared, Result(text, result.label))
-        goes_on = response.decision.verdict in MAY_GO_ON and _leaves(standing, response.label)
+        goes_on = response.decision.verdict in MAY_GO_ON and response.label.within(standing.taint)
         recalled = event_log.memories_recalled(standing, response.text, [str(one["id"]) for one in found])
         await turn.write(Change(events=(recalled,) if goes_on else (), audit=response.audit))
         if goes_on:
@@ -122,8 +121,3 @@ def _found(result: Result) -> list[dict[str, JsonValue]]:
     if result.failed:
         return []
     return cast("list[dict[str, JsonValue]]", json.loads(result.text)["memories"])
-
-
-def _leaves(standing: DecisionContext, label: Label) -> bool:
-    """Say whether what has a label leaves the taint of a session as it is."""
-    return standing.taint.join(label) == standing.taint

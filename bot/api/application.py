@@ -63,7 +63,7 @@ def make_api(
 ) -> Asgi:
     """Return the API as an ASGI application: the entrance, and behind it the framework, beside its routes those of MCP.
 
-    Whoever gives `mcp` has it serve.
+    The caller has `mcp` serve, beside this.
     """
     api = _framework(services, areas)
     if mcp is not None:

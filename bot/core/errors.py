@@ -155,7 +155,7 @@ _NOT_FOUND: Final = "there is nothing of that name here"
 
 
 class NotFoundError(RequestError):
-    """Absent or not theirs: the sentence is the same for both, and so is the next step of whoever has one."""
+    """Absent or not theirs: the sentence is the same for both, and so is the next step, where there is one."""
 
     code = "not_found"
 

@@ -78,7 +78,7 @@ class GateServices:
 
     def permits(self, label: Label) -> bool:
         """Say whether something of a label may be read, into the context or to be held."""
-        if self._made.call.own_level and self._standing.taint.join(label) != self._standing.taint:
+        if self._made.call.own_level and not label.within(self._standing.taint):
             return False
         beyond = answered_for(self._standing, self._made.approved)
         return self._judge.may_enter(beyond, self._made.call.tool, label, held=self._made.hold)

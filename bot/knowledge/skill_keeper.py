@@ -1,6 +1,6 @@
 """Skills as they are written, approved, rolled back and reflected on: checked, within the quota, and in the audit.
 
-A skill is known to those whom its label flows to, and to anybody else it is as one that never was (law `no_read_up`).
+Readers know the skills whose label flows to theirs; to all others a skill is as one that never was (law `no_read_up`).
 Agents write drafts. What is in force is always a text that a person approved, exactly as they were shown it: a later
 version waits beside it, however it came. The rows of the audit name the skill and hold nothing of its text.
 """
@@ -306,7 +306,7 @@ class SkillKeeper:
         told = Reflection(self._now(), outcome, skill.label.join(author.label), notes)
         await self._skills.reflect(author.principal, name, told, key)
         rate = (await self.rates(author.principal, author.reader, (name,))).get(name, SuccessRate())
-        if not _tells(told.label, author.reader):
+        if not told.label.within(author.reader):
             # They know of their own one, though of no other that was told with a label above what they read by.
             rate = SuccessRate(rate.uses + 1, rate.successes + (outcome is Outcome.SUCCESS))
         return skill, rate
@@ -349,7 +349,7 @@ class SkillKeeper:
         event = SkillEvent(now, author.asker, deed, 1, by_agent=author.by_agent)
         return await self._skills.create(made, event, self._most, (_row(made, event),))
 
-    async def _changed(  # noqa: PLR0913 - a change is of a skill, by whom, and about which version
+    async def _changed(  # noqa: PLR0913 - a change has a skill, a version, and a person who makes it
         self,
         principal: str,
         reader: Label,
@@ -406,7 +406,7 @@ class SkillKeeper:
 
     async def _tellers(self, principal: str, reader: Label) -> list[Label]:
         """Return the labels of sessions of whose reflections a reader may know."""
-        return [label for label in await self._skills.versions(principal) if _tells(label, reader)]
+        return [label for label in await self._skills.versions(principal) if label.within(reader)]
 
 
 def written_by(skill: Skill, key: str) -> SkillVersion:
@@ -456,10 +456,6 @@ def _call(key: str) -> str:
 
 def _newest_first(skill: Skill) -> tuple[int, str]:
     return -skill.created_at, skill.id
-
-
-def _tells(label: Label, reader: Label) -> bool:
-    return label.flows_to(reader) and (reader.untrusted or not label.untrusted)
 
 
 def _require_active(skill: Skill) -> None:

@@ -126,8 +126,8 @@ class SkillSearch:
             for one in (await self._shelf(principal, label, version)).skills.values():
                 seen = one.skill.known_to(reader)
                 if seen is not None:
-                    # What a person approved is what it is named by.
-                    found.append(replace(one, skill=seen))
+                    # What a person approved is what it is named by: what is looked for stays the same.
+                    found.append(one if seen is one.skill else replace(one, skill=seen))
         return found
 
     async def _shelf(self, principal: str, label: Label, version: int) -> _SkillShelf:

@@ -250,7 +250,7 @@ class SessionsSendTool(_Made):
         if state.ended_at or state.status is Status.ARCHIVED:
             return McpAnswer(OVER, label, failed=True)
         if not call.words.flows_to(state.visibility):
-            # Whoever sees it as it is would be told by its rise that something above was said.
+            # Its rise would tell those who see it as it is that something above was said.
             return McpAnswer(ABOVE_SESSION, label, failed=True)
         inbound = self._inbound(call, given.content, key_named("a", call.name))
         steer = Steer(state, None, call.words, heard=call.words)

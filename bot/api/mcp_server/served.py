@@ -85,7 +85,7 @@ class WantedCall:
 
 
 class UnknownToolError(RequestError):
-    """There is no tool of that name for whoever asks."""
+    """There is no tool of that name for the agent."""
 
     code = "unknown_tool"
 

@@ -160,7 +160,9 @@ class Skill:
         if reader.untrusted:
             return self
         kept = tuple(one for one in self.versions if not one.told.untrusted)
-        return replace(self, versions=kept) if kept else None
+        if not kept:
+            return None
+        return self if len(kept) == len(self.versions) else replace(self, versions=kept)
 
     def version(self, number: int) -> SkillVersion | None:
         """Return the version of a number, None if it is not kept."""

@@ -296,7 +296,7 @@ class SkillTool:
         return _told({"id": done.id, "version": done.current, "state": done.state.value}, label)
 
     async def _log(self, arguments: SkillArguments, context: ToolContext, services: ToolServices) -> Result:
-        """Return what was done with a skill; whoever wrote a version may have chosen that there is a line of it."""
+        """Return what was done with a skill; the writer of a version may have chosen that there is a line of it."""
         skill, label = await self._found(arguments, context, services)
         label = label.join(heard(context, join_all(version.told for version in skill.versions)))
         if not services.permits(label):
