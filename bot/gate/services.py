@@ -75,9 +75,15 @@ class GateServices:
         self._standing = standing
         self._made = made
         self._record = record
+        self._permitted = dict[Label, bool]()
 
     def permits(self, label: Label) -> bool:
-        """Say whether something of a label may be read, into the context or to be held."""
+        """Say whether something of a label may be read, into the context or to be held; decided once in a call."""
+        if label not in self._permitted:
+            self._permitted[label] = self._permits(label)
+        return self._permitted[label]
+
+    def _permits(self, label: Label) -> bool:
         if self._made.call.own_level and not label.within(self._standing.taint):
             return False
         beyond = answered_for(self._standing, self._made.approved)

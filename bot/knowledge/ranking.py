@@ -54,8 +54,10 @@ def overlap(asked: Iterable[str], text: str) -> int:
         asked: the phrases of the query, from `bot.knowledge.index.phrases`.
         text: the text of a memory.
     """
-    there = frozenset(part for word in words_of(text) for part in _beginnings(word))
-    return sum(len(phrase) ** 2 for phrase in asked if not there.isdisjoint(_beginnings(phrase)))
+    wanted = {phrase: _beginnings(phrase) for phrase in asked}
+    firsts = frozenset(parts[0][0] for parts in wanted.values())
+    there = frozenset(part for word in words_of(text) if word[0].lower()[0] in firsts for part in _beginnings(word))
+    return sum(len(phrase) ** 2 for phrase, parts in wanted.items() if not there.isdisjoint(parts))
 
 
 def fused(candidates: Iterable[Candidate]) -> tuple[str, ...]:

@@ -33,7 +33,10 @@ _THREADS: Final = 2
 """Threads in which a process searches."""
 
 _MUCH: Final = 2_000
-"""Characters that are looked through beside the loop."""
+"""Characters of a query that are looked through beside the loop."""
+
+_MUCH_FOUND: Final = 5_000
+"""Characters of what was found that are."""
 
 _T = TypeVar("_T")
 
@@ -114,7 +117,7 @@ class KnowledgeSearch:
         self._compare(principal, named, memories)
         await self._free()
         kept = {memory.id: memory for memory in memories if memory.state is MemoryState.KEPT}
-        if sum(len(memory.text) for memory in kept.values()) > _MUCH:
+        if sum(len(memory.text) for memory in kept.values()) > _MUCH_FOUND:
             ranked = await self._looked(principal, lambda: _ranked(asked, candidates, kept, uses))
         else:
             ranked = _ranked(asked, candidates, kept, uses)
