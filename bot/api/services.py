@@ -12,6 +12,8 @@ from bot.gate.gate import Gate
 from bot.ingress.router import Router
 from bot.operations.approval_answers import ApprovalAnswers
 from bot.operations.audit import AuditReader
+from bot.operations.background.runs import RunOperations
+from bot.operations.background.schedules import ScheduleOperations
 from bot.operations.export import Exporter
 from bot.operations.gated_calls import GatedCalls
 from bot.operations.importing import Importer
@@ -19,8 +21,6 @@ from bot.operations.knowledge.memories import MemoryOperations
 from bot.operations.lifecycle import SessionLifecycle
 from bot.operations.question_answers import QuestionAnswers
 from bot.operations.reading import SessionReader
-from bot.operations.runs import RunOperations
-from bot.operations.schedules import ScheduleOperations
 from bot.operations.simulation import Simulator
 from bot.pinned_agents import PinnedAgents
 from bot.policy_state import PolicyReloader

@@ -10,10 +10,10 @@ from bot.core.clock import Clock
 from bot.core.ids import Ids
 from bot.delegation.spawn import Spawner
 from bot.gate.gate import Gate
+from bot.operations.background.runs import RunOperations
+from bot.operations.background.schedules import ScheduleOperations
 from bot.operations.gated_calls import GatedCalls
 from bot.operations.lifecycle import SessionLifecycle
-from bot.operations.runs import RunOperations
-from bot.operations.schedules import ScheduleOperations
 from bot.run_records.recorder import RunRecorder
 from bot.runs.starter import RunStarter
 from bot.schedules.keeper import ScheduleKeeper

@@ -13,8 +13,8 @@ from bot.core.ids import Ids
 from bot.delegation.spawn import Spawner
 from bot.gate.gate import Gate
 from bot.gate.results import ResultDecision
+from bot.operations.background.run_telling import TYPED
 from bot.operations.gated_calls import GatedCalls, RefusedCall
-from bot.operations.run_telling import TYPED
 from bot.sessions.background.delegation import Slot
 from bot.sessions.log.event_types import AgentMessage, ToolResult, UnknownEvent, UserMessage
 from bot.sessions.log.events import Event

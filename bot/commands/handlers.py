@@ -14,6 +14,8 @@ from bot.commands.admin.dead_letters import DeadLetterCommands
 from bot.commands.agents import BackgroundCommands, PersonalCalls
 from bot.commands.alternatives import AlternativeCommands
 from bot.commands.approvals import ApprovalCommands
+from bot.commands.background.runs import RunCommands
+from bot.commands.background.schedules import ScheduleCommands
 from bot.commands.conversation import ConversationCommands
 from bot.commands.decisions import DecisionCommands
 from bot.commands.held_messages import HeldMessageCommands
@@ -25,8 +27,6 @@ from bot.commands.message_queue import QueueCommands
 from bot.commands.models import ModelCommands
 from bot.commands.questions import QuestionCommands
 from bot.commands.release import ReleaseCommands
-from bot.commands.runs import RunCommands
-from bot.commands.schedules import ScheduleCommands
 from bot.commands.sessions import SessionCommands
 from bot.commands.summarize import SummaryCommands
 from bot.config.model import Config
@@ -36,6 +36,8 @@ from bot.delegation.spawn import Spawner
 from bot.gate.gate import Gate
 from bot.operations.approval_answers import ApprovalAnswers
 from bot.operations.audit import AuditReader
+from bot.operations.background.runs import RunOperations
+from bot.operations.background.schedules import ScheduleOperations
 from bot.operations.diagnostics import Diagnostics
 from bot.operations.export import Exporter
 from bot.operations.gated_calls import GatedCalls
@@ -43,8 +45,6 @@ from bot.operations.knowledge.memories import MemoryOperations
 from bot.operations.knowledge.skills import SkillOperations
 from bot.operations.lifecycle import SessionLifecycle
 from bot.operations.question_answers import QuestionAnswers
-from bot.operations.runs import RunOperations
-from bot.operations.schedules import ScheduleOperations
 from bot.operations.simulation import Simulator
 from bot.pinned_agents import PinnedAgents
 from bot.policy_state import PolicyReloader

@@ -26,9 +26,9 @@ from bot.api.shapes import as_written
 from bot.api.standing import knowing
 from bot.core.errors import ArchivedError, NotFoundError
 from bot.ingress.inbox_writer import NewSession, Steer
+from bot.operations.background.runs import LONGEST_NOTE, KnownRun, RunViewer, run_of
 from bot.operations.gated_calls import RefusedCall
 from bot.operations.reading import ReadingKind
-from bot.operations.runs import LONGEST_NOTE, KnownRun, RunViewer, run_of
 from bot.operations.simulation import Simulating
 from bot.pinned_agents import WantedAgent
 from bot.sessions.background.runs import Priority

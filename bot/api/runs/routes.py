@@ -32,10 +32,10 @@ from bot.api.services import ApiServices
 from bot.api.session_routes import Key, Limit, call_named
 from bot.api.standing import knowing, standing_of
 from bot.core.errors import ArchivedError, NotFoundError
+from bot.operations.background.runs import KnownRun, RunViewer, run_of
+from bot.operations.background.schedules import KnownSchedule
 from bot.operations.gated_calls import RefusedCall
 from bot.operations.reading import ReadingKind
-from bot.operations.runs import KnownRun, RunViewer, run_of
-from bot.operations.schedules import KnownSchedule
 from bot.schedules.keeper import ScheduleWish
 from bot.sessions.background.runs import Priority, RunType, RunWish
 from bot.sessions.background.schedules import Overlap, ScheduleKind

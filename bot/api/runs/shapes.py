@@ -8,8 +8,8 @@ from typing import Literal
 from pydantic import Field
 
 from bot.api.shapes import ApiInput, ApiOutput
-from bot.operations.runs import LONGEST_NOTE, KnownRun, RunDoing
-from bot.operations.schedules import KnownSchedule
+from bot.operations.background.runs import LONGEST_NOTE, KnownRun, RunDoing
+from bot.operations.background.schedules import KnownSchedule
 from bot.runs.statistics import RunStatistics
 from bot.sessions.background.runs import Breaker, EndReason, Note, RunType
 from bot.sessions.background.schedules import Overlap, ScheduleKind, ScheduleStatus

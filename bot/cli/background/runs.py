@@ -20,9 +20,9 @@ from bot.core.clock import moment
 from bot.core.errors import ArchivedError, BusyError, NotFoundError, OperatorError, RequestError
 from bot.core.json_values import JsonObject
 from bot.gate.results import explained
+from bot.operations.background.run_telling import TYPED, numbers_lines, run_lines, shortened
+from bot.operations.background.runs import LONGEST_NOTE, START, KnownRun, RunViewer
 from bot.operations.gated_calls import RefusedCall
-from bot.operations.run_telling import TYPED, numbers_lines, run_lines, shortened
-from bot.operations.runs import LONGEST_NOTE, START, KnownRun, RunViewer
 from bot.run_records.recorder import FoundRecord
 from bot.sessions.background.runs import Note, Priority, RunWish
 from channels.console import OWNER

@@ -10,8 +10,8 @@ from bot.cli.background.runs import managing
 from bot.cli.output import print_json, print_lines, table
 from bot.config.model import Config
 from bot.core.clock import moment
-from bot.operations.run_telling import schedule_lines, shortened
-from bot.operations.schedules import KnownSchedule
+from bot.operations.background.run_telling import schedule_lines, shortened
+from bot.operations.background.schedules import KnownSchedule
 
 _WHAT: Final = "schedule"
 _NAMES: Final = "`lockgate schedules list` names them"

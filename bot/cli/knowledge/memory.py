@@ -14,9 +14,9 @@ from bot.config.model import Config
 from bot.core.clock import moment
 from bot.core.errors import OperatorError
 from bot.gate.results import explained
+from bot.operations.background.run_telling import TYPED, shortened
 from bot.operations.gated_calls import RefusedCall
 from bot.operations.knowledge.memories import MemoryViewer, exported, memory_document, memory_lines, shown
-from bot.operations.run_telling import TYPED, shortened
 from bot.sessions.knowledge.memories import MEMORY, Memory
 from channels.console import OWNER
 from policy.document.programs import is_program

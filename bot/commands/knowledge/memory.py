@@ -11,9 +11,9 @@ from typing import Final
 from bot.access import labelling, principals
 from bot.access.authorize import at_least
 from bot.access.decision_context import DecisionContext
+from bot.commands.background.runs import options, refused
 from bot.commands.command import CommandRequest, Reply, Run, UsageError
 from bot.commands.knowledge.memory_use import MemoryUseCommands
-from bot.commands.runs import options, refused
 from bot.commands.sessions import LARGEST
 from bot.core.errors import NotFoundError
 from bot.core.ids import Ids

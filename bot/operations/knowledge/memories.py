@@ -17,9 +17,9 @@ from bot.core.clock import moment
 from bot.core.errors import RequestError
 from bot.knowledge.keeper import LISTED, NOT_YOURS, MemoryKeeper, MemoryPage
 from bot.knowledge.recall import KnowledgeSearch
+from bot.operations.background.runs import named_in
 from bot.operations.gated_calls import GatedCalls, RefusedCall
 from bot.operations.knowledge.proposals import MemoryProposal
-from bot.operations.runs import named_in
 from bot.sessions.knowledge.memories import MEMORY, Memory, MemoryState
 from policy.labels import Label
 

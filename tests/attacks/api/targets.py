@@ -10,7 +10,7 @@ from typing import Final
 import httpx2
 
 from bot.app.programs import api_services
-from bot.operations.runs import RunViewer
+from bot.operations.background.runs import RunViewer
 from bot.sessions.background.runs import RunOrder, RunType, RunWish, run_home
 from bot.sessions.background.schedules import Schedule, ScheduleKind
 from bot.sessions.inbox import NewItem

@@ -17,8 +17,8 @@ from bot.api import server
 from bot.app.programs import api_services
 from bot.audit.visibility import AuditTrail
 from bot.operations.approval_answers import ApprovalAnswers
+from bot.operations.background.runs import RunOperations
 from bot.operations.reading import SessionReader
-from bot.operations.runs import RunOperations
 from bot.sessions.api_tokens import Scope
 from bot.sessions.audit import AuditRow
 from bot.sessions.background.runs import run_home

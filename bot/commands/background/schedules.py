@@ -9,14 +9,14 @@ import re
 from dataclasses import dataclass
 from typing import Final
 
+from bot.commands.background.runs import options, refused, viewer
 from bot.commands.command import CommandError, CommandRequest, Reply, Run, UsageError
-from bot.commands.runs import options, refused, viewer
 from bot.core.clock import moment
 from bot.core.ids import Ids
 from bot.gate.gate import Gate
+from bot.operations.background.run_telling import schedule_line, schedule_lines
+from bot.operations.background.schedules import CREATE, KnownSchedule, ScheduleOperations
 from bot.operations.gated_calls import RefusedCall
-from bot.operations.run_telling import schedule_line, schedule_lines
-from bot.operations.schedules import CREATE, KnownSchedule, ScheduleOperations
 from bot.schedules.calendar import WhenError, zone
 from bot.schedules.keeper import ScheduleWish
 from bot.schedules.phrases import parse

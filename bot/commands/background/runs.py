@@ -13,9 +13,9 @@ from bot.commands.command import CommandError, CommandRequest, Reply, Run, Usage
 from bot.core.errors import ArchivedError, NotFoundError
 from bot.core.ids import Ids
 from bot.gate.gate import Gate
+from bot.operations.background.run_telling import TYPED, numbers_lines, run_line, run_lines
+from bot.operations.background.runs import LONGEST_NOTE, START, KnownRun, RunOperations, RunViewer
 from bot.operations.gated_calls import RefusedCall
-from bot.operations.run_telling import TYPED, numbers_lines, run_line, run_lines
-from bot.operations.runs import LONGEST_NOTE, START, KnownRun, RunOperations, RunViewer
 from bot.sessions.background.runs import Priority, RunType, RunWish
 from bot.sessions.log.event_types import AgentMessage, ToolResult, UnknownEvent, UserMessage
 from bot.sessions.transcript import place

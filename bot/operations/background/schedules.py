@@ -11,8 +11,8 @@ from pydantic import JsonValue
 
 from bot.access.decision_context import Call, DecisionContext
 from bot.core.errors import DedupeConflictError, NotFoundError
+from bot.operations.background.runs import RunViewer, named_in, run_of
 from bot.operations.gated_calls import GatedCalls, RefusedCall
-from bot.operations.runs import RunViewer, named_in, run_of
 from bot.schedules.keeper import ScheduleKeeper, ScheduleWish
 from bot.sessions.background.schedules import Schedule, ScheduleKind
 from bot.sessions.ports.store import Store

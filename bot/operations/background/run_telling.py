@@ -3,8 +3,8 @@
 from typing import Final
 
 from bot.core.clock import moment
-from bot.operations.runs import KnownRun
-from bot.operations.schedules import KnownSchedule
+from bot.operations.background.runs import KnownRun
+from bot.operations.background.schedules import KnownSchedule
 from bot.runs.statistics import RunStatistics
 from bot.sessions.background.runs import Breaker, Note
 from bot.sessions.background.schedules import ScheduleKind

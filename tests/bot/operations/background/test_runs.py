@@ -6,7 +6,7 @@ from pathlib import Path
 import pytest
 
 from bot.core.errors import ArchivedError, NotFoundError
-from bot.operations.runs import RunViewer
+from bot.operations.background.runs import RunViewer
 from bot.sessions.background.runs import RunOrder, RunType, RunWish, StartedRun, run_home
 from bot.sessions.background.schedules import Schedule, ScheduleKind
 from bot.sessions.inbox import NewItem

@@ -5,8 +5,8 @@ from pathlib import Path
 
 import pytest
 
+from bot.commands.background.schedules import NONE, separated
 from bot.commands.command import CommandError, UsageError
-from bot.commands.schedules import NONE, separated
 from channels.messages import Address
 from tests.bot.commands.kit import COUPLE
 from tests.harness import Person, running

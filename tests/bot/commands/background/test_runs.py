@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from bot.commands.runs import BLIND, NONE
+from bot.commands.background.runs import BLIND, NONE
 from bot.sessions.background.runs import EndReason, run_home
 from bot.sessions.inbox import NewItem
 from bot.sessions.messages import SessionMessage

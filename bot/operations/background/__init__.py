@@ -1,0 +1,1 @@
+"""What people and programs do with runs and schedules, without words of a channel."""
