@@ -84,15 +84,20 @@ class LeaseKeeper:
         """Interrupt the turns whose leases ran out. It asks no store, so it waits for none."""
         loop = asyncio.get_running_loop()
         while await self._pause(_LOOKS):
-            for turn, held in self._turns.items():
-                if loop.time() >= held.until:
-                    held.loop.call_soon_threadsafe(turn.interrupt, LeaseLostError(RAN_OUT))
+            self._interrupt_overdue(loop.time())
+
+    def _interrupt_overdue(self, now: float) -> None:
+        for turn, held in self._turns.items():
+            if now >= held.until:
+                held.loop.call_soon_threadsafe(turn.interrupt, LeaseLostError(RAN_OUT))
 
     async def _renewing(self) -> None:
         while not self._ended.is_set():
             try:
                 async with self._open_store() as store:
-                    await self._renew_all(store.sessions)
+                    while not self._ended.is_set():
+                        await self._renew_all(store.sessions)
+                        await self._pause(3)
             except StoreError:
                 # The store is away: leases run out by themselves and the writes of their turns fail.
                 await self._pause(_LOOKS)
@@ -101,12 +106,11 @@ class LeaseKeeper:
                 await self._pause(_LOOKS)
 
     async def _renew_all(self, store: SessionStore) -> None:
-        while not self._ended.is_set():
-            for turn, held in self._turns.items():
-                # One whose record cannot be read runs out; the others are renewed.
-                with suppress(SchemaError):
-                    await self._renew(store, turn, held)
-            await self._pause(3)
+        """Renew each lease once. What it looked at is let go when it returns, so that no turn outlives its end here."""
+        for turn, held in self._turns.items():
+            # One whose record cannot be read runs out; the others are renewed.
+            with suppress(SchemaError):
+                await self._renew(store, turn, held)
 
     async def _renew(self, store: SessionStore, turn: OpenTurn, held: _Held) -> None:
         asked = asyncio.get_running_loop().time()

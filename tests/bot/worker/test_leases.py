@@ -152,6 +152,17 @@ async def test_a_session_that_cannot_be_read_takes_no_other_its_lease(tmp_path: 
         assert "done" in owner.shown
 
 
+async def test_a_turn_whose_lease_was_renewed_is_let_go_when_it_ends(tmp_path: Path) -> None:
+    async def wait(_arguments: TextArguments, _context: ToolContext, _services: ToolServices) -> Result:
+        await asyncio.sleep(2)
+        return Result("done")
+
+    async with running(tmp_path, FAST, parts=parts(Probe(does=wait))) as owner:
+        assert "done" in await owner.say(bang("probe"))
+        await owner.settled()
+        await eventually(lambda: let_go({owner.sid}), seconds=20)
+
+
 async def test_an_idle_session_holds_no_task_no_connection_and_no_turn(tmp_path: Path) -> None:
     async with running(tmp_path) as owner:
         # Connections are of a pool: it grows with what runs at once, and not with how many sessions there are.
@@ -166,15 +177,14 @@ async def test_an_idle_session_holds_no_task_no_connection_and_no_turn(tmp_path:
         assert serving._runner._keeper._turns == {}
 
         mine = {owner.app.session_id(Address("console", f"room{n}")) for n in range(30)}
+        await eventually(lambda: let_go(mine))
 
-        async def let_go() -> bool:
-            gc.collect()
-            # At most the one that the thread which renews leases looked at last.
-            turns = [one for one in gc.get_objects() if isinstance(one, OpenTurn)]
-            # Those of tests before this one are theirs.
-            return sum(one.claim.sid in mine for one in turns) <= 1
 
-        await eventually(let_go)
+async def let_go(sids: set[str]) -> bool:
+    """Say whether no turn of these sessions is held in memory; those of other tests are theirs."""
+    gc.collect()
+    turns = [one for one in gc.get_objects() if isinstance(one, OpenTurn)]
+    return not any(one.claim.sid in sids for one in turns)
 
 
 async def talk(owner: Person, upto: int, first: int = 0) -> None:
