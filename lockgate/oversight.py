@@ -5,7 +5,7 @@ from urllib.parse import quote
 
 from pydantic import JsonValue
 
-from lockgate.shapes import ApprovalList, AuditEntry, AuditPage, CheckedAudit, SettledApprovals
+from lockgate.shapes import ApprovalList, AuditEntry, AuditPage, CheckedAudit, LineagePage, SettledApprovals
 from lockgate.transport import ClientRequest, Query, Transport
 
 
@@ -53,6 +53,21 @@ class Audit:
     async def verify(self) -> CheckedAudit:
         """Return whether the chains hold."""
         return await self._transport.value(ClientRequest("GET", "/audit/verify", repeatable=True), CheckedAudit)
+
+    async def trace(
+        self,
+        name: str,
+        *,
+        forward: bool = False,
+        depth: int | None = None,
+        cursor: str | None = None,
+        limit: int | None = None,
+    ) -> LineagePage:
+        """Return what something came from, or what came of it; a token of any scope traces its own things."""
+        way = "forward" if forward else None
+        query: Query = {"direction": way, "depth": depth, "cursor": cursor, "limit": limit}
+        path = f"/lineage/{quote(name, safe='')}"
+        return await self._transport.value(ClientRequest("GET", path, query, repeatable=True), LineagePage)
 
 
 def simulation(path: str, tool: str, arguments: Mapping[str, JsonValue] | None) -> ClientRequest:

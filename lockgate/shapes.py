@@ -300,6 +300,36 @@ class CheckedAudit(Told):
     complete: bool
 
 
+class LineageItem(Told):
+    """One thing of a trace; the constant one of what is not shown has an id, a kind and a title alone."""
+
+    id: str
+    kind: str
+    title: str
+    label: str | None = None
+    at: int | None = None
+    where: str | None = None
+    depth: int | None = None
+
+
+class LineageLink(Told):
+    """`target` came from `source`."""
+
+    source: str
+    target: str
+
+
+class LineagePage(Told):
+    """A page of a trace, the nearest first; `cursor` asks for the next one."""
+
+    start: tuple[str, ...]
+    direction: str
+    nodes: tuple[LineageItem, ...]
+    edges: tuple[LineageLink, ...]
+    cursor: str | None = None
+    complete: bool
+
+
 class StartedRun(Told):
     """A run that was started."""
 

@@ -1,5 +1,8 @@
-"""`lockgate audit` and `lockgate explain`: the chains of decisions, their newest records, and whether they hold."""
+"""`lockgate audit` and `lockgate explain`: the chains of decisions, whether they hold, and what came from what."""
 
+import asyncio
+import shlex
+from pathlib import Path
 from typing import Final
 
 from pydantic import JsonValue
@@ -9,11 +12,19 @@ from bot.audit.chain import Intact
 from bot.cli.identity import as_owner
 from bot.cli.output import print_json, print_lines, table
 from bot.config.model import Config
-from bot.core.errors import OperatorError
+from bot.core.errors import OperatorError, RequestError
+from bot.lineage import names
+from bot.lineage import rendering as lineage_rendering
+from bot.lineage.loading import LineageViewer
+from bot.lineage.tracer import DEEPEST, LineageQuery, LineageTrace
+from bot.lineage.walk import Direction
 from bot.operations.audit import CheckedChain, DecisionNameError, numbered
 from bot.sessions.audit import AuditRecord
 
 EXIT_TAMPERED: Final = 3
+
+PICTURE: Final = "The picture is in {}; a browser shows it."
+TRACED: Final = f"write {names.FORMS}"
 
 
 async def tail(config: Config, chain: str, count: int, *, as_json: bool) -> None:
@@ -62,6 +73,41 @@ async def explain(config: Config, decision: str, *, as_json: bool) -> None:
         print_json({"chain": chain, **_document(row.record), "policy_in_force": in_force})
         return
     print_lines(rendering.told(row.id, row.record, in_force))
+
+
+async def trace(config: Config, query: LineageQuery, *, as_json: bool, picture: Path | None) -> None:
+    """Print where something came from or where it went, and draw it into a file; one row of the audit is explained.
+
+    Raises OperatorError: there is no such thing, or the picture cannot be written.
+    """
+    if names.row_named(query.name):
+        await explain(config, query.name, as_json=as_json)
+        return
+    async with as_owner(config) as (app, _):
+        try:
+            lineage = await app.lineage.trace(query, LineageViewer())
+        except RequestError as error:
+            raise OperatorError(str(error), next_step=error.next_step or TRACED) from None
+    if picture is not None:
+        await asyncio.to_thread(_drawn, lineage, picture)
+    if as_json:
+        print_json(lineage_rendering.document(lineage))
+        return
+    way = " --forward" if query.direction is Direction.FORWARD else ""
+    # The cursor counts what this depth finds.
+    depth = "" if query.depth == DEEPEST else f" --depth {query.depth}"
+    command = f"lockgate audit trace {shlex.quote(query.name)}{way}{depth} --cursor"
+    print_lines(lineage_rendering.lines(lineage, command))
+    print_lines([] if picture is None else [PICTURE.format(picture)])
+
+
+def _drawn(lineage: LineageTrace, picture: Path) -> None:
+    from bot.lineage.picture import svg
+
+    try:
+        picture.write_text(svg(lineage), "utf-8")
+    except OSError as error:
+        raise OperatorError(f"`{picture}` cannot be written: {error.strerror}") from None
 
 
 def _found(one: CheckedChain) -> dict[str, JsonValue]:

@@ -38,7 +38,7 @@ from bot.sessions.log.events import DeferredResult, Event, NewEvent, Visibility
 from bot.sessions.log.serialization import event_json
 from bot.sessions.messages import Endorsed, Origin, named
 from bot.sessions.models import Summary
-from bot.sessions.refs import CallRef, HeldRef, ObservedRef, Ref
+from bot.sessions.refs import CallRef, HeldRef, MemoryRef, ObservedRef, Ref
 from bot.sessions.releases import Release
 from policy import explain
 from policy.decision import Decision, Verdict
@@ -89,7 +89,8 @@ def observed(standing: DecisionContext, text: str, *, label: Label, upto: str, a
 def memories_recalled(standing: DecisionContext, text: str, memories: Iterable[str]) -> NewEvent:
     """Admit memories that the runtime recalled for a turn; nothing among them changes the session's taint."""
     recalled = MemoriesRecalled(text, tuple(memories))
-    return _admitted(standing, "memory", recalled, label=standing.taint, visibility=Visibility.PROGRESS)
+    event = _admitted(standing, "memory", recalled, label=standing.taint, visibility=Visibility.PROGRESS)
+    return replace(event, refs=tuple(map(MemoryRef, recalled.memories)))
 
 
 def agent_message(standing: DecisionContext, text: str, *, said: bool) -> NewEvent:
@@ -225,10 +226,11 @@ def told_to(event: Event, reader: Label, *, whole: bool = False) -> JsonObject:
             return event_json(body)
 
 
-def approval_requested(standing: DecisionContext, approval: Approval) -> NewEvent:
-    """Tell that people are asked."""
+def approval_requested(standing: DecisionContext, approval: Approval, refers: Iterable[str] = ()) -> NewEvent:
+    """Tell that people are asked; `refers` are the held items that the call refers to."""
     asked = ApprovalRequested(approval.id, approval.question, approval.expires_at)
-    return _told(standing, "gate", asked, label=approval.label)
+    event = _told(standing, "gate", asked, label=approval.label)
+    return replace(event, refs=tuple(map(HeldRef, refers)))
 
 
 def approval_resolved(standing: DecisionContext, approval: Approval) -> NewEvent:

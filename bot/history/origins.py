@@ -2,7 +2,7 @@
 
 An answer comes from the events that the model was asked with, a call from the model's response, a result from its
 call, and what is said from the event that holds it. Who writes something may say more precisely where it comes from;
-what they say stands. Nothing reads these references yet, and nothing is decided by them.
+what they say stands. `bot.lineage` reads these references, and nothing is decided by them.
 """
 
 from collections.abc import Sequence
@@ -68,6 +68,12 @@ class _Write:
         return (EventsRef(self.reading.first, self.reading.last),) if self.reading.last else ()
 
     @property
+    def asking(self) -> tuple[Ref, ...]:
+        """The model's response that calls come from, or what it was asked with."""
+        response = self.reading.response
+        return (EventsRef(response, response),) if response else self.context
+
+    @property
     def before(self) -> tuple[Ref, ...]:
         """The event before the write."""
         return (EventsRef(self.cursor, self.cursor),) if self.cursor else ()
@@ -79,14 +85,14 @@ class _Write:
             case AgentMessage() | AgentThinking() | SessionSummary():
                 found = self.context
             case ToolCall():
-                response = self.reading.response
-                found = (EventsRef(response, response),) if response else self.context
+                found = self.asking
             case ToolResult(call=call):
                 found = (CallRef(call),)
             case TaintRaised():
                 found = self.admitted or self.calls
             case ApprovalRequested(approval=approval):
-                found = (CallRef(asked[approval]),) if approval in asked else self.calls
+                # The call itself is written once people have answered, and they see it before.
+                found = (CallRef(asked[approval]), *self.asking) if approval in asked else self.calls
             case ApprovalResolved(approval=approval):
                 found = (ApprovalRef(approval),)
             case _:
@@ -102,9 +108,10 @@ def referring(events: Sequence[NewEvent], cursor: int, reading: Reading, asked: 
     # The response that calls come from may stand in this write.
     write = _Write(events, cursor, reading.after(events, cursor))
     return tuple(
-        # A call comes from the response and from what its arguments refer to; of anything else its writer knows best.
+        # A call comes from the response and from what its arguments refer to, and so does a question whether it may be
+        # made; of anything else its writer knows best.
         event
-        if event.refs and not isinstance(event.body, ToolCall)
+        if event.refs and not isinstance(event.body, ToolCall | ApprovalRequested)
         else replace(event, refs=(*write.of(event, asked), *event.refs))
         for event in events
     )

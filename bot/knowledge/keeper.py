@@ -17,6 +17,7 @@ from bot.core.invisible import spelled
 from bot.sessions.audit import AuditRow
 from bot.sessions.knowledge.memories import LONGEST_DOMAIN, LONGEST_TEXT, MOST_CORRECTIONS, Memory, MemoryState
 from bot.sessions.ports.knowledge import MemoryStore
+from bot.sessions.refs import Ref
 from bot.sessions.visibility import LONGEST_ID
 from policy.labels import Label
 
@@ -42,6 +43,7 @@ class Learner:
     `label` is that of what teaches it, and `reader` the highest that they may know of, by which they name what they
     correct. `decides` tells that they may change also what others taught. `sid` is the session that learns, empty for a
     person's command. `by_agent` tells that an agent does, and `authors` are the people besides whose words it has read.
+    `refs` are what the words that teach it came from.
     """
 
     principal: str
@@ -52,6 +54,7 @@ class Learner:
     sid: str = ""
     by_agent: bool = False
     authors: tuple[str, ...] = ()
+    refs: tuple[Ref, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)
@@ -322,4 +325,5 @@ def _made(learner: Learner, label: Label, text: str, key: str, *, domain: str, n
         by_agent=learner.by_agent,
         sid=learner.sid,
         authors=learner.authors,
+        refs=learner.refs,
     )

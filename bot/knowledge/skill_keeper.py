@@ -514,6 +514,7 @@ def _version(  # noqa: PLR0913 - a version is made of who writes it, of what it 
         sid=author.sid,
         authors=author.authors,
         sources=sources,
+        refs=author.refs,
         call=_call(key),
     )
 

@@ -1,7 +1,8 @@
 """What something came from: references that are stored beside it, so that its lineage can be told later.
 
 A reference names what the store or a folder keeps, and nothing that this says. It is for the program alone: it bears
-no label of its own, so nobody is shown it but with what it stands beside, and nothing is decided by it.
+no label of its own, so nobody is shown it but with what it stands beside, and nothing is decided by it. `bot.lineage`
+shows what it names to those who may know of that.
 
 Written, references are texts parted by blanks, each a letter and what it names. A kind that this program does not
 know is kept as it is.
@@ -69,16 +70,71 @@ class FileRef:
 
 
 @dataclass(frozen=True, slots=True)
+class MemoryRef:
+    """A memory of the session's principal, by its id."""
+
+    memory: str
+
+
+@dataclass(frozen=True, slots=True)
+class SkillRef:
+    """A skill of the session's principal, by its id."""
+
+    skill: str
+
+
+@dataclass(frozen=True, slots=True)
+class ScheduleRef:
+    """A schedule or reminder, by its id."""
+
+    schedule: str
+
+
+@dataclass(frozen=True, slots=True)
+class WorkflowRef:
+    """The state of a principal's workflow: its first events that are within a label, as many as `upto` says."""
+
+    principal: str
+    project: str
+    label: str
+    upto: str
+
+
+@dataclass(frozen=True, slots=True)
 class UnknownRef:
     """A reference of a kind that this program does not know, as it is written."""
 
     written: str
 
 
-Ref: TypeAlias = EventsRef | InputRef | CallRef | HeldRef | ApprovalRef | ObservedRef | FileRef | UnknownRef
+Ref: TypeAlias = (
+    EventsRef
+    | InputRef
+    | CallRef
+    | HeldRef
+    | ApprovalRef
+    | ObservedRef
+    | FileRef
+    | MemoryRef
+    | SkillRef
+    | ScheduleRef
+    | WorkflowRef
+    | UnknownRef
+)
 
 _KINDS: Final = MappingProxyType(
-    {"i": InputRef, "c": CallRef, "h": HeldRef, "a": ApprovalRef, "o": ObservedRef, "f": FileRef}
+    {
+        "i": InputRef,
+        "c": CallRef,
+        "h": HeldRef,
+        "a": ApprovalRef,
+        "o": ObservedRef,
+        "f": FileRef,
+        "m": MemoryRef,
+        "s": SkillRef,
+        "t": ScheduleRef,
+        "w": WorkflowRef,
+    }
 )
 
 _LETTERS: Final = MappingProxyType({kind: letter for letter, kind in _KINDS.items()})

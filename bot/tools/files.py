@@ -151,7 +151,7 @@ def _read(files: FileRoot, found: Found) -> Result:
     """Return a file's text; that it is none is told under the file's label too."""
     try:
         text = files.read(found.place)
-        return Result(text, found.label, refs=(version(found.place, text),))
+        return Result(text, found.label, refs=(version(found.place, text), *files.origin(found)))
     except UnusableError:
         return Result(UNUSABLE, found.label, failed=True)
     except AbsentError:

@@ -23,6 +23,7 @@ from bot.sessions.deliveries import OURS, Delivery, NewDelivery, question_key
 from bot.sessions.log.events import NewEvent
 from bot.sessions.messages import named
 from bot.sessions.models import Change, Status
+from bot.tools.references import referred
 from bot.turn import OpenTurn
 from channels.messages import OutboundKind
 from policy.decision import Decision, Verdict
@@ -61,12 +62,16 @@ class ApprovalRequests:
             decision_row(standing, _hook(prepared), prepared.decision, tool=prepared.call.tool, call=prepared.call.id)
             for prepared in calls
         )
+        refers = {prepared.call.id: referred(prepared.call.arguments) for prepared in calls}
         return await turn.end(
             Change(
                 events=(
                     *(self._asked(turn, prepared) for prepared in calls),
                     # The log is the same whatever is held, so it has the question as it is put without it.
-                    *(event_log.approval_requested(standing, approval) for approval in openly.asked),
+                    *(
+                        event_log.approval_requested(standing, approval, refers.get(approval.call, ()))
+                        for approval in openly.asked
+                    ),
                     *(event_log.approval_requested(standing, one.question) for one in placed),
                 ),
                 audit=(*rows, *question.audit, *(row for one in placed for row in one.audit)),

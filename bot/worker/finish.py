@@ -21,6 +21,7 @@ from bot.core.tracing import span
 from bot.delegation import structured_result
 from bot.delivery.alternatives import Alternatives, aside, made
 from bot.delivery.asker_questions import NOWHERE
+from bot.delivery.interrupted_workflows import InterruptedWorkflows
 from bot.delivery.undelivered import Undelivered
 from bot.gate.gate import Gate
 from bot.gate.results import MAY_GO_ON, CallDecision, OutputDecision, decision_row, explained
@@ -65,16 +66,18 @@ _LOGGER: Final = logging.getLogger(__name__)
 class TurnFinisher:
     """Ends turns. `approval_life` is how long a question to people stands, in milliseconds.
 
-    `undelivered` tells of what did not reach those who asked before, `runs` says what the ends of turns mean for runs.
+    `undelivered` tells of what did not reach those who asked before, `interrupted` offers to go on with workflows,
+    and `runs` says what the ends of turns mean for runs.
     """
 
-    def __init__(
+    def __init__(  # noqa: PLR0913 - made in the composition root from its collaborators
         self,
         gate: Gate,
         ids: Ids,
         alternatives: Alternatives,
         *,
         undelivered: Undelivered,
+        interrupted: InterruptedWorkflows,
         runs: RunEnding,
         approval_life: int,
     ) -> None:
@@ -82,6 +85,7 @@ class TurnFinisher:
         self._ids = ids
         self._alternatives = alternatives
         self._undelivered = undelivered
+        self._interrupted = interrupted
         self._runs = runs
         self._second = SecondRecipient(gate)
         self._asking = ApprovalRequests(gate, ids, approval_life)
@@ -279,6 +283,7 @@ class TurnFinisher:
             # What a crashed attempt used is not known.
             usage = replace(usage, complete=False)
         before, said = await self._undelivered.before(turn), [new for new in deliver if new is not None]
+        offers = await self._interrupted.before(turn)
         run = await self._runs.of(turn, ended.reason, ended.cause, ended.answer)
         if run is not None:
             # Nobody reads at its home: there its answers are in the log alone.
@@ -296,13 +301,13 @@ class TurnFinisher:
         return await turn.end(
             Change(
                 events=(*ended.events, event_log.turn_completed(standing, completed)),
-                audit=(*before.audit, *audit, *(() if run is None else run.audit)),
+                audit=(*before.audit, *offers.audit, *audit, *(() if run is None else run.audit)),
                 take=ended.taken,
                 settle=tuple((position, ended.status) for position in (record.position, *record.joined)),
                 end=last,
                 usage=usage,
                 status=ended.then,
-                deliver=(*before.deliver, *said),
+                deliver=(*before.deliver, *offers.deliver, *said),
                 use=use,
                 run=None if run is None else run.step,
             )

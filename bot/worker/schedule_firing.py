@@ -27,6 +27,7 @@ from bot.sessions.background.runs import EndReason, RunOrder, RunWish
 from bot.sessions.background.schedules import Overlap, Schedule, ScheduleKind, ScheduleStatus, Timer
 from bot.sessions.deliveries import OURS, Conversation, NewDelivery
 from bot.sessions.ports.store import Store
+from bot.sessions.refs import ScheduleRef
 from channels.messages import Address, OutboundKind
 from policy.document.model import Document
 from policy.labels import PUBLIC
@@ -262,6 +263,7 @@ class ScheduleFiring:
             approved=OURS if ours else (),
             asker=schedule.asker,
             meant_for=principals.owner(document, address),
+            refs=(ScheduleRef(schedule.id),),
         )
         begins = Conversation(str(home), owner, await self._agents.pin(owner))
         await self._store.outbox.put(sid, new, begins)

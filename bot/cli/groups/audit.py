@@ -1,5 +1,6 @@
-"""`lockgate audit`: look at the audit chains."""
+"""`lockgate audit`: look at the audit chains, and trace what came from what."""
 
+from pathlib import Path
 from typing import Annotated, Final
 
 import typer
@@ -29,3 +30,25 @@ def _audit_verify(context: typer.Context, *, as_json: AsJson = False) -> None:
     from bot.cli.audit import verify
 
     raise typer.Exit(carry_out(verify(config_of(context), as_json=as_json)))
+
+
+@audit_app.command("trace")
+def _audit_trace(  # noqa: PLR0913 - what may be said of a trace
+    context: typer.Context,
+    name: Annotated[str, typer.Argument(metavar="ID", help="Of an event, file, memory, skill, session or delivery.")],
+    *,
+    forward: Annotated[bool, typer.Option("--forward", help="Where it went, instead of where it came from.")] = False,
+    depth: Annotated[int, typer.Option(min=1, max=100, help="Over how many steps at most.")] = 100,
+    limit: Annotated[int, typer.Option(min=1, max=200, help="How many are shown.")] = 50,
+    cursor: Annotated[str, typer.Option(help="Where the page before ended.")] = "",
+    svg: Annotated[Path | None, typer.Option(help="A file to draw a picture into.")] = None,
+    as_json: AsJson = False,
+) -> None:
+    """Trace something back to its sources, or forward to all that came of it and to who has seen it."""
+    from bot.cli.audit import trace
+    from bot.lineage.tracer import LineageQuery
+    from bot.lineage.walk import Direction
+
+    direction = Direction.FORWARD if forward else Direction.BACK
+    query = LineageQuery(name, direction, depth, cursor, limit)
+    carry_out(trace(config_of(context), query, as_json=as_json, picture=svg))

@@ -1,17 +1,24 @@
-"""`/audit` for admins: the newest rows of a chain, one row in full, and whether the chains hold.
+"""`/audit` for admins: the newest rows of a chain, one in full, whether the chains hold, and what came from what.
 
 What is above the reader is neither listed nor counted nor found, see `bot.audit.visibility`.
 """
 
+import re
 from dataclasses import dataclass
 from typing import Final
 
+from bot.access import labelling
 from bot.audit import rendering
 from bot.audit.anchors import OUTSIDE
 from bot.audit.visibility import CHECKED, VisibleRow
 from bot.commands.command import CommandRequest, Reply, UsageError
 from bot.core.errors import NotFoundError
 from bot.gate.gate import Gate
+from bot.lineage import names
+from bot.lineage import rendering as told
+from bot.lineage.loading import LineageViewer
+from bot.lineage.tracer import LineageQuery, LineageTracer
+from bot.lineage.walk import Direction
 from bot.operations.audit import AuditReader
 from bot.tools.history import shortened
 from policy.labels import join_all
@@ -21,6 +28,11 @@ OTHERS: Final = (
     "`lockgate audit verify` also checks those that may not be known here, and tells where one does not hold"
 )
 NEWEST: Final = f"of the sessions that may be known here these are the {CHECKED} that changed last"
+
+MORE: Final = "/audit trace {name} {way}"
+
+_TRACED: Final = 30
+"""Nodes of a trace that a message shows."""
 
 _FEW: Final = 10
 _MOST: Final = 50
@@ -33,6 +45,7 @@ class AuditCommands:
 
     gate: Gate
     reader: AuditReader
+    lineage: LineageTracer
 
     async def audit(self, request: CommandRequest, argument: str) -> Reply:
         """Show the newest rows of a chain, or one row, or check the chains."""
@@ -43,8 +56,10 @@ class AuditCommands:
                 return await self._tail(request, *_asked(words))
             case ["verify"]:
                 return await self._verify(request)
-            case ["trace", name]:
-                return await self._trace(request, name)
+            case ["trace", name] if names.row_named(name):
+                return await self._row(request, name)
+            case ["trace", _, *_]:
+                return await self._trace(request, _traced(argument.split(None, 1)[1]))
             case _:
                 raise UsageError("")
 
@@ -54,7 +69,14 @@ class AuditCommands:
             return Reply(NOTHING)
         return Reply("\n".join(self._line(row) for row in rows), join_all(row.label for row in rows))
 
-    async def _trace(self, request: CommandRequest, name: str) -> Reply:
+    async def _trace(self, request: CommandRequest, query: LineageQuery) -> Reply:
+        """Show where something came from, or where it went, as far as the readers of this address may know."""
+        reader = labelling.untrusted((await request.standing(None)).reader)
+        lineage = await self.lineage.trace(query, LineageViewer(reader))
+        shown = told.lines(lineage, MORE.format(name=query.name, way=query.direction.value))
+        return Reply("\n".join(map(self._safe, shown)), lineage.label)
+
+    async def _row(self, request: CommandRequest, name: str) -> Reply:
         row = await self.reader.row(name, (await request.standing(None)).reader)
         if row is None:
             raise NotFoundError
@@ -74,6 +96,15 @@ class AuditCommands:
     def _safe(self, text: str) -> str:
         """Return a line without what looks like a secret: what a model called a tool may be any text."""
         return shortened(self.gate.masks.masked(text)).replace("\n", " ")
+
+
+def _traced(text: str) -> LineageQuery:
+    """Return what is traced: the name of a file may have blanks, so the way and the page stand behind it."""
+    way = re.fullmatch(r"(.+?)(?:\s+(back|forward)(?:\s+([0-9]{1,5}))?)?", text.strip())
+    if way is None:
+        raise UsageError("")
+    name, direction, cursor = way.groups()
+    return LineageQuery(name, Direction(direction or "back"), cursor=cursor or "", limit=_TRACED)
 
 
 def _asked(words: list[str]) -> tuple[str, int]:

@@ -9,6 +9,7 @@ from enum import StrEnum
 from types import MappingProxyType
 from typing import Final
 
+from bot.sessions.refs import Ref
 from policy.labels import Label
 
 MEMORY: Final = "memory"
@@ -60,7 +61,8 @@ class Memory:
     session that learned it, empty for a person's command or an operator. `authors` are the people besides the asker
     whose words it derives from. `corrects` is the id of the memory in whose place it is, and `corrected_by` of the
     one in its place; a memory that was corrected from above knows nothing of that. `corrections` is how many
-    corrections it is from what was learned first. `ended_at` is when it was corrected or forgotten.
+    corrections it is from what was learned first. `ended_at` is when it was corrected or forgotten. `refs` are what it
+    came from.
     """
 
     id: str
@@ -78,6 +80,7 @@ class Memory:
     corrected_by: str = ""
     corrections: int = 0
     ended_at: int = 0
+    refs: tuple[Ref, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)

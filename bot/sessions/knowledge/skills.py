@@ -11,6 +11,7 @@ from dataclasses import dataclass, replace
 from enum import StrEnum
 from typing import Final
 
+from bot.sessions.refs import Ref
 from policy.labels import Label
 
 LONGEST_NAME: Final = 80
@@ -88,8 +89,9 @@ class SkillVersion:
 
     `label` is that of what wrote it, integrity too; its secrecy is the skill's. `asker` is the person whose turn or
     command wrote it, `by_agent` tells that an agent did, in the session `sid`, empty for none. `authors` are the people
-    besides the asker whose words it derives from, `sources` the ids of the memories that it was generated from. `call`
-    is a digest of the key of the call that wrote it. Who decided is empty, and when is 0, where nobody did.
+    besides the asker whose words it derives from, `sources` the ids of the memories that it was generated from, `refs`
+    what its words came from. `call` is a digest of the key of the call that wrote it. Who decided is empty, and when is
+    0, where nobody did.
     """
 
     number: int
@@ -101,6 +103,7 @@ class SkillVersion:
     sid: str = ""
     authors: tuple[str, ...] = ()
     sources: tuple[str, ...] = ()
+    refs: tuple[Ref, ...] = ()
     call: str = ""
     approved_by: str = ""
     approved_at: int = 0

@@ -9,6 +9,7 @@ from collections.abc import Collection, Mapping
 from typing import Final, cast
 
 from bot.core.errors import FullError, NotFoundError
+from bot.sessions import refs
 from bot.sessions.audit import AuditRow
 from bot.sessions.knowledge.memories import Memory, MemoryChanges, MemoryState
 from bot.store.calls import Arguments, ScriptAnswer, call
@@ -157,6 +158,7 @@ def _record(value: Memory) -> Values:
         "authors": codec.listing(value.authors),
         "state": "" if value.state is MemoryState.KEPT else value.state.value,
         "ended": value.ended_at,
+        "refs": refs.written(value.refs),
     }
 
 
@@ -172,4 +174,5 @@ def _memory(principal: str, label: Label, name: str, record: bytes) -> Memory:
         authors=tuple(cast("list[str]", codec.listed(got["authors"]))),
         state=MemoryState(got["state"]) if got["state"] else MemoryState.KEPT,
         ended_at=got["ended"],
+        refs=refs.read(got["refs"]),
     )

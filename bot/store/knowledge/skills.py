@@ -9,6 +9,7 @@ from collections.abc import Collection, Mapping
 from typing import Any, Final, cast
 
 from bot.core.errors import FullError
+from bot.sessions import refs
 from bot.sessions.audit import AuditRow
 from bot.sessions.knowledge.skills import (
     Outcome,
@@ -216,6 +217,7 @@ def _version_object(value: SkillVersion) -> dict[str, object]:
         **{name: list(getattr(value, name)) for name in _LISTS},
         "steps": list(value.text.steps),
         "label": str(value.label),
+        "refs": refs.written(value.refs),
     }
     return {name: part for name, part in whole.items() if part}
 
@@ -224,7 +226,8 @@ def _version(got: dict[str, Any]) -> SkillVersion:
     said = SkillText(**{name: got.get(name, "") for name in _TEXT}, steps=tuple(got["steps"]))
     parts: dict[str, Any] = {"asker": "", "made_at": 0, **{name: got[name] for name in _PLAIN if name in got}}
     lists: dict[str, Any] = {name: tuple(got.get(name, ())) for name in _LISTS}
-    return SkillVersion(text=said, label=codec.label(got["label"]), **parts, **lists)
+    came = refs.read(got.get("refs", ""))
+    return SkillVersion(text=said, label=codec.label(got["label"]), refs=came, **parts, **lists)
 
 
 def _event_record(value: SkillEvent) -> Values:

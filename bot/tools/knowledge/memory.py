@@ -24,8 +24,10 @@ from bot.knowledge.recall import KnowledgeSearch
 from bot.sessions.background.runs import UNREAD
 from bot.sessions.deliveries import NewDelivery
 from bot.sessions.knowledge.memories import LONGEST_DOMAIN, LONGEST_TEXT, MEMORY, Memory, MemoryUse
+from bot.sessions.refs import MemoryRef
 from bot.tools.base import Arguments, CallFacts, Content, RefusedCallError, Result, ToolContext, ToolServices
-from bot.tools.knowledge.parameters import Takes, check, decides, heard, learner, reader, up_to
+from bot.tools.knowledge.learner import learner
+from bot.tools.parameters import Takes, check, decides, heard, reader, up_to
 from channels.messages import OutboundKind
 from policy.labels import PUBLIC, Label
 from policy.request import Effect
@@ -148,7 +150,7 @@ class MemoryTool:
             # Not as low as what a call without an answer gives: this is what it will be kept with.
             return Result(json.dumps(told, ensure_ascii=False), session.taint, deliver=(delivery,))
         made = await self._keeper.learn(learner(context), text, context.key, domain=domain)
-        return Result(json.dumps({"id": made.id, "learned_at": made.learned_at}))
+        return Result(json.dumps({"id": made.id, "learned_at": made.learned_at}), refs=(MemoryRef(made.id),))
 
     async def _recall(self, arguments: MemoryArguments, context: ToolContext, services: ToolServices) -> Result:
         """Return what fits a query best, as far as it may enter the context, and count that it was recalled."""
@@ -169,7 +171,8 @@ class MemoryTool:
         told: list[JsonValue] = [_entry(memory, services) for memory in shown]
         by = label.join(context.session.taint)
         await self._keeper.recalled(principal, by, [memory.id for memory in shown], context.key)
-        return Result(json.dumps({"memories": told, "note": ONLY}, ensure_ascii=False), label)
+        came = tuple(MemoryRef(memory.id) for memory in shown)
+        return Result(json.dumps({"memories": told, "note": ONLY}, ensure_ascii=False), label, refs=came)
 
     async def _correct(self, arguments: MemoryArguments, context: ToolContext, services: ToolServices) -> Result:
         """Keep a text in the place of a memory that the session may know of."""
@@ -177,7 +180,8 @@ class MemoryTool:
         domain = None if arguments.domain is None else services.mask(arguments.domain)
         text = services.mask(arguments.text or "")
         made = await self._keeper.correct(learner(context), old.id, text, context.key, domain=domain)
-        return Result(json.dumps({"id": made.id, "corrects": old.id}), label)
+        came = (MemoryRef(made.id), MemoryRef(old.id))
+        return Result(json.dumps({"id": made.id, "corrects": old.id}), label, refs=came)
 
     async def _forget(self, arguments: MemoryArguments, context: ToolContext, services: ToolServices) -> Result:
         """Erase the words of a memory, if it shows no less than the session has read.
@@ -191,7 +195,7 @@ class MemoryTool:
         await self._keeper.forget(
             caller.principal, reader(context), found.id, actor=caller.asker, decides=decides(context)
         )
-        return Result(json.dumps({"id": found.id, "status": "forgotten"}), label)
+        return Result(json.dumps({"id": found.id, "status": "forgotten"}), label, refs=(MemoryRef(found.id),))
 
     async def _found(
         self, arguments: MemoryArguments, context: ToolContext, services: ToolServices

@@ -18,9 +18,11 @@ from bot.knowledge.keeper import MemoryKeeper
 from bot.knowledge.skill_keeper import SkillKeeper
 from bot.sessions.knowledge.memories import LONGEST_DOMAIN, MEMORY
 from bot.sessions.knowledge.skills import LONGEST_NOTES, Outcome, Skill, SuccessRate
+from bot.sessions.refs import MemoryRef, SkillRef
 from bot.tools.base import Arguments, CallFacts, Result, ToolContext, ToolServices
+from bot.tools.knowledge.learner import learner
 from bot.tools.knowledge.memory import FOUND
-from bot.tools.knowledge.parameters import Takes, check, heard, learner, reader, up_to
+from bot.tools.parameters import Takes, check, heard, reader, up_to
 from policy.decision import Verdict
 from policy.labels import PUBLIC, Label
 from policy.request import Effect
@@ -170,7 +172,8 @@ class SessionTool:
         if briefing.memories:
             by = label.join(context.session.taint)
             await self._memories.recalled(context.caller.principal, by, briefing.memories, context.key)
-        return Result(briefing.text, label)
+        came = (*map(MemoryRef, briefing.memories), *map(SkillRef, briefing.skills))
+        return Result(briefing.text, label, refs=came)
 
     async def _reflect(self, arguments: SessionArguments, context: ToolContext, services: ToolServices) -> Result:
         """Count how it went with a skill, once for the call."""
@@ -181,7 +184,8 @@ class SessionTool:
             raise NotFoundError
         notes = services.scrub(arguments.notes or "")
         skill, rate = await self._skills.reflect(learner(context), found.id, outcome, context.key, notes=notes)
-        return Result(reflected(skill, outcome, rate, services.mask(skill.shown.text.name)), label)
+        told = reflected(skill, outcome, rate, services.mask(skill.shown.text.name))
+        return Result(told, label, refs=(SkillRef(skill.id),))
 
 
 def reflected(skill: Skill, outcome: Outcome, rate: SuccessRate, name: str) -> str:

@@ -14,7 +14,7 @@ from typing import Final
 from pydantic import Field, JsonValue
 
 from bot.access import labelling
-from bot.access.approvals import decides_on_skills
+from bot.access.approvals import decides_for
 from bot.core.errors import NotFoundError, RequestError, in_words
 from bot.knowledge.patterns import Patterns
 from bot.knowledge.skill_keeper import EVERY_STATE, LISTED, Decided, SkillEdit, SkillKeeper, checked, written_by
@@ -34,9 +34,11 @@ from bot.sessions.knowledge.skills import (
     SuccessRate,
     digest,
 )
+from bot.sessions.refs import SkillRef
 from bot.tools.base import Arguments, CallFacts, Inquiry, Result, ToolContext, ToolServices
+from bot.tools.knowledge.learner import learner
 from bot.tools.knowledge.memory import FOUND
-from bot.tools.knowledge.parameters import Takes, check, heard, learner, reader, up_to
+from bot.tools.parameters import Takes, check, heard, reader, up_to
 from policy.labels import PUBLIC, Label, join_all
 from policy.request import Effect
 
@@ -133,12 +135,12 @@ class SkillTool:
         self._keeper = keeper
         self._patterns = patterns
 
-    def inquiry(self, arguments: SkillArguments, context: ToolContext) -> Inquiry | None:
+    async def inquiry(self, arguments: SkillArguments, context: ToolContext) -> Inquiry | None:
         """Ask the person whether what is written is to be used, with the whole of it; nobody where nobody reads."""
         text = _text(arguments)
         if text is None or not context.session.turn or context.session.home.channel in UNREAD:
             return None
-        if not decides_on_skills(context.document, context.caller.principal, context.caller.asker):
+        if not decides_for(context.document, context.caller.principal, context.caller.asker):
             return None
         return Inquiry(
             _question(arguments, text, context),
@@ -167,7 +169,7 @@ class SkillTool:
     async def foresee(self, arguments: SkillArguments, context: ToolContext) -> list[str]:
         """Tell that a person decides on what is written, and that what is found may be anybody's words."""
         if arguments.action in _WRITES:
-            return [PERSON] if self.inquiry(arguments, context) is not None else []
+            return [PERSON] if await self.inquiry(arguments, context) is not None else []
         return [] if context.session.taint.untrusted else [FOUND]
 
     async def run(self, arguments: SkillArguments, context: ToolContext, services: ToolServices) -> Result:
@@ -208,7 +210,7 @@ class SkillTool:
                 label = joined
                 shown.append(skill)
         told: list[JsonValue] = [_entry(skill, rates.get(skill.id, SuccessRate()), services) for skill in shown]
-        return _told({"skills": told, "next": page.cursor or None, "note": ONLY}, label)
+        return _told({"skills": told, "next": page.cursor or None, "note": ONLY}, label, *(one.id for one in shown))
 
     async def _write(self, arguments: SkillArguments, context: ToolContext, services: ToolServices) -> Result:
         """Keep a draft, and put it in force if the person who was asked approved exactly this."""
@@ -221,7 +223,7 @@ class SkillTool:
         decided = now.approved_by or now.rejected_by
         facts |= {"in_force": skill.current or None, "waiting": None if decided else now.number}
         derived: dict[str, JsonValue] = {"derived_from": skill.derived_from} if skill.derived_from else {}
-        return _told({**facts, **derived, "note": what.format(skill.id)}, label.join(context.session.taint))
+        return _told({**facts, **derived, "note": what.format(skill.id)}, label.join(context.session.taint), skill.id)
 
     async def _written(
         self, arguments: SkillArguments, context: ToolContext, services: ToolServices
@@ -264,7 +266,7 @@ class SkillTool:
             raise NotFoundError
         skill = await self._patterns.generate(learner(context), pattern, context.key)
         told = _entry(skill, SuccessRate(), services)
-        return _told({**told, "sources": list(skill.latest.sources), "note": UNASKED.format(skill.id)}, label)
+        return _told({**told, "sources": list(skill.latest.sources), "note": UNASKED.format(skill.id)}, label, skill.id)
 
     async def _versions(self, arguments: SkillArguments, context: ToolContext, services: ToolServices) -> Result:
         """Return what each version says, as far as it may enter the context."""
@@ -276,14 +278,14 @@ class SkillTool:
                 label = joined
                 shown.append(_version(version, services))
         facts: dict[str, JsonValue] = {"id": skill.id, "state": skill.state.value, "in_force": skill.current or None}
-        return _told({**facts, "versions": shown}, label)
+        return _told({**facts, "versions": shown}, label, skill.id)
 
     async def _roll_back(self, arguments: SkillArguments, context: ToolContext, services: ToolServices) -> Result:
         """Put another approved version in force, if the skill shows no less than the session has read."""
         skill, label = await self._found(arguments, context, services)
         if not context.session.taint.secrecy.flows_to(skill.label):
             return Result(ABOVE, label, failed=True)
-        if not decides_on_skills(context.document, context.caller.principal, context.caller.asker):
+        if not decides_for(context.document, context.caller.principal, context.caller.asker):
             return Result(ADMINS, label, failed=True)
         done = await self._keeper.roll_back(
             context.caller.principal,
@@ -293,7 +295,7 @@ class SkillTool:
             actor=context.caller.asker,
             by_agent=context.caller.by_model,
         )
-        return _told({"id": done.id, "version": done.current, "state": done.state.value}, label)
+        return _told({"id": done.id, "version": done.current, "state": done.state.value}, label, done.id)
 
     async def _log(self, arguments: SkillArguments, context: ToolContext, services: ToolServices) -> Result:
         """Return what was done with a skill; the writer of a version may have chosen that there is a line of it."""
@@ -311,7 +313,7 @@ class SkillTool:
             }
             for event in await self._keeper.history(context.caller.principal, reader(context), skill.id)
         ]
-        return _told({"id": skill.id, "events": events}, label)
+        return _told({"id": skill.id, "events": events}, label, skill.id)
 
     async def _found(
         self, arguments: SkillArguments, context: ToolContext, services: ToolServices
@@ -351,7 +353,7 @@ def _undecided(version: SkillVersion, arguments: SkillArguments, context: ToolCo
         return UNASKED
     if _said(context) not in _DECIDE:
         return LATER
-    if not decides_on_skills(context.document, caller.principal, caller.asker):
+    if not decides_for(context.document, caller.principal, caller.asker):
         return NOT_THEIRS
     shown = asked.words == _question(arguments, text, context)
     same = version.label == context.session.taint and digest(text) == digest(version.text)
@@ -397,5 +399,6 @@ def _version(version: SkillVersion, services: ToolServices) -> dict[str, JsonVal
     }
 
 
-def _told(document: Mapping[str, JsonValue], label: Label) -> Result:
-    return Result(json.dumps(document, ensure_ascii=False), label)
+def _told(document: Mapping[str, JsonValue], label: Label, *skills: str) -> Result:
+    """Return what is told, and that it came from these skills."""
+    return Result(json.dumps(document, ensure_ascii=False), label, refs=tuple(map(SkillRef, skills)))

@@ -61,7 +61,7 @@ async def test_an_answer_is_followed_back_to_the_file_and_to_the_message_that_ha
         (context,) = answer.refs
         (read, result) = bodies(at(log, context), ToolResult)[-1]
         assert (result.tool, result.text) == ("read_file", "high at nine")
-        reading, file = read.refs
+        reading, file, written_by = read.refs
         ((asked, reads),) = bodies(at(log, reading), ToolCall)
         assert (reads.tool, asked.seq < read.seq) == ("read_file", True)
         # The file's side file names the call that wrote it; the result of that call has no digest of the text.
@@ -70,7 +70,7 @@ async def test_an_answer_is_followed_back_to_the_file_and_to_the_message_that_ha
         assert [type(ref) for ref in wrote.refs] == [CallRef]
         place = owner.app.files.workspace(owner.sid, 1, "tides.txt")
         (writer,) = await asyncio.to_thread(owner.app.files.origin, Found(place, PUBLIC))
-        assert writer == CallRef(bodies(log, ToolCall)[0][1].call, owner.sid)
+        assert writer == written_by == CallRef(bodies(log, ToolCall)[0][1].call, owner.sid)
         ((written, _),) = bodies(at(log, writer), ToolCall)
         ((thought, _),) = bodies(at(log, written.refs[0]), AgentThinking)
         ((message, first),) = bodies(at(log, thought.refs[0]), UserMessage)
@@ -88,7 +88,7 @@ async def test_what_is_held_is_followed_to_its_call_and_from_the_call_that_refer
         await owner.say(call("write_file", path="workspace/copy.txt", text={"$ref": held.ref}))
         log = await owner.events()
         (read, _) = bodies(log, ToolResult)[1]
-        assert [type(ref) for ref in event.refs] == [CallRef, FileRef]
+        assert [type(ref) for ref in event.refs] == [CallRef, FileRef, CallRef]
         # What it came from stands with what is held, and not with what stands in its place.
         assert read.refs == (event.refs[0], HeldRef(held.ref))
         (copied, _) = bodies(log, ToolCall)[-1]

@@ -183,6 +183,16 @@ async def test_after_its_time_the_default_counts_or_nothing(tmp_path: Path, defa
         assert "Its time is over." in await person.say(f"/answer {question.id} blue")
 
 
+async def test_a_question_stands_as_long_as_its_call_says_and_a_day_at_most(tmp_path: Path) -> None:
+    async with asked(tmp_path, {**COLOUR, "timeout_minutes": 5}, COLOUR, {**COLOUR, "timeout_minutes": 10_080}) as (
+        person,
+        _,
+    ):
+        began = person.app.clock.wall_ms()
+        stand = sorted(round((one.expires_at - began) / 60_000) for one in await open_questions(person))
+        assert stand == [5, 1440, 1440]
+
+
 async def test_stop_cancels_it_and_a_refusal_tells_the_agent(tmp_path: Path) -> None:
     async with asked(tmp_path) as (person, model):
         (question,) = await open_questions(person)

@@ -1,0 +1,80 @@
+"""Lineage for programs: where something came from, and where it went.
+
+A program is told of its own things, and one whose token is an admin's of everybody's, as far as their label flows to
+it. What is above it is one constant node, whether or not there is anything (law `no_read_up`).
+"""
+
+from typing import Annotated
+
+from fastapi import APIRouter, Query
+from pydantic import Field
+
+from bot.access import labelling
+from bot.api.requests import ApiRequest, Reading
+from bot.api.services import ApiServices
+from bot.api.shapes import ApiOutput
+from bot.lineage import rendering
+from bot.lineage.graph import NodeKind
+from bot.lineage.loading import LineageViewer
+from bot.lineage.tracer import DEEPEST, LISTED, MOST_LISTED, LineageQuery
+from bot.lineage.walk import Direction
+from bot.sessions.api_tokens import Scope
+
+
+class LineageNodeDocument(ApiOutput):
+    """One thing that something came from, or that came of it."""
+
+    id: str = Field(description="As this route takes it.")
+    kind: NodeKind
+    title: str
+    label: str | None = Field(default=None, description="Null for the constant node of what is not shown.")
+    at: int | None = Field(default=None, description="Milliseconds since 1970, null where nobody knows.")
+    where: str | None = Field(default=None, description="The session, address or principal where it is.")
+    depth: int | None = Field(default=None, description="Over how many steps it was reached.")
+
+
+class LineageEdgeDocument(ApiOutput):
+    """One thing came from another."""
+
+    source: str
+    target: str
+
+
+class LineageDocument(ApiOutput):
+    """A page of a trace, the nearest first; `complete` tells that all was looked at that this program may know of."""
+
+    start: tuple[str, ...]
+    direction: Direction
+    nodes: tuple[LineageNodeDocument, ...]
+    edges: tuple[LineageEdgeDocument, ...]
+    cursor: str | None = Field(description="Asks for the next page; null at the end.")
+    complete: bool
+
+
+def router(services: ApiServices) -> APIRouter:
+    """Return the routes of lineage."""
+    routes = APIRouter(tags=["lineage"])
+
+    @routes.get("/lineage/{lid:path}")
+    async def lineage(
+        asked: Reading,
+        lid: str,
+        *,
+        direction: Direction = Direction.BACK,
+        depth: Annotated[int, Query(ge=1, le=DEEPEST)] = DEEPEST,
+        cursor: Annotated[str, Query(max_length=16)] = "",
+        limit: Annotated[int, Query(ge=1, le=MOST_LISTED)] = LISTED,
+    ) -> LineageDocument:
+        """Trace something back to its sources, or `forward` to all that came of it."""
+        query = LineageQuery(lid, direction, depth, cursor, limit)
+        found = await services.lineage.trace(query, _viewer(asked))
+        await services.reading.traced(asked.caller.principal, ", ".join(found.start), found.label)
+        return LineageDocument.model_validate(rendering.document(found))
+
+    return routes
+
+
+def _viewer(asked: ApiRequest) -> LineageViewer:
+    """Return a program as one who traces; as people are, it is told also what anybody may have written."""
+    mine = "" if asked.caller.may(Scope.ADMIN) else asked.caller.principal
+    return LineageViewer(labelling.untrusted(asked.reader), mine, program=True)
