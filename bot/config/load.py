@@ -12,13 +12,15 @@ from typing import Final, cast, get_args
 from pydantic import BaseModel, JsonValue, ValidationError
 from pydantic_core import ErrorDetails
 
-from bot.config.agents import NamedElsewhere, agent_problems
+from bot.config.agents import DEFAULT, NamedElsewhere, agent_problems
 from bot.config.channels import unlabelled
 from bot.config.mcp import naming_problems, server_names, tool_arguments, tool_names
 from bot.config.model import Config, Settings, StoreSettings
 from bot.config.secrets import grant_problems, granted
+from bot.config.workflows import load_definitions
 from bot.config.yaml import BrokenYamlError, Parsed, parse_yaml
 from bot.core.errors import ConfigError
+from bot.sessions.workflows.definitions import WorkflowDefinition
 from policy.document.model import Document
 from policy.document.model import load as load_policy
 from policy.errors import DocumentError, Problem, nearest
@@ -54,7 +56,6 @@ def load_config(named: Path | None, environment: Mapping[str, str], tools: Colle
     `named` is the file given on the command line; without one LOCKGATE_CONFIG counts, then ./config.yaml, then the
     defaults. LOCKGATE_DATA_DIR and LOCKGATE_STORE_URL override their fields. `tools` are the names that the policy may
     use beside those of MCP servers, or those names with their arguments, see `policy.document.model.load`.
-
     Raises ConfigError: with one line for each problem.
     """
     path, problems = find_config(named, environment), list[Problem]()
@@ -88,6 +89,7 @@ def load_config(named: Path | None, environment: Mapping[str, str], tools: Colle
         webhooks=settings.webhooks,
         runs=settings.runs,
         knowledge=settings.knowledge,
+        workflows=_workflows(settings, path),
         files=settings.files,
         imports=settings.imports,
         transcriber=settings.transcriber,
@@ -98,6 +100,13 @@ def load_config(named: Path | None, environment: Mapping[str, str], tools: Colle
         source=path,
         rule_lines=tuple(parsed.line((_POLICY, "rules", place)) for place in range(len(policy.rules))),
     )
+
+
+def _workflows(settings: Settings, path: Path | None) -> Mapping[str, WorkflowDefinition]:
+    """Return the definitions of workflows. Raises ConfigError: with one line for each problem."""
+    named = settings.workflows.definitions
+    folder = None if named is None else (Path() if path is None else path.parent).absolute() / named
+    return load_definitions(folder, (*settings.agents, DEFAULT))
 
 
 def _store(settings: Settings, environment: Mapping[str, str]) -> StoreSettings:

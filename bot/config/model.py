@@ -22,7 +22,9 @@ from bot.config.mcp import McpServerSettings, ServerName
 from bot.config.runs import RunSettings
 from bot.config.secrets import SecretName, SecretSettings
 from bot.config.telemetry import TelemetrySettings
+from bot.config.workflows import WorkflowSettings
 from bot.sessions.limits import SessionLimits
+from bot.sessions.workflows.definitions import WorkflowDefinition
 from policy.document.model import Document
 from policy.errors import nearest
 
@@ -238,6 +240,7 @@ class Settings(Block):
     webhooks: SentWebhookSettings = SentWebhookSettings()
     runs: RunSettings = RunSettings()
     knowledge: KnowledgeSettings = KnowledgeSettings()
+    workflows: WorkflowSettings = WorkflowSettings()
     files: FilesSettings = FilesSettings()
     imports: ImportsSettings = ImportsSettings()
     transcriber: TranscriberSettings | None = Field(default=None)
@@ -252,6 +255,7 @@ class Config:
 
     `data_dir` is absolute. `policy` is the validated document. `source` is the file it was read from,
     None when the defaults are in force because there is none; `rule_lines` are the lines its rules stand on.
+    `workflows` are the definitions by name.
     """
 
     data_dir: Path
@@ -265,6 +269,7 @@ class Config:
     webhooks: SentWebhookSettings
     runs: RunSettings
     knowledge: KnowledgeSettings
+    workflows: Mapping[str, WorkflowDefinition]
     files: FilesSettings
     imports: ImportsSettings
     transcriber: TranscriberSettings | None

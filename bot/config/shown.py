@@ -55,6 +55,7 @@ _PLAIN: Final = frozenset(
         "transcriber.model",
         "web.unsafe_allow_private_addresses.*",
         "webhooks.unsafe_allow_private_addresses.*",
+        "workflows.definitions",
     }
 )
 _ADDRESSES: Final = frozenset(

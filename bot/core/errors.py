@@ -124,22 +124,30 @@ class BusyError(RequestError):
         super().__init__("busy, try again in a moment")
 
 
-_ROOM: Final = MappingProxyType(
-    {"memories": "forget one first", "skills": "reject a draft first, or update a skill in place of a new one"}
+_FULL: Final = MappingProxyType(
+    {
+        "memories": ("memories as may be are kept at this label (`knowledge.memories`)", "forget one first"),
+        "skills": (
+            "skills as may be are kept at this label (`knowledge.skills`)",
+            "reject a draft first, or update a skill in place of a new one",
+        ),
+        "workflows": ("workflows as may be are kept at this label", "go on with one of them"),
+        "events": ("events as may be are kept of this workflow at this label", "begin another workflow"),
+    }
 )
 
 
 class FullError(RequestError):
-    """As many memories or skills are kept of a principal and label as may be.
+    """As many memories, skills, workflows or their events are kept of a principal and label as may be.
 
-    The sentence is constant for either, so that it tells nothing about others. Waiting does not help.
+    The sentence is constant for each, so that it tells nothing about others. Waiting does not help.
     """
 
     code = "full"
 
-    def __init__(self, kept: Literal["memories", "skills"]) -> None:
-        told = f"as many {kept} as may be are kept at this label (`knowledge.{kept}`)"
-        super().__init__(told, next_step=_ROOM[kept])
+    def __init__(self, kept: Literal["memories", "skills", "workflows", "events"]) -> None:
+        told, room = _FULL[kept]
+        super().__init__(f"as many {told}", next_step=room)
 
 
 class ChangedSkillError(RequestError):

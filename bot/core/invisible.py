@@ -16,3 +16,8 @@ def unseen(char: str) -> bool:
 def spelled(text: str) -> str:
     """Return a text with what does not show written as an escape."""
     return "".join(ascii(char)[1:-1] if unseen(char) and char != "\n" else char for char in text)
+
+
+def one_line(text: str) -> str:
+    """Return a text that stays one line, wherever it is shown: with its line ends written as escapes, too."""
+    return spelled(text).replace("\n", "\\n")

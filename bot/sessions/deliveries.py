@@ -37,6 +37,14 @@ def held_key(item: str, sid: str) -> str:
     return f"{_HELD}{item}-{sid}"
 
 
+_INTERRUPTED: Final = "workflow-"
+
+
+def interrupted_key(project: str, version: int) -> str:
+    """Return the idempotency key of the offer to go on with a workflow that was interrupted at a version."""
+    return f"{_INTERRUPTED}{version}-{project}"
+
+
 class DeliveryState(StrEnum):
     """Where something to be said is. `AMBIGUOUS`: a send whose outcome nobody knows, never repeated silently."""
 
@@ -161,6 +169,13 @@ class Delivery:
             return None
         item, _, sid = self.key.removeprefix(_HELD).partition("-")
         return item, sid
+
+    @property
+    def interrupted(self) -> str:
+        """The project of the workflow that it offers to go on with, empty for any other; see `interrupted_key`."""
+        if self.replaces or not self.key.startswith(_INTERRUPTED):
+            return ""
+        return self.key.removeprefix(_INTERRUPTED).partition("-")[2]
 
     @property
     def asked(self) -> str:

@@ -32,6 +32,7 @@ from bot.store.session_index import Filing, RedisSessionIndex
 from bot.store.sessions import RedisObserved, RedisQueue, RedisSessions
 from bot.store.shared import Shared
 from bot.store.wake import RedisWake
+from bot.store.workflows.logs import RedisWorkflows
 from channels.port import VaultError
 
 if TYPE_CHECKING:
@@ -80,6 +81,7 @@ class RedisStore:
         self.schedules = RedisSchedules(shared)
         self.memories = RedisMemories(shared)
         self.skills = RedisSkills(shared)
+        self.workflows = RedisWorkflows(shared)
         self.observed = RedisObserved(shared)
         self.rate_limits = RedisRateLimits(shared)
         self.rights = RedisRights(shared)

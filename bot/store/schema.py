@@ -48,7 +48,12 @@ encoding is injective. What stands under a key is a record or several: `bot.stor
 | `lg:{known:<who>}:skill-log:<lab>:<id>` | list | for ever    | `skill event`, the newest 200 of a skill       | put_skill         |
 | `lg:{known:<who>}:outcomes:<lab>` | hash | for ever          | `<id>/<outcome>` → how often sessions that had read this label told that of a skill | reflect |
 | `lg:{known:<who>}:skill-notes:<lab>:<id>` | list | for ever  | `skill note`, the newest 20 of sessions that had read this label | reflect |
-| `lg:{known:<who>}:op:<op>` | string | 10 min                 | as above; `learn/<id>` for a memory, `create/<id>` for a skill | learn forget count_use put_skill reflect |
+| `lg:{known:<who>}:workflow:<project>:<lab>` | list | for ever  | `workflow event`, those of one project that were written with one label, the oldest first | advance_workflow |
+| `lg:{known:<who>}:workflow-versions:<project>` | hash | for ever | a label → how many events its log has      | advance_workflow |
+| `lg:{known:<who>}:workflow-orders` | hash | for ever            | a project → how many events it has of all labels, which sorts them | advance_workflow |
+| `lg:{known:<who>}:workflows` | hash | for ever                  | a label → how many projects have events of it | advance_workflow |
+| `lg:{known:<who>}:workflows:<lab>` | zset | for ever            | projects that have events of one label, by the time of the last | advance_workflow |
+| `lg:{known:<who>}:op:<op>` | string | 10 min                 | as above; `learn/<id>` for a memory, `create/<id>` for a skill | learn forget count_use put_skill reflect advance_workflow |
 | `lg:{live:<principal>}:slots` | hash | 24 h after their deadline | run → `slot`                        | reserve free      |
 | `lg:{vault}:values`     | hash   | each its own          | name → `kept`                                 | swap              |
 | `lg:{vault}:op:<op>`    | string | 10 min                | as above                                      | swap              |
@@ -389,6 +394,35 @@ def skill_keys(principal: str, label: str) -> SkillKeys:
         changed=f"{prefix}skills-changed:{encode(label)}",
         versions=f"{prefix}skill-versions",
         kept=f"{prefix}skills-kept",
+        prefix=prefix,
+    )
+
+
+@dataclass(frozen=True, slots=True)
+class WorkflowKeys:
+    """The keys of a principal's workflow. `log` and `projects` are of one label."""
+
+    log: str
+    versions: str
+    orders: str
+    kept: str
+    projects: str
+    prefix: str
+
+    def op(self, op: str) -> str:
+        """Return the key of the answer to one operation."""
+        return f"{self.prefix}op:{encode(op)}"
+
+
+def workflow_keys(principal: str, project: str, label: str) -> WorkflowKeys:
+    """Return the keys of a principal's workflow at one label, in the slot of their memories."""
+    prefix = f"lg:{{known:{encode(principal)}}}:"
+    return WorkflowKeys(
+        log=f"{prefix}workflow:{encode(project)}:{encode(label)}",
+        versions=f"{prefix}workflow-versions:{encode(project)}",
+        orders=f"{prefix}workflow-orders",
+        kept=f"{prefix}workflows",
+        projects=f"{prefix}workflows:{encode(label)}",
         prefix=prefix,
     )
 

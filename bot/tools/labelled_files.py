@@ -28,12 +28,16 @@ from typing import Final, Self
 from bot.access import labelling
 from bot.sessions.refs import FileRef, Ref, read, written
 from bot.tools.base import RefusedCallError, ToolContext
+from policy.document.model import Document
 from policy.document.reading import WORKSPACE
 from policy.errors import LabelTextError, nearest
 from policy.labels import PUBLIC, Label, parse
 
 LIMIT: Final = 1_000_000
 """Bytes of the largest text file that is read or written."""
+
+_MOST: Final = 64_000_000
+"""Bytes of the largest file that is compared."""
 
 _VERSION: Final = 16
 """Hex digits of a version: enough that nobody meets two of them by chance."""
@@ -46,6 +50,7 @@ _ABOVE: Final = ".above"
 _LABEL: Final = ".label"
 """In a tree above the floor: its level and compartments."""
 
+_BAK: Final = ".bak"
 _LOCK: Final = ".lock"
 _FOLDER: Final = os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW
 _ABSENT: Final = frozenset({errno.ENOENT, errno.ENOTDIR, errno.EISDIR, errno.ELOOP, errno.EACCES, errno.ENAMETOOLONG})
@@ -121,8 +126,21 @@ class FileRoot:
         folders = context.document.folders
         if parts[0] not in folders:
             raise RefusedCallError(f"there is no folder `{parts[0]}`{nearest(parts[0], (*folders, WORKSPACE))}")
-        floor = folders[parts[0]].label
-        return FileLocation(self._shared / parts[0], parts[0], parts[1:], workspace=False, floor=floor)
+        return self.shared(parts[0], folders[parts[0]].label, *parts[1:])
+
+    def place_named(self, path: str, sid: str, generation: int, document: Document) -> FileLocation | None:
+        """Return where a path leads for a session, without asking whether it may go there; None for nowhere."""
+        folder, *parts = PurePosixPath(path).parts or ("",)
+        if not parts or path.startswith("/") or not all(map(_plain, (folder, *parts))):
+            return None
+        if folder == WORKSPACE:
+            return self.workspace(sid, generation, *parts)
+        known = document.folders.get(folder)
+        return None if known is None else self.shared(folder, known.label, *parts)
+
+    def shared(self, folder: str, floor: Label, *parts: str) -> FileLocation:
+        """Return a place in a folder of the file root; the parts are names of our own."""
+        return FileLocation(self._shared / folder, folder, parts, workspace=False, floor=floor)
 
     def workspace(self, sid: str, generation: int, *parts: str) -> FileLocation:
         """Return a place in the workspace of a session's generation; the parts are names of our own."""
@@ -135,6 +153,10 @@ class FileRoot:
         except (OSError, UnicodeDecodeError):
             return ()
         return read(side.partition(_FROM)[2])
+
+    def every(self, place: FileLocation, reader: Label) -> tuple[Found, ...]:
+        """Return all files of a name that a reader may know of, the highest first."""
+        return tuple(found for found in self._readable(place, reader, foreign=False) if _exists(found.place))
 
     def find(self, place: FileLocation, reader: Label, *, foreign: bool = False) -> Found | None:
         """Return the highest file of a name that a reader may know of, None if there is none.
@@ -234,6 +256,50 @@ class FileRoot:
         except (OSError, AbsentError):
             raise UnusableError from None
 
+    def written(self, place: FileLocation, label: Label) -> Found:
+        """Return where a file that has this label is written, and the label of what is there; see `owned` for whose."""
+        there = self._tree_for(place, label)
+        floor = place.floor.join(label.secrecy) if there.tree else place.floor
+        return Found(there, floor.join(self._stored(there.root, there.parts)))
+
+    def owned(self, place: FileLocation) -> bool:
+        """Say whether a session, or we, wrote a file; what has no label beside it the operator put there."""
+        return _side(place.root, place.parts).exists()
+
+    def swap(
+        self, place: FileLocation, content: bytes, label: Label, *, expected: bytes | None, refs: tuple[Ref, ...] = ()
+    ) -> bool:
+        """Write a file as `keep` does if there is what is `expected`, None for no file, and say whether there was.
+
+        What was there is beside it afterwards, under its name with `.bak`, with its label. The file has its new label
+        alone, as its content is made of nothing that was there.
+
+        Raises UnusableError: it cannot be written.
+        """
+        beside = replace(place, parts=(*place.parts[:-1], f"{place.parts[-1]}{_BAK}"))
+        try:
+            place.base.mkdir(parents=True, exist_ok=True)
+            there = self._tree_for(place, label)
+            with _made(there) as root, _alone(root.number):
+                if there.tree:
+                    _put(root, _LABEL, secrecy(place.floor.join(label)))
+                if self._content(there) != expected:
+                    return False
+                for depth in range(1, len(place.parts)):
+                    self._share_label(there, place.parts[:depth], label)
+                self._keep_label(there, place.parts, label, refs)
+                if expected is not None:
+                    old = self._stored(there.root, there.parts)
+                    self._keep_label(replace(beside, tree=there.tree), beside.parts, old, ())
+                    with _below(_Descriptor(os.dup(root.number)), place.parts[:-1]) as folder:
+                        _keep_beside(folder, place.parts[-1], beside.parts[-1])
+                _write_below(root.number, place.parts, content)
+                # Nothing of what was there is left, so nothing of its label is.
+                self._put_label(there, place.parts, label, refs)
+        except (OSError, AbsentError):
+            raise UnusableError from None
+        return True
+
     def sessions(self) -> tuple[str, ...]:
         """Return the ids of the sessions that have a workspace on this machine."""
         return tuple(entry.name for entry in (self._workspaces.iterdir() if self._workspaces.is_dir() else ()))
@@ -246,6 +312,13 @@ class FileRoot:
                 shutil.rmtree(old, ignore_errors=True)
                 gone = gone and not os.path.lexists(old)
         return gone
+
+    def _content(self, place: FileLocation) -> bytes | None:
+        """Return what is in a file, None if there is none."""
+        try:
+            return self.load(place, _MOST)
+        except AbsentError:
+            return None
 
     def _readable(self, place: FileLocation, reader: Label, *, foreign: bool) -> tuple[Found, ...]:
         """Return where a path may lead in the trees that a reader may know of, the highest first, the floor's last."""
@@ -297,8 +370,23 @@ class FileRoot:
         """
         if len(parts) < len(place.parts) and place.root.joinpath(*parts).is_dir():
             return
+        kept = label.join(self._stored(place.root, parts)) if _side(place.root, parts).exists() else label
+        self._put_label(place, parts, kept, refs)
+
+    def _share_label(self, place: FileLocation, parts: tuple[str, ...], label: Label) -> None:
+        """Give a folder's name this label where it is new, or where anybody may have given it the same name before."""
+        if not place.root.joinpath(*parts).is_dir():
+            self._keep_label(place, parts, label, ())
+            return
+        kept = self._read_label(_side(place.root, parts))
+        if kept is None or not kept.untrusted or label.untrusted:
+            return
+        if place.floor.join(kept).secrecy == place.floor.join(label).secrecy:
+            self._put_label(place, parts, label, ())
+
+    @staticmethod
+    def _put_label(place: FileLocation, parts: tuple[str, ...], kept: Label, refs: tuple[Ref, ...]) -> None:
         side = _side(place.root, parts)
-        kept = label.join(self._stored(place.root, parts)) if side.exists() else label
         side.parent.mkdir(exist_ok=True)
         with _Descriptor(os.open(side.parent, os.O_RDONLY | os.O_DIRECTORY)) as labels:
             _put(labels, side.name, f"{kept}{_FROM}{written(refs)}" if refs else str(kept))
@@ -306,7 +394,11 @@ class FileRoot:
 
 def version(place: FileLocation, text: str) -> FileRef:
     """Return the reference to a file as it is with this text: its name where the policy has it, and a digest."""
-    content = text.encode("utf-8", errors="replace")
+    return version_of(place, text.encode("utf-8", errors="replace"))
+
+
+def version_of(place: FileLocation, content: bytes) -> FileRef:
+    """Return the reference to a file as it is with this content."""
     return FileRef(f"{place.folder}/{place.name}", hashlib.sha256(content).hexdigest()[:_VERSION])
 
 
@@ -420,6 +512,19 @@ def _write_below(base: int, parts: tuple[str, ...], content: bytes) -> None:
     """Write a file below an open folder, making folders on the way."""
     with _below(_Descriptor(os.dup(base)), parts[:-1]) as folder:
         _replace(folder, parts[-1], content)
+
+
+def _keep_beside(folder: _Descriptor, name: str, beside: str) -> None:
+    """Keep a file of an open folder under another name too.
+
+    Where a file system has no links, it is gone under its own until the next one is there.
+    """
+    fresh = f".{hashlib.sha256(beside.encode(errors='replace')).hexdigest()[:16]}.new"
+    with suppress(OSError):
+        os.link(name, fresh, src_dir_fd=folder.number, dst_dir_fd=folder.number, follow_symlinks=False)
+        os.rename(fresh, beside, src_dir_fd=folder.number, dst_dir_fd=folder.number)
+        return
+    os.rename(name, beside, src_dir_fd=folder.number, dst_dir_fd=folder.number)
 
 
 def _put(folder: _Descriptor, name: str, text: str) -> None:

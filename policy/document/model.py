@@ -221,6 +221,7 @@ def defaults() -> dict[str, object]:
             "public": {"floor": "PUBLIC", "integrity": "UNTRUSTED", "clearance": "PUBLIC"},
             "internal": {"floor": "INTERNAL", "integrity": "UNTRUSTED", "clearance": "INTERNAL"},
             "confidential": {"floor": "CONFIDENTIAL", "integrity": "UNTRUSTED", "clearance": "CONFIDENTIAL"},
+            "agent-output": {"floor": "PUBLIC", "integrity": "TRUSTED", "clearance": "CONFIDENTIAL"},
         },
         "mcp_servers": {},
         "tools": {},

@@ -42,6 +42,8 @@ BENCHMARKS: Final = MappingProxyType(
         "timers": ("timers_swept_10k",),
         "recalls": ("recall_10k", "recall_beside_10k_hidden", "knowledge_memory_100k"),
         "briefings": ("session_start", "patterns_100"),
+        "workflows": ("workflow_checkpoint",),
+        "lineage": ("trace_10k", "trace_forward_10k"),
         "streams": ("program_first_event", "stream_reader_cpu", "stream_p50", "stream_memory_500"),
     }
 )

@@ -27,6 +27,7 @@ EVERYWHERE: Final = frozenset(
         "test_trips",
         "test_wake",
         "test_webhooks",
+        "test_workflows",
         "test_writes",
     }
 )

@@ -5,10 +5,11 @@ from dataclasses import replace
 from typing import Final
 
 from bot.sessions.knowledge.skills import Outcome, Reflection, SkillDeed, SkillState
+from bot.sessions.ports.workflows import WorkflowPlace, WorkflowView
 from bot.store.redis_store import RedisStore
 from bot.store.scripts.loader import Script
 from policy.labels import PUBLIC
-from tests.store.world import done, fresh, learned, row, skilled
+from tests.store.world import done, fresh, happened, learned, row, skilled
 
 Act = Callable[[RedisStore], Awaitable[object]]
 
@@ -85,6 +86,20 @@ async def _reflecting(_store: RedisStore) -> Act:
     return act
 
 
+async def _advancing(store: RedisStore) -> Act:
+    place, first = WorkflowPlace(fresh(), "quay", PUBLIC), happened()
+    await store.workflows.advance(place, WorkflowView(PUBLIC, {}), (first,), ())
+    event = happened()
+
+    async def act(store: RedisStore) -> object:
+        """Write where one event was seen: the second try must not find its own."""
+        kept = await store.workflows.advance(place, WorkflowView(PUBLIC, {PUBLIC: 1}), (event,), (row(),))
+        log = await store.workflows.log(place.principal, place.project, lambda _: True)
+        return kept is not None, [(one.order, one.body) for one in log]
+
+    return act
+
+
 KNOWLEDGE_CASES: Final[tuple[tuple[Script, Callable[[RedisStore], Awaitable[Act]]], ...]] = (
     (Script.LEARN, _learning),
     (Script.LEARN, _correcting),
@@ -93,5 +108,6 @@ KNOWLEDGE_CASES: Final[tuple[tuple[Script, Callable[[RedisStore], Awaitable[Act]
     (Script.PUT_SKILL, _creating),
     (Script.PUT_SKILL, _updating),
     (Script.REFLECT, _reflecting),
+    (Script.ADVANCE_WORKFLOW, _advancing),
 )
 """Script → what prepares a call of it."""

@@ -7,8 +7,9 @@ import pytest
 
 from bot.core.errors import SchemaError
 from bot.sessions.budgets import DAY_MS, Budgets, Lack, Shortage, Spender, Spent, Whose
+from bot.store.records.fields import RecordType, Value
 from bot.store.records.form import pack, unpack
-from bot.store.records.kinds import PORTION, RESERVATION, SPENT, RecordType, Value
+from bot.store.records.kinds import PORTION, RESERVATION, SPENT
 from bot.store.redis_store import RedisStore
 from bot.store.schema import BudgetKeys, budget_keys, chat_account, person_account
 from policy.labels import PUBLIC, parse

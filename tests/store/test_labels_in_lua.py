@@ -54,6 +54,19 @@ def test_join_in_lua_is_join_in_python(
 
 
 @given(st.lists(st.tuples(LABELS, LABELS), min_size=1, max_size=10))
+def test_within_in_lua_is_within_in_python(
+    runner: tuple[asyncio.Runner, RedisStore], pairs: list[tuple[Label, Label]]
+) -> None:
+    loop, store = runner
+    every = "local out = {} for i = 1, #A, 2 do out[#out + 1] = within(A[i], A[i + 1]) and 1 or 0 end return out"
+    texts = [str(label) for pair in pairs for label in pair]
+    (found,) = loop.run(
+        store._shared.connection.commands(("EVAL", asking(every), 1, session_keys("x").state, pack_arguments(texts)))
+    )
+    assert [one == 1 for one in found] == [one.within(two) for one, two in pairs]
+
+
+@given(st.lists(st.tuples(LABELS, LABELS), min_size=1, max_size=10))
 def test_flows_in_lua_is_flows_to_in_python(
     runner: tuple[asyncio.Runner, RedisStore], pairs: list[tuple[Label, Label]]
 ) -> None:

@@ -20,6 +20,7 @@ from bot.sessions.models import SCHEMA, Doing, Turn, Write
 from bot.sessions.usage import Usage
 from bot.store.opening import open_store
 from bot.store.records import kinds
+from bot.store.records.fields import VERSION, RecordType, Value
 from bot.store.records.form import MOST, pack, pack_arguments, stored_map, unpack
 from bot.store.records.kinds import (
     APPROVAL,
@@ -33,8 +34,6 @@ from bot.store.records.kinds import (
     SLOT,
     TURN,
     USAGE,
-    RecordType,
-    Value,
 )
 from bot.store.records.names import NAMES
 from bot.store.redis_store import RedisStore
@@ -87,7 +86,7 @@ UNKNOWN = st.dictionaries(st.text("xyz", min_size=1).map(lambda name: f"{name}9"
 
 
 def values(kind: RecordType) -> st.SearchStrategy[dict[str, Value]]:
-    fields = [field for field in kind.fields if field.name != kinds.VERSION]
+    fields = [field for field in kind.fields if field.name != VERSION]
     # One with another default than nothing is never nothing.
     return st.fixed_dictionaries(
         {
@@ -106,7 +105,7 @@ ANY = st.sampled_from(RECORDS).flatmap(lambda kind: st.tuples(st.just(kind), val
 def test_a_record_comes_back(made: tuple[RecordType, dict[str, Value]]) -> None:
     kind, given_ = made
     found = unpack(kind, pack(kind, given_))
-    assert {name: value for name, value in found.items() if name != kinds.VERSION} == given_
+    assert {name: value for name, value in found.items() if name != VERSION} == given_
     assert all(type(value) in VALUES for value in stored_map(pack(kind, given_)).values())
 
 

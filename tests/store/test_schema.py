@@ -15,6 +15,7 @@ from bot.store.schema import (
     session_keys,
     sid_of,
     skill_keys,
+    workflow_keys,
 )
 
 TEXT = st.text(st.characters(exclude_categories=()))
@@ -50,13 +51,16 @@ def test_all_keys_of_what_a_principal_knows_share_a_tag_of_their_own(who: str, l
     keys, skills = memory_keys(who, label), skill_keys(who, label)
     every = [*astuple(keys)[:-1], keys.uses(label), keys.op(name), *astuple(skills)[:-1]]
     every += [skills.log(label, name), skills.outcomes(label), skills.notes(label, name)]
-    assert keys.op(name) == skills.op(name)
+    workflow = workflow_keys(who, name, label)
+    every += astuple(workflow)[:-1]
+    assert keys.op(name) == skills.op(name) == workflow.op(name)
     assert len(set(every)) == len(every)
     assert {key[key.index("{") + 1 : key.index("}")] for key in every} == {f"known:{encode(who)}"}
     assert encode(f"known:{who}") != f"known:{encode(who)}"
     # Neither another label's nor another principal's are among them.
     others = [memory_keys(who, f"{label}x"), memory_keys(f"{who}x", label)]
     assert all({one.memories, one.changed, one.uses(f"{label}x")}.isdisjoint(every) for one in others)
+    assert workflow_keys(who, f"{name}x", label).log not in every
     other = skill_keys(who, f"{label}x")
     apart = {other.log(f"{label}x", name), other.log(label, f"{name}x"), other.notes(f"{label}x", name)}
     assert {other.skills, other.changed, other.outcomes(f"{label}x"), *apart}.isdisjoint(every)

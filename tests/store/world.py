@@ -26,8 +26,10 @@ from bot.sessions.log.events import NewEvent
 from bot.sessions.messages import SessionMessage
 from bot.sessions.models import Claim, LastTurn, Status, Turn, Write, Written
 from bot.sessions.usage import Usage
+from bot.sessions.workflows.events import NewWorkflowEvent, StepStarted
+from bot.store.records.fields import RecordType, Value
 from bot.store.records.form import pack, pack_arguments, stored_map, unpack
-from bot.store.records.kinds import DELIVERY, INPUT, LINEAGE, SLOT, RecordType, Value
+from bot.store.records.kinds import DELIVERY, INPUT, LINEAGE, SLOT
 from bot.store.records.names import NAMES
 from bot.store.redis_store import RedisStore
 from bot.store.schema import SessionKeys, session_keys, slots_key
@@ -211,6 +213,11 @@ def skilled(who: str = "ann", label: Label = PUBLIC, name: str = "Tea") -> Skill
     text = SkillText(name, "Tea for all.", "office", ("Boil water.", "Pour it."))
     first = SkillVersion(1, text, label, made_at=5, asker="ann")
     return Skill(f"skill_{fresh()}", who, label.secrecy, SkillState.DRAFT, (first,), 5, 5, pool=label)
+
+
+def happened(call: str = "", step: str = "1") -> NewWorkflowEvent:
+    """Return an event of a workflow to be written, by ann."""
+    return NewWorkflowEvent(StepStarted(step), "ann", call=call or fresh())
 
 
 def done(do: SkillDeed = SkillDeed.CREATED, version: int = 1) -> SkillEvent:

@@ -10,6 +10,7 @@ from dataclasses import dataclass
 from enum import StrEnum
 
 from bot.sessions.background.runs import RunType
+from bot.sessions.refs import Ref
 from policy.labels import Label
 
 
@@ -63,7 +64,7 @@ class Schedule:
     and `meant` is what that name meant. `run_type` and `slot` are those of its runs. `asker` is the person who made it,
     `by_agent` tells that an agent did, with their approval. `last_at` is the last moment that was carried out and
     `last_run` the session of its run. `failures` counts those in a row. `authors` are the people besides the asker
-    whose words it derives from.
+    whose words it derives from, and `refs` what it came from.
     """
 
     id: str
@@ -90,3 +91,4 @@ class Schedule:
     failures: int = 0
     skipped: int = 0
     authors: tuple[str, ...] = ()
+    refs: tuple[Ref, ...] = ()

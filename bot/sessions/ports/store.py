@@ -19,6 +19,7 @@ from bot.sessions.ports.sessions import (
     Wake,
 )
 from bot.sessions.ports.webhooks import WebhookStore
+from bot.sessions.ports.workflows import WorkflowStore
 
 
 class Store(Protocol):
@@ -152,6 +153,11 @@ class Store(Protocol):
     @property
     def skills(self) -> SkillStore:
         """Its part for skills."""
+        ...
+
+    @property
+    def workflows(self) -> WorkflowStore:
+        """Its part for workflows."""
         ...
 
     @property

@@ -8,6 +8,7 @@ sets off is done, at the latest by the next one who takes it.
 from typing import cast
 
 from bot.core.errors import BusyError
+from bot.sessions import refs
 from bot.sessions.audit import AuditRow
 from bot.sessions.background.runs import RunType
 from bot.sessions.background.schedules import Overlap, Schedule, ScheduleKind, ScheduleStatus, Timer, TimerKind
@@ -134,6 +135,7 @@ def _record(value: Schedule) -> Values:
         "overlap": "" if value.overlap is Overlap.SKIP else value.overlap.value,
         "status": value.status.value,
         "authors": codec.listing(value.authors),
+        "refs": refs.written(value.refs),
     }
 
 
@@ -149,4 +151,5 @@ def _schedule(name: str, stored: bytes) -> Schedule:
         overlap=Overlap(got["overlap"]) if got["overlap"] else Overlap.SKIP,
         status=ScheduleStatus(got["status"]),
         authors=tuple(cast("list[str]", codec.listed(got["authors"]))),
+        refs=refs.read(got["refs"]),
     )

@@ -30,6 +30,7 @@ from bot.sessions.messages import Endorsed, SessionMessage
 from bot.sessions.models import LastTurn, SessionState, Status, Title, Turn
 from bot.sessions.usage import Usage
 from bot.store.records import form, kinds, run_parts
+from bot.store.records.fields import RecordType
 from bot.store.records.form import Values
 from bot.store.records.names import NAMES
 from policy.errors import LabelTextError
@@ -231,7 +232,7 @@ def _metadata(got: Fields | None) -> Metadata | None:
     return None if got is None else Metadata(got["text"], label(got["label"]))
 
 
-def _part(got: Mapping[bytes, bytes], kind: kinds.RecordType, name: str) -> Fields | None:
+def _part(got: Mapping[bytes, bytes], kind: RecordType, name: str) -> Fields | None:
     found = got.get(_STORED[name])
     return None if found is None else form.unpack(kind, found)
 
@@ -375,7 +376,7 @@ def _usage(got: Fields) -> Usage:
 StreamEntry: TypeAlias = tuple[bytes, Sequence[bytes]]
 
 
-def entry(kind: kinds.RecordType, stored: StreamEntry) -> tuple[str, Fields]:
+def entry(kind: RecordType, stored: StreamEntry) -> tuple[str, Fields]:
     """Read the record of a stream's entry, and the entry's id."""
     return text(stored[0]), form.unpack(kind, pairs(stored[1])[b"e"])
 

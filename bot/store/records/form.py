@@ -16,7 +16,8 @@ import msgpack  # pyright: ignore[reportMissingTypeStubs] - it has none
 
 from bot.core.errors import SchemaError
 from bot.sessions.models import SCHEMA
-from bot.store.records.kinds import RECORDS, VERSION, RecordType, Value
+from bot.store.records.fields import VERSION, RecordType, Value
+from bot.store.records.kinds import RECORDS
 from bot.store.records.names import NAMES
 
 Values: TypeAlias = Mapping[str, Value]

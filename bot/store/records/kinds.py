@@ -4,56 +4,15 @@
 written.
 """
 
-from dataclasses import dataclass
-from typing import Final, TypeAlias
+from typing import Final
 
-Value: TypeAlias = str | int | bool
-
-VERSION: Final = "version"
-
-
-@dataclass(frozen=True, slots=True)
-class Field:
-    """A field of a record: its name, its default, and what it tells.
-
-    A type in the place of the default says that there is none: a record without the field cannot be read.
-    """
-
-    name: str
-    default: Value | type[Value]
-    meaning: str
-
-    @property
-    def type(self) -> type[Value]:
-        """The type of its values."""
-        return self.default if isinstance(self.default, type) else type(self.default)
-
-
-@dataclass(frozen=True, slots=True)
-class RecordType:
-    """A kind of record. One that is `inside` another has no version of its own."""
-
-    name: str
-    fields: tuple[Field, ...]
-    inside: bool = False
-
-
-_VERSION: Final = Field(VERSION, int, "the schema it was written by")
-
-
-def _record(name: str, *fields: Field) -> RecordType:
-    return RecordType(name, (_VERSION, *fields))
-
-
-def _part(name: str, *fields: Field) -> RecordType:
-    return RecordType(name, fields, inside=True)
-
+from bot.store.records.fields import Field, part, record
 
 _BODY: Final = Field("body", str, "its content as JSON, or `@` and the id of a large one")
 _LABEL: Final = Field("label", str, "the label of its content")
 _REFS: Final = Field("refs", "", "what it came from, see `bot.sessions.refs`")
 
-EVENT: Final = _record(
+EVENT: Final = record(
     "event",
     Field("time", int, "when it was written, ms"),
     Field("generation", int, "the session's generation"),
@@ -68,7 +27,7 @@ EVENT: Final = _record(
     _REFS,
 )
 
-ITEM: Final = _record(
+ITEM: Final = record(
     "item",
     Field("position", int, "its place among the inputs of the generation, from 1"),
     Field("accepted_at", int, "when it was accepted, ms"),
@@ -80,7 +39,7 @@ ITEM: Final = _record(
     _REFS,
 )
 
-INPUT: Final = _record(
+INPUT: Final = record(
     "input",
     Field("position", 0, "its place, as in `item`"),
     Field("status", str, "where it is, see `ItemStatus`"),
@@ -91,7 +50,7 @@ INPUT: Final = _record(
     Field("seq", 0, "the event that let it in, for one that a session sent"),
 )
 
-HELD: Final = _record(
+HELD: Final = record(
     "held",
     Field("time", int, "when it came, ms"),
     _LABEL,
@@ -103,9 +62,9 @@ HELD: Final = _record(
     _REFS,
 )
 
-HELD_KEY: Final = _record("held key", Field("untold", False, "whether its sender may not hear what became of it"))
+HELD_KEY: Final = record("held key", Field("untold", False, "whether its sender may not hear what became of it"))
 
-APPROVAL: Final = _record(
+APPROVAL: Final = record(
     "approval",
     Field("state", str, "where it is, see `ApprovalState`"),
     Field("generation", int, "the session's generation"),
@@ -128,7 +87,7 @@ APPROVAL: Final = _record(
     Field("resolved_at", 0, "when it was answered, ms"),
 )
 
-DELIVERY: Final = _record(
+DELIVERY: Final = record(
     "delivery",
     Field("state", str, "where it is, see `DeliveryState`"),
     Field("number", int, "its place in the order of the outbox, from 1"),
@@ -159,7 +118,7 @@ DELIVERY: Final = _record(
     _REFS,
 )
 
-AUDIT_ROW: Final = _record(
+AUDIT_ROW: Final = record(
     "audit row",
     Field("time", int, "when it was written, ms"),
     Field("kind", "", "what kind of thing happened"),
@@ -168,7 +127,7 @@ AUDIT_ROW: Final = _record(
     Field("hash", str, "the hash that chains it to the row before it"),
 )
 
-OBSERVED: Final = _record(
+OBSERVED: Final = record(
     "observed",
     Field("account", "", "who said it, as the platform's account"),
     _LABEL,
@@ -176,7 +135,7 @@ OBSERVED: Final = _record(
     Field("opens", "", "the thread that it may begin"),
 )
 
-SLOT: Final = _record(
+SLOT: Final = record(
     "slot",
     Field("live", False, "whether nobody freed it"),
     Field("lapses", int, "by when its session must have been created, ms"),
@@ -186,7 +145,7 @@ SLOT: Final = _record(
     Field("parent", str, "the session that asked for it"),
 )
 
-RUN_SLOT: Final = _record(
+RUN_SLOT: Final = record(
     "run slot",
     Field("session", str, "the run's session"),
     Field("pool", str, "the label of its pool"),
@@ -199,9 +158,9 @@ RUN_SLOT: Final = _record(
     Field("live", False, "whether nobody gave it back"),
 )
 
-TASK: Final = _record("task", Field("time", int, "when it was completed, ms"))
+TASK: Final = record("task", Field("time", int, "when it was completed, ms"))
 
-NOTE: Final = _record(
+NOTE: Final = record(
     "note",
     Field("priority", str, "how it counts, see `Priority`"),
     Field("text", "", "what it says"),
@@ -211,7 +170,7 @@ NOTE: Final = _record(
     Field("read_at", 0, "when the run's log first held what it says, ms"),
 )
 
-SCHEDULE: Final = _record(
+SCHEDULE: Final = record(
     "schedule",
     Field("principal", str, "whose it is"),
     Field("asker", "", "the person who made it"),
@@ -236,9 +195,10 @@ SCHEDULE: Final = _record(
     Field("failures", 0, "how many failed in a row"),
     Field("skipped", 0, "how many were skipped in a row"),
     Field("authors", "", "whose words besides it derives from, a list as JSON"),
+    _REFS,
 )
 
-MEMORY: Final = _record(
+MEMORY: Final = record(
     "memory",
     Field("text", "", "what was learned, none once it is forgotten"),
     Field("domain", "", "what it is about, as is the text"),
@@ -252,10 +212,11 @@ MEMORY: Final = _record(
     Field("corrected_by", "", "the memory of its label in its place"),
     Field("corrections", 0, "how many corrections it is from what was learned first"),
     Field("ended", 0, "when it was corrected or forgotten, ms"),
+    _REFS,
 )
 """Whose it is, and its label, are in its key."""
 
-SKILL: Final = _record(
+SKILL: Final = record(
     "skill",
     Field("state", str, "whether it is in force, see `SkillState`"),
     Field("current", 0, "the number of the version in force, none where there never was one"),
@@ -268,7 +229,7 @@ SKILL: Final = _record(
 )
 """Whose it is, and its label, are in its key."""
 
-SKILL_EVENT: Final = _record(
+SKILL_EVENT: Final = record(
     "skill event",
     Field("time", int, "when, ms"),
     Field("actor", "", "who did it"),
@@ -277,14 +238,28 @@ SKILL_EVENT: Final = _record(
     Field("by_agent", False, "whether an agent did"),
 )
 
-SKILL_NOTE: Final = _record(
+WORKFLOW_EVENT: Final = record(
+    "workflow event",
+    Field("order", int, "where it stands among those of all labels; nobody is told it"),
+    Field("time", int, "when, ms"),
+    Field("kind", str, "what it tells, see `bot.sessions.workflows.serialization`"),
+    Field("body", str, "its content as JSON"),
+    Field("actor", "", "who asked for it"),
+    Field("by_agent", False, "whether an agent did it"),
+    Field("session", "", "the session that did it"),
+    Field("call", "", "what makes it the same event when it is repeated"),
+    _REFS,
+)
+"""Whose it is, its project and its label are in its key."""
+
+SKILL_NOTE: Final = record(
     "skill note",
     Field("time", int, "when, ms"),
     Field("kind", str, "how it went, see `Outcome`"),
     Field("text", str, "what was noted"),
 )
 
-PAIRING: Final = _record(
+PAIRING: Final = record(
     "pairing",
     Field("state", str, "pending, denied, or tries: wrong codes of a principal"),
     Field("created", int, "since when, ms"),
@@ -294,23 +269,23 @@ PAIRING: Final = _record(
     Field("tries", 0, "how many wrong codes there were"),
 )
 
-PERSON: Final = _record(
+PERSON: Final = record(
     "person",
     Field("role", "", "the role given, none for that of the configuration"),
     Field("clearance", "", "the clearance given, none for that of the configuration"),
     Field("accounts", "", "the accounts linked, a list as JSON"),
 )
 
-CHAT: Final = _record(
+CHAT: Final = record(
     "chat",
     Field("classification", "", "the classification given, none for that of the configuration"),
     Field("vouched", "", "yes or no: whether an admin vouches for its members; none for what the configuration says"),
     Field("blocked", False, "whether it is blocked"),
 )
 
-BLOCKED: Final = _record("blocked", Field("account", "", "the account"))
+BLOCKED: Final = record("blocked", Field("account", "", "the account"))
 
-TOKEN: Final = _record(
+TOKEN: Final = record(
     "api token",
     Field("id", str, "the name of the secret in force"),
     Field("scope", str, "what its program may ask for, see `Scope`"),
@@ -323,7 +298,7 @@ TOKEN: Final = _record(
     Field("revoked", 0, "when it was revoked, ms, none for never"),
 )
 
-QUARANTINED: Final = _record(
+QUARANTINED: Final = record(
     "quarantined",
     Field("since", int, "when it failed first, ms"),
     Field("tries", int, "how often it failed"),
@@ -333,7 +308,7 @@ QUARANTINED: Final = _record(
     Field("schema", int, "the version of the records that the program knew"),
 )
 
-ALTERNATIVE: Final = _record(
+ALTERNATIVE: Final = record(
     "alternative",
     Field("wanted", str, "what was asked for, see `Wanted`"),
     Field("session", str, "the session that asked"),
@@ -348,7 +323,7 @@ ALTERNATIVE: Final = _record(
     Field("recipients", "", "who may have it instead, a list as JSON"),
 )
 
-WEBHOOK: Final = _record(
+WEBHOOK: Final = record(
     "webhook",
     Field("principal", str, "the program whose it is"),
     Field("url", str, "where events are sent to"),
@@ -362,13 +337,13 @@ WEBHOOK: Final = _record(
     Field("wanted_at", 0, "when its program last wanted something tried once more, ms"),
 )
 
-SENDING_RIGHT: Final = _record(
+SENDING_RIGHT: Final = record(
     "sending right",
     Field("owner", str, "who sends for the webhook"),
     Field("lapses", int, "until when, ms"),
 )
 
-WEBHOOK_POSITION: Final = _record(
+WEBHOOK_POSITION: Final = record(
     "webhook position",
     Field("seq", 0, "the last event that is done with"),
     Field("attempt", 0, "how often the next was tried"),
@@ -377,7 +352,7 @@ WEBHOOK_POSITION: Final = _record(
     Field("closed", False, "whether nothing is sent any more, as the session rose above its reader"),
 )
 
-DEAD_EVENT: Final = _record(
+DEAD_EVENT: Final = record(
     "dead event",
     Field("session", str, "the session"),
     Field("seq", int, "the event"),
@@ -387,11 +362,11 @@ DEAD_EVENT: Final = _record(
     Field("again", False, "whether it is to be tried once more"),
 )
 
-AGENT: Final = _record("agent", Field("body", str, "what sessions pinned of it, as JSON"))
+AGENT: Final = record("agent", Field("body", str, "what sessions pinned of it, as JSON"))
 
-KEPT: Final = _record("kept", Field("token", str, "what an adapter keeps, encrypted"))
+KEPT: Final = record("kept", Field("token", str, "what an adapter keeps, encrypted"))
 
-RESERVATION: Final = _record(
+RESERVATION: Final = record(
     "reservation",
     Field("lapses", int, "when it comes back, ms"),
     Field("tokens", 0, "how many are set aside"),
@@ -399,7 +374,7 @@ RESERVATION: Final = _record(
     Field("op", str, "the call that set them aside"),
 )
 
-PORTION: Final = _record(
+PORTION: Final = record(
     "portion",
     Field("number", 0, "which grant it is, from one count for all accounts"),
     Field("granted", 0, "how many tokens of the budget of all may be used and set aside"),
@@ -407,13 +382,13 @@ PORTION: Final = _record(
     Field("day", int, "the day, since 1970"),
 )
 
-SPENT: Final = _record(
+SPENT: Final = record(
     "spent",
     Field("tokens", 0, "how many were used today"),
     Field("incomplete", False, "whether more were used than is known"),
 )
 
-TURN: Final = _part(
+TURN: Final = part(
     "turn",
     Field("id", str, "its id"),
     Field("position", 0, "the input that began it"),
@@ -434,7 +409,7 @@ TURN: Final = _part(
     Field("unpriced", False, "whether not all of the cost is known"),
 )
 
-LAST_TURN: Final = _part(
+LAST_TURN: Final = part(
     "last turn",
     Field("id", str, "its id"),
     Field("reason", "", "why it ended, see `YieldReason`; none for one that completed"),
@@ -443,13 +418,13 @@ LAST_TURN: Final = _part(
     Field("error", "", "the reference of what went wrong"),
 )
 
-USAGE: Final = _part("usage", *TURN.fields[-6:])
+USAGE: Final = part("usage", *TURN.fields[-6:])
 
-TITLE: Final = _part("title", Field("text", str, "the title"), _LABEL)
+TITLE: Final = part("title", Field("text", str, "the title"), _LABEL)
 
-METADATA: Final = _part("metadata", Field("text", str, "what its program keeps with it, as JSON"), _LABEL)
+METADATA: Final = part("metadata", Field("text", str, "what its program keeps with it, as JSON"), _LABEL)
 
-LINEAGE: Final = _part(
+LINEAGE: Final = part(
     "lineage",
     Field("parent", str, "the session it reports to"),
     Field("generation", int, "that one's generation"),
@@ -468,7 +443,7 @@ LINEAGE: Final = _part(
     Field("returns", "", "the fields it answers with, a list as JSON"),
 )
 
-CHARTER: Final = _part(
+CHARTER: Final = part(
     "charter",
     Field("run", str, "the id that people name it by"),
     Field("type", str, "how it goes on, see `RunType`"),
@@ -484,7 +459,7 @@ CHARTER: Final = _part(
     Field("hops", 0, "through how many sessions it came that it was started"),
 )
 
-PROGRESS: Final = _part(
+PROGRESS: Final = part(
     "progress",
     Field("initialized_at", 0, "when it was initialized, ms"),
     Field("status", "", "what it is doing, see `RunStatus`; none for running"),
@@ -506,7 +481,7 @@ PROGRESS: Final = _part(
     Field("gaps", "", "when nothing was done, a list as JSON"),
 )
 
-CHARGE: Final = _part(
+CHARGE: Final = part(
     "charge",
     _LABEL,
     Field("millibits", int, "what the answer may endorse, in thousandths of a bit"),
@@ -514,14 +489,14 @@ CHARGE: Final = _part(
     Field("heard", False, "whether it was heard"),
 )
 
-SEND_TURN: Final = _part(
+SEND_TURN: Final = part(
     "send turn",
     Field("number", int, "its place among those who wait to say something there"),
     Field("lapses", int, "until when it is kept, or holds the place, ms"),
     Field("op", "", "the call that holds the place, none for one that waits"),
 )
 
-STATE: Final = _record(
+STATE: Final = record(
     "state",
     Field("generation", int, "what a reset starts anew, from 1"),
     Field("generation_seq", int, "the first event of the generation"),
@@ -581,6 +556,6 @@ RECORDS: Final = (
     *(AUDIT_ROW, OBSERVED, SLOT, PAIRING, PERSON, CHAT, BLOCKED, QUARANTINED, ALTERNATIVE, KEPT, SEND_TURN),
     *(WEBHOOK, SENDING_RIGHT, WEBHOOK_POSITION, DEAD_EVENT),
     *(RESERVATION, PORTION, SPENT, AGENT, TOKEN),
-    *(RUN_SLOT, TASK, NOTE, SCHEDULE, MEMORY, SKILL, SKILL_EVENT, SKILL_NOTE),
+    *(RUN_SLOT, TASK, NOTE, SCHEDULE, MEMORY, SKILL, SKILL_EVENT, SKILL_NOTE, WORKFLOW_EVENT),
 )
 """All kinds of records."""

@@ -122,6 +122,7 @@ NAMES: Final = MappingProxyType(
         "next_at": "na",
         "number": "nu",
         "op": "op",
+        "order": "od",
         "opened_at": "oa",
         "opens": "os",
         "output_tokens": "ou",

@@ -120,6 +120,7 @@ class Script(StrEnum):
     COUNT_USE = "count_use"
     PUT_SKILL = "put_skill"
     REFLECT = "reflect"
+    ADVANCE_WORKFLOW = "advance_workflow"
 
 
 _WORD: Final = re.compile(r"\w+")
@@ -235,6 +236,7 @@ KEYS: Final = MappingProxyType(
         Script.COUNT_USE: ("uses", "versions", "op"),
         Script.PUT_SKILL: ("skills", "changed", "versions", "kept", "log", "op"),
         Script.REFLECT: ("outcomes", "notes", "versions", "op"),
+        Script.ADVANCE_WORKFLOW: ("log", "versions", "orders", "kept", "projects", "op"),
     }
 )
 """The keys of each script in their order, by the names that its text has for them. Those of large bodies follow."""

@@ -245,6 +245,11 @@ local function flows(a, b)
   return true
 end
 
+-- Whether what one label covers adds nothing to the other, as policy.labels.Label.within says.
+local function within(a, b)
+  return flows(a, b) and (string.sub(a, -1) ~= '~' or string.sub(b, -1) == '~')
+end
+
 -- Whether two labels are of one pool: level and compartments alike, whatever their integrity.
 local function pooled(a, b)
   return flows(a, b) and flows(b, a)

@@ -1,0 +1,1 @@
+"""What workflows are made of: definitions, events and the state document."""

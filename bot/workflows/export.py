@@ -1,0 +1,356 @@
+"""Writing workflows through to state files, and taking in what people changed there. The store is the truth.
+
+A file has the state that readers of its label may know of: what is folded of the events within that label. So a file is
+one of those states, the newest or an earlier one of which we did not come to write the next; or somebody changed it.
+Then it is taken in where it is valid and as new as what we know, and else kept beside and written anew, with an event
+that tells so. What is looked at is compared once more when it is written over.
+"""
+
+import asyncio
+import hashlib
+import logging
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, replace
+from enum import StrEnum
+from functools import partial
+from typing import Final, Protocol
+
+from bot.core.errors import FullError
+from bot.sessions.ports.workflows import WorkflowPlace, WorkflowStore, WorkflowView
+from bot.sessions.refs import WorkflowRef
+from bot.sessions.workflows.document import WorkflowDocument
+from bot.sessions.workflows.events import (
+    FileTakenIn,
+    NewWorkflowEvent,
+    StateRecovered,
+    StepCompleted,
+    WorkflowBody,
+    WorkflowEvent,
+    WorkflowStarted,
+)
+from bot.sessions.workflows.serialization import kind_of
+from bot.workflows.edits import TOO_LARGE, edit_between
+from bot.workflows.errors import NewerSchemaError
+from bot.workflows.folding import Fold, fold, iso, updated_by, workflow_id
+from bot.workflows.state_file import BrokenStateError, handoff, moment, parsed, refuse_newer, rendered
+from bot.workflows.views import audit_row, seen_of, state_ref
+from policy.labels import Label
+
+_log = logging.getLogger(__name__)
+
+STATE: Final = "00-session-state.json"
+HANDOFF: Final = "00-handoff.md"
+BAK: Final = f"{STATE}.bak"
+BROKEN: Final = f"{STATE}.broken"
+"""Where a text is kept that was no state, or not a new one."""
+
+NOT_WRITTEN: Final = "the state file could not be written; the state is safe in the store, and is written later"
+FULL: Final = f"what was found in the state file did not count, as the log is full; it is kept as {BROKEN}"
+FOREIGN: Final = "the state file there is of another workflow of that name; move it away to have this one exported"
+
+_TRIES: Final = 8
+_DIGEST: Final = 32
+_FILE: Final = "file/"
+"""How the calls begin of events about files."""
+
+
+class UnwritableError(Exception):
+    """A file cannot be read or written now."""
+
+
+@dataclass(frozen=True, slots=True)
+class ExportPlace:
+    """Where a workflow is exported: its project, and the label that its files have.
+
+    What is UNTRUSTED is `apart` in a folder that is not.
+    """
+
+    project: str
+    label: Label
+    apart: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class ExportedFile:
+    """A file as it is there. `label` is its own, and `by_person` tells that no session can have written it."""
+
+    content: bytes
+    label: Label
+    by_person: bool
+
+    @property
+    def text(self) -> str:
+        """Its text; what is no UTF-8 is no state either."""
+        return self.content.decode("utf-8", "replace")
+
+
+class StateFiles(Protocol):
+    """Where state files are. The methods block; all but `place` raise UnwritableError."""
+
+    def place(self, project: str, label: Label) -> ExportPlace | str:
+        """Return where a workflow that has a label is exported, or why it is not."""
+        ...
+
+    def path(self, place: ExportPlace, name: str) -> str:
+        """Return the path of a file below the file root."""
+        ...
+
+    def read(self, place: ExportPlace, name: str) -> ExportedFile | None:
+        """Return a file, None if there is none."""
+        ...
+
+    def swap(
+        self, place: ExportPlace, name: str, text: str, expected: ExportedFile | None, *, state: WorkflowRef
+    ) -> bool:
+        """Write a file that tells a state if there is what is expected, keep that as `.bak`, and say whether it was."""
+        ...
+
+    def keep(self, place: ExportPlace, name: str, file: ExportedFile) -> None:
+        """Write what a file holds under another name, with its label."""
+        ...
+
+
+class _Found(StrEnum):
+    """What a state file turned out to be."""
+
+    SAME = "same"
+    STALE = "stale"
+    EDITED = "edited"
+    BROKEN = "broken"
+    LEFT = "left"
+
+
+@dataclass(frozen=True, slots=True)
+class _Look:
+    """What was found, the events that tell of it and their label, and words about it."""
+
+    found: _Found
+    bodies: tuple[WorkflowBody, ...] = ()
+    label: Label | None = None
+    note: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class Exported:
+    """What became of a state file: its path where one is kept, the label of what `note` tells, and that note."""
+
+    path: str = ""
+    note: str = ""
+    label: Label | None = None
+
+
+class WriteThrough:
+    """Keeps state files as the store has the workflows."""
+
+    def __init__(self, store: WorkflowStore, files: StateFiles) -> None:
+        self._store = store
+        self._files = files
+        self._unwritable = False
+
+    async def newer(self, project: str, label: Label, reader: Label) -> NewerSchemaError | None:
+        """Return the error about a state file of a newer version that a reader may know of, None if there is none."""
+        place = self._files.place(project, label)
+        if isinstance(place, str) or not place.label.within(reader):
+            return None
+        try:
+            file = await asyncio.to_thread(self._files.read, place, STATE)
+        except UnwritableError:
+            return None
+        if file is None or not file.label.within(place.label):
+            return None
+        try:
+            refuse_newer(file.text)
+        except NewerSchemaError as error:
+            return error
+        return None
+
+    async def sync(self, principal: str, project: str, label: Label) -> Exported:
+        """Take in what people changed of the file of a workflow at a label, and write it as the store has it.
+
+        Raises StoreError. What the disk refuses is told in the result.
+        """
+        place = self._files.place(project, label)
+        if isinstance(place, str):
+            return Exported(note=place)
+        try:
+            told = await self._synced(principal, place)
+        except UnwritableError:
+            if not self._unwritable:
+                _log.warning("state files of workflows cannot be written; they are written once they can be")
+            self._unwritable = True
+            return Exported(note=NOT_WRITTEN)
+        self._unwritable = False
+        return told
+
+    async def _synced(self, principal: str, place: ExportPlace) -> Exported:
+        path, note, label = self._files.path(place, STATE), "", place.label
+        for _ in range(_TRIES):
+            # The file first: whatever wrote it, its events are among those that are read behind it.
+            file = await asyncio.to_thread(self._files.read, place, STATE)
+            scope = place.label if file is None else place.label.join(file.label)
+            every = await self._store.log(principal, place.project, lambda one: one.within(scope))  # noqa: B023 - called in this round
+            events = tuple(event for event in every if event.label.within(place.label))
+            now = fold(principal, place.project, events)
+            if now is None:
+                return Exported()
+            look = await asyncio.to_thread(self._look, principal, place, file, events)
+            note, label = look.note or note, look.label or label
+            if look.found is _Found.LEFT:
+                return Exported(note=note, label=place.label)
+            if look.bodies and file is not None and not _is_known(every, look, file, scope):
+                if look.found is _Found.BROKEN:
+                    await asyncio.to_thread(self._files.keep, place, BROKEN, file)
+                try:
+                    appended = await self._append(WorkflowPlace(principal, place.project, scope), file, look, every)
+                except FullError:
+                    # A state is read and written also where nothing more can be noted of its file.
+                    await asyncio.to_thread(self._files.keep, place, BROKEN, file)
+                    appended, note = (), FULL
+                if appended is None:
+                    continue
+                events = (*events, *(event for event in appended if event.label.within(place.label)))
+                now = fold(principal, place.project, events) or now
+            if look.found is not _Found.SAME and not await asyncio.to_thread(
+                partial(
+                    self._files.swap,
+                    place,
+                    STATE,
+                    rendered(now.document),
+                    file,
+                    state=state_ref(principal, place.project, place.label, len(events)),
+                )
+            ):
+                continue
+            await asyncio.to_thread(self._hand_off, principal, place, events)
+            return Exported(path, note, label)
+        raise UnwritableError
+
+    async def _append(
+        self, log: WorkflowPlace, file: ExportedFile, look: _Look, every: Sequence[WorkflowEvent]
+    ) -> tuple[WorkflowEvent, ...] | None:
+        """Write down what was found of a file, with the label of the file; None if another writer came first."""
+        label = look.label or log.label
+        call = _call(look, file, label, every)
+        events = tuple(NewWorkflowEvent(body, actor="", call=call) for body in look.bodies)
+        rows = tuple(audit_row(log.principal, log.project, label, body, actor="") for body in look.bodies)
+        return await self._store.advance(
+            replace(log, label=label), WorkflowView(log.label, seen_of(every)), events, rows
+        )
+
+    def _look(
+        self, principal: str, place: ExportPlace, file: ExportedFile | None, events: Sequence[WorkflowEvent]
+    ) -> _Look:
+        """Return what a file turned out to be. It blocks."""
+        now = fold(principal, place.project, events)
+        if now is None or file is None:
+            return _Look(_Found.STALE)
+        if file.text == rendered(now.document):
+            return _Look(_Found.SAME)
+        try:
+            found = parsed(file.text, place.project, now.definition, now.document)
+        except NewerSchemaError as error:
+            return _left(place, file, f"{error}; {error.next_step}")
+        except BrokenStateError as error:
+            fresh = not _has_work(events)
+            return self._recovered(principal, place, file, now, why=str(error), fresh=fresh)
+        if found.workflow not in {"", workflow_id(principal, place.project)}:
+            return _left(place, file, FOREIGN)
+        earlier = _earlier(principal, place.project, events, found.updated)
+        stale = any(rendered(one.document) == file.text for one in earlier)
+        return _Look(_Found.STALE) if stale else _changed(now, found, file, fresh=not _has_work(events))
+
+    def _recovered(
+        self, principal: str, place: ExportPlace, file: ExportedFile, now: Fold, *, why: str, fresh: bool
+    ) -> _Look:
+        """Return what comes of a broken file: where nothing was done since the beginning, its `.bak` counts."""
+        reason = f"the state file was broken: {why}; it is kept as {BROKEN}"
+        told = _Look(_Found.BROKEN, (StateRecovered(reason),), file.label, reason)
+        bak = self._files.read(place, BAK) if fresh else None
+        try:
+            found = None if bak is None else parsed(bak.text, place.project, now.definition, now.document)
+        except (BrokenStateError, NewerSchemaError):
+            found = None
+        if bak is None or found is None or found.workflow not in {"", workflow_id(principal, place.project)}:
+            return told
+        edit = edit_between(now, found, by_person=bak.by_person and file.by_person)
+        if edit.too_large:
+            return told
+        bodies = (*told.bodies, FileTakenIn(edit.changes)) if edit.changes else told.bodies
+        return replace(told, bodies=bodies, label=file.label.join(bak.label), note=f"{reason}, and {BAK} was taken in")
+
+    def _hand_off(self, principal: str, place: ExportPlace, events: Sequence[WorkflowEvent]) -> None:
+        """Write the hand-off of the last gate that was passed, unless it is there. It blocks."""
+        now = fold(principal, place.project, events)
+        ends = [number for number, event in enumerate(events, start=1) if now and _passes(event.body, now)]
+        then = fold(principal, place.project, events[: ends[-1]]) if ends else None
+        if then is None:
+            return
+        text, file = handoff(then.document, then.definition), self._files.read(place, HANDOFF)
+        if file is None or file.text != text:
+            # Another process that came first wrote the same, or a later one.
+            state = state_ref(principal, place.project, place.label, ends[-1])
+            self._files.swap(place, HANDOFF, text, file, state=state)
+
+
+def _changed(now: Fold, found: WorkflowDocument, file: ExportedFile, *, fresh: bool) -> _Look:
+    """Return what comes of a file that somebody changed: nothing where it is older than what was done meanwhile."""
+    if not fresh and moment(found.updated) < moment(now.document.updated):
+        reason = f"the state file was changed, but is older than the state; it is kept as {BROKEN}"
+        return _Look(_Found.BROKEN, (StateRecovered(reason),), file.label, reason)
+    edit = edit_between(now, found, by_person=file.by_person)
+    if edit.too_large:
+        reason = f"{TOO_LARGE}; it is kept as {BROKEN}"
+        return _Look(_Found.BROKEN, (StateRecovered(reason),), file.label, reason)
+    refused = f"; {' and '.join(edit.refused)} did not count, as people are asked about that" if edit.refused else ""
+    note = f"a change of the state file was taken in{refused}" if edit.changes or refused else ""
+    bodies = (FileTakenIn(edit.changes),) if edit.changes else ()
+    return _Look(_Found.EDITED, bodies, file.label, note)
+
+
+def _left(place: ExportPlace, file: ExportedFile, why: str) -> _Look:
+    """Return that a file is left as it is; one that is above its place, or of anybody, is in nobody's way."""
+    if file.label.within(place.label):
+        return _Look(_Found.LEFT, note=why)
+    reason = f"{why}; it is kept as {BROKEN}"
+    return _Look(_Found.BROKEN, (StateRecovered(reason),), file.label, reason)
+
+
+def _earlier(principal: str, project: str, events: Sequence[WorkflowEvent], updated: str) -> Iterator[Fold]:
+    """Yield the state before the present one that was made at a time, if there was one."""
+    last = 0
+    for end, event in enumerate(events[:-1], start=1):
+        last = updated_by(last, event)
+        if iso(last) == updated and (then := fold(principal, project, events[:end])) is not None:
+            yield then
+
+
+def _has_work(events: Sequence[WorkflowEvent]) -> bool:
+    """Say whether more happened than that the workflow began."""
+    return any(not isinstance(event.body, WorkflowStarted | StateRecovered) for event in events)
+
+
+def _passes(body: WorkflowBody, now: Fold) -> bool:
+    """Say whether an event passes a gate."""
+    if not isinstance(body, StepCompleted):
+        return False
+    step = now.definition.step(body.step)
+    return bool(body.passed_by) or (step is not None and step.gate)
+
+
+def _call(look: _Look, file: ExportedFile, label: Label, every: Sequence[WorkflowEvent]) -> str:
+    """Return what makes the events about a file the same when another one looks at it at once.
+
+    The same bytes are another thing at another label, or when something was found in between.
+    """
+    return f"{_content(look, file)}/{label}/{sum(event.label == label for event in every)}"
+
+
+def _is_known(every: Sequence[WorkflowEvent], look: _Look, file: ExportedFile, label: Label) -> bool:
+    """Say whether the last that was found of a file was just that: then it was not written anew since."""
+    found = [event.call for event in every if event.call.startswith(_FILE) and event.label == (look.label or label)]
+    return bool(found) and found[-1].startswith(f"{_content(look, file)}/")
+
+
+def _content(look: _Look, file: ExportedFile) -> str:
+    kinds = "+".join(map(kind_of, look.bodies))
+    return f"{_FILE}{kinds}/{hashlib.sha256(file.content).hexdigest()[:_DIGEST]}"
