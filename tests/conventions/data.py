@@ -28,8 +28,9 @@ RESERVED: Final = (
         (
             *("policy", "bot.access.labelling", "bot.config", "bot.store", "bot.cli", "bot.commands"),
             # these read labels they wrote themselves: beside files, in what events tell, in the audit, of what failed
-            # in another process
+            # in another process, in references to states of workflows
             *("bot.tools.labelled_files", "bot.sessions.log.serialization", "bot.audit.visibility", "bot.failures"),
+            "bot.lineage.loading",
             # what is read from an export counts under a known key alone, see `bot.operations.importing`
             "bot.sessions.exports",
         ),

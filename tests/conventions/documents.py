@@ -88,8 +88,13 @@ def named_paths(page: str) -> set[str]:
 
 def named_tests(page: str) -> set[tuple[str, str]]:
     """Return the tests, file and function, that a page names as `file::function`."""
-    codes = (match["code"].partition("::") for match in _CODE.finditer(prose(page)))
-    return {(path, function) for path, colons, function in codes if colons}
+    return set(named_tests_in(prose(page)))
+
+
+def named_tests_in(text: str) -> Iterator[tuple[str, str]]:
+    """Yield the tests, file and function, that a text names as `file::function`."""
+    codes = (match["code"].partition("::") for match in _CODE.finditer(text))
+    yield from ((path, function) for path, colons, function in codes if colons)
 
 
 def examples(page: str) -> Iterator[Example]:

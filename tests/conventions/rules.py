@@ -52,14 +52,14 @@ def named_by_owner(modules: tuple[Module, ...]) -> Iterator[Finding]:
     """An import names the module that owns what it imports; nobody hands on what it imported itself."""
     known = {module.name: module for module in modules}
     for module in modules:
-        for node in ast.walk(module.tree):
+        for node in module.nodes:
             if not isinstance(node, ast.ImportFrom) or (owner := known.get(node.module or "")) is None:
                 continue
             for alias in node.names:
                 child = f"{node.module}.{alias.name}"
                 if alias.name not in owner.defined and child not in known:
                     yield module.finding("named_by_owner", node, f"`{child}` is not defined there, import its owner")
-        for node in ast.walk(module.tree):
+        for node in module.nodes:
             if isinstance(node, ast.Attribute) and (owner := known.get(module.full_name(node.value))) is not None:
                 source = owner.imports.get(node.attr, "")
                 if source.split(".")[0] in PACKAGES and f"{owner.name}.{node.attr}" not in known:
@@ -78,7 +78,7 @@ def reserved_names(modules: tuple[Module, ...]) -> Iterator[Finding]:
 
 def _uses(module: Module, reserved: Reserved) -> Iterator[Finding]:
     types = _types(module)
-    for node in ast.walk(module.tree):
+    for node in module.nodes:
         for used in _acted_on(module, node):
             if used in types:
                 continue
@@ -90,7 +90,7 @@ def _uses(module: Module, reserved: Reserved) -> Iterator[Finding]:
 def _types(module: Module) -> frozenset[ast.AST]:
     """Return the nodes that only say a type: annotations, and what stands in square brackets."""
     found: list[ast.expr | None] = []
-    for node in ast.walk(module.tree):
+    for node in module.nodes:
         match node:
             case ast.Subscript(slice=inner):
                 found.append(inner)
@@ -126,7 +126,7 @@ def _acted_on(module: Module, node: ast.AST) -> Iterator[ast.expr]:
 
 
 def _label_copies(module: Module) -> Iterator[Finding]:
-    for node in ast.walk(module.tree):
+    for node in module.nodes:
         if isinstance(node, ast.Call) and module.full_name(node.func) in {"dataclasses.replace", "copy.replace"}:
             fields = {keyword.arg for keyword in node.keywords} & _LABEL_FIELDS
             if fields:
@@ -150,7 +150,7 @@ def one_site(modules: tuple[Module, ...]) -> Iterator[Finding]:
 def _calls(module: Module, site: Site) -> Iterator[ast.Call]:
     if module.within(site.apart_from):
         return
-    for node in ast.walk(module.tree):
+    for node in module.nodes:
         if isinstance(node, ast.Call):
             parts = ast.unparse(node.func).rsplit(".", 2)
             aliased = module.full_name(node.func).rpartition(".")[2]
@@ -165,7 +165,7 @@ def sizes(modules: tuple[Module, ...]) -> Iterator[Finding]:
         lines = module.text.count("\n")
         if lines > MAX_FILE_LINES:
             yield module.finding("sizes", lines, f"{lines} lines, the cap is {MAX_FILE_LINES}")
-        for node in ast.walk(module.tree):
+        for node in module.nodes:
             if isinstance(node, _FUNCTIONS):
                 length = (node.end_lineno or node.lineno) - node.lineno + 1
                 if length > MAX_FUNCTION_LINES:
@@ -177,7 +177,7 @@ def structured_concurrency(modules: tuple[Module, ...]) -> Iterator[Finding]:
     """Tasks belong to a task group, and nothing sleeps on the loop."""
     for module in modules:
         groups = _task_groups(module)
-        for node in ast.walk(module.tree):
+        for node in module.nodes:
             if not isinstance(node, ast.Call):
                 continue
             name = module.full_name(node.func)
@@ -189,7 +189,7 @@ def structured_concurrency(modules: tuple[Module, ...]) -> Iterator[Finding]:
 def _task_groups(module: Module) -> frozenset[str]:
     """Return the names that hold a task group: from `async with`, or annotated as one."""
     found: set[str] = set()
-    for node in ast.walk(module.tree):
+    for node in module.nodes:
         match node:
             case ast.withitem(context_expr=ast.Call(func=func), optional_vars=ast.expr() as target):
                 if module.full_name(func) == "asyncio.TaskGroup":
@@ -205,7 +205,7 @@ def _task_groups(module: Module) -> frozenset[str]:
 def no_assert(modules: tuple[Module, ...]) -> Iterator[Finding]:
     """`python -O` removes assertions, so nothing is validated by one."""
     for module in modules:
-        for node in ast.walk(module.tree):
+        for node in module.nodes:
             if isinstance(node, ast.Assert):
                 yield module.finding("no_assert", node, "`assert` is no validation, raise one of our errors")
 
@@ -225,7 +225,7 @@ def no_globals(modules: tuple[Module, ...]) -> Iterator[Finding]:
                     continue
             if not fine and _mutable(value):
                 yield module.finding("no_globals", node, "a module-level value that can be changed, freeze it")
-        for node in ast.walk(module.tree):
+        for node in module.nodes:
             if isinstance(node, ast.Global):
                 yield module.finding("no_globals", node, "`global` rebinds a module's value")
 
@@ -241,7 +241,7 @@ def pure_policy(modules: tuple[Module, ...]) -> Iterator[Finding]:
     for module in modules:
         if not module.within(("policy",)):
             continue
-        for node in ast.walk(module.tree):
+        for node in module.nodes:
             match node:
                 case ast.Import(names=names):
                     tops = {alias.name.split(".")[0] for alias in names}
@@ -264,7 +264,7 @@ def typed_bodies(modules: tuple[Module, ...]) -> Iterator[Finding]:
     for module in modules:
         if not module.within(("bot",)) or module.within(BODY_READERS):
             continue
-        for node in ast.walk(module.tree):
+        for node in module.nodes:
             match node:
                 case ast.Subscript(value=ast.Attribute(attr="body") as body):
                     pass

@@ -49,12 +49,12 @@ def shallow(modules: tuple[Module, ...]) -> Iterator[Finding]:
     """A class of ours derives from at most two others of ours, directly or not."""
     bases: dict[str, frozenset[str]] = {}
     for module in modules:
-        for node in ast.walk(module.tree):
+        for node in module.nodes:
             if isinstance(node, ast.ClassDef):
                 parents = (base.value if isinstance(base, ast.Subscript) else base for base in node.bases)
                 bases[f"{module.name}.{node.name}"] = frozenset(map(module.full_name, parents))
     for module in modules:
-        for node in ast.walk(module.tree):
+        for node in module.nodes:
             if isinstance(node, ast.ClassDef):
                 above = _above(f"{module.name}.{node.name}", bases)
                 if len(above) > ANCESTORS:
@@ -64,7 +64,7 @@ def shallow(modules: tuple[Module, ...]) -> Iterator[Finding]:
 def named_arguments(modules: tuple[Module, ...]) -> Iterator[Finding]:
     """A function takes at most four arguments without their names, and none that it does not name itself."""
     for module in modules:
-        for node in ast.walk(module.tree):
+        for node in module.nodes:
             if not isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef):
                 continue
             taken = [argument.arg for argument in (*node.args.posonlyargs, *node.args.args)]

@@ -39,10 +39,15 @@ class Module:
         return ast.parse(self.text, self.path)
 
     @cached_property
+    def nodes(self) -> tuple[ast.AST, ...]:
+        """All nodes of the syntax tree, which each rule looks through. Raises SyntaxError: as of `tree`."""
+        return tuple(ast.walk(self.tree))
+
+    @cached_property
     def imports(self) -> dict[str, str]:
         """What each imported name stands for, wherever in the file it is imported."""
         found: dict[str, str] = {}
-        for node in ast.walk(self.tree):
+        for node in self.nodes:
             if isinstance(node, ast.Import):
                 for alias in node.names:
                     found[alias.asname or alias.name.split(".")[0]] = (

@@ -9,6 +9,7 @@ import shlex
 import sys
 import tomllib
 from collections.abc import Iterator
+from functools import cache
 from itertools import chain
 from pathlib import Path
 from types import ModuleType
@@ -23,6 +24,7 @@ from bot.cli.groups.policy import policy_app
 from bot.cli.groups.sessions import sessions_app
 from bot.cli.groups.slack import slack_app
 from bot.cli.groups.tokens import token_app
+from bot.cli.groups.workflows import workflow_app
 from bot.cli.main import app
 from bot.cli.policy_cases import read_cases
 from bot.commands.table import COMMANDS
@@ -78,8 +80,13 @@ def _is_test(path: str, name: str) -> bool:
         return False
     if file.suffix == ".yaml":
         return f"- id: {name}\n" in file.read_text("utf-8")
-    tree = ast.parse(file.read_text("utf-8"))
-    return any(getattr(node, "name", "") == name for node in ast.walk(tree))
+    return name in _defined(file)
+
+
+@cache
+def _defined(file: Path) -> frozenset[str]:
+    """Return the names of all that a file defines, which pages name again and again."""
+    return frozenset(getattr(node, "name", "") for node in ast.walk(ast.parse(file.read_text("utf-8"))))
 
 
 @pytest.mark.parametrize("page", PAGES)
@@ -129,7 +136,8 @@ def test_a_command_prints_what_is_shown(example: Example, tmp_path: Path) -> Non
 def test_named_commands_variables_and_tasks_exist(page: str) -> None:
     text = text_of(page)
     typed = re.findall(
-        r"\blockgate ((?:sessions |audit |policy |slack |token |runs |schedules |memory |skills |mcp )?[a-z]+)",
+        r"\blockgate ((?:sessions |audit |policy |slack |token |runs |schedules |memory |skills |workflow |mcp )?"
+        r"[a-z]+)",
         _shell(page),
     )
     assert set(typed) <= set(typed_commands())
@@ -147,7 +155,7 @@ def typed_commands() -> Iterator[str]:
     groups = (
         *((sessions_app, "sessions "), (audit_app, "audit "), (policy_app, "policy "), (slack_app, "slack ")),
         *((token_app, "token "), (runs_app, "runs "), (schedules_app, "schedules "), (memory_app, "memory ")),
-        *((skills_app, "skills "), (mcp_app, "mcp ")),
+        *((skills_app, "skills "), (workflow_app, "workflow "), (mcp_app, "mcp ")),
     )
     for typer, words in ((app, ""), *groups):
         yield from (f"{words}{command.name}" for command in typer.registered_commands)
