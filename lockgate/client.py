@@ -15,6 +15,7 @@ from lockgate.sessions import Sessions
 from lockgate.shapes import Simulation, Whoami
 from lockgate.transport import ClientRequest, Transport
 from lockgate.webhooks import Webhooks
+from lockgate.workflows import Workflows
 
 _VERSION: Final = "/v1"
 
@@ -48,6 +49,7 @@ class Client:
         self.runs = Runs(self._transport)
         self.schedules = Schedules(self._transport)
         self.memories = Memories(self._transport)
+        self.workflows = Workflows(self._transport)
         self.approvals = Approvals(self._transport)
         self.audit = Audit(self._transport)
         self.webhooks = Webhooks(self._transport)

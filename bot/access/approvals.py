@@ -117,8 +117,11 @@ def may_reply(question: Approval, principal: str) -> bool:
     return question.is_question and principal == question.principal
 
 
-def decides_on_skills(document: Document, whose: str, person: str) -> bool:
-    """Say whether a person decides which skills of a principal are in force: of their own, of a chat's an admin."""
+def decides_for(document: Document, whose: str, person: str) -> bool:
+    """Say whether a person decides for a principal: which skills are in force, and what passes a gate.
+
+    They do for themselves; for a chat an admin does.
+    """
     known = document.principals.get(person)
     if known is None:
         return False

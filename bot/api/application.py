@@ -18,6 +18,7 @@ from bot.api.entrance.caller_patience import PATIENCE, CallerPatience
 from bot.api.entrance.entrance import Asgi, Entrance
 from bot.api.errors import INTERNAL, INVALID, METHOD, NOT_FOUND, ErrorAnswer, answer_to, invalid
 from bot.api.knowledge import routes as memory_routes
+from bot.api.lineage import routes as lineage_routes
 from bot.api.mcp_server.mount import METHODS, McpMount
 from bot.api.mcp_server.mount import PATH as MCP
 from bot.api.openapi_document import described
@@ -25,6 +26,7 @@ from bot.api.requests import asked, fields_at, known_query, listed
 from bot.api.runs import routes as run_routes
 from bot.api.services import ApiServices
 from bot.api.shapes import ErrorDocument
+from bot.api.workflows import routes as workflow_routes
 from bot.core.errors import LockgateError
 
 if TYPE_CHECKING:
@@ -39,7 +41,9 @@ AREAS: Final[tuple[Area, ...]] = (
     event_routes.router,
     run_routes.router,
     memory_routes.router,
+    workflow_routes.router,
     oversight_routes.router,
+    lineage_routes.router,
     webhook_routes.router,
 )
 """Every area of the API, in the order of its document."""

@@ -32,11 +32,13 @@ _TAGS: Final = MappingProxyType(
         "runs": "Sessions that go on by themselves until they are done.",
         "schedules": "Runs and reminders that are due at a moment.",
         "memories": "What this program and its sessions learned.",
+        "workflows": "Work in steps of this program and its sessions.",
         "questions": "What agents ask this program.",
         "approvals": "Calls that wait for consent.",
         "simulations": "What the gate would decide.",
         "copies": "Signed copies of sessions.",
         "audit": "What was decided, and why.",
+        "lineage": "What something came from, and what came of it.",
         "webhooks": "Events that are sent to a server.",
     }
 )
@@ -49,10 +51,15 @@ _PARAMETERS: Final = MappingProxyType(
         "rid": "The id of a run.",
         "hid": "The id of a schedule.",
         "mid": "The id of a memory.",
+        "project": "The name of a workflow.",
+        "step": "The id of a step.",
         "wid": "The id of a webhook.",
         "did": "The `webhook-id` of an event that was not taken.",
         "chain": "The chain of a row: the id of a session, or that of what was decided outside sessions.",
         "name": "The name of a row in its chain: what stands behind the `:` of its id.",
+        "lid": "The id of an event, session, delivery, run, schedule, memory, skill or file.",
+        "direction": "`back` to where it came from, or `forward` to where it went.",
+        "depth": "Over how many steps it is traced at most.",
         "limit": "How many are listed at most.",
         "cursor": "The `cursor` of the page before.",
         "before": "The `next` of the page before.",
@@ -89,6 +96,11 @@ _EXAMPLES: Final[Mapping[str, JsonValue]] = MappingProxyType(
         "CorrectedText": {"text": "The ferry leaves at ten."},
         "RecallQuery": {"query": "When does the ferry leave?", "limit": 3},
         "NewSchedule": {"kind": "run", "when": "every weekday 7:30", "text": "Report what came in overnight."},
+        "NewWorkflow": {"project": "harbour", "definition": "note-review"},
+        "StepBegun": {"step": "1", "version": 1, "files": ["notes.md"]},
+        "SubStepReached": {"sub_step": "outline", "version": 2, "artifacts": ["agent-output/harbour/01-draft.md"]},
+        "DecisionNoted": {"version": 3, "title": "Format", "choice": "Markdown", "rationale": "Everybody reads it."},
+        "SeenVersion": {"version": 4},
         "AnswerRequest": {"answer": True},
         "ApprovalAnswer": {"answer": "deny"},
         "SimulatedCall": {"tool": "read_file", "arguments": {"path": "public/welcome.md"}},
@@ -111,7 +123,7 @@ def described(found: Document, routers: Iterable[APIRouter], prefix: str) -> Doc
     told: Document = {**found, "info": {**cast("Document", found["info"]), "description": _ABOUT}}
     paths = cast("_Nested", told["paths"])
     for route in (route for router in routers for route in _routes(router)):
-        path = f"{prefix}{route.path}"
+        path = f"{prefix}{route.path_format}"
         for method in route.methods or ():
             if method.lower() in paths.get(path, {}):
                 _describe(paths[path][method.lower()], route, method)
@@ -136,7 +148,7 @@ def _routes(router: APIRouter) -> Iterator[APIRoute]:
 
 def _describe(operation: Document, route: APIRoute, method: str) -> None:
     about = cast("str", operation["description"]).strip()
-    operation["operationId"] = operation_id(method, route.path)
+    operation["operationId"] = operation_id(method, route.path_format)
     operation["summary"] = " ".join(_SENTENCE.split(about, maxsplit=1)[0].split())
     for needed in (one.call for one in route.dependant.dependencies):
         if isinstance(needed, Needs):

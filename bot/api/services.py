@@ -10,6 +10,7 @@ from bot.core.clock import Clock
 from bot.core.ids import Ids
 from bot.gate.gate import Gate
 from bot.ingress.router import Router
+from bot.lineage.tracer import LineageTracer
 from bot.operations.approval_answers import ApprovalAnswers
 from bot.operations.audit import AuditReader
 from bot.operations.background.runs import RunOperations
@@ -22,6 +23,7 @@ from bot.operations.lifecycle import SessionLifecycle
 from bot.operations.question_answers import QuestionAnswers
 from bot.operations.reading import SessionReader
 from bot.operations.simulation import Simulator
+from bot.operations.workflows.workflows import WorkflowOperations
 from bot.pinned_agents import PinnedAgents
 from bot.policy_state import PolicyReloader
 from bot.sessions.ports.store import Store
@@ -52,10 +54,12 @@ class ApiServices:
     importer: Importer
     simulator: Simulator
     audit: AuditReader
+    lineage: LineageTracer
     approval_answers: ApprovalAnswers
     question_answers: QuestionAnswers
     webhooks: WebhookKeeper
     runs: RunOperations
     schedules: ScheduleOperations
     memories: MemoryOperations
+    workflows: WorkflowOperations
     closing: asyncio.Event

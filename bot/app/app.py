@@ -21,6 +21,7 @@ from bot.app.keys import Secrets
 from bot.app.knowledge import Knowledge
 from bot.app.runs import managing, run_recorder, schedule_keeper, starters
 from bot.app.stores import opened_store
+from bot.app.workflows import workflow_keeper
 from bot.audit.anchors import AnchoredChains
 from bot.audit.visibility import AuditTrail
 from bot.budgets import budget
@@ -55,6 +56,7 @@ from bot.ingress.new_chats import NewChats
 from bot.ingress.question_replies import QuestionReplies
 from bot.ingress.refusals import Refusals
 from bot.ingress.router import Router
+from bot.lineage.tracer import LineageTracer
 from bot.mcp.servers import Servers
 from bot.operations.approval_answers import ApprovalAnswers
 from bot.operations.audit import AuditReader
@@ -66,10 +68,12 @@ from bot.operations.question_answers import QuestionAnswers
 from bot.operations.readiness import ReadinessChecks
 from bot.operations.simulation import Simulator
 from bot.operations.tokens import TokenKeeper
+from bot.operations.workflows.workflows import WorkflowOperations
 from bot.pinned_agents import PinnedAgents
 from bot.policy_state import PolicyReloader, Tell, named
 from bot.quarantine import Quarantine
 from bot.run_records.recorder import RunRecorder
+from bot.schedules.keeper import ScheduleKeeper
 from bot.telemetry.telemetry import Sink, Telemetry
 from bot.tools import catalogue
 from bot.tools.arguments import types
@@ -80,6 +84,7 @@ from bot.tools.web_connection import Connector
 from bot.tools.web_fetch import WebFetch
 from bot.worker.lease import LeaseKeeper
 from bot.worker.model_loader import ModelLoader
+from bot.workflows.keeper import WorkflowKeeper
 from channels.api import Api
 from channels.messages import Address, Inbound, Membership, Moved
 from channels.port import Answer, Audience, Channel, ChannelVault, Platform
@@ -123,14 +128,13 @@ class App:
         self._secrets, self._environment, self._parts = secrets, environment, parts
         self.failures = Failures(self.vault, clock, store.process)
         self.resolve, self.listened = parts.resolve, tuple(listened)
-        self.channels = self._channels(channels)
-        self.telemetry = self._telemetry()
+        self.channels, self.telemetry = self._channels(channels), self._telemetry()
         self._simulations = RateLimiter(clock, config.limits.simulations_per_minute)
         self._serving: Worker | None = None
         self.servers = Servers(config.mcp_servers, environment, clock, secrets.keyring.scrub)
         self.budget, self.model_loader = budget(store.budgets, self.ids, config), ModelLoader(self._made_thinking)
         self.agents, self.knowledge = self._agents(), Knowledge(store, config.knowledge)
-        self.schedule_keeper = schedule_keeper(store, config.runs, lambda: self.gate.document)
+        self.schedule_keeper, self.workflows = self._keepers()
         tools = self._known_tools = self._tools()
         self.spawner, self.run_starter = starters(store, config, self.session_id, self.agents.pin)
         self.gate = self._gate(tools)
@@ -140,7 +144,7 @@ class App:
         self.pairing = Pairing(store, self.ids, secrets.session)
         self.exporter, self.importer = self._copies()
         self.simulator = Simulator(self.gate, store.audit, store.sessions, self._simulations)
-        self.audit = AuditReader(self.chains, AuditTrail(store, self.chains, lambda: self.gate.document.top))
+        self.audit, self.lineage = self._traces()
         self.alternatives = self._alternatives()
         self.outbox = self._outbox()
         self.question_updates = QuestionUpdates(store, self.gate, self.outbox)
@@ -151,9 +155,16 @@ class App:
             store, self.gate, keeper=self.schedule_keeper, lifecycle=self.lifecycle, ids=self.session_ids, clock=clock
         )
         self.memories, self.skills = self.knowledge.managed(self.calls)
+        self.workflow_operations = WorkflowOperations(self.workflows, self.calls)
         self.recorder, self.diagnostics, self.readiness = self._recorder(), self._diagnostics(), self._readiness()
         self.commands = self._commands()
         self.router = self._router()
+
+    def _traces(self) -> tuple[AuditReader, LineageTracer]:
+        """Return what tells of decisions, and of what came from what."""
+        trail = AuditTrail(self.store, self.chains, lambda: self.gate.document.top)
+        lineage = LineageTracer(self.store, self.files, lambda: self.gate.document, self.gate.masks.masked)
+        return AuditReader(self.chains, trail), lineage
 
     def _arrivals(self) -> tuple[AdminNotices, NewChats, Memberships]:
         """Return what takes note of chats that the bot comes to, and of those that it leaves."""
@@ -174,6 +185,7 @@ class App:
             skills=self.knowledge.skills,
             patterns=self.knowledge.patterns,
             briefings=self.knowledge.briefings,
+            workflows=self.workflows,
         )
         built_in = catalogue.built_in(self.files, self.store, parts)
         return (*built_in, *self.servers.tools, *self._parts.tools(self.files, self.store.sessions))
@@ -198,6 +210,11 @@ class App:
         audit, session, trusted = self._secrets.audit, self._secrets.session, self.config.imports.keys
         importer = Importer(self.gate, self.store, audit_key=audit, session_key=session, trusted=trusted)
         return Exporter(self.gate, self.store, audit), importer
+
+    def _keepers(self) -> tuple[ScheduleKeeper, WorkflowKeeper]:
+        """Return what keeps schedules, and what keeps workflows."""
+        schedules = schedule_keeper(self.store, self.config.runs, lambda: self.gate.document)
+        return schedules, workflow_keeper(self.store, self.files, self.config.workflows, lambda: self.gate.document)
 
     def _agents(self) -> PinnedAgents:
         return PinnedAgents(
@@ -276,6 +293,7 @@ class App:
             recap=self.model_loader.recap,
             pairing=self.pairing,
             audit=self.audit,
+            lineage=self.lineage,
             budget=self.budget,
             diagnostics=self.diagnostics,
             config=self.config,
@@ -289,6 +307,7 @@ class App:
             schedules=self.schedules,
             memories=self.memories,
             skills=self.skills,
+            workflows=self.workflow_operations,
         )
         return CommandTable(services)
 
@@ -515,6 +534,7 @@ class App:
             spawner=self.spawner,
             sweep=self.sweep("worker"),
             telemetry=self.telemetry,
+            workflows=self.workflows,
         )
 
     async def _audience(self, address: Address) -> Audience:

@@ -65,12 +65,14 @@ def api_services(app: App) -> ApiServices:
         importer=app.importer,
         simulator=app.simulator,
         audit=app.audit,
+        lineage=app.lineage,
         approval_answers=app.approval_answers,
         question_answers=app.question_answers,
         webhooks=_webhooks(app, reading),
         runs=app.runs,
         schedules=app.schedules,
         memories=app.memories,
+        workflows=app.workflow_operations,
         closing=asyncio.Event(),
     )
 

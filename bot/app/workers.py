@@ -21,6 +21,7 @@ from bot.core.ids import Ids
 from bot.delegation.spawn import Spawner
 from bot.delivery.alternatives import Alternatives
 from bot.delivery.asker_questions import AskerQuestions
+from bot.delivery.interrupted_workflows import InterruptedWorkflows
 from bot.delivery.outbox import Outbox
 from bot.delivery.question_updates import QuestionUpdates
 from bot.delivery.sweep import Sweep
@@ -48,6 +49,7 @@ from bot.worker.turn_signals import TurnSignals
 from bot.worker.turn_slots import TurnSlots
 from bot.worker.work_finder import WorkFinder
 from bot.worker.worker import Worker
+from bot.workflows.keeper import WorkflowKeeper
 from channels.port import Channel
 
 if TYPE_CHECKING:
@@ -81,6 +83,7 @@ class WorkerParts:
     spawner: Spawner
     sweep: Sweep
     telemetry: Telemetry
+    workflows: WorkflowKeeper
 
 
 def worker(
@@ -190,6 +193,7 @@ def _finisher(of: WorkerParts) -> TurnFinisher:
         of.ids,
         of.alternatives,
         undelivered=undelivered,
+        interrupted=InterruptedWorkflows(of.workflows, of.store.sessions, of.store.outbox, of.gate),
         runs=runs,
         approval_life=limits.approval_minutes * 60_000,
     )

@@ -16,6 +16,7 @@ from bot.cli.groups.policy import policy_app
 from bot.cli.groups.sessions import sessions_app
 from bot.cli.groups.slack import slack_app
 from bot.cli.groups.tokens import token_app
+from bot.cli.groups.workflows import workflow_app
 from bot.cli.roles import ProcessRole
 from bot.core.logs import LogLevel
 
@@ -38,6 +39,7 @@ app.add_typer(runs_app, name="runs")
 app.add_typer(schedules_app, name="schedules")
 app.add_typer(memory_app, name="memory")
 app.add_typer(skills_app, name="skills")
+app.add_typer(workflow_app, name="workflow")
 app.add_typer(token_app, name="token")
 app.add_typer(mcp_app, name="mcp")
 app.add_typer(sessions_app, name="sessions")

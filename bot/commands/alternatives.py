@@ -25,6 +25,7 @@ from bot.sessions.messages import SessionMessage
 from bot.sessions.ports.delivery import AlternativeStore, OutboxStore
 from bot.sessions.ports.people import AuditStore
 from bot.sessions.ports.sessions import SessionStore
+from bot.sessions.refs import elsewhere
 from bot.sessions.transcript import backwards
 from channels.messages import Address, OutboundKind
 
@@ -66,6 +67,7 @@ class AlternativeCommands:
                     home=offer.private,
                     principal=request.caller.principal,
                     agent=await request.agents.pin(request.caller.principal),
+                    refs=elsewhere(offered.refs, offer.sid),
                 )
             )
             return Reply("this is asked in your private chat with this bot, the answer comes there", offer.told)
@@ -77,6 +79,7 @@ class AlternativeCommands:
             kind=OutboundKind.MESSAGE,
             turn=offer.turn,
             meant_for=offer.principal,
+            refs=offered.refs,
         )
         # Decided like all that is sent, against who reads there now; what people approved was to be said elsewhere.
         await self.outbox.put(offer.sid, answer)

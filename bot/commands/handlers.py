@@ -29,11 +29,13 @@ from bot.commands.questions import QuestionCommands
 from bot.commands.release import ReleaseCommands
 from bot.commands.sessions import SessionCommands
 from bot.commands.summarize import SummaryCommands
+from bot.commands.workflows.workflow import WorkflowCommands
 from bot.config.model import Config
 from bot.core.clock import Clock
 from bot.core.ids import Ids
 from bot.delegation.spawn import Spawner
 from bot.gate.gate import Gate
+from bot.lineage.tracer import LineageTracer
 from bot.operations.approval_answers import ApprovalAnswers
 from bot.operations.audit import AuditReader
 from bot.operations.background.runs import RunOperations
@@ -46,6 +48,7 @@ from bot.operations.knowledge.skills import SkillOperations
 from bot.operations.lifecycle import SessionLifecycle
 from bot.operations.question_answers import QuestionAnswers
 from bot.operations.simulation import Simulator
+from bot.operations.workflows.workflows import WorkflowOperations
 from bot.pinned_agents import PinnedAgents
 from bot.policy_state import PolicyReloader
 from bot.sessions.ports.store import Store
@@ -77,6 +80,7 @@ class CommandServices:
     recap: Recap
     pairing: Pairing
     audit: AuditReader
+    lineage: LineageTracer
     budget: Budget
     diagnostics: Diagnostics
     config: Config
@@ -90,6 +94,7 @@ class CommandServices:
     schedules: ScheduleOperations
     memories: MemoryOperations
     skills: SkillOperations
+    workflows: WorkflowOperations
 
 
 class CommandHandlers:
@@ -104,7 +109,7 @@ class CommandHandlers:
         )
         self.background = _background(of, calls)
         self.approvals = ApprovalCommands(answers=of.approval_answers, gate=of.gate, alternatives=self.alternatives)
-        self.audit = AuditCommands(gate=of.gate, reader=of.audit)
+        self.audit = AuditCommands(gate=of.gate, reader=of.audit, lineage=of.lineage)
         self.configuration = ConfigurationCommands(
             gate=of.gate, reloader=of.reloader, diagnostics=of.diagnostics, config=of.config
         )
@@ -119,7 +124,7 @@ class CommandHandlers:
             sessions=of.store.sessions, delegation=of.store.delegation, gate=of.gate, ids=of.ids, close=of.close
         )
         self.lifecycle = LifecycleCommands(sessions=of.store.sessions, lifecycle=of.lifecycle)
-        self.memories, self.skills = _knowledge(of)
+        self.memories, self.skills, self.workflows = _knowledge(of)
         self.queue = QueueCommands(sessions=of.store.sessions, queue=of.store.queue, gate=of.gate)
         self.models = ModelCommands(
             sessions=of.store.sessions,
@@ -147,8 +152,8 @@ class CommandHandlers:
         )
 
 
-def _knowledge(services: CommandServices) -> tuple[MemoryCommands, SkillCommands]:
-    return _memories(services), SkillCommands(skills=services.skills, gate=services.gate)
+def _knowledge(services: CommandServices) -> tuple[MemoryCommands, SkillCommands, WorkflowCommands]:
+    return _memories(services), SkillCommands(skills=services.skills, gate=services.gate), _workflows(services)
 
 
 def _alternatives(services: CommandServices, calls: PersonalCalls) -> AlternativeCommands:
@@ -201,6 +206,12 @@ def _memories(services: CommandServices) -> MemoryCommands:
         gate=services.gate,
         ids=services.ids,
         use=MemoryUseCommands(services.store.sessions, services.ids),
+    )
+
+
+def _workflows(services: CommandServices) -> WorkflowCommands:
+    return WorkflowCommands(
+        workflows=services.workflows, sessions=services.store.sessions, gate=services.gate, ids=services.ids
     )
 
 

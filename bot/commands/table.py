@@ -227,6 +227,13 @@ COMMANDS: Final = (
         lambda made: made.skills.manage,
     ),
     Command(
+        "workflow",
+        "/workflow [list | start PROJECT DEFINITION | show PROJECT | resume PROJECT [STEP [again | anyway]]"
+        " | later PROJECT | skip PROJECT STEP | pass PROJECT VERSION | finding PROJECT [remove ID | TEXT]]",
+        "work in steps: see where it stands, go on with it, and let it pass its gates",
+        lambda made: made.workflows.manage,
+    ),
+    Command(
         "release",
         "/release last|NUMBER to RECIPIENT, or /release confirm CODE",
         "send exactly what you are shown to somebody below its label",
@@ -309,8 +316,8 @@ COMMANDS: Final = (
     ),
     Command(
         "audit",
-        "/audit [tail [SESSION] [NUMBER] | verify | trace ID]",
-        "what was decided and done, and whether the record of it holds",
+        "/audit [tail [SESSION] [NUMBER] | verify | trace ID [back | forward] [PAGE]]",
+        "what was decided and done, whether the record of it holds, and what came from what",
         lambda made: made.audit.audit,
         Role.ADMIN,
     ),
@@ -375,6 +382,9 @@ def may_be_pressed(text: str) -> bool:
             | ["/runs", "log" | "pause" | "resume" | "show" | "stop", _]
             | ["/schedule", "cancel" | "pause" | "resume" | "show", _]
             | ["/skills", "approve" | "reject", _, _, _]
+            | ["/workflow", "later", _]
+            | ["/workflow", "resume", _]
+            | ["/workflow", "resume", _, _, "again" | "anyway"]
         ):
             return True
         case _:

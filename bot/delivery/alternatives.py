@@ -28,6 +28,7 @@ from bot.sessions.deliveries import OURS, Delivery, NewDelivery, question_key
 from bot.sessions.log.event_types import AgentMessage, UserMessage
 from bot.sessions.log.events import Event
 from bot.sessions.ports.delivery import AlternativeStore
+from bot.sessions.refs import EventsRef
 from channels.messages import Address, Button, OutboundKind
 from policy.decision import Decision, Verdict
 from policy.document.model import Document
@@ -51,11 +52,15 @@ _BY_READERS: Final = frozenset({"no_write_down"})
 
 @dataclass(frozen=True, slots=True)
 class BoundText:
-    """What an offer is bound to: a question or an answer; `foreign` tells that another session sent some of it."""
+    """What an offer is bound to: a question or an answer; `foreign` tells that another session sent some of it.
+
+    `refs` are the events that hold it.
+    """
 
     text: str
     label: Label
     foreign: bool = False
+    refs: tuple[EventsRef, ...] = ()
 
     @property
     def digest(self) -> str:
@@ -250,20 +255,24 @@ def _facts(offer: Alternative) -> dict[str, JsonValue]:
 
 def question(events: Iterable[Event], turn: str) -> BoundText | None:
     """Return all that was asked in a turn as one text with the join of its labels, None if nothing was."""
-    asked = [event for event in events if event.turn == turn]
+    asked = [event for event in events if event.turn == turn and isinstance(event.body, UserMessage)]
     said = [event.body for event in asked if isinstance(event.body, UserMessage)]
     if not said:
         return None
     text, foreign = "\n\n".join(one.text for one in said), any(one.origin is not None for one in said)
-    return BoundText(text, join_all(event.label for event in asked if isinstance(event.body, UserMessage)), foreign)
+    return BoundText(text, join_all(event.label for event in asked), foreign, _held_by(asked))
 
 
 def answer(events: Iterable[Event]) -> BoundText | None:
     """Return the first answer among events, None if there is none."""
     for event in events:
         if isinstance(event.body, AgentMessage):
-            return BoundText(event.body.text, event.label)
+            return BoundText(event.body.text, event.label, refs=_held_by((event,)))
     return None
+
+
+def _held_by(events: Iterable[Event]) -> tuple[EventsRef, ...]:
+    return tuple(EventsRef(event.seq, event.seq) for event in events)
 
 
 def private_chats(document: Document, principal: str, home: Address) -> tuple[Address, ...]:

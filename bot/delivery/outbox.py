@@ -24,7 +24,7 @@ from bot.core.errors import NotFoundError, StoreError, StoreGoneError, StoreRefu
 from bot.core.ids import Ids
 from bot.core.logs import bound
 from bot.delegation.handoff import TAKEN, Handoff
-from bot.delivery import approval_prompts, question_prompts
+from bot.delivery import approval_prompts, interrupted_workflows, question_prompts
 from bot.delivery.alternatives import Alternatives
 from bot.delivery.holding import Holding, told_of
 from bot.delivery.previews import Preview
@@ -440,6 +440,8 @@ class Outbox:
     async def _buttons(self, delivery: Delivery, address: Address) -> tuple[Button, ...]:
         """Return the answers that a question or an offer takes, of a question those that its readers may give."""
         if delivery.kind == OutboundKind.OFFER:
+            if delivery.interrupted:
+                return interrupted_workflows.buttons(delivery.interrupted)
             held = told_of(delivery)
             return await self._alternatives.buttons(delivery.asked) if held is None else held
         if delivery.kind != OutboundKind.QUESTION:

@@ -131,4 +131,5 @@ def _edit(question: Delivery, line: str) -> NewDelivery:
         approved=OURS,
         replaces=question.receipt,
         meant_for=question.meant_for,
+        refs=question.refs,
     )

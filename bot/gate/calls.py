@@ -17,10 +17,11 @@ from bot.access import labelling
 from bot.access.approvals import asking, binding, live, put_to, someone_may_answer, to_spend, withheld
 from bot.access.decision_context import Call, DecisionContext, key
 from bot.access.recipients import meaning
+from bot.core.errors import StoreError
 from bot.gate.judge import Judge, call_facts, seen
 from bot.gate.output import OutputGate
 from bot.gate.readers import Readers
-from bot.gate.results import NOT_KNOWN, CallDecision
+from bot.gate.results import MAY_GO_ON, NOT_KNOWN, CallDecision
 from bot.sessions.approvals import Approval
 from bot.sessions.background.delegation import SESSION
 from bot.sessions.background.runs import UNREAD
@@ -162,6 +163,27 @@ class CallGate:
             return prepared
         return replace(prepared, decision=combined(decision, spoken))
 
+    async def inquire(self, standing: DecisionContext, prepared: CallDecision) -> CallDecision:
+        """Return a call that may be made with what it wants to know of the asker, unless that is over.
+
+        Its tool may look at what the call may read, so this comes after the decision. If it fails the call is refused.
+
+        Raises StoreError: what the tool looks at cannot be read.
+        """
+        if prepared.accepted is None or prepared.asked is not None or prepared.decision.verdict not in MAY_GO_ON:
+            return prepared
+        tool, arguments = prepared.accepted
+        if not isinstance(tool, Inquires):
+            return prepared
+        try:
+            inquiry = await tool.inquiry(arguments, self.tool_context(standing, prepared))
+        except StoreError:
+            raise
+        except Exception:
+            _LOGGER.exception("a call could not be decided", extra={"tool": tool.name})
+            return replace(prepared, decision=self._judge.refused(standing, UNDECIDED))
+        return replace(prepared, inquiry=inquiry)
+
     async def simulate(
         self, standing: DecisionContext, name: str, arguments: Mapping[str, JsonValue], reader: Label
     ) -> dict[str, JsonValue]:
@@ -290,7 +312,6 @@ class CallGate:
             floor=label if made.open is None else made.floor,
             use=to_spend(approval),
             accepted=(tool, arguments),
-            inquiry=tool.inquiry(arguments, context) if isinstance(tool, Inquires) else None,
             approved=() if approval is None else approval.rules,
             hook=Hook.MCP_TOOL_CALL if facts.server else Hook.PRE_TOOL_CALL,
         )

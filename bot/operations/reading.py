@@ -39,7 +39,7 @@ class ReadingKind(StrEnum):
     """What is read of a session: its record and turns, its events in a page or as they come, its answer, all of it.
 
     `QUESTIONS` is what its agent asks people, and which of its calls wait for them; `WEBHOOK` is
-    what is sent.
+    what is sent, `LINEAGE` what came from what.
     """
 
     RECORD = "record"
@@ -49,6 +49,7 @@ class ReadingKind(StrEnum):
     EXPORT = "export"
     QUESTIONS = "questions"
     WEBHOOK = "webhook"
+    LINEAGE = "lineage"
 
 
 class SessionReader:
@@ -129,12 +130,22 @@ class SessionReader:
             StoreError: it cannot be noted, so the session must not be read.
         """
         label = str(state.visibility)
-        key, now = f"{principal}\0{state.sid}\0{reading}\0{label}", self._clock.monotonic()
+        await self._once(principal, {"session": state.sid, "reading": reading.value, "label": label})
+
+    async def traced(self, principal: str, name: str, label: Label) -> None:
+        """Note in the audit that the lineage of something is read, as `noted` does; `label` is that of what is told.
+
+        Raises:
+            StoreError: it cannot be noted, so it must not be told.
+        """
+        await self._once(principal, {"traced": name, "reading": ReadingKind.LINEAGE.value, "label": str(label)})
+
+    async def _once(self, principal: str, body: JsonObject) -> None:
+        key, now = "\0".join((principal, *map(str, body.values()))), self._clock.monotonic()
         while self._noted and next(iter(self._noted.values())) <= now - NOTED_SECONDS:
             self._noted.popitem(last=False)
         if key in self._noted:
             return
-        body: JsonObject = {"session": state.sid, "reading": reading.value, "label": label}
         op = f"read-{hashlib.sha256(key.encode('utf-8', 'surrogatepass')).hexdigest()}"
         await self._store.audit.append_once(AuditRow("read", principal, body), op)
         self._noted[key] = now

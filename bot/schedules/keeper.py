@@ -18,6 +18,7 @@ from bot.sessions.audit import AuditRow
 from bot.sessions.background.runs import RunType
 from bot.sessions.background.schedules import Overlap, Schedule, ScheduleKind, ScheduleStatus
 from bot.sessions.ports.runs import ScheduleStore
+from bot.sessions.refs import Ref
 from channels.messages import Address
 from policy.document.model import Document
 from policy.document.reading import API
@@ -56,6 +57,7 @@ class ScheduleMaker:
 
     `label` is that of what makes it. `asked_at` is the address, as text, from which it is asked for. `by_agent` tells
     that an agent asks, with their approval, and `authors` are the people besides whose words it has read.
+    `refs` are what their words came from.
     """
 
     principal: str
@@ -65,6 +67,7 @@ class ScheduleMaker:
     asked_at: str
     by_agent: bool = False
     authors: tuple[str, ...] = ()
+    refs: tuple[Ref, ...] = ()
 
 
 class ScheduleKeeper:
@@ -126,6 +129,7 @@ class ScheduleKeeper:
             overlap=wish.overlap,
             by_agent=maker.by_agent,
             authors=maker.authors,
+            refs=maker.refs,
         )
         await self._store.add(made, self._most, (row(made, maker.asker, "add"),))
         return made

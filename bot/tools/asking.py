@@ -74,7 +74,7 @@ class AskUser:
     server = ""
     arguments = AskArguments
 
-    def inquiry(self, arguments: AskArguments, context: ToolContext) -> Inquiry:
+    async def inquiry(self, arguments: AskArguments, context: ToolContext) -> Inquiry:
         """Return what the asker is asked."""
         field, default = _field(arguments), arguments.default
         return Inquiry(

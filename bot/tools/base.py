@@ -249,8 +249,11 @@ class Inquiry:
 class Inquires(Protocol):
     """A tool whose call may wait for an answer of the asker: it runs once that is there, or will not come."""
 
-    def inquiry(self, arguments: Any, context: ToolContext) -> Inquiry | None:  # noqa: ANN401 - each tool has arguments of its own
-        """Return what the asker is asked, None for a call that asks nothing."""
+    async def inquiry(self, arguments: Any, context: ToolContext) -> Inquiry | None:  # noqa: ANN401 - each tool has arguments of its own
+        """Return what the asker is asked, None for a call that asks nothing; nothing changes.
+
+        It may look at what the call declared that it reads, and at nothing more.
+        """
         ...
 
 

@@ -42,6 +42,8 @@ from bot.tools.sending import SessionsSend
 from bot.tools.sessions import SessionsList, SessionStatus
 from bot.tools.summarize import Recap, Summarize
 from bot.tools.web_fetch import WebFetch
+from bot.tools.workflow.workflow import WorkflowTool
+from bot.workflows.keeper import WorkflowKeeper
 
 _TOOLS: Final = (
     ReadFile,
@@ -72,6 +74,7 @@ _TOOLS: Final = (
     MemoryTool,
     SessionTool,
     SkillTool,
+    WorkflowTool,
 )
 
 NAMES: Final = tuple(tool.name for tool in _TOOLS)
@@ -88,7 +91,7 @@ class ToolParts:
     `simulations` bounds how often a session may ask what the gate would decide; `recap` asks the configured models.
     `agents` knows which agent a session has, `runs` bounds runs, `schedules` keeps what is due
     later, `memories` what was learned, and `knowledge` finds that. `skills` keeps skills, `patterns` finds
-    what memories say alike, and `briefings` tells of all that.
+    what memories say alike, and `briefings` tells of all that. `workflows` keeps work in steps.
     """
 
     simulations: RateLimiter
@@ -102,6 +105,7 @@ class ToolParts:
     skills: SkillKeeper
     patterns: Patterns
     briefings: Briefings
+    workflows: WorkflowKeeper
 
 
 def built_in(files: FileRoot, sessions: Store, parts: ToolParts) -> tuple[Tool, ...]:
@@ -149,4 +153,5 @@ def _of_knowledge(parts: ToolParts) -> tuple[Tool, ...]:
         MemoryTool(parts.memories, parts.knowledge),
         SessionTool(parts.briefings, skills=parts.skills, memories=parts.memories),
         SkillTool(parts.skills, parts.patterns),
+        WorkflowTool(parts.workflows),
     )

@@ -3,6 +3,7 @@
 from dataclasses import dataclass
 from typing import Final
 
+from bot.access.labelling import untrusted
 from channels.messages import Outbound
 from policy.labels import PUBLIC
 from tests.adversary.disguises import normal
@@ -144,6 +145,9 @@ async def _state(stage: Stage, seen: Seen) -> str:
     lines.append(f"facts {sorted(seen.trace.facts)} holding {sorted(set(seen.trace.holding.values()))}")
     known = stage.app.knowledge.keeper.every("owner", stage.app.gate.document.top)
     lines.append(f"files {stage.files()} memories {sorted([f'{one.label} {one.text}' async for one in known])}")
+    for one in await stage.app.workflows.listed("owner", untrusted(stage.app.gate.document.top)):
+        steps = [f"{name} {step.status} {step.sub_step}" for name, step in one.document.steps.items()]
+        lines.append(f"workflow {one.document.project} {one.version} {one.label} {steps} {one.document.decisions}")
     lines += [f"{one.address} {one.kind} {one.text}" for one in seen.sent]
     lines += [str(effect) for effect in seen.effects]
     return names.plain("\n".join(lines))

@@ -61,9 +61,14 @@ FACTS: Final = MappingProxyType(
         "run": re.compile(r'"session_id": "([a-z2-7]{32})", "slot"'),
         "memory": re.compile(r'"id": "(mem_[0-9a-f]{12})"'),
         "schedule": re.compile(r'"id": "(s_[0-9a-f]{16})"'),
+        "version": re.compile(r'"version": ([0-9]+)'),
     }
 )
 """What a model can make of what it reads; of several the newest."""
+
+
+VERSION: Final = "<version>"
+"""What stands in an argument for the number that a workflow told last; a tool takes it as a number alone."""
 
 
 def route(place: Place, copy: tuple[int, ...]) -> str:
@@ -242,6 +247,8 @@ class Adversary(Model):
         return ToolCallPart(step.tool, json.dumps(arguments))
 
     def _put(self, value: JsonValue, facts: dict[str, str]) -> JsonValue:
+        if value == VERSION and VERSION.strip("<>") in facts:
+            return int(self._filled(VERSION, facts))
         if isinstance(value, str):
             return self._filled(value, facts)
         if isinstance(value, dict):

@@ -58,7 +58,7 @@ def scopes() -> dict[str, str]:
             return self
 
     return {
-        f"{method} {PREFIX}{route.path}": needed.scope.value
+        f"{method} {PREFIX}{route.path_format}": needed.scope.value
         for area in AREAS
         for route in within(area(cast("ApiServices", Nothing())))
         for method in route.methods or ()
@@ -84,7 +84,7 @@ def test_every_call_that_is_told_is_there() -> None:
 def test_every_call_of_the_client_is_told() -> None:
     client = Client("https://bot.example.org", "lg_a_b")
     calls = {call for row in told("docs/client.md").values() for call in CALL.findall(row)}
-    for place in ("sessions", "runs", "schedules", "approvals", "audit", "webhooks"):
+    for place in ("sessions", "runs", "schedules", "memories", "workflows", "approvals", "audit", "webhooks"):
         part = getattr(client, place)
         for name in dir(part):
             known = f"{place}.{name}" in calls or f"`{name}`" in text_of("docs/client.md")

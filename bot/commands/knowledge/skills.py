@@ -9,7 +9,7 @@ from dataclasses import dataclass
 from typing import Final
 
 from bot.access import labelling, principals
-from bot.access.approvals import decides_on_skills
+from bot.access.approvals import decides_for
 from bot.commands.command import CommandRequest, Reply, Run, UsageError
 from bot.core.errors import ChangedSkillError, NotFoundError, RequestError
 from bot.gate.gate import Gate
@@ -155,7 +155,7 @@ async def _viewer(request: CommandRequest) -> SkillViewer:
     standing, caller = await request.standing(None), request.caller.principal
     whose = principals.of_chat(request.address) if await request.in_shared_chat() else caller
     most = labelling.ceiling(request.gate.document, whose, caller) or PUBLIC
-    decides = decides_on_skills(request.gate.document, whose, caller)
+    decides = decides_for(request.gate.document, whose, caller)
     return SkillViewer(whose, labelling.untrusted(standing.reader.meet(most)), caller, decides)
 
 

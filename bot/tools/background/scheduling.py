@@ -14,6 +14,7 @@ from bot.access import labelling, recipients
 from bot.core.errors import NotFoundError, RequestError
 from bot.schedules.keeper import ScheduleKeeper, ScheduleMaker, ScheduleWish
 from bot.sessions.background.schedules import Overlap, Schedule, ScheduleKind
+from bot.sessions.refs import CallRef, ScheduleRef
 from bot.tools.background.run_starting import standing_work
 from bot.tools.base import Arguments, CallFacts, Content, RefusedCallError, Result, ToolContext, ToolServices
 from bot.tools.message import recipient
@@ -99,12 +100,14 @@ class ScheduleCreate:
             asked_at=_asked_at(context),
             by_agent=bool(context.session.turn),
             authors=context.session.authors,
+            refs=(CallRef(context.call, context.session.sid),) if context.call else (),
         )
         try:
             made = await self._keeper.make(maker, wish, context.key)
         except RequestError as error:
             return _refused(error)
-        return Result(json.dumps({"id": made.id, "next_at": made.next_at, "time_zone": made.zone}))
+        told = {"id": made.id, "next_at": made.next_at, "time_zone": made.zone}
+        return Result(json.dumps(told), refs=(ScheduleRef(made.id),))
 
 
 class SchedulesList:

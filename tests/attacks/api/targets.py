@@ -19,6 +19,7 @@ from bot.sessions.log.events import Visibility
 from bot.sessions.messages import SessionMessage
 from bot.sessions.models import SessionState
 from bot.webhooks.keeper import WebhookRequest
+from bot.workflows.views import WorkflowActor
 from channels.messages import Address
 from policy.labels import PUBLIC, parse
 from tests.attacks.api.cases import RouteCase
@@ -83,7 +84,7 @@ _AT_REST: Final = frozenset({Situation.ARCHIVED, Situation.RESTED})
 
 _NONE: Final = MappingProxyType(
     {
-        **dict.fromkeys(("sid", "chain", "tid", "wid", "did", "rid", "hid", "mid"), ABSENT),
+        **dict.fromkeys(("sid", "chain", "lid", "tid", "wid", "did", "rid", "hid", "mid", "project"), ABSENT),
         **dict.fromkeys(("qid", "aid"), "aaaaaaaa"),
         "name": "0" * 12,
     }
@@ -118,17 +119,17 @@ class Targets:
             return ()
         if "{wid}" in case.path:
             return (Situation.ANOTHER,)
-        if "{hid}" in case.path or "{mid}" in case.path:
+        if any(name in case.path for name in ("{hid}", "{mid}", "{project}")):
             return (Situation.ANOTHER, Situation.PERSON, Situation.RISEN)
         return ABOVE if case.labelled else HIDDEN
 
     async def _ids(self, case: RouteCase, situation: Situation) -> dict[str, str]:
         if "{wid}" in case.path or "{did}" in case.path:
             return await self._webhook(OTHER if situation is Situation.ANOTHER else self.program)
-        if "{hid}" in case.path:
-            return await self._schedule(situation)
-        if "{mid}" in case.path:
-            return await self._memory(situation)
+        made = {"{hid}": self._schedule, "{mid}": self._memory, "{project}": self._workflow}
+        for name, make in made.items():
+            if name in case.path:
+                return await make(situation)
         if "{rid}" in case.path:
             return await self._run(situation)
         waits = next((kind for kind in ("qid", "aid") if f"{{{kind}}}" in case.path), "")
@@ -155,7 +156,7 @@ class Targets:
         await self._ended(situation, await person.state())
         turn = state.last_turn
         assert turn is not None
-        ids = {"sid": person.sid, "chain": person.sid, "name": rows[0].hash[:12], "tid": turn.id}
+        ids = {"sid": person.sid, "chain": person.sid, "lid": person.sid, "name": rows[0].hash[:12], "tid": turn.id}
         return {**ids, waits: asked[0].id} if asked else ids
 
     async def _webhook(self, name: str) -> dict[str, str]:
@@ -215,6 +216,15 @@ class Targets:
         principal, name = self._principal(situation), f"mem_{next(self._number):012}"
         await self.host.app.store.memories.learn(Memory(name, principal, label, "hello", 1, principal), 1000, ())
         return {"mid": name}
+
+    async def _workflow(self, situation: Situation) -> dict[str, str]:
+        """Begin a workflow and a step of it."""
+        label = parse("CONFIDENTIAL") if situation is Situation.RISEN else PUBLIC
+        principal, name = self._principal(situation), f"quay-{next(self._number)}"
+        actor, keeper = WorkflowActor(principal, principal, label, label), self.host.app.workflows
+        await keeper.start(actor, name, "note-review", op=name)
+        await keeper.begin_step(actor, name, "1", 1, op=f"{name}/1")
+        return {"project": name}
 
     def _principal(self, situation: Situation) -> str:
         if situation is Situation.PERSON:

@@ -25,7 +25,7 @@ from tests.bot.kit import Probe, Scripted, call, parts, proposed, standing
 from tests.events import body_of
 from tests.harness import Person, running
 
-WINDOW: Final = 16_000
+WINDOW: Final = 18_000
 WHOLE: Final = "".join(f"line {number:06}\n" for number in range(8_000))
 """About 96,000 characters: more than two windows of this size."""
 MARK: Final = re.compile(r"\n\[these are the characters (\d+) to (\d+) of (\d+); `admit` with (\{.*?\}) reads on\]$")

@@ -67,6 +67,21 @@ async def test_a_stream_tells_what_was_and_what_comes(tmp_path: Path) -> None:
             assert one.told == page["events"]
 
 
+async def test_what_a_reader_accepts_says_whether_it_is_a_page_or_a_stream(tmp_path: Path) -> None:
+    async with served(tmp_path, QUIET, works=False) as host:
+        token = await host.token()
+        scribe = await Scribe.begun(store_of(host))
+        async with host.client(token) as client:
+            path = f"/v1/sessions/{scribe.sid}/events"
+            for accept, told in (
+                ("text/event-stream", "text/event-stream"),
+                ("application/json", "application/json"),
+                ("*/*", "application/json"),
+            ):
+                async with client.stream("GET", path, headers={"accept": accept}) as answer:
+                    assert answer.headers["content-type"].partition(";")[0] == told
+
+
 async def test_what_was_told_last_decides_where_a_stream_begins(tmp_path: Path) -> None:
     async with served(tmp_path, QUIET, works=False) as host:
         token = await host.token()

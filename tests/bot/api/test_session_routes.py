@@ -637,6 +637,14 @@ async def test_the_state_that_is_asked_for_may_be_there_already(tmp_path: Path) 
         assert rows == ["paused", "resumed", "archived", "restored"]
 
 
+async def test_one_that_failed_is_not_resumed(tmp_path: Path) -> None:
+    async with served(tmp_path, works=False) as host, asking(host) as client:
+        sid = await begin(client)
+        await put_state(host.app.store, sid, status=Status.FAILED.value)
+        refused = await client.post(f"/v1/sessions/{sid}/resume")
+        assert (refused.status_code, refused.json()["error"]["code"]) == (409, "illegal_move")
+
+
 async def test_what_is_deleted_lists_the_copies_that_were_sent(tmp_path: Path) -> None:
     told = "message(console, owner)"
     async with served(tmp_path) as host, asking(host, clearance="INTERNAL~") as client:

@@ -47,7 +47,7 @@ def test_what_stands_on_a_button_may_be_pressed() -> None:
     found = [lines for path in Path(bot.__path__[0]).rglob("*.py") for lines in _on_buttons(path)]
     assert {lines[0].split()[0] for lines in found} == {
         *("/answer", "/approve", "/background", "/block", "/classify", "/continue", "/delete", "/deny", "/held"),
-        *("/runs", "/schedule", "/skills"),
+        *("/runs", "/schedule", "/skills", "/workflow"),
     }
     assert [lines for lines in found if not any(map(table.may_be_pressed, lines))] == []
 

@@ -1,6 +1,7 @@
 """Background sessions through the whole application: labels, results, caps, deadlines, stops, crashes."""
 
 import asyncio
+import json
 import re
 from pathlib import Path
 
@@ -82,6 +83,8 @@ async def test_its_result_comes_back_as_a_message(tmp_path: Path) -> None:
         assert "You said: look around" in owner.shown
         assert child.lineage is not None
         assert (child.lineage.title, child.lineage.depth, child.principal) == ("research", 1, "owner")
+        told = json.loads(shown.partition("sessions_spawn: ")[2].splitlines()[0])
+        assert (told["run_id"], told["session_id"]) == (child.lineage.run, child.sid)
         assert (await owner.state()).taint == PUBLIC
 
 

@@ -18,6 +18,7 @@ from bot.sessions.log.event_types import UserMessage
 from bot.sessions.log.events import EventType, NewEvent
 from bot.sessions.messages import Origin, OriginKind
 from bot.sessions.models import Status, Turn, Write
+from bot.sessions.refs import EventsRef
 from bot.worker.finish import DENIED_HERE
 from channels.messages import Address, How, OutboundKind
 from channels.port import Audience
@@ -329,6 +330,8 @@ async def test_a_question_of_another_session_is_nobodys_to_ask_anew(tmp_path: Pa
         sent = UserMessage("hello", Origin(OriginKind.MESSAGE, "s2"))
         also = replace(events[-1], body=sent)
         from_session = question((*events, also), also.turn)
-        assert from_session == BoundText("hello\n\nhello", asked.label, foreign=True)
+        seqs = (asked.refs[0].first, also.seq)
+        refs = tuple(EventsRef(seq, seq) for seq in seqs)
+        assert from_session == BoundText("hello\n\nhello", asked.label, foreign=True, refs=refs)
         assert from_session is not None
         assert await people.app.alternatives.reading(here, call, from_session) is None

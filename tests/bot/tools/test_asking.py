@@ -81,7 +81,7 @@ async def test_what_was_not_asked_is_told() -> None:
     ],
 )
 async def test_a_default_of_each_kind_is_taken(given: dict[str, JsonValue], default: AnswerValue) -> None:
-    inquiry = AskUser().inquiry(arguments(**given), tool_context())
+    inquiry = await AskUser().inquiry(arguments(**given), tool_context())
     assert (inquiry.default, type(inquiry.default)) == (default, type(default))
 
 

@@ -88,7 +88,10 @@ def test_reading_declares_the_floor_before_anything_is_touched(root: FileRoot) -
     [
         ("../x", "a path is relative"),
         ("publik/x.md", "no folder `publik`, did you mean `public`"),
-        ("nope.txt", "no folder `nope.txt`, known are `confidential`, `internal`, `public`, `workspace`"),
+        (
+            "nope.txt",
+            "no folder `nope.txt`, known are `agent-output`, `confidential`, `internal`, `public`, `workspace`",
+        ),
     ],
 )
 def test_a_path_that_leads_nowhere_is_refused_before_any_label(root: FileRoot, name: str, why: str) -> None:
@@ -196,7 +199,7 @@ async def test_the_root_lists_the_configured_folders_and_the_workspace(root: Fil
     for name in ("", "/"):
         assert tool.declare(FolderArguments(path=name), tool_context()).result == PUBLIC
         listed = await tool.run(FolderArguments(path=name), *tool_call())
-        assert listed.text.split() == ["confidential/", "internal/", "public/", "workspace/"]
+        assert listed.text.split() == ["agent-output/", "confidential/", "internal/", "public/", "workspace/"]
 
 
 async def test_a_listing_hides_what_is_above_and_what_may_not_enter(root: FileRoot) -> None:

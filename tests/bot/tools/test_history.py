@@ -52,6 +52,29 @@ async def test_what_was_said_is_read_back_with_labels_and_without_secrets(tmp_pa
         assert (await owner.state()).taint == parse("PUBLIC")
 
 
+async def test_an_entry_tells_this_and_no_more(tmp_path: Path) -> None:
+    async with running(tmp_path) as owner:
+        one = other(owner)
+        await one.say("hello")
+        found = await asked(owner, one.sid, limit=1)
+        answer = next(event for event in await one.events() if event.type == "agent.message")
+        assert found == {
+            "session": one.sid,
+            "entries": [
+                {
+                    "n": found["entries"][0]["n"],
+                    "at": answer.ts,
+                    "by": "agent",
+                    "what": "message",
+                    "label": "PUBLIC",
+                    "text": "You said: hello",
+                }
+            ],
+            "cursor": found["cursor"],
+        }
+        assert isinstance(found["cursor"], int)
+
+
 async def test_tools_are_shown_when_asked_for(tmp_path: Path) -> None:
     async with running(tmp_path) as owner:
         one = other(owner)

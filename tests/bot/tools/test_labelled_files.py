@@ -1,6 +1,7 @@
 """Files and their labels on disk: paths that cannot escape, labels that cannot be lost."""
 
 import asyncio
+import hashlib
 import os
 from dataclasses import replace
 from pathlib import Path
@@ -401,3 +402,50 @@ async def test_writers_at_several_levels_at_once_are_in_nobodys_way(root: FileRo
             tasks.create_task(asyncio.to_thread(write, root, place, str(labels[n % 4]), labels[n % 4]))
     for label in labels:
         assert await asyncio.to_thread(met, root, place, label) == (str(label), tilde(label))
+
+
+def test_a_file_is_swapped_where_it_is_as_expected(tmp_path: Path) -> None:
+    root = folder_of_files(tmp_path)
+    place = root.shared("public", PUBLIC, "a", "state.json")
+    here, beside = tmp_path / "files/public/a/state.json", tmp_path / "files/public/a/state.json.bak"
+    assert root.swap(place, b"one", PUBLIC, expected=None)
+    for wrong in (None, b"two"):
+        assert not root.swap(place, b"three", PUBLIC, expected=wrong)
+    assert (here.read_bytes(), beside.exists()) == (b"one", False)
+    assert root.swap(place, b"two", PUBLIC, expected=b"one")
+    assert (here.read_bytes(), beside.read_bytes()) == (b"two", b"one")
+    assert not root.swap(root.shared("public", PUBLIC, "b"), b"", PUBLIC, expected=b"one")
+    with pytest.raises(UnusableError):
+        root.swap(root.shared("public", PUBLIC, "a", "state.json", "below"), b"", PUBLIC, expected=None)
+
+
+def test_a_swapped_file_has_its_new_label_and_its_copy_the_old_one(tmp_path: Path) -> None:
+    root = folder_of_files(tmp_path)
+    place, copy = root.shared("public", PUBLIC, "a"), root.shared("public", PUBLIC, "a.bak")
+    assert not root.owned(place)
+    root.write(place, "theirs", DIRTY)
+    assert root.owned(place)
+    assert root.written(place, PUBLIC).label == DIRTY
+    assert root.swap(place, b"ours", PUBLIC, expected=b"theirs")
+    assert root.written(place, PUBLIC).label == PUBLIC
+    assert root.written(copy, PUBLIC).label == DIRTY
+
+
+def test_what_is_above_the_floor_is_swapped_in_its_tree(tmp_path: Path) -> None:
+    root = folder_of_files(tmp_path)
+    place = root.shared("public", PUBLIC, "a")
+    assert root.swap(place, b"low", PUBLIC, expected=None)
+    assert root.swap(place, b"high", CONFIDENTIAL, expected=None)
+    found = root.written(place, CONFIDENTIAL)
+    assert (found.label, root.load(found.place, 9)) == (CONFIDENTIAL, b"high")
+    assert (tmp_path / "files/public/a").read_bytes() == b"low"
+
+
+def test_where_a_file_system_has_no_links_the_copy_is_kept_all_the_same(tmp_path: Path) -> None:
+    root = folder_of_files(tmp_path)
+    place, folder = root.shared("public", PUBLIC, "a"), tmp_path / "files/public"
+    assert root.swap(place, b"one", PUBLIC, expected=None)
+    # Something of the name that a link is made under first is in the way, as any refusal would be.
+    (folder / f".{hashlib.sha256(b'a.bak').hexdigest()[:16]}.new").mkdir()
+    assert root.swap(place, b"two", PUBLIC, expected=b"one")
+    assert ((folder / "a").read_bytes(), (folder / "a.bak").read_bytes()) == (b"two", b"one")

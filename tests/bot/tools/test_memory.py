@@ -173,6 +173,17 @@ async def test_up_to_raises_first_whatever_is_found(tmp_path: Path) -> None:
         assert [one["id"] for one in (await recall(owner, "tea", CONFIDENTIAL, up_to="PUBLIC"))[0]] == [low]
 
 
+async def test_a_recall_is_of_a_domain_and_as_many_and_a_correction_names_another(tmp_path: Path) -> None:
+    async with running(tmp_path, serve=False) as owner:
+        names = [await learn(owner, f"tea number {number}", domain="kitchen") for number in range(12)]
+        assert len((await recall(owner, "tea"))[0]) == 10
+        assert len((await recall(owner, "tea", limit=3))[0]) == 3
+        assert len((await recall(owner, "tea", limit=50, domain="kitchen"))[0]) == 12
+        await call(owner, at(owner, key="c"), action="correct", id=names[0], text="coffee", domain="office")
+        ((one,), _) = await recall(owner, "coffee", domain="office")
+        assert (one["text"], one["domain"]) == ("coffee", "office")
+
+
 async def test_what_is_forgotten_shows_no_less_than_the_session_has_read(tmp_path: Path) -> None:
     async with running(tmp_path, serve=False) as owner:
         low = await learn(owner, "tea at four")

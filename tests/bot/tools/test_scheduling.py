@@ -10,6 +10,7 @@ import pytest
 from bot.access.decision_context import Call
 from bot.access.principals import of_chat
 from bot.core.errors import NotFoundError
+from bot.sessions.background.runs import RunWish, StartedRun
 from bot.sessions.limits import RunLimits
 from bot.tools.background import scheduling
 from bot.tools.background.run_starting import RunsStart, StartArguments
@@ -195,6 +196,31 @@ async def test_a_run_that_an_agent_wants_begins_when_a_person_approves(tmp_path:
         assert (run.charter.slot, run.charter.title, run.charter.asked_at) == ("nightly", "Tidying", str(HOME))
         assert run.charter.deadline - run.created_at <= 3_600_000 < RunLimits().hours * 3_600_000
         assert f'"run_id": "{run.charter.run}", "session_id": "{run.sid}"' in shown
+
+
+async def test_each_parameter_of_a_schedule_and_of_a_run_is_kept(tmp_path: Path) -> None:
+    async with running(tmp_path, serve=False) as owner:
+        given = {"kind": "run", "when": "0 7 * * 1-5", "text": "Report.", "time_zone": "Europe/Berlin"}
+        given |= {"title": "Morning", "deliver_to": "owner", "overlap": "allow"}
+        made = json.loads((await create(owner, at(owner), **given)).text)
+        kept = await owner.app.schedule_keeper.find("owner", PUBLIC, made["id"])
+        assert (kept.kind.value, kept.cron, kept.text, kept.zone) == ("run", "0 7 * * 1-5", "Report.", "Europe/Berlin")
+        assert (kept.title, kept.deliver_to, kept.overlap.value) == ("Morning", "owner", "allow")
+        assert made["next_at"] == kept.next_at
+
+        class Starting(Services):
+            async def start_run(self, wish: RunWish) -> StartedRun:
+                wishes.append(wish)
+                return StartedRun("r_1", "s_1", 7)
+
+        wishes, tool = list[RunWish](), RunsStart()
+        wanted = {"goal": "tidy up", "type": "manual", "title": "Tidying", "slot": "nightly", "hours": 2}
+        arguments = tool.arguments.model_validate_json(json.dumps({**wanted, "deliver_to": "owner"}))
+        told = await tool.run(arguments, tool_context(document=owner.app.gate.document), Starting())
+        assert json.loads(told.text) == {"run_id": "r_1", "session_id": "s_1", "deadline": 7, "status": "accepted"}
+        (wish,) = wishes
+        assert (wish.goal, wish.type.value, wish.title, wish.slot) == ("tidy up", "manual", "Tidying", "nightly")
+        assert (wish.hours, wish.deliver_to) == (2, "owner")
 
 
 async def test_no_place_is_one_constant_answer() -> None:

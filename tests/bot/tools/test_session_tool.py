@@ -16,8 +16,8 @@ from bot.knowledge.skill_keeper import Decided
 from bot.sessions.knowledge.skills import SkillText, digest
 from bot.tools import arguments as checking
 from bot.tools.base import CallFacts, RefusedCallError, Result, ToolContext
+from bot.tools.knowledge.learner import learner
 from bot.tools.knowledge.memory import FOUND
-from bot.tools.knowledge.parameters import learner
 from bot.tools.knowledge.session import NAMES, SessionArguments, SessionTool
 from channels.messages import Address
 from policy.labels import PUBLIC, Label
@@ -143,6 +143,49 @@ async def test_the_texts_have_the_shape_that_is_promised(tmp_path: Path) -> None
         )
         # The same call again counts once.
         assert await ask(owner, context, action="reflect", skill_id=report, outcome="success", notes="as told") == last
+
+
+async def test_each_parameter_of_start_and_apply_says_what_is_told(tmp_path: Path) -> None:
+    """Beside the texts, which are in `tests/bot/knowledge/test_briefing.py`: here each parameter gets there."""
+    async with running(tmp_path, serve=False) as owner:
+        for number in range(12):
+            await remember(owner, f"tea number {chr(97 + number)}", domain="kitchen")
+        for number in range(6):
+            await skilled(owner, f"Tea {number}", "Boil water", domain="kitchen")
+
+        async def told(**given: object) -> str:
+            return (await ask(owner, at(owner, key=json.dumps(given)), **given)).text
+
+        start, apply = {"action": "start"}, {"action": "apply", "task": "tea"}
+        whole = await told(**start)
+        assert ("Relevant memories (10):" in whole, "Active skills (5):" in whole) == (True, True)
+        assert "1-step workflow" in whole
+        assert "1. Boil water" not in whole
+        assert "for domain: kitchen" in await told(**start, domain="kitchen")
+        assert "number" not in await told(**start, domain="office")
+        assert "Relevant memories (1):\n- tea number c" in await told(**start, context="number c", memory_limit=1)
+        assert "Active skills (2):" in await told(**start, skill_limit=2)
+        assert "1. Boil water" in await told(**start, skill_detail="full")
+        assert "1-step workflow" not in await told(**start, skill_detail="name_only")
+        assert (await told(**start, format="compact")).count("\n") == 4
+        assert "\n" not in await told(**start, summarize=True)
+        fitting = await told(**apply)
+        assert (fitting.count(", active)"), fitting.count("- tea number")) == (5, 5)
+        few = await told(**apply, limit=2)
+        assert (few.count(", active)"), few.count("- tea number")) == (2, 2)
+        assert "Skills: none" in await told(**apply, domain="office")
+        assert "1. Boil water" in await told(**apply, skill_detail="full")
+        assert "—" not in await told(**apply, skill_detail="name_only")
+        assert (await told(**apply, format="compact")).count("\n") == 2
+        assert "\n" not in await told(**apply, summarize=True)
+
+
+async def test_notes_of_a_reflection_are_kept(tmp_path: Path) -> None:
+    async with running(tmp_path, serve=False) as owner:
+        name = await skilled(owner, "Tea", "Make tea")
+        await ask(owner, at(owner), action="reflect", skill_id=name, outcome="failure", notes="too cold")
+        kept = await owner.app.store.skills.notes("owner", (PUBLIC,), name)
+        assert [(one.outcome.value, one.notes) for one in kept] == [("failure", "too cold")]
 
 
 async def test_what_is_told_was_recalled(tmp_path: Path) -> None:

@@ -112,6 +112,43 @@ async def test_a_session_tells_of_itself(tmp_path: Path) -> None:
         assert "'yield_reason': 'completed'" in str(found["last_turn"])
 
 
+async def test_a_status_tells_this_and_no_more(tmp_path: Path) -> None:
+    async with running(tmp_path) as owner:
+        await owner.say("hello")
+        await owner.say("again")
+        desk = at(owner, "desk")
+        await desk.say("hello")
+        found = told(await desk.say(bang("session_status", session_id=owner.sid)))
+        state = await owner.state()
+        assert state.last_turn is not None
+        last = found["last_turn"]
+        assert found == {
+            "id": owner.sid,
+            "channel": "console",
+            "user": "owner",
+            "taint": "PUBLIC",
+            "clearance": "RESTRICTED~",
+            "status": "idle",
+            "agent": found["agent"],
+            "created": state.created_at,
+            "last_turn": {
+                "id": state.last_turn.id,
+                "state": "ok",
+                "yield_reason": "completed",
+                "result_event_id": last["result_event_id"],
+                "error": "",
+            },
+            "usage": {"requests": 2, "input_tokens": 6, "output_tokens": 6, "complete": True, "cost": 0},
+            "children": [],
+            "queued": 0,
+        }
+        assert (found["agent"]["name"], found["agent"]["configured"]) == ("default", True)
+        (entry,) = json.loads(
+            (await desk.say(bang("sessions_history", session_id=owner.sid, limit=1))).split("sessions_history: ")[1]
+        )["entries"]
+        assert entry["n"] == last["result_event_id"]
+
+
 async def test_a_session_that_just_began_has_no_last_turn(tmp_path: Path) -> None:
     async with running(tmp_path) as owner:
         assert told(await owner.say(bang("session_status")))["last_turn"] is None

@@ -14,8 +14,8 @@ from bot.sessions.approvals import Approval, ApprovalQuestion, ApprovalState, Qu
 from bot.sessions.knowledge.skills import Skill, SkillState
 from bot.tools import arguments as checking
 from bot.tools.base import CallFacts, Inquiry, RefusedCallError, Result, ToolContext
+from bot.tools.knowledge.learner import learner
 from bot.tools.knowledge.memory import FOUND
-from bot.tools.knowledge.parameters import learner
 from bot.tools.knowledge.skill import (
     ABOVE,
     APPROVED,
@@ -64,9 +64,9 @@ async def call(owner: Person, context: ToolContext, services: Services | None = 
     return await made.run(arguments, context, services or Services())
 
 
-def answered(owner: Person, context: ToolContext, value: str | None, /, **given: object) -> ToolContext:
+async def answered(owner: Person, context: ToolContext, value: str | None, /, **given: object) -> ToolContext:
     """Return a context in which the person was asked about a call and said something, or nothing in time."""
-    asks = tool(owner).inquiry(read(**given), context)
+    asks = await tool(owner).inquiry(read(**given), context)
     assert asks is not None
     answer = None if value is None else QuestionAnswer(value, PUBLIC, "console/owner")
     facts: dict[str, Any] = {**given, "question": asks.question}
@@ -98,7 +98,7 @@ async def create(owner: Person, taint: Label = PUBLIC, /, answer: str = "", **gi
     """Have a skill written; return what is told of it."""
     given = {**REPORT, **given}
     context = at(owner, taint, key=json.dumps(given))
-    context = answered(owner, context, answer, **given) if answer else context
+    context = await answered(owner, context, answer, **given) if answer else context
     return await told(await call(owner, context, **given))
 
 
@@ -163,7 +163,7 @@ async def test_what_is_written_is_a_draft_until_its_person_approves_it(tmp_path:
             assert len(await owner.app.knowledge.skills.history("owner", TOP, done["id"])) == 2
         done = await create(owner, answer="later", name="later")
         assert (done["state"], done["note"]) == ("draft", LATER.format(done["id"]))
-        late = answered(owner, at(owner, key="late"), None, **REPORT)
+        late = await answered(owner, at(owner, key="late"), None, **REPORT)
         assert (await told(await call(owner, late, **REPORT)))["state"] == "draft"
 
 
@@ -175,7 +175,7 @@ async def test_the_question_shows_all_that_would_be_in_force(tmp_path: Path) -> 
             "domain": "re\u200bports",
             "steps": ["Do \u202ethis.\n2. Nothing else.", "x" * 400],
         }
-        asks = tool(owner).inquiry(read(**given), at(owner, DIRTY))
+        asks = await tool(owner).inquiry(read(**given), at(owner, DIRTY))
         assert isinstance(asks, Inquiry)
         assert asks.question.splitlines() == [
             "May this skill be used from now on? This is all of it:",
@@ -189,7 +189,7 @@ async def test_the_question_shows_all_that_would_be_in_force(tmp_path: Path) -> 
         assert (asks.literal, asks.default) == (True, "later")
         assert asks.wanted is not None
         assert asks.wanted.members == ("approve", "reject", "later")
-        update = tool(owner).inquiry(read(**{**REPORT, "action": "update", "skill_id": "skill_0"}), at(owner))
+        update = await tool(owner).inquiry(read(**{**REPORT, "action": "update", "skill_id": "skill_0"}), at(owner))
         assert update is not None
         assert update.question.startswith("May skill skill_0 be used like this from now on? This is all of it:")
 
@@ -202,9 +202,9 @@ async def test_nobody_is_asked_where_nobody_reads_or_decides(tmp_path: Path) -> 
     }
     async with running(tmp_path, policy(principals=people), serve=False) as owner:
         asks, write, team = tool(owner).inquiry, read(**REPORT), of_chat(Address("room", "team"))
-        assert asks(write, at(owner)) is not None
-        assert asks(write, at(owner, principal="mel", asker="mel", role=Role.MEMBER)) is not None
-        assert asks(write, at(owner, principal=team, asker="owner")) is not None
+        assert await asks(write, at(owner)) is not None
+        assert await asks(write, at(owner, principal="mel", asker="mel", role=Role.MEMBER)) is not None
+        assert await asks(write, at(owner, principal=team, asker="owner")) is not None
         for context in (
             at(owner, home=Address("session", "s0")),
             at(owner, turn=""),
@@ -212,9 +212,9 @@ async def test_nobody_is_asked_where_nobody_reads_or_decides(tmp_path: Path) -> 
             at(owner, principal=team, asker="mel", role=Role.MEMBER),
             at(owner, principal="gone", asker="gone"),
         ):
-            assert asks(write, context) is None
+            assert await asks(write, context) is None
         for given in ({"action": "list"}, {"action": "generate", "pattern": "x"}, {**REPORT, "steps": [" "]}):
-            assert asks(read(**given), at(owner)) is None
+            assert await asks(read(**given), at(owner)) is None
 
 
 async def test_an_answer_counts_for_exactly_what_was_shown(tmp_path: Path) -> None:
@@ -223,7 +223,7 @@ async def test_an_answer_counts_for_exactly_what_was_shown(tmp_path: Path) -> No
             return text.replace("numbers", "[secret]")
 
     async with running(tmp_path, serve=False) as owner:
-        context = answered(owner, at(owner, key="a"), "approve", **REPORT)
+        context = await answered(owner, at(owner, key="a"), "approve", **REPORT)
         # What the person was shown was another text, or of another label, or is not what is kept.
         changed = await call(owner, context, **{**REPORT, "steps": ["Collect numbers.", "Send it."]})
         higher = replace(context, key="b", session=replace(context.session, taint=INTERNAL))
@@ -247,7 +247,7 @@ async def test_a_new_version_waits_beside_the_one_in_force(tmp_path: Path) -> No
         assert (made["in_force"], made["waiting"]) == (1, 2)
         ((one,), _) = await listed(owner)
         assert (one["name"], one["version"], one["steps"], one["state"]) == ("Weekly report", 1, 2, "active")
-        context = answered(owner, at(owner, key="u2"), "approve", **change)
+        context = await answered(owner, at(owner, key="u2"), "approve", **change)
         made = await told(await call(owner, context, **change))
         assert (made["version"], made["note"]) == (3, APPROVED)
         assert (made["in_force"], made["waiting"]) == (3, None)
@@ -277,6 +277,71 @@ async def test_a_new_version_waits_beside_the_one_in_force(tmp_path: Path) -> No
         gone = (await create(owner, answer="reject", name="no"))["id"]
         refused = await call(owner, at(owner, key="u3"), **{**change, "skill_id": gone})
         assert (refused.failed, refused.text) == (True, f"{skill_keeper.REJECTED}; create another one")
+
+
+async def test_what_a_list_is_asked_for_and_what_it_tells_of_a_skill(tmp_path: Path) -> None:
+    async with running(tmp_path, serve=False) as owner:
+        for number in range(3):
+            await create(owner, answer="approve", name=f"Tea {number}", domain="kitchen")
+        draft = await create(owner, name="Report", description="For the client.", domain="reports")
+        assert [one["name"] for one in (await listed(owner, state="draft"))[0]] == ["Report"]
+        assert len((await listed(owner, domain="kitchen"))[0]) == 3
+        page = await told(await call(owner, at(owner), action="list", limit=3))
+        rest = await told(await call(owner, at(owner), action="list", limit=3, after=page["next"]))
+        assert (len(page["skills"]), len(rest["skills"]), rest["next"]) == (3, 1, None)
+        (one,) = (await listed(owner, domain="reports"))[0]
+        kept = await find(owner, draft["id"])
+        assert one == {
+            "id": draft["id"],
+            "name": "Report",
+            "description": "For the client.",
+            "domain": "reports",
+            "state": "draft",
+            "version": 1,
+            "steps": 2,
+            "label": "PUBLIC",
+            "uses": 0,
+            "success_rate": None,
+        }
+        versions = await told(await call(owner, at(owner), action="versions", skill_id=draft["id"]))
+        assert versions == {
+            "id": draft["id"],
+            "state": "draft",
+            "in_force": None,
+            "versions": [
+                {
+                    "version": 1,
+                    "name": "Report",
+                    "description": "For the client.",
+                    "domain": "reports",
+                    "steps": ["Collect numbers.", "Write it."],
+                    "label": "PUBLIC",
+                    "made_at": kept.latest.made_at,
+                    "by_agent": True,
+                    "sources": [],
+                    "approved_at": None,
+                    "rejected_at": None,
+                }
+            ],
+        }
+        log = await told(await call(owner, at(owner), action="audit_log", skill_id=draft["id"]))
+        (line,) = log["events"]
+        assert log == {"id": draft["id"], "events": [line]}
+        assert line == {"at": line["at"], "do": "created", "version": 1, "actor": "owner", "by_agent": True}
+        learned = owner.app.knowledge.keeper.learn
+        for number, text in enumerate(
+            ("Send the weekly report.", "The weekly report goes out.", "Weekly report: PDF.")
+        ):
+            await learned(learner(at(owner)), text, str(number), domain="reports")
+        (pattern,) = await owner.app.knowledge.patterns.known("owner", PUBLIC)
+        given = {"action": "generate", "pattern": pattern.name}
+        assert (await call(owner, at(owner, key="o"), **given, domain="office")).failed
+        assert (await told(await call(owner, at(owner, key="g"), **given, domain="reports")))["domain"] == "reports"
+        change = {"action": "update", "skill_id": draft["id"], "name": "Report", "steps": ["x"]}
+        await call(owner, at(owner, key="u"), **change, description="For us.", domain="office")
+        new = (await find(owner, draft["id"])).latest.text
+        assert (new.description, new.domain, new.steps) == ("For us.", "office", ("x",))
+        assert kept.latest.text.description == "For the client."
 
 
 async def test_it_is_known_where_its_label_flows_to(tmp_path: Path) -> None:
@@ -378,7 +443,7 @@ async def test_a_call_says_beforehand_what_it_may_meet(tmp_path: Path) -> None:
 
         plain = CallFacts(clearance=CONFIDENTIAL, once=True)
         assert declared(**REPORT) == plain
-        high = answered(owner, context, "later", **REPORT)
+        high = await answered(owner, context, "later", **REPORT)
         assert high.asked is not None
         assert high.asked.answer is not None
         high = replace(high, asked=replace(high.asked, answer=replace(high.asked.answer, label=CONFIDENTIAL)))

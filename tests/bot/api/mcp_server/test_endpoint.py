@@ -78,6 +78,7 @@ async def test_a_connection_is_its_tokens_alone(tmp_path: Path) -> None:
                 told = [await other.request(method, "/mcp", json=body, headers=headers) for headers in (named, never)]
                 assert error(told[0]) == error(told[1])
                 assert told[0].status_code == HTTPStatus.NOT_FOUND
+                assert error(told[0])[1]["code"] == "no_connection"
                 assert list(told[0].headers) == list(told[1].headers)
             # The one whose it is goes on.
             assert (await one.post("/mcp", json=LISTS, headers=named)).status_code == HTTPStatus.OK

@@ -1,0 +1,22 @@
+"""What keeps workflows, as the composition root puts it together."""
+
+from collections.abc import Callable, Mapping
+
+from bot.sessions.ports.store import Store
+from bot.sessions.workflows.definitions import WorkflowDefinition
+from bot.tools.labelled_files import FileRoot
+from bot.tools.workflow.state_folder import StateFolder
+from bot.workflows.export import WriteThrough
+from bot.workflows.keeper import WorkflowKeeper
+from policy.document.model import Document
+
+
+def workflow_keeper(
+    store: Store,
+    files: FileRoot,
+    definitions: Mapping[str, WorkflowDefinition],
+    document: Callable[[], Document],
+) -> WorkflowKeeper:
+    """Return what keeps the workflows of an application; `document` is the policy in force."""
+    written = WriteThrough(store.workflows, StateFolder(files, document))
+    return WorkflowKeeper(store.workflows, written, definitions)

@@ -1,0 +1,1 @@
+"""What the chat, the command line and the API offer about workflows."""
