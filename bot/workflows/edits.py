@@ -36,8 +36,13 @@ class FileEdit:
         return len(self.changes) > _MOST
 
 
-def edit_between(before: Fold, after: WorkflowDocument, *, by_person: bool) -> FileEdit:
-    """Return what a document changes of a state. `by_person` tells that no session can have written it."""
+def edit_between(before: Fold, after: WorkflowDocument, *, by_person: bool, now: Fold | None = None) -> FileEdit:
+    """Return what a document changes of a state.
+
+    `by_person` tells that no session can have written it, and `now` is the state by now where that is another one:
+    what people are asked about is told by it.
+    """
+    present = (now or before).document
     document, refused = before.document, list[str]()
     edit = dict[str, Any]()
     for name in ("branch", "current_step"):
@@ -49,7 +54,10 @@ def edit_between(before: Fold, after: WorkflowDocument, *, by_person: bool) -> F
         if new is None:
             continue
         change = _step_change(old, new)
-        if not by_person and _needs_person(step, old, new, findings=bool(document.open_findings)):
+        ends = "status" in change and _needs_person(
+            step, present.steps[step.id], new, findings=bool(present.open_findings)
+        )
+        if ends and not by_person:
             refused.append(f"the {'gate' if step.gate else 'end'} of step {step.id}")
             change = {name: value for name, value in change.items() if name not in {"status", "completed", "sub_step"}}
             edit.pop("current_step", None)

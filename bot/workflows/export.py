@@ -257,7 +257,9 @@ class WriteThrough:
             return _left(place, file, FOREIGN)
         earlier = _earlier(principal, place.project, events, found.updated)
         stale = any(rendered(one.document) == file.text for one in earlier)
-        return _Look(_Found.STALE) if stale else _changed(now, found, file, fresh=not _has_work(events))
+        base = fold(principal, place.project, events[: found.revision]) if found.revision else None
+        changed = _changed(now, base or now, found, file, fresh=not _has_work(events))
+        return _Look(_Found.STALE) if stale else changed
 
     def _recovered(
         self, principal: str, place: ExportPlace, file: ExportedFile, now: Fold, *, why: str, fresh: bool
@@ -292,12 +294,15 @@ class WriteThrough:
             self._files.swap(place, HANDOFF, text, file, state=state)
 
 
-def _changed(now: Fold, found: WorkflowDocument, file: ExportedFile, *, fresh: bool) -> _Look:
-    """Return what comes of a file that somebody changed: nothing where it is older than what was done meanwhile."""
+def _changed(now: Fold, base: Fold, found: WorkflowDocument, file: ExportedFile, *, fresh: bool) -> _Look:
+    """Return what comes of a file that somebody changed: nothing where it is older than what was done meanwhile.
+
+    What a person changed is what differs from the state that they began with, so that what was done meanwhile stays.
+    """
     if not fresh and moment(found.updated) < moment(now.document.updated):
         reason = f"the state file was changed, but is older than the state; it is kept as {BROKEN}"
         return _Look(_Found.BROKEN, (StateRecovered(reason),), file.label, reason)
-    edit = edit_between(now, found, by_person=file.by_person)
+    edit = edit_between(base, found, by_person=file.by_person, now=now)
     if edit.too_large:
         reason = f"{TOO_LARGE}; it is kept as {BROKEN}"
         return _Look(_Found.BROKEN, (StateRecovered(reason),), file.label, reason)

@@ -63,14 +63,14 @@ def workflow_id(principal: str, project: str) -> str:
 
 def fold(principal: str, project: str, events: Iterable[WorkflowEvent]) -> Fold | None:
     """Return what events come to, in their order; None where no workflow began with them."""
-    state: _State | None = None
-    for event in events:
+    state, count = None, 0
+    for count, event in enumerate(events, start=1):  # noqa: B007 - how many there were
         if isinstance(event.body, WorkflowStarted):
             state = state or _State(principal, project)
             state.begin(event.body)
         if state is not None:
             state.take(event)
-    return None if state is None else state.fold()
+    return None if state is None else state.fold(count)
 
 
 @dataclass(slots=True)
@@ -143,8 +143,8 @@ class _State:
             case _:
                 pass
 
-    def fold(self) -> Fold:
-        """Return what all events came to."""
+    def fold(self, revision: int) -> Fold:
+        """Return what all events came to, as many as `revision` says."""
         definition = self.definition or WorkflowDefinition("", "", "", ())
         document = WorkflowDocument(
             project=self.project,
@@ -157,6 +157,7 @@ class _State:
             open_findings=tuple(self.findings.values()),
             review_audit=MappingProxyType(dict(self.audit)),
             workflow=workflow_id(self.principal, self.project),
+            revision=revision,
         )
         keys = {one.id: key for key, one in (*self.log.items(), *self.findings.items())}
         return Fold(document, definition, MappingProxyType(keys))

@@ -32,7 +32,7 @@ _NO_TIME: Final = datetime(1970, 1, 1, tzinfo=UTC)
 _DROPPED: Final = frozenset({"lock", "stale_threshold_ms", "$schema", "version"})
 _FIELDS: Final = frozenset(
     (
-        *("schema_version", "workflow", "project", "branch", "updated", "current_step"),
+        *("schema_version", "workflow", "revision", "project", "branch", "updated", "current_step"),
         *("steps", "decisions", "decision_log", "open_findings", "review_audit"),
     )
 )
@@ -61,6 +61,7 @@ def document_object(document: WorkflowDocument) -> dict[str, Any]:
     return {
         "schema_version": document.schema_version,
         "workflow": document.workflow,
+        "revision": document.revision,
         "project": document.project,
         "branch": document.branch,
         "updated": document.updated,
@@ -136,6 +137,7 @@ def parsed(
         open_findings=tuple(_findings(got)),
         review_audit=MappingProxyType(dict(_object(got.get("review_audit", {}), "`review_audit`"))),
         workflow=_text(got, "workflow"),
+        revision=_revision(got),
     )
 
 
@@ -218,6 +220,12 @@ def _fitted(lines: list[str], room: int, rest: str) -> list[str]:
 def _next(document: WorkflowDocument) -> str:
     step = document.steps.get(document.current_step)
     return f"{document.current_step} {step.name}" if step is not None and step.open else "none"
+
+
+def _revision(got: Mapping[str, Any]) -> int:
+    """Return what state a file was made of; 0 where it does not say, as one that somebody wrote by hand."""
+    found = got.get("revision", 0)
+    return found if isinstance(found, int) and not isinstance(found, bool) and found > 0 else 0
 
 
 def _version(got: Mapping[str, Any]) -> str:

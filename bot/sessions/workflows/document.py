@@ -62,7 +62,8 @@ class OpenFinding:
 class WorkflowDocument:
     """The whole state. `decisions` has the newest choice of each title, `review_audit` who let which step pass.
 
-    `workflow` tells workflows of one project's name apart, see `bot.workflows.state_file`.
+    `workflow` tells workflows of one project's name apart, see `bot.workflows.state_file`. `revision` is how many
+    events it came of, 0 where nobody says.
     """
 
     project: str
@@ -75,4 +76,5 @@ class WorkflowDocument:
     open_findings: tuple[OpenFinding, ...] = ()
     review_audit: Mapping[str, JsonValue] = field(default_factory=lambda: MappingProxyType({}))
     workflow: str = ""
+    revision: int = 0
     schema_version: str = SCHEMA_VERSION

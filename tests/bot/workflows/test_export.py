@@ -185,6 +185,33 @@ async def test_an_edit_of_the_state_as_it_is_counts_without_another_time(midway:
     assert (await desk.found()).document.branch == "works"
 
 
+async def test_an_edit_takes_nothing_from_what_was_done_since_its_state(midway: Desk) -> None:
+    """They had the file open while the work went on, and named a later time when they saved it."""
+    desk = midway
+    open_since: dict[str, Any] = desk.state()
+    await desk.checkpoint("currents", PUBLIC, "agent-output/quay/currents.csv")
+    decision = DecisionText("pump", "electric", "It is quiet.")
+    await desk.keeper.write_decision(desk.actor(), "quay", 4, decision, op=fresh())
+    desk.put(open_since | {"branch": "works", "updated": LATER})
+    now = (await desk.found()).document
+    assert (now.branch, now.steps["1"].sub_step, now.steps["1"].artifacts[-1]) == (
+        *("works", "currents"),
+        "agent-output/quay/currents.csv",
+    )
+    assert (dict(now.decisions), [one.choice for one in now.decision_log]) == ({"pump": "electric"}, ["electric"])
+
+
+async def test_an_edit_ends_no_step_over_findings_that_its_state_did_not_have(midway: Desk) -> None:
+    desk = midway
+    open_since: dict[str, Any] = desk.state()
+    await desk.keeper.add_finding(desk.actor(), "quay", 3, "Too shallow.", op=fresh())
+    open_since["steps"]["1"] |= {"status": "complete", "completed": LATER}
+    desk.put(open_since | {"updated": LATER})
+    now = await desk.found()
+    assert now.document.steps["1"].status.value == "in_progress"
+    assert "did not count, as people are asked about that" in now.note
+
+
 async def test_an_edit_of_an_older_state_is_kept_beside_and_told(midway: Desk) -> None:
     desk = midway
     older = desk.state() | {"branch": "works", "updated": "2020-01-01T00:00:00Z"}

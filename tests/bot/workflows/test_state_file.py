@@ -97,7 +97,8 @@ def broken(**changes: object) -> str:
 def test_a_document_comes_back_as_it_was_written() -> None:
     assert parsed(rendered(WHOLE), "quay", HARBOUR) == WHOLE
     assert list(json.loads(rendered(WHOLE))) == [
-        *("schema_version", "workflow", "project", "branch", "updated", "current_step", "steps", "decisions"),
+        *("schema_version", "workflow", "revision", "project", "branch", "updated", "current_step", "steps"),
+        "decisions",
         *("decision_log", "open_findings", "review_audit"),
     ]
     assert json.loads(rendered(WHOLE))["steps"]["3"] == {
