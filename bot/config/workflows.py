@@ -34,12 +34,13 @@ _DIGEST: Final = 16
 _NAME: Final = re.compile(rf"[a-z0-9][a-z0-9_-]{{0,{LONGEST_NAME - 1}}}")
 _STEP: Final = re.compile(r"[A-Za-z0-9][A-Za-z0-9_]{0,15}")
 _PLACEHOLDER: Final = re.compile(r"\{[^{}]*\}|[{}]")
+_SUFFIXES: Final = frozenset({".yaml", ".yml"})
 _FIELDS: Final = ("name", "title", "steps")
 _STEP_FIELDS: Final = ("name", "sub_steps", "context_files", "artifacts", "gate", "reviewer", "optional")
 
 
 class WorkflowSettings(Block):
-    """Where definitions of workflows are: a folder of `*.yaml`, relative to config.yaml; none for the shipped ones."""
+    """Where definitions of workflows are: a folder of YAML files beside config.yaml; null for the shipped ones."""
 
     definitions: str | None = Field(default=None, min_length=1, max_length=4096)
 
@@ -214,7 +215,7 @@ class _Reading:
 def _paths(folder: Path) -> list[Path]:
     if not folder.is_dir():
         raise ConfigError(f"{folder}: there is no such folder", next_step="check `workflows.definitions`")
-    return sorted(folder.glob("*.yaml"))
+    return sorted(path for path in folder.iterdir() if path.suffix in _SUFFIXES)
 
 
 def _text(path: Path) -> str:

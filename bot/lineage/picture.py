@@ -183,7 +183,8 @@ def _box(node: LineageNode, corner: Place, begins: bool) -> str:  # noqa: FBT001
         f"<title>{whole}</title>"
         f'<rect x="2" y="2" width="{_WIDTH - 4}" height="{_HEIGHT - 4}" rx="7" fill="{fill}" stroke="{line}" '
         f'stroke-width="{3.5 if begins else 1.4}"{dashes}/>'
-        f'<rect x="2" y="9" width="{_BAND}" height="{_HEIGHT - 18}" fill="{line}"/>' + "".join(texts) + "</svg>"
+        f'<rect x="2" y="9" width="{_BAND}" height="{_HEIGHT - 18}" fill="{line}"/>'
+        f"{_seen(_WIDTH - 14, 15) if node.kind.tells else ''}" + "".join(texts) + "</svg>"
     )
 
 
@@ -205,6 +206,12 @@ def _legend(lineage: LineageTrace, width: int) -> Iterator[str]:
         f'<text x="{_LEFT + 54}" y="96" font-size="12" fill="#1b1b1b">went into; a thick border marks where the trace '
         "began</text>"
     )
+    yield f'{_seen(_LEFT + 470, 92)}<text x="{_LEFT + 482}" y="96" font-size="12" fill="#1b1b1b">seen there</text>'
+
+
+def _seen(x: int, y: int) -> str:
+    """Return the mark of what somebody outside Lockgate has seen."""
+    return f'<circle cx="{x}" cy="{y}" r="5" fill="#1b1b1b"/>'
 
 
 def _colours(node: LineageNode) -> tuple[str, str]:

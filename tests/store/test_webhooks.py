@@ -13,6 +13,7 @@ from tests.store.world import alter, command, fresh, item
 
 pytestmark = pytest.mark.anyio
 
+SECOND = 1_000
 MINUTE = 60_000
 
 
@@ -134,18 +135,20 @@ async def test_what_is_not_taken_is_kept_among_the_newest_for_a_week(store: Redi
     assert [one.seq for one in kept] == [2, 3]
     assert (await store.webhooks.positions(made.id, ("s1",)))["s1"] == WebhookPosition(3)
 
-    async def left() -> int:
-        return (await command(store, "HPTTL", dead_events_key(made.id), "FIELDS", 1, kept[0].id))[0]
+    async def is_kept_a_week() -> bool:
+        (left,) = await command(store, "HPTTL", dead_events_key(made.id), "FIELDS", 1, kept[0].id)
+        # A server tells it by a clock that it looked at a moment before.
+        return 0 < left <= 7 * 24 * 60 * MINUTE + SECOND
 
-    assert 0 < await left() <= 7 * 24 * 60 * MINUTE
+    assert await is_kept_a_week()
     assert await store.webhooks.ask_again(made.id, kept[0].id)
     assert not await store.webhooks.ask_again(made.id, "msg-none")
-    assert 0 < await left() <= 7 * 24 * 60 * MINUTE
+    assert await is_kept_a_week()
     assert [one.again for one in await store.webhooks.dead(made.id)] == [True, False]
     await store.webhooks.settle(kept[0], "status 404")
     failed, other = await store.webhooks.dead(made.id)
     assert (failed.again, failed.attempts, failed.error) == (False, 11, "status 404")
-    assert 0 < await left() <= 7 * 24 * 60 * MINUTE
+    assert await is_kept_a_week()
     await store.webhooks.settle(kept[0], "")
     assert await store.webhooks.dead(made.id) == (other,)
 

@@ -111,7 +111,7 @@ def test_each_mistake_has_its_line(text: str, told: list[str]) -> None:
 def test_definitions_of_ones_own_are_beside_the_shipped_ones(tmp_path: Path) -> None:
     (tmp_path / "own").mkdir()
     (tmp_path / "own" / "a.yaml").write_text(HEAD + STEP)
-    (tmp_path / "own" / "b.yaml").write_text(HEAD.replace("harbour", "note-review") + STEP)
+    (tmp_path / "own" / "b.yml").write_text(HEAD.replace("harbour", "note-review") + STEP)
     (tmp_path / "own" / "c.txt").write_text("no definition")
     (tmp_path / "config.yaml").write_text("workflows: {definitions: own}\n")
     found = load_config(tmp_path / "config.yaml", {}, NAMES).workflows

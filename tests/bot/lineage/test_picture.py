@@ -93,6 +93,14 @@ def test_levels_have_colours_that_the_legend_names_and_what_anybody_may_have_wri
     assert ['stroke-width="3.5"' in one for one in drawn] == [True, False, False, False, False]
 
 
+def test_what_was_seen_outside_is_marked_as_the_legend_says() -> None:
+    there = ReachedNode(LineageNode("n9", NodeKind.DELIVERY, "answer sent", parse("PUBLIC"), where="console:ann"), 1)
+    made = lineage(2, (1, 0))
+    text = svg(LineageTrace(made.start, made.direction, (*made.nodes, there), made.edges))
+    assert ">seen there</text>" in text
+    assert ["<circle" in one for one in text.split("overflow")[1:]] == [False, False, True]
+
+
 @pytest.mark.anyio
 async def test_a_real_trace_is_drawn(tmp_path: Path) -> None:
     async with running(tmp_path) as owner:
