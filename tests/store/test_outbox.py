@@ -15,6 +15,7 @@ from bot.store.records.kinds import DELIVERY
 from bot.store.redis_store import RedisStore
 from bot.store.schema import LETTERS
 from policy.labels import PUBLIC
+from tests.clocks import CLOCKS
 from tests.fleets import Served
 from tests.store.world import (
     KEY,
@@ -182,7 +183,7 @@ async def test_settled_entries_are_forgotten_in_time(store: RedisStore) -> None:
     await store.outbox.settle(one, "me", DeliveryState.WITHHELD)
     assert await left(store, keys(sid).outbox) == -1
     await store.outbox.settle(other, "me", DeliveryState.SENT)
-    assert 0 < await left(store, keys(sid).outbox) <= StoreOptions().keep_ms
+    assert 0 < await left(store, keys(sid).outbox) <= StoreOptions().keep_ms + CLOCKS
 
 
 async def test_a_new_entry_is_not_forgotten_with_settled_ones(store: RedisStore) -> None:
@@ -201,7 +202,7 @@ async def test_an_entry_in_doubt_is_not_forgotten(store: RedisStore) -> None:
     await store.outbox.settle(other, "me", DeliveryState.SENT)
     assert await left(store, keys(sid).outbox) == -1
     await store.outbox.settle(one, "me", DeliveryState.SENT)
-    assert 0 < await left(store, keys(sid).outbox) <= StoreOptions().keep_ms
+    assert 0 < await left(store, keys(sid).outbox) <= StoreOptions().keep_ms + CLOCKS
 
 
 async def test_what_was_in_doubt_and_is_sent_is_not_looked_for_any_more(own: RedisStore) -> None:
@@ -220,7 +221,7 @@ async def test_an_entry_in_doubt_goes_with_its_generation(store: RedisStore) -> 
     (old,) = await store.outbox.deliveries(sid)
     await store.outbox.settle(old, "me", DeliveryState.AMBIGUOUS)
     await store.sessions.reset(sid, op=fresh(), actor="ann", audit=())
-    assert 0 < await left(store, keys(sid).outbox) <= StoreOptions().keep_ms
+    assert 0 < await left(store, keys(sid).outbox) <= StoreOptions().keep_ms + CLOCKS
     await store.outbox.put(sid, answer("k1"))
     (new,) = await store.outbox.take(sid, "me", CONSOLE)
     await store.outbox.settle(new, "me", DeliveryState.AMBIGUOUS)
@@ -228,7 +229,7 @@ async def test_an_entry_in_doubt_goes_with_its_generation(store: RedisStore) -> 
     assert 0 < times[0] <= StoreOptions().keep_ms
     assert times[1] == -1
     await store.outbox.decide_dead(new, again=False, audit=())
-    assert 0 < await left(store, keys(sid).outbox) <= StoreOptions().keep_ms
+    assert 0 < await left(store, keys(sid).outbox) <= StoreOptions().keep_ms + CLOCKS
     assert await state_field(store, sid, "dead_until") is None
 
 
@@ -387,7 +388,7 @@ async def test_when_the_last_dead_letter_is_let_go_all_go_a_day_later(store: Red
     await store.outbox.settle(entry, "me", DeliveryState.AMBIGUOUS)
     assert await command(store, "PTTL", keys(sid).outbox) == -1
     await store.outbox.decide_dead(entry, again=False, audit=())
-    assert 0 < await command(store, "PTTL", keys(sid).outbox) <= StoreOptions().keep_ms
+    assert 0 < await command(store, "PTTL", keys(sid).outbox) <= StoreOptions().keep_ms + CLOCKS
 
 
 async def test_the_sweep_finds_dead_letters_of_which_the_hint_is_lost(own: RedisStore) -> None:

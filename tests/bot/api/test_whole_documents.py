@@ -13,6 +13,7 @@ from tests.bot.api.kit import ApiHost, served
 from tests.bot.kit import Scripted, bang, eventually, parts
 from tests.bot.webhooks.kit import begin as begun_in_store
 from tests.bot.webhooks.kit import hook_config, program, until
+from tests.clocks import CLOCKS
 from tests.sim.receiver import receiver
 from tests.store.world import claimed, opening
 
@@ -506,6 +507,6 @@ async def test_a_webhook_and_an_event_that_was_not_taken(tmp_path: Path) -> None
             "error": "it answered with status 500",
             "again": False,
         }
-        assert hook["created_at"] <= dead["failed_at"] <= ci.app.store.tokens.now_ms()
+        assert hook["created_at"] <= dead["failed_at"] <= ci.app.store.tokens.now_ms() + CLOCKS
         assert (await ci.client.get("/v1/webhooks/dead", params={"webhook": kept.id})).json() == {"dead": []}
         assert (await ci.client.get(f"/v1/webhooks/{hook['id']}")).json()["failing"]
