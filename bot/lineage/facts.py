@@ -198,8 +198,8 @@ def delivery_fact(delivery: Delivery) -> Fact:
     address = Address.parse(delivery.address)
     node = None
     if address.channel != SESSION:
-        whom = f", for {delivery.meant_for}" if delivery.meant_for else ""
-        title = f"{delivery.kind} {delivery.state.value}{whom}"
+        addressee = f", for {delivery.meant_for}" if delivery.meant_for else ""
+        title = f"{delivery.kind} {delivery.state.value}{addressee}"
         node = LineageNode(name, NodeKind.DELIVERY, title, delivery.label, delivery.created_at, delivery.address)
     came = sources(delivery.refs, delivery.sid)
     # With what it was written at once with, a question too, which no model reads.

@@ -223,7 +223,7 @@ class _Trace:
         return []
 
     async def _workflows(self, project: str, principal: str, principals: Iterable[str]) -> list[Fact]:
-        """Return the workflows of a project, of one principal or of whoever has one."""
+        """Return the workflows of a project, of one principal or of all who have one."""
         owners = [principal] if principal else await self._owners(principals)
         for owner in owners:
             await self.loader.workflows(owner, (project,))
@@ -241,7 +241,7 @@ class _Trace:
         return list(owners)
 
     async def _known(self, name: str, principals: Iterable[str]) -> list[Fact]:
-        """Return the memory or skill of an id, of whoever's it is."""
+        """Return the memory or skill of an id, whichever principal has it."""
         if len(name) > LONGEST_ID:
             return []
         if self.loader.known.find(name) is None:

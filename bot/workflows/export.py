@@ -193,7 +193,7 @@ class WriteThrough:
             now = fold(principal, place.project, events)
             if now is None:
                 return Exported()
-            look = await asyncio.to_thread(self._look, principal, place, file, events)
+            look = await asyncio.to_thread(partial(self._look, principal, place, file, events, now=now))
             note, label = look.note or note, look.label or label
             if look.found is _Found.LEFT:
                 return Exported(note=note, label=place.label)
@@ -221,7 +221,7 @@ class WriteThrough:
                 )
             ):
                 continue
-            await asyncio.to_thread(self._hand_off, principal, place, events)
+            await asyncio.to_thread(self._hand_off, principal, place, events, now)
             return Exported(path, note, label)
         raise UnwritableError
 
@@ -238,11 +238,16 @@ class WriteThrough:
         )
 
     def _look(
-        self, principal: str, place: ExportPlace, file: ExportedFile | None, events: Sequence[WorkflowEvent]
+        self,
+        principal: str,
+        place: ExportPlace,
+        file: ExportedFile | None,
+        events: Sequence[WorkflowEvent],
+        *,
+        now: Fold,
     ) -> _Look:
-        """Return what a file turned out to be. It blocks."""
-        now = fold(principal, place.project, events)
-        if now is None or file is None:
+        """Return what a file turned out to be, where `now` is what the events come to. It blocks."""
+        if file is None:
             return _Look(_Found.STALE)
         if file.text == rendered(now.document):
             return _Look(_Found.SAME)
@@ -257,9 +262,20 @@ class WriteThrough:
             return _left(place, file, FOREIGN)
         earlier = _earlier(principal, place.project, events, found.updated)
         stale = any(rendered(one.document) == file.text for one in earlier)
-        base = fold(principal, place.project, events[: found.revision]) if found.revision else None
-        changed = _changed(now, base or now, found, file, fresh=not _has_work(events))
-        return _Look(_Found.STALE) if stale else changed
+        return _Look(_Found.STALE) if stale else self._edited(principal, file, events, now=now, found=found)
+
+    def _edited(
+        self,
+        principal: str,
+        file: ExportedFile,
+        events: Sequence[WorkflowEvent],
+        *,
+        now: Fold,
+        found: WorkflowDocument,
+    ) -> _Look:
+        """Return what comes of a file that somebody changed, compared with the state that they began with."""
+        base = fold(principal, now.document.project, events[: found.revision]) if found.revision else None
+        return _changed(now, base or now, found, file, fresh=not _has_work(events))
 
     def _recovered(
         self, principal: str, place: ExportPlace, file: ExportedFile, now: Fold, *, why: str, fresh: bool
@@ -280,10 +296,9 @@ class WriteThrough:
         bodies = (*told.bodies, FileTakenIn(edit.changes)) if edit.changes else told.bodies
         return replace(told, bodies=bodies, label=file.label.join(bak.label), note=f"{reason}, and {BAK} was taken in")
 
-    def _hand_off(self, principal: str, place: ExportPlace, events: Sequence[WorkflowEvent]) -> None:
+    def _hand_off(self, principal: str, place: ExportPlace, events: Sequence[WorkflowEvent], now: Fold) -> None:
         """Write the hand-off of the last gate that was passed, unless it is there. It blocks."""
-        now = fold(principal, place.project, events)
-        ends = [number for number, event in enumerate(events, start=1) if now and _passes(event.body, now)]
+        ends = [number for number, event in enumerate(events, start=1) if _passes(event.body, now)]
         then = fold(principal, place.project, events[: ends[-1]]) if ends else None
         if then is None:
             return

@@ -1,7 +1,7 @@
 """A workflow's state from its events: pure, and the same for the same events.
 
 What an event does not know of is left as it is, and nothing is taken away but what an event takes away. So the fold of
-more events has all that the fold of fewer ones has, whoever wrote the others.
+more events has all that the fold of fewer ones has, no matter who wrote the others.
 """
 
 import hashlib

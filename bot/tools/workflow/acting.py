@@ -65,7 +65,7 @@ def actor(context: ToolContext, level: CallLevel) -> WorkflowActor:
 
 
 def may_pass(context: ToolContext) -> bool:
-    """Say whether the person whom a turn is for may be asked to pass a gate."""
+    """Say whether the person of a turn may be asked to pass a gate."""
     caller, session = context.caller, context.session
     if not session.turn or is_program(caller.asker):
         return False
