@@ -132,11 +132,16 @@ class _Look:
 
 @dataclass(frozen=True, slots=True)
 class Exported:
-    """What became of a state file: its path where one is kept, the label of what `note` tells, and that note."""
+    """The outcome for a state file.
+
+    `path` is empty where no file is kept. `label` is the label of `note`. `events` are those of the log, also above the
+    reader: they are compared with the file.
+    """
 
     path: str = ""
     note: str = ""
     label: Label | None = None
+    events: tuple[WorkflowEvent, ...] = ()
 
 
 class WriteThrough:
@@ -164,51 +169,67 @@ class WriteThrough:
             return error
         return None
 
-    async def sync(self, principal: str, project: str, label: Label) -> Exported:
-        """Take in what people changed of the file of a workflow at a label, and write it as the store has it.
+    async def sync(self, log: WorkflowPlace, reader: Label, since: tuple[WorkflowEvent, ...]) -> Exported:
+        """Take in the changes that people made to the state file of a workflow, and write the file anew.
 
-        Raises StoreError. What the disk refuses is told in the result.
+        Args:
+            log: the workflow, with the label that decides where its file is.
+            reader: the highest label of the events that the result shall have.
+            since: events of the workflow that the store returned before; they are not read again.
+
+        Raises StoreError. A refusal of the disk is told in the result.
         """
-        place = self._files.place(project, label)
+        place = self._files.place(log.project, log.label)
         if isinstance(place, str):
-            return Exported(note=place)
+            return Exported(note=place, events=await self._read(log, reader, since))
         try:
-            told = await self._synced(principal, place)
+            told = await self._synced(log, place, reader, since)
         except UnwritableError:
             if not self._unwritable:
                 _log.warning("state files of workflows cannot be written; they are written once they can be")
             self._unwritable = True
-            return Exported(note=NOT_WRITTEN)
+            return Exported(note=NOT_WRITTEN, events=await self._read(log, reader, since))
         self._unwritable = False
         return told
 
-    async def _synced(self, principal: str, place: ExportPlace) -> Exported:
-        path, note, label = self._files.path(place, STATE), "", place.label
+    async def _read(
+        self, log: WorkflowPlace, reader: Label, since: tuple[WorkflowEvent, ...]
+    ) -> tuple[WorkflowEvent, ...]:
+        """Return the events within either label, that of a log or that of a reader."""
+        return await self._store.log(
+            log.principal, log.project, lambda one: one.within(log.label) or one.within(reader), since=since
+        )
+
+    async def _synced(
+        self, log: WorkflowPlace, place: ExportPlace, reader: Label, since: tuple[WorkflowEvent, ...]
+    ) -> Exported:
+        principal, path, note, label = log.principal, self._files.path(place, STATE), "", place.label
         for _ in range(_TRIES):
             # The file first: whatever wrote it, its events are among those that are read behind it.
             file = await asyncio.to_thread(self._files.read, place, STATE)
             scope = place.label if file is None else place.label.join(file.label)
-            every = await self._store.log(principal, place.project, lambda one: one.within(scope))  # noqa: B023 - called in this round
+            since = await self._read(replace(log, label=scope), reader, since)
+            every = tuple(event for event in since if event.label.within(scope))
             events = tuple(event for event in every if event.label.within(place.label))
             now = fold(principal, place.project, events)
             if now is None:
-                return Exported()
+                return Exported(events=since)
             look = await asyncio.to_thread(partial(self._look, principal, place, file, events, now=now))
             note, label = look.note or note, look.label or label
             if look.found is _Found.LEFT:
-                return Exported(note=note, label=place.label)
+                return Exported(note=note, label=place.label, events=since)
             if look.bodies and file is not None and not _is_known(every, look, file, scope):
                 if look.found is _Found.BROKEN:
                     await asyncio.to_thread(self._files.keep, place, BROKEN, file)
                 try:
-                    appended = await self._append(WorkflowPlace(principal, place.project, scope), file, look, every)
+                    if not await self._append(replace(log, label=scope), file, look, every):
+                        continue
                 except FullError:
                     # A state is read and written also where nothing more can be noted of its file.
                     await asyncio.to_thread(self._files.keep, place, BROKEN, file)
-                    appended, note = (), FULL
-                if appended is None:
-                    continue
-                events = (*events, *(event for event in appended if event.label.within(place.label)))
+                    note = FULL
+                since = await self._read(replace(log, label=scope), reader, since)
+                events = tuple(event for event in since if event.label.within(place.label))
                 now = fold(principal, place.project, events) or now
             if look.found is not _Found.SAME and not await asyncio.to_thread(
                 partial(
@@ -222,20 +243,19 @@ class WriteThrough:
             ):
                 continue
             await asyncio.to_thread(self._hand_off, principal, place, events, now)
-            return Exported(path, note, label)
+            return Exported(path, note, label, since)
         raise UnwritableError
 
     async def _append(
         self, log: WorkflowPlace, file: ExportedFile, look: _Look, every: Sequence[WorkflowEvent]
-    ) -> tuple[WorkflowEvent, ...] | None:
-        """Write down what was found of a file, with the label of the file; None if another writer came first."""
+    ) -> bool:
+        """Add events about a file to the log, with the label of the file; False if another writer came first."""
         label = look.label or log.label
         call = _call(look, file, label, every)
         events = tuple(NewWorkflowEvent(body, actor="", call=call) for body in look.bodies)
         rows = tuple(audit_row(log.principal, log.project, label, body, actor="") for body in look.bodies)
-        return await self._store.advance(
-            replace(log, label=label), WorkflowView(log.label, seen_of(every)), events, rows
-        )
+        view = WorkflowView(log.label, seen_of(every))
+        return await self._store.advance(replace(log, label=label), view, events, rows) is not None
 
     def _look(
         self,

@@ -128,9 +128,9 @@ class WorkflowKeeper:
         asks = reader if by is None else by
         if not asks.within(known.workflow.label):
             return known.workflow
-        told = await self._files.sync(principal, project, known.workflow.label)
-        again = await self._known(principal, project, reader)
-        return replace(again.workflow, note=_note(told, reader))
+        place = WorkflowPlace(principal, project, known.workflow.label)
+        told = await self._files.sync(place, reader, known.workflow.events)
+        return replace(_within(place, told.events, reader).workflow, note=_note(told, reader))
 
     async def listed(self, principal: str, reader: Label, *, most: int = LISTED) -> tuple[Workflow, ...]:
         """Return workflows, the one that changed last first."""
@@ -349,7 +349,7 @@ class WorkflowKeeper:
         before = await self._store.log(actor.principal, project, lambda label: label.within(reader))
         if await self._append(actor, project, before, bodies, label=actor.label, op=op) is None:
             await self._require_new(actor, project, op)
-        return await self._written(actor, project, actor.label)
+        return await self._written(actor, project, actor.label, before)
 
     async def _write(
         self,
@@ -369,9 +369,10 @@ class WorkflowKeeper:
         known = await self._known(actor.principal, project, reader)
         label = actor.label.join(known.workflow.label)
         if _repeated(known.workflow, op):
-            return await self._written(actor, project, label)
-        looked = await self._files.sync(actor.principal, project, label)
-        known = await self._known(actor.principal, project, reader)
+            return await self._written(actor, project, label, known.workflow.events)
+        place = WorkflowPlace(actor.principal, project, label)
+        looked = await self._files.sync(place, reader, known.workflow.events)
+        known = _within(place, looked.events, reader)
         label = actor.label.join(known.workflow.label)
         if version != known.workflow.version:
             raise ConflictError(known.workflow, known.workflow.events[max(version, 0) :])
@@ -384,7 +385,7 @@ class WorkflowKeeper:
             now = (await self._known(actor.principal, project, reader)).workflow
             if not _repeated(now, op):
                 raise ConflictError(now, now.events[version:])
-        return await self._written(actor, project, label, first=_note(looked, reader))
+        return await self._written(actor, project, label, before, first=_note(looked, reader))
 
     async def _append(
         self,
@@ -404,11 +405,20 @@ class WorkflowKeeper:
         view = WorkflowView(_reader(actor), seen_of(before))
         return await self._store.advance(WorkflowPlace(actor.principal, project, label), view, events, rows)
 
-    async def _written(self, actor: WorkflowActor, project: str, label: Label, *, first: str = "") -> WorkflowWrite:
-        """Write a workflow through after a write, and return it as it is then."""
+    async def _written(
+        self,
+        actor: WorkflowActor,
+        project: str,
+        label: Label,
+        before: tuple[WorkflowEvent, ...],
+        *,
+        first: str = "",
+    ) -> WorkflowWrite:
+        """Write the state file after a write to a log of which `before` was read, and return the workflow as it is."""
         reader = _reader(actor)
-        told = await self._files.sync(actor.principal, project, label)
-        known = await self._known(actor.principal, project, reader)
+        place = WorkflowPlace(actor.principal, project, label)
+        told = await self._files.sync(place, reader, before)
+        known = _within(place, told.events, reader)
         notes = dict.fromkeys(note for note in (first, _note(told, reader)) if note)
         return WorkflowWrite(known.workflow, told.path, "; ".join(notes))
 
@@ -417,20 +427,26 @@ class WorkflowKeeper:
         if _PROJECT.fullmatch(project) is None:
             raise NotFoundError
         events = await self._store.log(principal, project, lambda label: label.within(reader))
-        state = fold(principal, project, events)
-        if state is None:
-            raise NotFoundError
-        workflow = Workflow(
-            principal=principal,
-            definition=state.definition,
-            document=state.document,
-            version=len(events),
-            label=join_all(event.label for event in events),
-            events=events,
-            touched_at=events[-1].at,
-            touched_by_sid=events[-1].sid,
-        )
-        return _Known(workflow, state)
+        return _within(WorkflowPlace(principal, project, reader), events, reader)
+
+
+def _within(place: WorkflowPlace, read: tuple[WorkflowEvent, ...], reader: Label) -> _Known:
+    """Return the workflow that a reader sees in events. Raises NotFoundError: there is none."""
+    events = tuple(event for event in read if event.label.within(reader))
+    state = fold(place.principal, place.project, events)
+    if state is None:
+        raise NotFoundError
+    workflow = Workflow(
+        principal=place.principal,
+        definition=state.definition,
+        document=state.document,
+        version=len(events),
+        label=join_all(event.label for event in events),
+        events=events,
+        touched_at=events[-1].at,
+        touched_by_sid=events[-1].sid,
+    )
+    return _Known(workflow, state)
 
 
 def _reader(actor: WorkflowActor) -> Label:

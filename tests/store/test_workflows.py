@@ -107,6 +107,30 @@ async def test_a_writer_that_did_not_see_all_it_may_know_of_is_refused(store: Re
     assert [one.order for one in await store.workflows.log(who, "quay", everything)] == [1, 2, 3, 4]
 
 
+async def test_events_read_before_are_not_read_again(store: RedisStore) -> None:
+    who = fresh()
+    assert await put(store, who, PUBLIC, PUBLIC)
+    first = await store.workflows.log(who, "quay", within(PUBLIC))
+    assert await put(store, who, INTERNAL, INTERNAL, PUBLIC=1)
+    assert await put(store, who, PUBLIC, PUBLIC, PUBLIC=1)
+    whole = await store.workflows.log(who, "quay", everything)
+    again = await store.workflows.log(who, "quay", everything, since=first)
+    assert again == whole
+    assert again[0] is first[0]
+    assert await store.workflows.log(who, "quay", within(PUBLIC), since=whole) == (whole[0], whole[2])
+
+
+async def test_a_log_that_a_restore_made_shorter_is_read_from_its_start(store: RedisStore) -> None:
+    who = fresh()
+    for number in range(3):
+        assert await put(store, who, PUBLIC, PUBLIC, **({"PUBLIC": number} if number else {}))
+    before = await store.workflows.log(who, "quay", everything)
+    keys = workflow_keys(who, "quay", "PUBLIC")
+    await command(store, "LTRIM", keys.log, "0", "0")
+    await command(store, "HSET", keys.versions, "PUBLIC", "1")
+    assert await store.workflows.log(who, "quay", everything, since=before) == before[:1]
+
+
 async def test_of_writers_at_once_one_wins(store: RedisStore) -> None:
     who = fresh()
     won = await asyncio.gather(*(put(store, who, PUBLIC, PUBLIC) for _ in range(8)))

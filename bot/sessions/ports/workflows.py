@@ -5,7 +5,7 @@ one label counts, orders or delays what is of another (law `no_read_up`). A stor
 StoreGoneError, one that refuses StoreRefusedError, records of a newer version SchemaError.
 """
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Protocol
 
@@ -50,8 +50,17 @@ class WorkflowStore(Protocol):
         """
         ...
 
-    async def log(self, principal: str, project: str, known: Callable[[Label], bool]) -> tuple[WorkflowEvent, ...]:
-        """Return the events of those labels of a project that are `known`, in their order."""
+    async def log(
+        self, principal: str, project: str, known: Callable[[Label], bool], *, since: Sequence[WorkflowEvent] = ()
+    ) -> tuple[WorkflowEvent, ...]:
+        """Return the events of those labels of a project that are `known`, in their order.
+
+        Args:
+            principal: the owner of the workflow.
+            project: its project.
+            known: tells for a label whether its events are asked for.
+            since: what an earlier call returned; only later events are read from the store.
+        """
         ...
 
     async def projects(self, principal: str, known: Callable[[Label], bool], most: int) -> tuple[str, ...]:

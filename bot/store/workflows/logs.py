@@ -4,7 +4,8 @@ A principal's workflows are in the slot of their memories, the events of each la
 is in another slot: the rows that tell of a change are written before it.
 """
 
-from collections.abc import Callable
+from collections import Counter
+from collections.abc import Callable, Sequence
 from typing import Final
 
 from bot.core.errors import FullError
@@ -74,17 +75,26 @@ class RedisWorkflows:
         label = codec.label(got.text("label"))
         return codec.reading(lambda: tuple(_event(label, record) for record in got.list("appended")))
 
-    async def log(self, principal: str, project: str, known: Callable[[Label], bool]) -> tuple[WorkflowEvent, ...]:
-        """Return the events of those labels of a project that are `known`, in their order."""
+    async def log(
+        self, principal: str, project: str, known: Callable[[Label], bool], *, since: Sequence[WorkflowEvent] = ()
+    ) -> tuple[WorkflowEvent, ...]:
+        """Return the events of those labels of a project that are `known`, in their order.
+
+        Only the events behind those of `since`, which an earlier call returned, are read.
+        """
         (flat,) = await self._shared.connection.commands(("HGETALL", _keys(principal, project).versions))
         lengths = {label: number for label, number in _numbers(flat).items() if known(label)}
-        # Logs only grow: up to these lengths they are as they were at one moment, together.
-        asked = [("LRANGE", _keys(principal, project, label).log, 0, end - 1) for label, end in lengths.items()]
+        read = Counter(event.label for event in since)
+        # Logs only grow: up to these lengths they are as they were at one moment, together. A shorter one was restored.
+        begins = {label: read[label] if read[label] <= end else 0 for label, end in lengths.items()}
+        grown = [label for label, end in lengths.items() if begins[label] < end]
+        asked = [("LRANGE", _keys(principal, project, label).log, begins[label], lengths[label] - 1) for label in grown]
         replies = await self._shared.connection.commands(*asked) if asked else []
-        found = codec.reading(
-            lambda: [_event(label, one) for label, records in zip(lengths, replies, strict=True) for one in records]
+        fresh = codec.reading(
+            lambda: [_event(label, one) for label, records in zip(grown, replies, strict=True) for one in records]
         )
-        return tuple(sorted(found, key=lambda event: event.order))
+        kept = [event for event in since if begins.get(event.label)]
+        return tuple(sorted((*kept, *fresh), key=lambda event: event.order))
 
     async def projects(self, principal: str, known: Callable[[Label], bool], most: int) -> tuple[str, ...]:
         """Return up to `most` projects with events of `known` labels, the one that changed last first."""

@@ -11,7 +11,7 @@ import os
 import resource
 import signal
 import sys
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Any, Final
 
@@ -55,9 +55,11 @@ class DyingStore:
             die()
         return kept
 
-    async def log(self, principal: str, project: str, known: Callable[[Label], bool]) -> tuple[WorkflowEvent, ...]:
+    async def log(
+        self, principal: str, project: str, known: Callable[[Label], bool], *, since: Sequence[WorkflowEvent] = ()
+    ) -> tuple[WorkflowEvent, ...]:
         """Read."""
-        return await self._inner.log(principal, project, known)
+        return await self._inner.log(principal, project, known, since=since)
 
     async def projects(self, principal: str, known: Callable[[Label], bool], most: int) -> tuple[str, ...]:
         """List."""
