@@ -1,6 +1,8 @@
 """An attack as a value: what is given, what happens, and what must be true then. The YAML files hold nothing else."""
 
-from collections.abc import Iterator
+import re
+from collections.abc import Iterator, Mapping
+from functools import cache
 from pathlib import Path
 from typing import Final, Literal
 
@@ -8,6 +10,7 @@ from pydantic import BaseModel, ConfigDict, Field, JsonValue
 from ruamel.yaml import YAML
 
 FOLDER: Final = Path(__file__).parent
+_ID: Final = re.compile(r"^  - \{?id: ([^\s,]+)", re.MULTILINE)
 
 
 class _Data(BaseModel):
@@ -183,9 +186,14 @@ class _File(_Data):
     attacks: list[Attack]
 
 
-def attacks() -> Iterator[tuple[str, Attack]]:
-    """Yield every attack of every file, with its readable name."""
+def names() -> Iterator[str]:
+    """Yield `file/id` for every attack. The files are searched, as parsing all would cost each process seconds."""
     for path in sorted(FOLDER.glob("*.yaml")):
-        read: object = YAML(typ="safe").load(path)  # pyright: ignore[reportUnknownMemberType]
-        for attack in _File.model_validate(read).attacks:
-            yield f"{path.stem}/{attack.id}", attack
+        yield from (f"{path.stem}/{one}" for one in _ID.findall(path.read_text("utf-8")))
+
+
+@cache
+def attacks_of(stem: str) -> Mapping[str, Attack]:
+    """Return the attacks of a file by their ids."""
+    read: object = YAML(typ="safe").load(FOLDER / f"{stem}.yaml")  # pyright: ignore[reportUnknownMemberType]
+    return {attack.id: attack for attack in _File.model_validate(read).attacks}
