@@ -1,7 +1,7 @@
 """A decision in words for one reader, and in JSON's terms for a program.
 
-Labels appear only as far as they flow to the reader's clearance; otherwise a constant phrase stands in their place.
-Rules' messages hold no labels of the session. The output names no content.
+Labels appear only as far as they flow to the reader's clearance; otherwise a constant phrase stands
+in their place. Rules' messages hold no labels of the session. What is said names no content.
 """
 
 from collections.abc import Collection, Mapping
@@ -69,12 +69,10 @@ def people(roles: Collection[Role]) -> str:
 
 @dataclass(frozen=True, slots=True)
 class LabelWording:
-    """The words for the labels of a decision."""
+    """Of what the labels of a decision are told: `before` names what has the one, `after` what the other."""
 
     before: str
-    """The subject that has the label before."""
     after: str
-    """The subject that has the label after."""
 
 
 SESSION: Final = LabelWording("this session has read", "it would then have read")
@@ -82,9 +80,9 @@ SESSION: Final = LabelWording("this session has read", "it would then have read"
 
 
 def render(decision: Decision, reader: Label, *, subject: str, told: LabelWording = SESSION) -> tuple[str, ...]:
-    """Return the lines that tell a reader with this clearance the decision about `subject`.
+    """Return the lines that tell a reader with this clearance what was decided about `subject`.
 
-    First the verdict, then each rule that did not simply allow, the labels as `told` names them, and the remedies.
+    First the verdict, then each rule that did not simply allow, the labels as `told` names them, and what can be done.
     """
     lines = [f"{subject}: {_VERDICTS[decision.verdict]}"]
     telling = [outcome for outcome in decision.outcomes if outcome.verdict is not Verdict.ALLOW or outcome.message]

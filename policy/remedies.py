@@ -1,8 +1,8 @@
 """Which remedies work: each is tried before it is offered.
 
 Rules propose remedies. The engine decides again on the request as it would be made once a remedy was taken, and offers
-those alone that meet a milder verdict. Here stand these trials. An operator's correction of a rule, a declaration or a
-grant cannot be tried: it is offered because the rule proposes it.
+those alone that meet a milder verdict. Here stand these trials. What an operator mends in a rule, a declaration or a
+grant cannot be tried: it is offered on the word of the rule that proposes it.
 """
 
 from collections.abc import Callable, Mapping
@@ -36,7 +36,7 @@ def _reset(request: Request, _top: Label) -> Request:
 
 
 def _alone(request: Request, _top: Label) -> Request | None:
-    """Ask in another conversation, which does not help where no other person spoke."""
+    """Ask in another conversation, which is no way out where nobody else spoke."""
     return None if request.others is None else replace(request, taint=request.fresh, others=None)
 
 
@@ -58,7 +58,7 @@ def _elsewhere(request: Request, top: Label) -> Request:
 
 
 def _in_private(request: Request, _top: Label) -> Request | None:
-    """Ask in a private chat that is cleared for it; a message in a private chat gains nothing by that."""
+    """Ask in a private chat that is cleared for it; what is said in one already goes nowhere else by that."""
     there = request.destination
     if there is not None and not there.shared:
         return None
@@ -101,7 +101,7 @@ def _vouched(request: Request, _top: Label) -> Request | None:
 
 
 def _classified_lower(request: Request, _top: Label) -> Request | None:
-    """Classify a chat for the people who read there: they may then read all that is typed after a reset."""
+    """Classify a chat for the people who read there: what is typed after a reset is then theirs to hear."""
     return None if request.lowered is None else replace(request, taint=request.lowered, others=None)
 
 

@@ -1,9 +1,10 @@
-"""Configured rules: the definition of one, and the index that finds the rules that a request may concern.
+"""Configured rules: what one says, and the index that finds those a request may concern.
 
-The index settles selectors (hook, tool, channel, level, integrity) and remembers them per combination. So rules that
-cannot match cost nothing, and rules that only select cost one lookup together. Checks of the request or the clock stay
-open: a pattern in the content, a schedule, a condition. The conditions of one combination are compiled together. A rule
-that cannot be evaluated blocks.
+Selectors (hook, tool, channel, level, integrity) are settled by the index and remembered per
+combination, so that rules which cannot match cost nothing and rules which are selectors alone cost
+one lookup together. What has to look at the request or the clock is left open: a pattern in the
+content, a schedule, a condition. The conditions of one combination are compiled together. A rule that
+cannot be evaluated blocks.
 """
 
 from collections.abc import Collection, Iterable, Mapping
@@ -33,8 +34,8 @@ _MEMO_NAME = 200
 class Rule:
     """One configured rule; a selector left at its default selects everything.
 
-    `tools` and `channels` are globs, `levels` the levels of taint it concerns. `pattern` names the pattern that must
-    occur in the content, and that REDACT replaces. All `conditions` have to hold.
+    `tools` and `channels` are globs, `levels` the levels of taint it concerns. `pattern` names what has
+    to occur in the content, and what REDACT replaces. All `conditions` have to hold.
     """
 
     id: str
@@ -75,7 +76,7 @@ class OpenRule:
     raised: RuleOutcome
 
     def outcome(self, now: datetime, found: frozenset[str], truth: object) -> RuleOutcome:
-        """Return the rule's outcome, given the patterns found in the content and the value of its condition.
+        """Return what the rule says, given the patterns found in the content and whether its condition holds.
 
         A rule that cannot be evaluated blocks under its own name (law `fails_closed`).
         """
@@ -85,35 +86,32 @@ class OpenRule:
             try:
                 if not self.schedule.holds(now):
                     return self.otherwise
-            except Exception:  # noqa: BLE001 - the answer is BLOCK if a schedule raises any error
+            except Exception:  # noqa: BLE001 - whatever a schedule raises, the answer is BLOCK
                 return self.raised
         return self.applies if truth is True else self.raised
 
 
 @dataclass(frozen=True, slots=True)
 class Candidates:
-    """The rules that one combination of selectors leaves: outcomes already settled, and rules still open."""
+    """The rules one combination of selectors leaves: outcomes already settled, and rules still open.
+
+    `verdict` is the strictest of the settled ones and `remedies` what those of that verdict offer. Of the open rules
+    the first `conditions` have one, in the order of `fused`; `resting` is what they all say when they do not apply.
+    `patterns` is what they look for, `redacts` tells whether one of them may replace something.
+    """
 
     settled: tuple[RuleOutcome, ...]
-    """The outcomes that the selectors alone decided."""
     verdict: Verdict
-    """The strictest verdict of the settled outcomes."""
     remedies: tuple[Remedy, ...]
-    """The remedies of the settled outcomes with that verdict."""
     open: tuple[OpenRule, ...]
-    """The rules that still depend on the request or the clock."""
     resting: tuple[RuleOutcome, ...]
-    """The outcomes of the open rules when they do not apply."""
     patterns: frozenset[str]
-    """The patterns that the open rules look for."""
     redacts: bool
-    """One of the open rules may replace something."""
     conditions: int
-    """The first so many open rules have a condition, in the order of `fused`."""
     fused: "Fused | None"
 
     def evaluate(self, facts: Facts, now: datetime) -> tuple[list[RuleOutcome], list[tuple[OpenRule, RuleOutcome]]]:
-        """Return the outcomes of the open rules, and separately the outcomes of rules that apply, as only these can decide anything."""
+        """Return what the open rules say, and apart those that do not rest, as these alone can decide anything."""
         truths: Mapping[int, object] = {} if self.fused is None else self.fused.awake(facts)
         outcomes, awake = list(self.resting), list[tuple[OpenRule, RuleOutcome]]()
         for place in (*truths, *range(self.conditions, len(self.open))):
@@ -123,7 +121,7 @@ class Candidates:
 
 
 def remedies(outcomes: Iterable[RuleOutcome], verdict: Verdict) -> list[Remedy]:
-    """Return the remedies of the outcomes with this verdict."""
+    """Return what the outcomes of this verdict offer."""
     return [remedy for outcome in outcomes if outcome.verdict is verdict for remedy in outcome.remedies]
 
 
@@ -153,7 +151,7 @@ def _open(rule: Rule, *, approved: bool) -> OpenRule:
 
 
 class RuleIndex:
-    """All configured rules, indexed by their selectors; `patterns` are the known named patterns.
+    """All configured rules, by what they select; `patterns` are the named patterns there are.
 
     Its memos are bounded and never seen from outside.
     """
@@ -181,7 +179,7 @@ class RuleIndex:
         untrusted: bool,
         approved: bool,
     ) -> Candidates:
-        """Return the candidates of this combination; unusually long names are not remembered."""
+        """Return what this combination leaves; unusually long names are not remembered."""
         if len(tool) > _MEMO_NAME or len(channel) > _MEMO_NAME:
             return self._select(hook, tool, channel=channel, level=level, untrusted=untrusted, approved=approved)
         return self._remembered(hook, tool, channel=channel, level=level, untrusted=untrusted, approved=approved)

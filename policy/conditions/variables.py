@@ -1,9 +1,9 @@
-"""The variables that a condition may use: the name, hooks, type and source of each.
+"""The variables a condition may use: what each is called, at which hooks it stands, its type, and where it is read.
 
 Flat and always bound. A fact that is missing reads as the worst: an unlabelled source as the highest label, an
-unlabelled sink as PUBLIC, an unknown audience as shared. The names in a document define further variables:
-`has_<pattern>` for every named pattern, and `arg_<name>` for the arguments of the tools that a rule selects.
-`given_<name>` tells whether the call has that argument.
+unlabelled sink as PUBLIC, an unknown audience as shared. Beside the ones listed here there are, made of what a
+document names: `has_<pattern>` for every named pattern, `arg_<name>` for the arguments of the tools a rule selects,
+and `given_<name>`, which tells whether the call has that argument.
 """
 
 from collections.abc import Callable, Collection, Mapping
@@ -20,7 +20,7 @@ ARG: Final = "arg_"
 GIVEN: Final = "given_"
 
 ABSENT: Final[Mapping[str, object]] = MappingProxyType({BOOL: False, INT: 0, DOUBLE: 0.0, STRING: "", TEXTS: []})
-"""The value that an absent argument reads as, by its type; arguments of other types cannot be read."""
+"""What an argument that a call does not have reads as, by its type; a type that is not here cannot be read."""
 
 _PYTHON: Final[Mapping[str, type]] = MappingProxyType({BOOL: bool, INT: int, DOUBLE: float, STRING: str})
 _MOST: Final = 2**63
@@ -32,21 +32,21 @@ _ENTRY_HOOKS: Final = frozenset({Hook.PRE_CONTEXT_INJECTION, Hook.POST_TOOL_RESP
 _OUTPUT: Final = frozenset({Hook.PRE_OUTPUT})
 _EVERY: Final = frozenset(Hook)
 _ASKED: Final = _EVERY - _OUTPUT
-"""The hooks at which a person asks. An output is decided again when it is sent, and then no person asks."""
+"""Where somebody asks: what leaves is decided again when it is sent, when nobody does."""
 
 
 @dataclass(frozen=True, slots=True)
 class Facts:
-    """The sources that variables are read from."""
+    """What variables are read from: a request, the label of what it concerns, and the patterns found in its content.
+
+    `label` is the session's taint, joined at PRE_OUTPUT with what would leave, as selectors see it; `top` is the
+    highest label of the configuration.
+    """
 
     request: Request
-    """The request to decide."""
     label: Label
-    """The session's taint, at PRE_OUTPUT joined with the label of the output; selectors see the same label."""
     top: Label
-    """The highest label of the configuration."""
     found: frozenset[str]
-    """The names of the patterns that occur in the content."""
 
 
 Read = Callable[[Facts], object]
@@ -54,7 +54,7 @@ Read = Callable[[Facts], object]
 
 @dataclass(frozen=True, slots=True)
 class Variable:
-    """One variable: its type, its hooks, the function that reads its value, and its meaning."""
+    """One variable: its type, the hooks it stands at, where its value is read, and what it means."""
 
     type: str
     hooks: frozenset[Hook]

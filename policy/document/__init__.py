@@ -1,1 +1,1 @@
-"""The policy document: its entries, how text becomes a document, and the changes that people make while the bot runs."""
+"""The policy document: its entries, how text becomes one, and what people change in it while the bot runs."""

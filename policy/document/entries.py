@@ -1,7 +1,7 @@
 """The entries of a policy document, each validated by itself: people, places, tools, rules.
 
-`policy.document.reading` reads the value of each field. Names are checked against the names of the whole document,
-which pydantic passes as context.
+What a field may say is read by `policy.document.reading`; that names fit one another is checked with the names the
+whole document knows, which pydantic hands through as context.
 """
 
 from collections.abc import Callable, Mapping
@@ -91,7 +91,7 @@ _Pairable = Literal[Role.ADMIN, Role.APPROVER, Role.MEMBER, Role.GUEST]
 
 
 class Entry(BaseModel):
-    """The base of all parts of a document: frozen, and unknown fields are errors."""
+    """What every part of a document is: frozen, without fields that are not known."""
 
     model_config = ConfigDict(frozen=True, extra="forbid")
 
@@ -99,7 +99,7 @@ class Entry(BaseModel):
 class Principal(Entry):
     """Who may speak to the bot: a role, a clearance and the accounts known to be this person's.
 
-    `may_release` is the right to send an output that they were shown below its label; no role includes it.
+    `may_release` is the right to send what he is shown below its label; no role includes it.
     """
 
     role: Role
@@ -116,7 +116,7 @@ class Paired(Entry):
 
 
 class ChannelEntry(Entry):
-    """A channel: the highest label that may be sent over it, and the label of messages typed there.
+    """What may be said over a channel, and the label of what is typed there.
 
     `members` is the clearance of members of the platform who are nobody here. `observe` is how many texts of a
     classified chat are kept that were not said to the bot, until somebody speaks to it there.
@@ -130,12 +130,12 @@ class ChannelEntry(Entry):
 
 
 class Chat(Entry):
-    """A classified shared chat: the highest label that may be sent there, and the label of messages typed there.
+    """A shared chat that is classified: the most that may be said there, and the label of what is typed there.
 
-    An `inbound` of None means the classification; an `overshoot` or `observe` of None means the channel's setting.
+    An `inbound` of None means the classification, an `overshoot` or `observe` of None what the channel says.
     `members_vouched` tells that an admin answers for who reads there, where the platform cannot list them. To a
-    `blocked` one the classification does not apply. With `unsafe_trust_all_members` the words of each member command in
-    the name of every other one.
+    `blocked` one the classification does not apply. With `unsafe_trust_all_members` the words of each member command
+    in the name of every other one.
     """
 
     channel: _PlaceChannel
@@ -184,7 +184,7 @@ def _read_label(floor: Label, integrity: Integrity) -> Label:
 
 
 class Folder(Entry):
-    """A folder under the file root: the lowest label of data read from it, the highest label that may be written to it.
+    """A folder under the file root: the least label of what is read from it, the highest that may be written to it.
 
     A `clearance` of None means that nothing is known, so that it counts as PUBLIC.
     """
@@ -195,12 +195,12 @@ class Folder(Entry):
 
     @property
     def label(self) -> Label:
-        """The label of all data read from here, before the label of the file itself is joined."""
+        """The label of whatever is read from here, before that of the file itself is joined."""
         return _read_label(self.floor, self.integrity)
 
 
 class McpServer(Entry):
-    """An MCP server, labelled as a folder is: the label of its tools' results and errors, and the clearance of their calls."""
+    """An MCP server, labelled as a folder is: what its tools return, errors too, and what they may be told."""
 
     floor: _Label
     integrity: _Integrity = Integrity.UNTRUSTED
@@ -213,10 +213,7 @@ class McpServer(Entry):
 
 
 class ToolOverride(Entry):
-    """The settings by which an operator tightens a tool.
-
-    `roles` are those of askers who are offered it, None for all.
-    """
+    """What an operator tightens about a tool. `roles` are those of askers who are offered it, None for all."""
 
     result: _Label | None = None
     clearance: _Label | None = None
@@ -232,7 +229,7 @@ class Model(Entry):
 
 
 class TranscriberEntry(Entry):
-    """A model that transcribes recordings."""
+    """Who writes down what is said in a recording."""
 
     clearance: _Label
 

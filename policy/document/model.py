@@ -1,9 +1,9 @@
 """The `policy:` section of the configuration, validated: the last place where policy is text.
 
-`load` turns the parsed YAML into a frozen `Document` whose labels are `Label`s. On failure it raises once with every
-problem, each with its path and the nearest valid name. A section that is left out is taken from `defaults`, which alone
-is a complete policy for the console product. Files and line numbers are the loader's (`bot/config`); nothing here reads
-any.
+`load` turns what the YAML reader gives into a frozen `Document` whose labels are `Label`s, or raises
+with every problem at once, each with its path and the nearest valid name. A section that is left out
+is taken from `defaults`, which alone is a complete policy for the console product. Files and line
+numbers are the loader's (`bot/config`); nothing here reads any.
 """
 
 import json
@@ -75,7 +75,7 @@ def _each_once(chats: Mapping[str, Chat]) -> Mapping[str, Chat]:
 
 
 class Document(Entry):
-    """A policy that can be put in force. For an unknown name, its methods answer with the worst case."""
+    """A policy that can be put in force. What it does not know, its methods answer with the worst."""
 
     compartments: tuple[Annotated[str, AfterValidator(reading.compartment)], ...]
     principals: Frozen[Name, Principal]
@@ -120,7 +120,7 @@ class Document(Entry):
         return person is not None and person.may_release
 
     def channel(self, name: str) -> ChannelEntry:
-        """Return a channel's entry; an unknown channel has clearance PUBLIC, and its messages get the highest label."""
+        """Return a channel's entry; an unknown one may be told nothing and what it says is worst."""
         known = self.channels.get(name)
         return known or ChannelEntry.model_construct(classification=PUBLIC, inbound=self.top, overshoot="block")
 
@@ -130,7 +130,7 @@ class Document(Entry):
         return next((one for one in self.chats.values() if (one.channel, one.workspace, one.chat) == place), None)
 
     def overshoot(self, channel: str, workspace: str, chat: str) -> Overshoot:
-        """Return the action at a place for a read whose result could not be sent there."""
+        """Return what happens at a place to a read whose result could not be spoken there."""
         entry = self.chat(channel, workspace, chat)
         return self.channel(channel).overshoot if entry is None or entry.overshoot is None else entry.overshoot
 
@@ -161,7 +161,7 @@ class Document(Entry):
         return PUBLIC if entry is None else entry.clearance
 
     def transcriber(self, name: str) -> Label:
-        """Return the clearance of a transcriber, PUBLIC for an unknown one."""
+        """Return the clearance of whoever writes down what is said, PUBLIC for an unknown one."""
         entry = self.transcribers.get(name)
         return PUBLIC if entry is None else entry.clearance
 
@@ -178,9 +178,9 @@ class Document(Entry):
     def tool(self, declared: ToolFacts) -> ToolFacts:
         """Return a tool's facts as tightened here: a higher result, a lower clearance, more caution.
 
-        A tool that declares no result gets the configured one. A sink the tool knows no clearance of stays PUBLIC; a
-        tool without a sink gets one. A call sends its arguments to its MCP server, so each of a server's tools has a
-        sink; tools of an unknown server stay unlabelled, which blocks.
+        A tool that declares no result gets the configured one. A sink the tool knows no clearance of
+        stays PUBLIC; a tool without a sink gets one. What an MCP server is asked leaves for it, so that all
+        its tools have a sink; those of one that is not known here stay unlabelled, which blocks.
         """
         if declared.server:
             server = self.mcp_servers.get(declared.server)
@@ -252,14 +252,11 @@ _ENTRIES: Final[Mapping[object, type[Entry]]] = MappingProxyType(
 def load(raw: object, *, tools: Collection[str], servers: Collection[str] = ()) -> Document:
     """Validate a `policy:` section as the YAML reader gives it.
 
-    Args:
-        raw: the parsed YAML of the section.
-        tools: the names of all known tools. A mapping also gives each tool's arguments and their types, as
-            `policy.conditions.expressions` names them; without it no condition can use an argument.
-        servers: the names of the configured MCP servers.
+    `tools` are the names of all known tools, or those names each with its arguments and their types, as
+    `policy.conditions.expressions` calls them; without these no condition can look at an argument. `servers` are the
+    names of the configured MCP servers.
 
-    Raises:
-        DocumentError: the section has problems; the error lists all of them.
+    Raises DocumentError: with every problem of the section.
     """
     if not isinstance(raw, Mapping):
         raise DocumentError((Problem((), reading.printable(f"`{raw}` is not a mapping")),))

@@ -1,11 +1,12 @@
-"""The changes that people made while Lockgate runs, and the policy then in force: the meet of the changes and the file.
+"""What people changed while Lockgate runs, and the policy that is in force then: the meet of that and the file.
 
-An override can let a person in up to the file's `paired`, classify a chat up to its channel's classification, lower the
-file's labels, remove an account or a chat, and add an account to a person. It can raise nothing above the file's own
-limits. An override that the file no longer fits is void. A person let in by a label with an unknown compartment, or
-over an unknown channel, is unknown; such a chat is unclassified. Two people who claim one account both lose it, and the
-file's people keep theirs. No person has an account of a program. A claim outlasts its person: neither blocking nor
-sending away passes an account on. So the policy in force does not depend on the number or order of compositions.
+An override can let somebody in up to the file's `paired`, classify a chat up to its channel's classification, lower
+what the file names, take an account or a chat away, and add an account to a person. It can raise nothing above what the
+file alone allows. What the file no longer fits is void: a person who is let in by a label with a compartment there is
+not, or over a channel there is not, is unknown; such a chat is not classified. Two people who claim one account both
+lose it, and the file's people keep theirs. No person has an account of a program. A claim outlasts its person: neither
+blocking nor sending away passes an account on, so that what is in force does not depend on how often or in which order
+it was composed.
 """
 
 from collections import Counter
@@ -28,7 +29,7 @@ _RANK: Final = tuple(Role)
 
 @dataclass(frozen=True, slots=True)
 class Person:
-    """A person let in, or the changes about a person whom the file names.
+    """Somebody let in, or what was changed about somebody the file names.
 
     None for `role` and `clearance` is as much as the file allows. `accounts` are those beside the file's. A stranger
     was sent away and is nobody, but name and accounts stay theirs: conversations belong to them.
@@ -63,7 +64,7 @@ class ChatPlace:
 
 @dataclass(frozen=True, slots=True)
 class Placing:
-    """The changes about a shared chat; None means the file's value."""
+    """What was changed about a shared chat; None is as the file says."""
 
     classification: Label | None = None
     vouched: bool | None = None
@@ -72,7 +73,7 @@ class Placing:
 
 @dataclass(frozen=True, slots=True)
 class AccessChange:
-    """The new values that replace earlier ones; None removes one."""
+    """What is to be put in the place of what was said before; None takes it away."""
 
     people: Mapping[str, Person | None] = field(default_factory=lambda: MappingProxyType({}))
     places: Mapping[ChatPlace, Placing | None] = field(default_factory=lambda: MappingProxyType({}))
@@ -88,7 +89,7 @@ class Overrides:
     blocked: frozenset[str] = frozenset()
 
     def changed(self, change: AccessChange) -> "Overrides":
-        """Return the overrides with a change applied."""
+        """Return what is so after a change."""
         blocked = {account for account, now in change.accounts.items() if now}
         return Overrides(
             _merged(self.people, change.people),
@@ -98,7 +99,7 @@ class Overrides:
 
 
 def in_force(document: Document, overrides: Overrides) -> Document:
-    """Return the file's policy with the overrides; without overrides, the document itself."""
+    """Return the policy of a file's document with what was changed; no change at all returns it as it is."""
     if overrides == Overrides():
         return document
     return document.model_copy(
@@ -174,7 +175,7 @@ def _person(document: Document, name: str, person: Person, accounts: Collection[
 
 
 def _without(who: Principal, blocked: Collection[str]) -> Principal | None:
-    """Return a principal without blocked accounts, None if no account is left."""
+    """Return a principal without blocked accounts, None for one to whom no account is left."""
     left = tuple(account for account in who.accounts if account not in blocked)
     if left == who.accounts:
         return who

@@ -1,7 +1,8 @@
 """How each piece of a policy document is read: one function per kind of value.
 
-Each takes a raw value and the names that the document knows, and returns a value for the engine, or raises ValueError
-with one sentence for the operator. It knows no pydantic, so that `policy.document.model` stays a description of shapes.
+Each takes a raw value and the names the document knows, and returns what the engine works with, or
+raises ValueError with one sentence for the operator. It knows no pydantic, so that
+`policy.document.model` stays a description of shapes.
 """
 
 import re
@@ -52,7 +53,7 @@ _LONGEST_MESSAGE = 400
 
 
 Arguments = Mapping[str, Mapping[str, str]]
-"""Tools with their arguments, and the type of each argument."""
+"""Tools with their arguments, and what type each argument has."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -92,7 +93,7 @@ def gather(raw: Mapping[object, object], tools: Collection[str], servers: Collec
 
 
 def items(value: object) -> Mapping[object, object]:
-    """Return a raw mapping, an empty one for a value of another type."""
+    """Return a raw mapping, an empty one for what is none."""
     return cast("Mapping[object, object]", value) if isinstance(value, Mapping) else {}
 
 
@@ -115,7 +116,7 @@ def refusal(message: str) -> ValueError:
 
 
 def printable(message: str) -> str:
-    """Return a message fit for any terminal and of limited length, for any content of the document."""
+    """Return a message fit for any terminal and not too long, whatever the document held."""
     shown = "".join(char if char.isprintable() else ascii(char)[1:-1] for char in message[:_LONGEST_MESSAGE])
     return shown if len(message) <= _LONGEST_MESSAGE else f"{shown} ..."
 
@@ -197,7 +198,7 @@ def compartment(value: str) -> str:
 
 
 def any_account(value: str, known: KnownNames) -> str:
-    """Read an account, `channel:user`, of a person or a program."""
+    """Read an account, `channel:user`, whoever has it."""
     channel, _, user = value.partition(":")
     if not user:
         raise refusal(f"`{value}` is not an account, write one as `console:owner`")
@@ -287,7 +288,7 @@ def tool_globs(value: tuple[str, ...], known: KnownNames, hook: Hook | None) -> 
 
 
 def action(value: Verdict, hook: Hook | None) -> Verdict:
-    """Read a rule's action: people can be asked only about a call or an output."""
+    """Read what a rule does: people can be asked about a call or a text that is to be said, and nothing else."""
     if value is Verdict.REQUIRE_APPROVAL and hook is not None and hook not in _ASKING_HOOKS:
         raise refusal(f"nobody can be asked at hook `{hook}`, use `BLOCK` there")
     return value

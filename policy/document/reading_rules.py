@@ -1,7 +1,7 @@
 """How a rule's condition and schedule are read; `policy.document.reading` has the rest.
 
-Every fault is refused with one sentence for the operator, never left out. A rule read only in part would do less than
-its author believes.
+Whatever is wrong is refused with one sentence for the operator, never left out: a rule that could not be read in
+full would be a rule that does less than its author believes.
 """
 
 import re
