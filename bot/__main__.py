@@ -1,4 +1,4 @@
-"""The entry point: runs the command line, and turns whatever ends it into one sentence and an exit code."""
+"""The entry point: runs the command line, and turns an error that ends it into one sentence and an exit code."""
 
 import sys
 from collections.abc import Callable, Iterator
@@ -16,9 +16,9 @@ def main() -> None:
 
 
 def run(arguments: list[str], command: Callable[[list[str]], object] | None = None) -> int:
-    """Carry out a command line and return its exit code; errors are told on standard error.
+    """Carry out a command line and return its exit code; errors are written to standard error.
 
-    `command` takes the arguments; it is the command line itself unless another is given.
+    `command` takes the arguments; the default is the command line itself.
     """
     try:
         (command or _command_line)(arguments)
@@ -38,7 +38,7 @@ def _command_line(arguments: list[str]) -> None:
 
 
 def _told(error: Exception) -> int:
-    """Tell what ended the program: in one sentence if somebody can mend it, else as it is."""
+    """Report the error that ended the program: in one sentence if someone can mend it, else as it is."""
     causes = tuple(_leaves(error))
     if all(isinstance(cause, BrokenPipeError) for cause in causes):
         return _flushed(0)
@@ -59,7 +59,7 @@ def _leaves(error: BaseException) -> Iterator[BaseException]:
 
 
 def _flushed(code: int) -> int:
-    """Say goodbye to a reader that left early without a word about it."""
+    """Flush the output; a reader that left early is not an error."""
     try:
         sys.stdout.flush()
     except BrokenPipeError:

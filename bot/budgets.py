@@ -1,15 +1,16 @@
-"""Budgets: what models may be used for in a day by each person, each shared chat and all together, and by a session.
+"""Token budgets: daily ones of each person, each shared chat and all together, and one of a session.
 
-Tokens are set aside before a model is asked, and what it used is counted in their place; what nobody knows counts as
-much as was set aside. A background session uses what belongs to whoever set it going and to the chat it came from.
-Where no budget is configured nothing is counted here, and the store is not asked. A session's own budget is for one
-generation of it, counted in its own record under the fence: what a worker that died had set aside is charged in full.
+Tokens are set aside before a model is asked, and its real use is counted in their place; unknown use counts as all that
+was set aside. A background session uses the budgets of the person who set it going and of the chat it came from.
+Without a configured budget nothing is counted here, and the store is not asked. A session's own budget is for one
+generation, counted in its own record under the fence: tokens that a dead worker had set aside are charged in full.
 
 A person and a chat have a budget for each level and compartments (ADR 0015). The pool is fixed when tokens are set
-aside, by all that the model is then given to read: how many it uses depends on nothing else, so they are settled there.
+aside, by all data that the model is then given. The number of tokens depends on nothing else, so they are settled
+there.
 
-Where a budget would suffice but for what others have set aside and not used yet, that is waited for a moment. That one
-is used up, or is not free in time, is told in constants: what others use is nobody's business (law `no_read_up`).
+If a budget is short only because of tokens that others have set aside, the caller waits a moment. The refusal for a
+used-up or still reserved budget is a constant: it reveals nothing of others' use (law `no_read_up`).
 """
 
 from collections.abc import AsyncGenerator, Awaitable, Callable
@@ -48,10 +49,10 @@ AGAIN: Final = "there are new ones from midnight UTC on, and an admin of this bo
 NEVER: Final = f"this conversation needs more tokens for one answer than there are for a day; {RESET}"
 
 _GRACE_MS: Final = 30_000
-"""How much longer than a model may take tokens are set aside for it."""
+"""How many milliseconds longer than a model may take tokens are set aside for it."""
 
 _PATIENCE: Final = 5.0
-"""Seconds that are waited at most for what others have set aside: many an answer is finished in them."""
+"""The most seconds to wait for tokens that others have set aside: many answers are finished in them."""
 
 _FIRST_PAUSE: Final = 0.1
 _LONGEST_PAUSE: Final = 1.0
@@ -59,7 +60,7 @@ _LONGEST_PAUSE: Final = 1.0
 
 
 class BudgetError(LockgateError):
-    """A budget does not suffice; the text is for whoever asked."""
+    """A budget does not suffice; the text is for the asker."""
 
     code = "budget"
 
@@ -74,12 +75,12 @@ class BudgetError(LockgateError):
         return self._shortage.lack is Lack.HELD
 
     def row(self, standing: DecisionContext) -> AuditRow:
-        """Return what the audit is told."""
+        """Return the audit row of the refusal."""
         body: dict[str, JsonValue] = {
             "budget": self._shortage.whose.value,
             "lack": self._shortage.lack.value,
             "tokens": self._tokens,
-            # How many tells how much the session holds.
+            # The number of tokens reveals the size of the session's context.
             "taint": str(_label(standing)),
         }
         return AuditRow("refused", standing.asker, {"reason": "the budget does not suffice", **body})
@@ -87,26 +88,26 @@ class BudgetError(LockgateError):
 
 @dataclass(slots=True)
 class Spending:
-    """A model being asked: `used` is what it used, None as long as nobody knows."""
+    """A request to a model: `used` is its use, None while that is unknown."""
 
     used: Usage | None = None
 
     @property
     def complete(self) -> bool:
-        """Whether all that it used is known."""
+        """Whether all of its use is known."""
         return self.used is not None and self.used.complete
 
     def charged(self, reserved: int) -> int:
-        """Return how many tokens count as used: what nobody knows counts as much as was set aside."""
+        """Return how many tokens count as used: unknown use counts as all that was set aside."""
         used = self.used or Usage(complete=False)
         known = used.input_tokens + used.output_tokens
         return known if used.complete else known + reserved
 
 
 class Budget:
-    """Sets aside and counts. `life` is how long a model may take to answer, in milliseconds.
+    """Sets tokens aside and counts them. `life` is how long a model may take to answer, in milliseconds.
 
-    `patience` is how many seconds are waited at most for what others have set aside.
+    `patience` is the most seconds to wait for tokens that others have set aside.
     """
 
     def __init__(self, store: BudgetStore, ids: Ids, limits: Budgets, *, life: int, patience: float) -> None:
@@ -118,10 +119,14 @@ class Budget:
 
     @asynccontextmanager
     async def spending(self, standing: DecisionContext, tokens: Callable[[], int]) -> AsyncGenerator[Spending]:
-        """Ask a model within the block, which notes what it used; `tokens` says how many that may be.
+        """Ask a model within the block, which notes the use; `tokens` returns how many it may be.
 
-        It is waited a moment for a budget of which others have set too much aside. Raises BudgetError: one does not
-        suffice, and the model must not be asked. LeaseLostError: another worker has the session. StoreError.
+        It waits a moment for a budget of which others have set too much aside.
+
+        Raises:
+            BudgetError: A budget does not suffice, and the model must not be asked.
+            LeaseLostError: Another worker has the session.
+            StoreError: The store does not answer.
         """
         spending, allowance = Spending(), standing.allowance
         if not self.limits.kept and allowance is None:
@@ -133,7 +138,7 @@ class Budget:
 
     @asynccontextmanager
     async def _of_day(self, standing: DecisionContext, tokens: int, spending: Spending) -> AsyncGenerator[None]:
-        """Use the budgets of the day within the block. Raises BudgetError. StoreError."""
+        """Use the budgets of the day within the block. Raises BudgetError, StoreError."""
         if not self.limits.kept:
             yield
             return
@@ -146,7 +151,7 @@ class Budget:
             yield
         finally:
             used = spending.charged(tokens)
-            # If it cannot be written now, they come back in their time, and are shown as not known.
+            # If it cannot be written now, they are given back in their time, and shown as unknown.
             with anyio.CancelScope(shield=True), suppress(StoreError):
                 await self._store.settle_tokens(reservation, spender, used, complete=spending.complete)
 
@@ -154,7 +159,7 @@ class Budget:
     async def _of_session(
         self, allowance: TokenAllowance | None, tokens: int, spending: Spending
     ) -> AsyncGenerator[None]:
-        """Use a session's own budget within the block. Raises BudgetError. LeaseLostError. StoreError."""
+        """Use a session's own budget within the block. Raises BudgetError, LeaseLostError, StoreError."""
         if allowance is None:
             yield
             return
@@ -167,16 +172,16 @@ class Budget:
             raise
         finally:
             used = 0 if unasked else spending.charged(tokens)
-            # If it cannot be written now, or another worker has the session, all that is set aside is charged there.
+            # If it cannot be written now, or another worker has the session, all reserved tokens are charged there.
             with anyio.CancelScope(shield=True), suppress(StoreError, LeaseLostError):
                 await self._store.charge_session(reservation, used, allowance)
 
     async def _set_aside(self, tokens: int, reserve: Callable[[], Awaitable[Shortage | None]]) -> None:
-        """Set tokens aside; nothing is as long as it waits. Raises BudgetError. StoreError."""
+        """Set tokens aside; none are while it waits. Raises BudgetError, StoreError."""
         until = min(anyio.current_time() + self._patience, anyio.current_effective_deadline())
         pause, shortage = _FIRST_PAUSE, None
         while True:
-            # To the end: torn by a stop, tokens would be set aside that nobody settles.
+            # Without a break: if a stop interrupted it, tokens would be set aside that nobody settles.
             with anyio.CancelScope(shield=True):
                 shortage = await reserve()
             if shortage is None:
@@ -187,7 +192,7 @@ class Budget:
             pause = min(2 * pause, _LONGEST_PAUSE)
 
     async def spent(self) -> tuple[Spent, ...]:
-        """Return what was used today; nothing if there is no budget. Raises StoreError."""
+        """Return the tokens used today; none if there is no budget. Raises StoreError."""
         return await self._store.spent_today() if self.limits.kept else ()
 
 

@@ -1,8 +1,8 @@
-"""What failed in the last hour, for `/doctor`: models, platforms, servers and the store, in all processes of a store.
+"""The failures of the last hour, for `/doctor`: models, platforms, servers and the store, in all processes of a store.
 
-It is taken from the warnings that are logged, those that name a `subject`. What one tells has a label: that of the
-session it failed for, or of the configuration where no session is concerned; where neither is known, the highest. How
-often something failed is not told. Processes keep what they know in the vault, for as long as it counts.
+They come from logged warnings that name a `subject`. A failure has a label: that of the session it happened for, or of
+the configuration if no session is concerned; if neither is known, the highest. The number of repetitions is not shown.
+Processes share their failures in the vault, for as long as they count.
 """
 
 import json
@@ -20,12 +20,12 @@ from policy.errors import LabelTextError
 from policy.labels import Label, parse
 
 HOUR: Final = 3600.0
-"""Seconds that a failure is told for."""
+"""For how many seconds a failure is reported."""
 
 _MOST: Final = 100
 _PREFIX: Final = "failures/"
 _OPEN: Final = ("channels.", "bot.store.")
-"""Loggers of what fails for everybody, unless it does so within a session."""
+"""Loggers of failures that concern everyone, unless they happen within a session."""
 
 
 _Kind: TypeAlias = tuple[str, str, Label | None]
@@ -33,9 +33,15 @@ _Kind: TypeAlias = tuple[str, str, Label | None]
 
 @dataclass(frozen=True, slots=True)
 class Failure:
-    """Something that failed: its name, why, where it was asked, how the operator mends it if they have to.
+    """A failure.
 
-    `label` is None where it is not known. `at` is in seconds since 1970.
+    Args:
+        subject: The name of the thing that failed.
+        cause: Why it failed.
+        address: Its address, empty for none.
+        step: How the operator mends it, empty if they need not.
+        label: Its label, None if unknown.
+        at: Its time, in seconds since 1970.
     """
 
     subject: str
@@ -47,12 +53,12 @@ class Failure:
 
     @property
     def where(self) -> str:
-        """What failed, and where it was asked."""
+        """The thing that failed, and its address."""
         return f"{self.subject} at {self.address}" if self.address else self.subject
 
     @property
     def kind(self) -> _Kind:
-        """What another failure is told as one with, the newest of them."""
+        """The key of failures that are reported as one, the newest of them."""
         return self.where, self.cause, self.label
 
 
@@ -71,7 +77,7 @@ class Failures(logging.Handler):
 
     @contextmanager
     def listening(self) -> Generator[None]:
-        """Take what is logged in a block."""
+        """Take failures from the lines that are logged in a block."""
         loggers = [logging.getLogger(name) for name in OURS]
         for logger in loggers:
             logger.addHandler(self)
@@ -107,17 +113,17 @@ class Failures(logging.Handler):
             self._to_tell[failure.kind] = failure
 
     def newest(self) -> tuple[Failure, ...]:
-        """Return what failed in this process within the last hour, newest last."""
+        """Return the failures of this process within the last hour, newest last."""
         since = self._clock.wall_ms() / 1000 - HOUR
         return tuple(one for one in tuple(self._known.values()) if one.at >= since)
 
     def to_tell(self) -> tuple[Failure, ...]:
-        """Return what the owner is to be told of, once: what was logged as an `alert`."""
+        """Return the failures to tell the owner, once: those that were logged as an `alert`."""
         told, self._to_tell = self._to_tell, {}
         return tuple(told.values())
 
     async def share(self) -> None:
-        """Let other processes know of what failed here, if anything did since the last time."""
+        """Share the failures of this process with others, if there are new ones."""
         taken = self._taken
         if taken == self._shared:
             return
@@ -127,7 +133,7 @@ class Failures(logging.Handler):
             self._shared = taken
 
     async def all(self) -> tuple[Failure, ...]:
-        """Return what failed within the last hour in any process, the newest of each kind, newest first."""
+        """Return the failures of any process within the last hour, the newest of each kind, newest first."""
         found = {one.kind: one for one in await self.elsewhere()}
         for one in self.newest():
             if one.kind not in found or found[one.kind].at < one.at:
@@ -135,7 +141,7 @@ class Failures(logging.Handler):
         return tuple(sorted(found.values(), key=lambda one: -one.at))
 
     async def elsewhere(self) -> list[Failure]:
-        """Return what failed in other processes, oldest first; nothing while the store is away."""
+        """Return the failures of other processes, oldest first; none while the store is away."""
         vault, found, since = self._vault(), list[Failure](), self._clock.wall_ms() / 1000 - HOUR
         with suppress(VaultError):
             for name in await vault.names(_PREFIX):
@@ -156,7 +162,7 @@ def _written(failure: Failure) -> dict[str, str | float]:
 
 
 def _read(written: bytes) -> Iterator[Failure]:
-    """Yield what another process wrote, as far as this one understands it."""
+    """Yield the failures that another process wrote, as far as this one can read them."""
     found: object = json.loads(written)
     for one in cast("list[dict[str, str]]", found if isinstance(found, list) else []):
         with suppress(KeyError, TypeError, ValueError, LabelTextError):

@@ -1,10 +1,10 @@
-"""Which agent a session has: the one that it pinned when it was created, whatever the configuration says by now.
+"""The pinned agent of a session: the one from its creation, regardless of later configuration.
 
-A new session pins the agent that the configuration names for its chat, or else for the person whose it is. The snapshot
-is in the store before the session is. One that cannot be read is `lost`: nothing is asked of a model and no tool runs,
+A new session pins the agent that the configuration names for its chat, or else for its person. The snapshot is in the
+store before the session is. A snapshot that cannot be read makes the agent `lost`: no model is asked and no tool runs,
 and operators are told. It is never replaced by another agent.
 
-What the configuration says is read once, at the start of a process. Nothing here decides what an agent may do.
+The configuration is read once, at the start of a process. Nothing here decides the rights of an agent.
 """
 
 import logging
@@ -31,15 +31,15 @@ MISSING: Final = "its snapshot is not in the store"
 UNREADABLE: Final = "its snapshot cannot be read from the store"
 NOT_PINNED: Final = "the session pinned no agent"
 ANEW: Final = "`/reset` begins anew with the agent that is configured now"
-"""What an operator can do about a session whose agent is lost."""
+"""An operator's step for a session whose agent is lost."""
 
 _LOGGER: Final = logging.getLogger(__name__)
 _KEPT: Final = 256
-"""How many snapshots a process keeps at hand."""
+"""How many snapshots a process keeps in memory."""
 
 
 class UnknownAgentError(RequestError):
-    """There is no agent of the name; which ones there are is for those who may see the configuration."""
+    """There is no agent with this name; the list of agents is for people who may see the configuration."""
 
     code = "unknown_agent"
 
@@ -58,7 +58,7 @@ class CredentialError(RequestError):
 
 
 class LimitsError(RequestError):
-    """Limits of a session are above those of its agent, which are not told."""
+    """Limits of a session are above those of its agent, which are not shown."""
 
     code = "limits"
 
@@ -70,8 +70,12 @@ class LimitsError(RequestError):
 class WantedAgent:
     """The agent of a new session as its program asks for it.
 
-    `name` is empty for the agent that the configuration names. `credential` is empty, and a limit None, for what that
-    agent has.
+    Args:
+        name: Its name, empty for the agent that the configuration names.
+        credential: Its credential, empty for the agent's own.
+        tokens: The token limit, None for the agent's own.
+        turn_seconds: The limit of a turn in seconds, None for the agent's own.
+        turns: The limit of turns without a person, None for the agent's own.
     """
 
     name: str = ""
@@ -83,10 +87,13 @@ class WantedAgent:
 
 @dataclass(frozen=True, slots=True)
 class Drift:
-    """How the agent of a session differs from what is configured and offered now.
+    """The differences between the pinned agent of a session and the configured one.
 
-    `configured` tells whether there is an agent of its name. `differs` are the parts in which that one is another.
-    `gone` are the tools that it pinned and this process does not have, `added` those that it would have now.
+    Args:
+        configured: Whether an agent with its name is configured.
+        differs: The parts in which that one is different.
+        gone: The pinned tools that this process does not have.
+        added: The tools that it would have now.
     """
 
     configured: bool
@@ -98,8 +105,12 @@ class Drift:
 class PinnedAgents:
     """Knows the agents of sessions.
 
-    `tools` tells all tools of this process, each with the digest of what models are told of it. `in_force` tells the
-    policy that names people and their accounts. `limits` are those of sessions whose agent says none.
+    Args:
+        store: The store of snapshots.
+        config: The configuration.
+        tools: Returns all tools of this process, each with the digest of its description for models.
+        in_force: Returns the policy in force, which names people and their accounts.
+        limits: The limits of sessions whose agent sets none.
     """
 
     def __init__(
@@ -130,22 +141,22 @@ class PinnedAgents:
         return tuple(self._configured(name) for name in with_default(self._config.agents))
 
     def named_for(self, owner: str) -> AgentSnapshot:
-        """Return the agent that a new session has.
+        """Return the agent of a new session.
 
         Args:
-            owner: the principal whose session it is: a person's name, or a shared chat. In a shared chat the agent of
-                the asker counts for nothing.
+            owner: The principal of the session: a person's name, or a shared chat. In a shared chat the asker's agent
+                does not count.
         """
         return self._configured(self._name_for(owner))
 
     async def pin(self, owner: str) -> str:
-        """Return what a new session of a principal pins; the snapshot is in the store by then.
+        """Return the pin of a new session of a principal; the snapshot is in the store by then.
 
         Args:
-            owner: as for `named_for`.
+            owner: As for `named_for`.
 
         Raises:
-            StoreError: it could not be kept there.
+            StoreError: It could not be kept there.
         """
         name = self._name_for(owner)
         if name not in self._stored:
@@ -153,17 +164,17 @@ class PinnedAgents:
         return self._stored[name]
 
     async def pin_as(self, owner: str, wanted: WantedAgent) -> str:
-        """Return what a session pins whose program says which agent it has; the snapshot is in the store by then.
+        """Return the pin of a session whose program chooses its agent; the snapshot is in the store by then.
 
         Args:
-            owner: as for `named_for`.
-            wanted: the agent, with what is to be otherwise for this session.
+            owner: As for `named_for`.
+            wanted: The agent, with the differences for this session.
 
         Raises:
-            UnknownAgentError: the configuration has no agent of that name.
-            CredentialError: no agent with the same models may use that credential.
-            LimitsError: they are above those of the agent.
-            StoreError: it could not be kept there.
+            UnknownAgentError: The configuration has no agent of that name.
+            CredentialError: No agent with the same models may use that credential.
+            LimitsError: They are above those of the agent.
+            StoreError: It could not be kept there.
         """
         name = wanted.name or self._name_for(owner)
         wanted = replace(wanted, name=name)
@@ -183,10 +194,10 @@ class PinnedAgents:
         """Return the agent that a session has pinned, a lost one if that cannot be read.
 
         Args:
-            pin: what the session's record says.
+            pin: The pin in the session's record.
 
         Raises:
-            StoreError: the store does not answer.
+            StoreError: The store does not answer.
         """
         if pin in self._known:
             self._known.move_to_end(pin)
@@ -201,16 +212,16 @@ class PinnedAgents:
         same = next((one for one in self.configured if agents.pin_of(one) == asked), None)
         if same is None:
             return _lost(asked, why)
-        # Its digest is that of the very same text, so nothing of it is another one.
+        # Its digest is that of the very same text, so no part of it differs.
         await self._kept(same)
         return same
 
     async def working(self, state: SessionState) -> AgentSnapshot:
-        """Return the agent of a session as it works there: with what people chose for it. Raises StoreError."""
+        """Return the agent of a session as it works there: with people's choices for the session. Raises StoreError."""
         return (await self.pinned(state.agent)).using(state.memory)
 
     def drift(self, pinned: AgentSnapshot) -> Drift:
-        """Return how the agent of a session differs from what is configured and offered now."""
+        """Return the differences between the pinned agent of a session and the configured one."""
         if pinned.lost:
             return Drift(configured=pinned.name in with_default(self._config.agents), differs=(), gone=(), added=())
         here, had = self._here(), pinned.tools or {}
@@ -237,7 +248,7 @@ class PinnedAgents:
         return credential
 
     async def _kept(self, snapshot: AgentSnapshot) -> str:
-        """Put a snapshot into the store and return what a session keeps of it."""
+        """Put a snapshot into the store and return its pin."""
         pin = agents.pin_of(snapshot)
         await self._store.put(pin.digest, agents.written(snapshot))
         self._remembered(str(pin), snapshot)
@@ -250,7 +261,7 @@ class PinnedAgents:
         return snapshot
 
     def _here(self) -> Mapping[str, str]:
-        """Return all tools of this process; what models are told of one never changes."""
+        """Return all tools of this process; their descriptions for models never change."""
         if self._tools_here is None:
             self._tools_here = self._tools()
         return self._tools_here
@@ -297,7 +308,7 @@ def _lowered(usual: SessionLimits | None, wanted: WantedAgent) -> SessionLimits 
 
 
 def bare_agents(config: Config) -> tuple[AgentSnapshot, ...]:
-    """Return the configured agents, but for their tools and limits: what it takes to see whether they can be asked."""
+    """Return the configured agents without their tools and limits: enough to check whether they can be asked."""
     return tuple(_bare(config, name, settings) for name, settings in with_default(config.agents).items())
 
 
@@ -317,12 +328,12 @@ def _bare(config: Config, name: str, settings: AgentSettings) -> AgentSnapshot:
 
 
 def subject(agent: AgentSnapshot) -> str:
-    """Return how operators are told of an agent."""
+    """Return the name of an agent in messages to operators."""
     return f"agent `{agent.name}`" if agent.name else "the agent of a session that pinned none"
 
 
 def told(pinned: AgentSnapshot, drift: Drift) -> list[str]:
-    """Return what people are told of a session's agent, a line for each thing."""
+    """Return the description of a session's agent for people, a line for each fact."""
     if pinned.lost:
         return [f"agent {pinned.name or 'unknown'}, which cannot be read; {ANEW}"]
     lines = [f"agent {pinned.name}" + ("" if drift.configured else ", which is not configured any more")]
@@ -335,7 +346,7 @@ def told(pinned: AgentSnapshot, drift: Drift) -> list[str]:
 
 
 def as_json(pinned: AgentSnapshot, drift: Drift) -> dict[str, JsonValue]:
-    """Return what models and programs are told of a session's agent."""
+    """Return the description of a session's agent for models and programs."""
     return {
         "name": pinned.name,
         "readable": not pinned.lost,

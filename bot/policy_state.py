@@ -1,29 +1,28 @@
-"""The policy in force: put there at a process's start and by a reload, followed when another process put it there.
+"""The policy in force: set at a process's start and by a reload, and followed when another process set it.
 
 The file is read and checked as at the start, and put in force as a whole or not at all. A file that is wrong,
-half-written or gone changes nothing, and the answer says which line. What is not the policy takes effect at the next
-start; so does another set of compartments, as labels that are stored name them. Every attempt is in the audit before
-it takes effect.
+half-written or gone changes nothing, and the answer says which line. Settings outside the policy take effect at the
+next start; so does another set of compartments, as labels that are stored name them. Tools and commands of a plugin
+that is not named any more stay until then, and so do its rules. Every attempt is in the audit before it takes effect.
 
-All processes of a store decide by one policy, its head there. Only a start and a reload write it, the last of them
-wins. A process that finds another policy there reads its own file again, once, and goes on if that says the same.
-Otherwise it takes in nothing and says nothing, until a person reloads or restarts it; nobody does that for him, so two
+All processes of a store decide by one policy, its head there. Only a start and a reload write it; the last of them
+wins. A process that finds another policy there reads its own file again, once, and continues if its policy is the same.
+Otherwise it accepts and sends nothing until a person reloads or restarts it. No process does that by itself, so two
 processes with different files never take turns.
 
-What people change while Lockgate runs, who is let in and which chat is classified, lies in the store. What is in force
-is the meet of that and the file; the head counts the changes, so that every process that reads it follows them. So it
-is with the tokens of programs. One that expires is nobody from that moment on the store's clock, in every process.
+People's changes while Lockgate runs, such as users and classified chats, are in the store. The policy in force is the
+meet of them and the file; the head counts the changes, so that every process that reads it follows them. The same holds
+for tokens of programs. A token is invalid from its expiry on the store's clock, in every process.
 """
 
 import asyncio
 import os
 import platform
-from collections.abc import Awaitable, Callable, Collection, Mapping
+from collections.abc import Awaitable, Callable
 from dataclasses import dataclass
 from typing import Final
 
 from bot.access.tokens import LiveTokens
-from bot.config.load import load_config
 from bot.config.model import Config
 from bot.core.clock import moment
 from bot.core.errors import BusyError, ConfigError
@@ -38,18 +37,18 @@ from policy.document.overrides import AccessChange, Overrides, in_force
 from policy.document.programs import with_programs
 
 Tell = Callable[[str], Awaitable[None]]
-"""Show a line to whoever looks after this process."""
+"""Show a line to the operator of this process."""
 
 NEXT_STEP: Final = "`/policy reload` here puts this process's own file in force, or restart it with the same file"
 
 
 _TRIES: Final = 20
-"""How often a change is made anew because somebody else changed something meanwhile."""
+"""How often a change is tried again because of other changes meanwhile."""
 
 
 @dataclass(frozen=True, slots=True)
 class Changing:
-    """A change to who may what or which chat is what, as it is to be audited; `answered` is whom it answers."""
+    """A change to principals or chats, with its audit rows; `answered` is the pairing request that it answers."""
 
     change: AccessChange
     audit: tuple[AuditRow, ...]
@@ -58,7 +57,7 @@ class Changing:
 
 @dataclass(frozen=True, slots=True)
 class ChangeBase:
-    """What a change is made from: what was changed before, and the file's policy that bounds it."""
+    """The base of a change: the changes before it, and the file's policy that bounds it."""
 
     file: Document
     overrides: Overrides
@@ -70,9 +69,12 @@ class ChangeBase:
 
 @dataclass(frozen=True, slots=True)
 class Reloaded:
-    """What became of it: `digest` names this process's policy afterwards, `problem` tells why it is still the old one.
+    """The result of a reload.
 
-    `behind` tells that another one is in force.
+    Args:
+        digest: The digest of this process's policy afterwards.
+        problem: Why it is still the old one, empty if it is not.
+        behind: Whether another policy is in force.
     """
 
     digest: str
@@ -83,14 +85,14 @@ class Reloaded:
         if self.problem and self.behind:
             return f"{self.problem}\nnothing changed, this process still takes in nothing"
         if self.problem:
-            return f"{self.problem}\nnothing changed, policy {self.digest[:12]} stays in force"
-        return f"policy {self.digest[:12]} is in force"
+            return f"{self.problem}\nNothing changed, policy {self.digest[:12]} stays in force."
+        return f"Policy {self.digest[:12]} is in force."
 
 
 class PolicyReloader:
     """Keeps the gate's policy the one in force.
 
-    `tools` are the names the policy may use, as `load_config` takes them; `process` tells people which process this is.
+    `load` reads the file again, with the plugins that this process loaded; `process` tells people which process it is.
     """
 
     def __init__(
@@ -98,8 +100,7 @@ class PolicyReloader:
         gate: Gate,
         config: Config,
         *,
-        environment: Mapping[str, str],
-        tools: Collection[str],
+        load: Callable[[], Config],
         store: Store,
         process: str,
     ) -> None:
@@ -109,9 +110,7 @@ class PolicyReloader:
         self._tokens: tuple[ApiToken, ...] = ()
         self._live = LiveTokens.of((), 0)
         self._over = 0
-        self._config = config
-        self._environment = environment
-        self._tools = tools
+        self._load = load
         self._store = store
         self._process = process
         self._lock = asyncio.Lock()
@@ -121,7 +120,7 @@ class PolicyReloader:
 
     @property
     def digest(self) -> str:
-        """The digest of this process's file, by which processes compare; decisions name that of what is in force."""
+        """The digest of this process's file, by which processes compare; decisions name that of the policy in force."""
         return self._digest
 
     @property
@@ -137,7 +136,8 @@ class PolicyReloader:
     async def start(self, tell: Tell) -> None:
         """Put this process's policy in force as it begins to serve, unless it is; from then on follow the head.
 
-        `tell` is told when this process stops serving for another policy, and when it goes on. Raises StoreError.
+        `tell` is called when this process stops serving because of another policy, and when it serves again. Raises
+        StoreError.
         """
         async with self._lock:
             head, digest = await self._store.policy.read_policy(), self.digest
@@ -154,18 +154,21 @@ class PolicyReloader:
         return self._live
 
     async def open(self) -> None:
-        """Let this process decide by what people changed too, also if it does not serve. Raises StoreError.
+        """Let this process decide by people's changes too, also if it does not serve. Raises StoreError.
 
-        Who changed a token calls it again, so that the change is in force here when they go on.
+        Code that changed a token calls it again, so that the change is in force here afterwards.
         """
         async with self._lock:
             await self._read_changes()
 
     async def change(self, made: Callable[[ChangeBase], Changing]) -> None:
-        """Change who may what or which chat is what, in force here when this returns, and elsewhere before they decide.
+        """Change principals or chats; it is in force here when this returns, and elsewhere before the next decision.
 
-        `made` says what to change; it is asked again if somebody else changed something meanwhile. What it raises is
-        passed on. Raises NotFoundError: whoever is answered does not wait any more. StoreError.
+        `made` returns the change; it is called again if there were other changes meanwhile. Its errors are passed on.
+
+        Raises:
+            NotFoundError: The pairing request that the change answers does not wait any more.
+            StoreError: The store does not answer.
         """
         async with self._lock:
             for _ in range(_TRIES):
@@ -178,9 +181,9 @@ class PolicyReloader:
         raise BusyError
 
     async def current(self) -> bool:
-        """Say whether this process may go on: its policy was in force when the store was asked last.
+        """Say whether this process may continue: its policy was in force when the store was asked last.
 
-        One that does not serve is asked nothing. Raises StoreError.
+        A process that does not serve always may. Raises StoreError.
         """
         if self._lapsed():
             await self._forget_lapsed()
@@ -195,21 +198,21 @@ class PolicyReloader:
         return await self.current()
 
     async def shown(self) -> str:
-        """Return in a line which policy is in force at the store, who put it there and when. Raises StoreError."""
+        """Return in a line which policy is in force at the store, with its process and time. Raises StoreError."""
         await self.current_now()
         head = self._store.policy.policy_head
         if head is None:
-            return "no process has put a policy in force at the store"
+            return "No process has put a policy in force at the store."
         if self._holds(head):
-            return f"at the store it was put in force by {described(head)}"
+            return f"At the store it was put in force by {described(head)}."
         return f"{other(head)}, {NEXT_STEP}"
 
     async def read(self) -> Config:
-        """Return what the file says now. Raises ConfigError: it cannot be put in force."""
-        return await asyncio.to_thread(load_config, self._config.source, self._environment, self._tools)
+        """Return the present configuration of the file. Raises ConfigError: it cannot be put in force."""
+        return await asyncio.to_thread(self._load)
 
     async def reload(self, actor: str) -> Reloaded:
-        """Put the policy of the file in force at the store, for all that is decided from now on.
+        """Put the policy of the file in force at the store, for all later decisions.
 
         Raises StoreError: the attempt could not be recorded, so nothing changed.
         """
@@ -234,7 +237,7 @@ class PolicyReloader:
         head = self._store.policy.policy_head
         if head is None:
             if self._behind is not None:
-                # The head was lost. Who put it there puts it there again, and anybody by a start or a reload.
+                # The head was lost. The process that set it sets it again, and any other by a start or a reload.
                 return False
             row = AuditRow("policy", "lost", {"in_force": self.digest, "process": self._process})
             head = await self._store.policy.put_policy(self.digest, self._process, (row,), only_if_none=True)
@@ -242,7 +245,7 @@ class PolicyReloader:
             await self._follow_changes(head.over)
             if self._behind is not None:
                 self._behind = None
-                await tell(f"policy {head.digest[:12]} is in force here too, this process serves again")
+                await tell(f"Policy {head.digest[:12]} is in force here too, this process serves again.")
             return True
         if self._behind != head:
             self._behind = head
@@ -251,7 +254,7 @@ class PolicyReloader:
         return False
 
     async def _adopted(self, head: PolicyHead) -> bool:
-        """Read the file again, once for every head, and put it in force here if it says the same."""
+        """Read the file again, once for every head, and put it in force here if its digest is the same."""
         if self._tried == head.at:
             return False
         self._tried = head.at
@@ -268,14 +271,14 @@ class PolicyReloader:
         return True
 
     async def _follow_changes(self, over: int) -> None:
-        """Put in force what people changed, if there are other changes than those known here."""
+        """Put people's changes in force, if their number is not the one known here."""
         if over != self._over:
             await self._read_changes()
 
     async def _read_changes(self) -> None:
         over, overrides = await self._store.access.overrides()
         if over != self._over:
-            # Read behind the count, so that they are never older than it.
+            # Read after the number, so that they are never older than it.
             await self._put(overrides, await self._store.tokens.tokens(), over)
 
     async def _put(self, overrides: Overrides, tokens: tuple[ApiToken, ...], over: int) -> None:
@@ -294,25 +297,26 @@ class PolicyReloader:
         return self._live.lapsed(self._store.tokens.now_ms())
 
     def _keep(self, file: Document) -> None:
-        # Asked for with every message and text, and the larger a policy is the longer its digest takes.
+        # Asked for with every message and text; the larger a policy, the longer its digest takes.
         self._file, self._digest = file, file.digest
 
     def _holds(self, head: PolicyHead | None) -> bool:
         return head is not None and (head.digest, head.over) == (self.digest, self._over)
 
     async def _prepared(self) -> tuple[Document, ReadyPolicy]:
-        """Return the policy of the file, and with what people changed, ready to decide.
+        """Return the policy of the file, and the same with people's changes, ready to decide.
 
         Raises ConfigError: it cannot be put in force, or not without a restart.
         """
         config = await self.read()
         _same_compartments(self._file, config.policy)
+        _no_rule_less(self._file, config.policy)
         document = with_programs(in_force(config.policy, self._overrides), self._live.programs())
         return config.policy, await asyncio.to_thread(lambda: ReadyPolicy.of(document).loaded())
 
 
 def described(head: PolicyHead) -> str:
-    """Return who put a policy in force, and when."""
+    """Return the process that put a policy in force, and the time."""
     return f"{head.process} at {moment(head.at)} UTC"
 
 
@@ -322,7 +326,7 @@ def named(process: str) -> str:
 
 
 def other(head: PolicyHead) -> str:
-    """Return that another policy is in force than the one at hand."""
+    """Return a sentence that another policy is in force."""
     return f"policy {head.digest[:12]} was put in force by {described(head)}"
 
 
@@ -330,3 +334,9 @@ def _same_compartments(before: Document, after: Document) -> None:
     changed = sorted(set(before.compartments) ^ set(after.compartments))
     if changed:
         raise ConfigError(f"compartment `{changed[0]}` was added or removed, restart to put that in force")
+
+
+def _no_rule_less(before: Document, after: Document) -> None:
+    gone = sorted(rule.id for rule in before.code.rules if rule not in after.code.rules)
+    if gone:
+        raise ConfigError(f"rule `{gone[0]}` of a plugin was removed, restart to put that in force")

@@ -1,8 +1,8 @@
-"""Sessions that cannot be worked, or that take nothing in: left alone for a growing pause, so that no other notices.
+"""Sessions that cannot be worked, or accept no inputs: left alone for a growing pause, so that others are not affected.
 
 Operators are told once, by one row of the audit and one line of the log, and by `lockgate doctor` for as long as it
-lasts. It ends when the session can be worked again, or when an operator lets it out. Nobody else is told: a record
-that cannot be read may be of a session that read anything.
+lasts. It ends when the session can be worked again, or when an operator lets it out. Other people are not told: a
+record that cannot be read may be of a session of any label.
 """
 
 import logging
@@ -26,7 +26,7 @@ _LOGGER: Final = logging.getLogger(__name__)
 
 
 class Quarantine:
-    """Knows which sessions are in quarantine, as of a moment ago."""
+    """Knows the sessions in quarantine, as of the last read."""
 
     def __init__(self, store: QuarantineStore, lifecycle: LifecycleStore) -> None:
         self._store = store
@@ -34,25 +34,25 @@ class Quarantine:
         self._known: dict[tuple[str, Doing], tuple[Quarantined, float]] = {}
 
     def rests(self, sid: str) -> bool:
-        """Say whether a session is not to be worked now; a newer program than the one that failed may try."""
+        """Say whether a session must not be worked now; a newer program than the one that failed may try."""
         known, until = self._known.get((sid, Doing.WORK), (None, 0.0))
         return known is not None and known.schema >= SCHEMA and anyio.current_time() < until
 
     def tries(self, sid: str) -> int:
-        """Return how often a session could not be worked since it is in quarantine."""
+        """Return how often a session in quarantine could not be worked."""
         known, _ = self._known.get((sid, Doing.WORK), (None, 0.0))
         return 0 if known is None else known.tries
 
     def due(self) -> tuple[str, ...]:
-        """Return the sessions that are to be looked at, as their pause is over: there may be nothing else to do."""
+        """Return the sessions whose pause is over: they must be tried, even without a hint."""
         return tuple(sid for sid, doing in self._known if doing is Doing.WORK and not self.rests(sid))
 
     async def refresh(self) -> None:
-        """Learn what other processes put there or let out. Raises StoreError."""
+        """Read the sessions that other processes put there or let out. Raises StoreError."""
         self._known = {(one.sid, one.doing): _until(one) for one in await self._store.quarantined()}
 
     async def put(self, sid: str, doing: Doing, error: Exception) -> None:
-        """Note that something could not be done with a session. Raises StoreError."""
+        """Note that an operation failed for a session. Raises StoreError."""
         kind, where = type(error).__name__, _where(error)
         body: dict[str, str] = {"session": sid, "doing": doing.value, "error": kind, "where": where}
         one, new = await self._store.add(
@@ -60,7 +60,7 @@ class Quarantine:
         )
         self._known[sid, doing] = _until(one)
         if doing is Doing.WORK:
-            # One that can be read is shown as failed, until somebody works it or says something there.
+            # A readable session is shown as failed, until a worker works it or a message comes.
             with suppress(SchemaError):
                 await self._lifecycle.fail(sid)
         if new:
@@ -68,7 +68,7 @@ class Quarantine:
                 _LOGGER.error(QUARANTINED, exc_info=error, extra={"subject": doing.value, "kind": kind, "where": where})
 
     async def done(self, sid: str, doing: Doing) -> None:
-        """Note that something could be done with a session; only one that was in quarantine costs anything.
+        """Note that an operation succeeded for a session; a store request is made only for one in quarantine.
 
         Raises StoreError.
         """
@@ -96,6 +96,6 @@ def _until(one: Quarantined) -> tuple[Quarantined, float]:
 
 
 def _where(error: Exception) -> str:
-    """Return where in the program an error came up."""
+    """Return the place in the program where an error was raised."""
     frames = traceback.extract_tb(error.__traceback__)
     return f"{Path(frames[-1].filename).name}:{frames[-1].lineno}" if frames else ""

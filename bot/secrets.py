@@ -1,9 +1,9 @@
-"""Secrets by reference: what config.yaml names, with values from the environment or files, and their scrubbing.
+"""Secrets by reference: config.yaml names them, and their values come from the environment or files.
 
-A model, the log and the audit only ever hold the reference `${secret:NAME}`. A tool that accepts one says so in
-`CallFacts.secrets` and asks `ToolServices.reveal` while it runs; the gate decides (hook SECRET_ACCESS), the decision is
-audited, and only then the value is put in its place, here. Whatever comes back passes `scrub` in the gate. Nothing
-here decides; `grants` only tells what configuration says.
+A model, the log and the audit only ever hold the reference `${secret:NAME}`. A tool that accepts one declares it in
+`CallFacts.secrets` and asks `ToolServices.reveal` while it runs. The gate decides (hook SECRET_ACCESS), the decision is
+audited, and only then the value is put in its place, here. Every result passes `scrub` in the gate. No decision is made
+here; `grants` only reads the configuration.
 """
 
 import base64
@@ -22,7 +22,7 @@ from bot.config.secrets import SecretSettings
 from bot.core.errors import OperatorError
 
 SHORTEST: Final = 8
-"""Characters a value has at least: a shorter one would be found in texts that have nothing to do with it."""
+"""The least characters of a value: a shorter one would be found in unrelated texts."""
 
 _LONGEST: Final = 64_000
 _CODE: Final = re.compile("%[0-9A-F]{2}")
@@ -47,15 +47,15 @@ class Keyring:
         forms = sorted(self._names, key=len, reverse=True)
         self._found = re.compile("|".join(map(re.escape, forms))) if forms else None
         self.longest = max(map(len, forms), default=0)
-        """Characters that a value has at most, however it is written."""
+        """The most characters of a value in any of its written forms."""
 
     @staticmethod
     def load(settings: Mapping[str, SecretSettings], environment: Mapping[str, str], folder: Path) -> "Keyring":
-        """Read every secret that is configured; `folder` is where a relative path begins.
+        """Read every configured secret; `folder` is the base of relative paths.
 
         It reads files: call it from a thread.
 
-        Raises OperatorError: values are missing, empty or unusable; it names all of them and shows none.
+        Raises OperatorError: values are missing, empty or unusable; the error names all of them and shows none.
         """
         held, problems = dict[str, GrantedSecret](), list[str]()
         for name, one in settings.items():
@@ -72,8 +72,11 @@ class Keyring:
     def grants(self, name: str, tool: str, host: str) -> bool:
         """Say whether configuration lets a tool use a secret for a host.
 
-        `host` is a name or address in lower case, with `:port` unless that is 443; empty for a use that reaches no
-        host, such as the environment of a process that the tool starts.
+        Args:
+            name: The secret's name in `secrets`.
+            tool: The tool's name.
+            host: A name or address in lower case, with `:port` for any port but 443. It is empty for a use without a
+                host, such as the environment of a process that the tool starts.
         """
         held = self._secrets.get(name)
         return held is not None and tool in held.tools and (not host or host in held.hosts)
@@ -90,8 +93,8 @@ class Keyring:
     def scrub(self, text: str, most: int | None = None) -> str:
         """Return a text without any value, whether plain or in one of its usual encodings.
 
-        `most` is of how many of its characters. What stands behind them is looked at, so that no value is cut in two
-        and left in part: it has to be there as far as `longest`.
+        `most` limits the result to the text's first characters. The characters after them are read too, as far as
+        `longest`, so that no value is cut in two and left in part.
         """
         if self._found is None:
             return text[:most]
@@ -134,7 +137,7 @@ def _value(settings: SecretSettings, environment: Mapping[str, str], folder: Pat
 
 
 def _forms(value: str) -> frozenset[str]:
-    """Return a value as it may come back: plain, and as the usual encodings and markups write it."""
+    """Return the written forms of a value: plain, and as the usual encodings and markups write it."""
     raw = value.encode("utf-8", "surrogateescape")
     quoted = {json.dumps(value)[1:-1], json.dumps(value, ensure_ascii=False)[1:-1]}
     plain = {value, html.escape(value), *quoted, *(form.replace("/", r"\/") for form in quoted)}
@@ -145,10 +148,10 @@ def _forms(value: str) -> frozenset[str]:
 
 
 def _base64(raw: bytes) -> Iterator[str]:
-    """Yield what base64 writes for these bytes wherever in a longer text they stand."""
+    """Yield the base64 forms of these bytes at any place in a longer text."""
     for offset in range(3):
         written = base64.b64encode(bytes(offset) + raw)
-        # What the bytes before and behind have a part in is left out.
+        # Characters that depend on the bytes before and after are left out.
         core = written[-(-offset * 8 // 6) : (offset + len(raw)) * 8 // 6].decode()
         yield core
         yield core.translate(str.maketrans("+/", "-_"))

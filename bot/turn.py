@@ -1,8 +1,8 @@
 """The open turn: one claimed piece of work, as the code that runs it holds it.
 
-It keeps the log cursor, the taint in force and the events not yet written, and is the only thing that
-writes to a claimed session. Deciding and writing go together under `lock`, so that two tool calls running at
-once cannot race the taint (law `taint_is_the_fold`).
+It keeps the log cursor, the taint in force and the events not yet written, and is the only code that writes to a
+claimed session. Deciding and writing go together under `lock`, so that two tool calls running at once cannot race the
+taint (law `taint_is_the_fold`).
 """
 
 import asyncio
@@ -38,7 +38,7 @@ from policy.labels import PUBLIC
 
 
 class TurnSender(Protocol):
-    """Who says what this process commits: the outbox."""
+    """Sends the deliveries that this process commits: the outbox."""
 
     @property
     def sender(self) -> str:
@@ -50,11 +50,11 @@ class TurnSender(Protocol):
         ...
 
     async def collect(self, sid: str) -> None:
-        """Say what waits in a session's outbox."""
+        """Send the waiting deliveries of a session's outbox."""
         ...
 
     def unsaid(self, deliveries: tuple[Delivery, ...]) -> None:
-        """Note that deliveries, if this process holds them, are surely not said."""
+        """Note that deliveries, if this process holds them, were certainly not sent."""
         ...
 
 
@@ -69,13 +69,19 @@ class DeadlinePassedError(Exception):
 class OpenTurn:
     """A turn in progress.
 
-    `standing` is the session as of the last write, `record` the turn's value in the store, `open_calls` the tool calls
-    by their ids that have no result in the log yet, `begun_calls` the ids of those that were allowed to run, and
-    `inquiries` of those in this step that ask the asker something. `admitted`
-    are the events of the messages let in since it was claimed, and of what was observed before them. `waiting` is how
-    many wait, and `mode` what becomes of them, as of the last write. `left` is the position of one that may not enter
-    this turn. `shows` tells that its address may see that it is going on. `folds` are what its generation comes to as
-    of the last write. `limits` are the session's. `afterwards` is what its ending leaves to be done when all is said.
+    `lock` must be held to decide and write. `claim` is the claim on the session, and `approvals` are its approvals.
+    `usage` is the use of models since the claim. Further attributes:
+
+    - `standing`: the session as of the last write. `record`: the turn's value in the store.
+    - `open_calls`: the tool calls by their ids that have no result in the log yet. `begun_calls`: the ids of those that
+      were allowed to run. `inquiries`: the ids of those in this step that ask the asker something.
+    - `admitted`: the events of the messages admitted since the claim, and of the messages observed before them.
+    - `waiting`: how many messages wait. `mode`: how they are taken. Both as of the last write.
+    - `left`: the position of a message that may not enter this turn.
+    - `shows`: whether its address may see that it is at work.
+    - `folds`: the folds of its generation's events as of the last write.
+    - `limits`: the limits of the session.
+    - `afterwards`: work that its ending leaves until all is sent.
     """
 
     def __init__(  # noqa: PLR0913 - made by the worker from a claim and from what it shares
@@ -123,12 +129,12 @@ class OpenTurn:
 
     @property
     def lineage(self) -> Lineage | None:
-        """Where a background session comes from, None for a conversation."""
+        """The lineage of a background session, None for any other session."""
         return self.claim.state.lineage
 
     @property
     def background(self) -> Background | None:
-        """What a task or a run was set going as, None for a conversation."""
+        """The lineage of a task or the charter of a run, None for a conversation."""
         return self.claim.state.background
 
     @property
@@ -138,7 +144,7 @@ class OpenTurn:
 
     @property
     def took(self) -> int:
-        """For how many milliseconds it has been going on, on the store's clock."""
+        """How many milliseconds ago it began, on the store's clock."""
         return self.now - self.record.started_at
 
     @property
@@ -148,14 +154,14 @@ class OpenTurn:
 
     @property
     def outlived(self) -> bool:
-        """Whether the time of its background session or run ends before its own."""
+        """Whether the deadline of its background session or run comes before its own."""
         return self.background is not None and self._due >= self.background.deadline
 
     @property
     def alone(self) -> int | None:
-        """How many turns more than may ended before this one without a person's message, None for fewer.
+        """How many turns beyond the limit ended before this one without a person's message, None within the limit.
 
-        None, too, where such a message is part of this one, and for a run, which has a limit of its own.
+        Also None if a person's message is part of this turn, and for a run, which has a limit of its own.
         """
         most, state = self.limits.turns, self.claim.state
         if most is None or state.charter is not None or state.turns_alone < most or self.asked:
@@ -164,14 +170,14 @@ class OpenTurn:
 
     @property
     def ends_in_order(self) -> bool:
-        """Whether it is being ended while it has its lease, so that what it does outside may finish."""
+        """Whether it is being ended while it has its lease, so that its effects outside may finish."""
         if self._interruption is None:
             return self._scope is not None and self._scope.cancel_called
         return not isinstance(self._interruption, LeaseLostError)
 
     @property
     def now(self) -> int:
-        """The store's time, in milliseconds: what it was at the last write, and what went by here since."""
+        """The store's time, in milliseconds: that of the last write, plus the time that passed here since."""
         then, here = self._seen
         return then + round((anyio.current_time() - here) * 1000)
 
@@ -181,12 +187,12 @@ class OpenTurn:
 
     @property
     def begun(self) -> bool:
-        """Whether something of this turn is in the log."""
+        """Whether an event of this turn is in the log."""
         return self.folds.newest.id == self.record.id
 
     @property
     def asked(self) -> tuple[int, ...]:
-        """The positions of the messages of this turn that a person wrote, and no other session sent."""
+        """The positions of the messages of this turn that a person wrote, and not another session."""
         waiting = next((item.body for item in self.claim.items if item.position == self.record.position), None)
         mine = self.folds.newest.foreign if self.begun else None
         foreign = mine is not False if waiting is None else waiting.origin is not None
@@ -199,11 +205,11 @@ class OpenTurn:
         return self.background is None and not self.standing.taint.flows_to(clearance)
 
     async def inbox(self) -> tuple[InboxItem, ...]:
-        """Return what waits now, oldest first."""
+        """Return the messages that wait now, oldest first."""
         return await self._store.waiting(self.claim.sid) if self.waiting else ()
 
     async def log(self) -> Tail:
-        """Return the events that the context was made of when this was claimed, with what this turn wrote."""
+        """Return the events of the context as of the claim, with those that this turn wrote."""
         state = self.claim.state
         first = state.context_seq
         found = await self._store.events(self.claim.sid, after=first - 1, limit=max(self._cursor - first + 1, 1))
@@ -212,13 +218,13 @@ class OpenTurn:
         return Tail(found, first - state.generation_seq, early)
 
     def carried(self) -> JsonObject:
-        """Return what all events come to that stand before the next one that is written, for that one to carry."""
+        """Return the fold of all events before the next one to be written, which that event carries."""
         return self.folds.plus_new(enumerate(self._noted, self._cursor + 1)).written()
 
     async def look(self) -> None:
-        """Read how its run stands, before a model is asked and where the turn ends; nothing for any other session.
+        """Read the facts of its run, before a model is asked and where the turn ends; nothing for any other session.
 
-        What the model is answered then is decided by this, whatever its own calls change meanwhile.
+        The model's answer is then handled by these facts, regardless of changes by its own calls meanwhile.
         """
         if self.claim.state.charter is None:
             return
@@ -227,11 +233,11 @@ class OpenTurn:
             self.standing = replace(self.standing, run=run_facts(state))
 
     def asks(self) -> None:
-        """Note that a model is asked with the context as it is now: what it answers comes from that."""
+        """Note that a model is asked with the context as it is now: its answer comes from that."""
         self._reading = replace(self._reading, first=self._context, last=self._cursor)
 
     def note(self, event: NewEvent) -> None:
-        """Keep an event to be written first in the next write: it costs no round trip of its own."""
+        """Keep an event to be written first in the next write: it needs no round trip of its own."""
         self._noted.append(event)
 
     async def audit(self, row: AuditRow) -> None:
@@ -240,16 +246,18 @@ class OpenTurn:
             await self.write(Change(audit=(row,)))
 
     async def write(self, change: Change) -> tuple[Delivery, ...]:
-        """Write in the middle of the turn; `lock` is held by whoever decided what to write.
+        """Write in the middle of the turn; the caller holds `lock` since it decided.
 
-        Returns what is to be delivered, already claimed by this process; nothing if
-        another process has to say some of it, for then it all waits in the outbox.
+        A person's stop interrupts the turn after the write: the ending then knows the written data, and the claimed
+        deliveries go back to the outbox.
 
-        A stop that a person asked for interrupts the turn after the write: what it told is known to the ending then,
-        and what it claimed goes back to the outbox.
+        Returns:
+            The deliveries, already claimed by this process; none if another process has to send some of them, for then
+            all wait in the outbox.
 
-        Raises LeaseLostError: the session is somebody else's now. WithdrawnError: what was to be taken does not wait
-        any more; nothing was written, and the turn may go on.
+        Raises:
+            LeaseLostError: Another worker has the session now.
+            WithdrawnError: The input to take does not wait any more; nothing was written, and the turn may continue.
         """
         return await self._written(self._write(change), final=False)
 
@@ -269,8 +277,9 @@ class OpenTurn:
     def interruptible(self) -> Generator[None]:
         """Run a block that `interrupt` can end.
 
-        Raises the reason given to `interrupt`, at the end of the block; DeadlinePassedError: the deadline of the turn,
-        or of its background session, did it.
+        Raises:
+            Exception: The reason given to `interrupt`, at the end of the block.
+            DeadlinePassedError: The deadline of the turn, or of its background session, ended it.
         """
         scope = anyio.CancelScope(deadline=self._deadline())
         try:
@@ -284,7 +293,7 @@ class OpenTurn:
         except Exception as error:
             if scope.cancel_called:
                 self.interrupt(DeadlinePassedError())
-            # What the block's tasks raised when it was interrupted is only an echo of the reason.
+            # Errors of the block's tasks after an interruption only echo its reason.
             if self._interruption is None:
                 raise
             raise self._interruption from error
@@ -319,9 +328,9 @@ class OpenTurn:
         )
 
     def _silent(self, new: NewDelivery) -> NewDelivery:
-        """Let what a background session tells its parent be as high as all for which it rose above that.
+        """Raise the label of a message to a background session's parent to everything for which it rose above that.
 
-        It may have read none of it: whether a rule kept it out is not for its parent either.
+        It may have read none of it: whether a rule kept the data out is not for its parent either.
         """
         state = self.claim.state
         if not state.risen or new.address != state.home:
@@ -329,9 +338,9 @@ class OpenTurn:
         return replace(new, label=new.label.join(state.visibility))
 
     def _asked_for(self, new: NewDelivery) -> NewDelivery:
-        """Let what is said to one alone say whom it is for, an answer too, and what goes to another session its asker.
+        """Note the person in a delivery for one person alone, and the asker in an answer or for another session.
 
-        There, too, it may do no more than they may. It takes along whose words it derives from.
+        The asker bounds the rights of the message in the other session. It also carries its authors.
         """
         standing, address = self.standing, Address.parse(new.address)
         meant = principals.meant_for(standing.principal, standing.asker, standing.home, address)
@@ -354,7 +363,7 @@ class OpenTurn:
             self.interrupt(error)
             raise
         except StoreGoneError:
-            # It may have been written, and this process then holds what nobody will have it say.
+            # The write may have succeeded, and this process then holds deliveries that it will not send.
             if ours:
                 self._sender.unsaid(tuple(self._claimed(new, self.standing.now) for new in write.deliver))
             raise
@@ -362,10 +371,10 @@ class OpenTurn:
         mine = tuple(self._claimed(new, written.now) for new in write.deliver if ours and new.key not in written.behind)
         try:
             if written.risen:
-                # Before what raised it is read: when the notice comes depends on nothing that this is told then.
+                # Before the data that raised it is read: the time of the notice then depends on nothing in that data.
                 await self._sender.collect(self.claim.sid)
             if not final:
-                # A stop takes effect here, before what was just decided can begin.
+                # A stop takes effect here, before the decided step can begin.
                 await anyio.lowlevel.checkpoint_if_cancelled()
         except BaseException:
             self._sender.unsaid(mine)
@@ -373,14 +382,14 @@ class OpenTurn:
         return mine
 
     def _learned(self, write: Write, written: Written, *, final: bool) -> None:
-        """Know what a write told and what the store answered, before a stop is heeded: its ending goes on from that."""
+        """Note the written data and the store's answer, before a stop is heeded: the ending continues from these."""
         self._noted.clear()
         self._reading = self._reading.after(write.events, self._cursor)
         self._context = self._context if write.context is None else write.context
         self._cursor, self.waiting, self.mode = written.seq, written.waiting, written.mode
         self._seen = (written.now, anyio.current_time())
         if self._scope is not None:
-            # The store's clock counts, whatever this process's did meanwhile.
+            # The store's clock counts, regardless of this process's own.
             self._scope.deadline = self._deadline()
         self.folds = self.folds.plus_new(enumerate(write.events, written.seq - len(write.events) + 1))
         self.standing = self.folds.of(replace(self.standing, taint=written.taint, now=written.now))
@@ -393,7 +402,7 @@ class OpenTurn:
             self.interrupt(StopRequestedError())
 
     async def _shielded(self, write: Write, sender: str, *, final: bool) -> Written:
-        """Write to the end: torn by a stop, the store would know more than this turn."""
+        """Write without a break: if a stop interrupted it, the store would know more than this turn."""
         method = self._store.commit if final else self._store.record
         written: Written | None = None
         with anyio.CancelScope(shield=True):
@@ -428,7 +437,7 @@ class OpenTurn:
 def _ended(
     events: tuple[NewEvent, ...], cursor: int, end: LastTurn | None
 ) -> tuple[tuple[NewEvent, ...], LastTurn | None]:
-    """Let the end of a turn say where its answer stands; `cursor` is the seq of the event before these."""
+    """Note in the end of a turn where its answer stands; `cursor` is the seq of the event before these."""
     if end is None:
         return events, None
     places = {type(event.body): seq for seq, event in enumerate(events, cursor + 1)}

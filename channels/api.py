@@ -1,4 +1,4 @@
-"""The channel of programs: what a session says to one is an event of the session's log, which the program reads.
+"""The channel of programs: a session's output to a program is an event of the session's log, which the program reads.
 
 This adapter sends nothing and listens to nothing; the server is `bot.api`. It tells who reads at a program's address:
 that program alone.
@@ -24,11 +24,11 @@ class Api:
         return ""
 
     async def preview(self, outbound: Outbound) -> None:
-        """Show nothing: a program reads what is finished."""
+        """Show nothing: a program reads only finished texts."""
 
     async def signal(self, address: Address, signal: Signal) -> None:
         """Show nothing: a turn's events tell that it runs."""
 
     async def audience(self, address: Address) -> Audience:
-        """Tell who reads: the program of that name, always completely known."""
+        """Return the readers: the program of that name alone, always complete."""
         return Audience.of(f"{NAME}:{address.chat}")

@@ -1,8 +1,7 @@
-"""What the adapters share of HTTP: listening on this machine, fetching files, and comparing clocks.
+"""The HTTP code that the adapters share: listening on this machine, fetching files, and comparing clocks.
 
-The sender of a file chose what is in it, and the secret that an adapter proves itself by goes along with the request.
-So no other address is asked than the one given, and no more is read than was asked for. No error carries an address,
-which may hold a token.
+The sender of a file chose its content, and the request carries the adapter's secret. So no other address is asked than
+the one given, and no more is read than was asked for. No error carries an address, which may hold a token.
 """
 
 from collections.abc import AsyncGenerator, Mapping
@@ -20,9 +19,9 @@ from channels.port import ChannelError, LargeFileError, Trouble
 
 @asynccontextmanager
 async def listening(app: web.Application, host: str, port: int, patience: float) -> AsyncGenerator[None]:
-    """Serve an application while the block runs; at its end what is being answered has `patience` seconds left.
+    """Serve an application while the block runs; at its end, open requests have `patience` seconds left.
 
-    No address that was asked for is logged: it may hold a secret. Raises OSError: nobody can listen there.
+    No address that was asked for is logged: it may hold a secret. Raises OSError: the address cannot be listened at.
     """
     runner = web.AppRunner(app, access_log=None, shutdown_timeout=patience)
     await runner.setup()
@@ -38,9 +37,11 @@ _NOT_HAD: Final = "the platform did not hand out the file"
 
 
 async def download(address: str, most: int, seconds: float, headers: Mapping[str, str] = MappingProxyType({})) -> bytes:
-    """Return what is at an address, of at most `most` bytes, all of it within `seconds`.
+    """Return the body at an address, of at most `most` bytes, all of it within `seconds`.
 
-    Raises LargeFileError: it is larger. ChannelError: it is not there, elsewhere, or took too long.
+    Raises:
+        LargeFileError: it is larger.
+        ChannelError: it is not there, elsewhere, or took too long.
     """
     whole = aiohttp.ClientTimeout(total=seconds)
     try:
@@ -70,9 +71,10 @@ _SKEW: Final = 60
 
 
 def skewed(headers: Mapping[str, str], now_ms: int, meant: str) -> tuple[Trouble, ...]:
-    """Return what is wrong with a clock that shows `now_ms`, in milliseconds since 1970, nothing if it is right.
+    """Return the trouble of a clock that shows `now_ms`, in milliseconds since 1970, nothing if it is right.
 
-    `headers` are those of an answer that just came, by names in lower case. `meant` says what a wrong clock does there.
+    `headers` are those of an answer that just came, by names in lower case. `meant` tells the consequence of a wrong
+    clock there.
     """
     try:
         away = now_ms / 1000 - parsedate_to_datetime(headers.get("date", "")).timestamp()

@@ -1,10 +1,10 @@
-"""Taking in what a platform tells: in order within a lane, side by side in different ones, durable before it is kept.
+"""Intake of a platform's updates: in order within a lane, concurrent across lanes, durable before it is acknowledged.
 
-A lane is a chat. What is taken in needs no more of its lane once the application has kept it: what is then left to say
-keeps nobody waiting. What the application cannot take in is parked: written to the vault, counted as kept, and tried
-again with a growing pause, in its place, with all that comes behind it in its lane. So one session that cannot be read
-makes one chat wait, and no other. Where `patience` bounds how long others wait for it, what takes longer is parked as
-well, while it goes on. What cannot even be parked was not kept, and the platform tells it again.
+A lane is a chat. An update leaves its lane once the application has kept it; sending the answer to it delays no other
+update. An update that the application cannot take in is parked: written to the vault, counted as kept, and tried again
+with a growing pause. It keeps its place, and all that comes behind it in its lane waits. So one session that cannot be
+read makes one chat wait, and no other. Where `patience` bounds how long others wait, a slower update is parked as well,
+while it goes on. An update that cannot even be parked is not kept, and the platform sends it again.
 
 Each lane is worked by one process, which holds a right; another one parks, and leaves the rest to it.
 """
@@ -29,7 +29,7 @@ if TYPE_CHECKING:
 
 
 class Lanes:
-    """Locks by name that are forgotten when nobody waits for them; who asks first is first."""
+    """Locks by name that are forgotten when no task waits for them; tasks get a lock in the order of asking."""
 
     def __init__(self) -> None:
         self._lanes: dict[str, tuple[asyncio.Lock, int]] = {}
@@ -51,13 +51,13 @@ class Lanes:
 Json = Mapping[str, Any]
 
 Kept = Callable[[], None]
-"""Tells that what is worked was kept, so that what is behind it need not wait for the rest."""
+"""Call this when the update is kept, so that the updates behind it need not wait for the rest."""
 
 Work = Callable[[Json, Kept], Awaitable[None]]
-"""Take in what a platform told. Raises an exception before it tells that it was kept: it was not."""
+"""Take in an update of a platform. Raises an exception before it tells that it was kept: it was not."""
 
 MOST: Final = 1000
-"""How much of one lane is parked; what comes then is let go, as with a full inbox."""
+"""The number of parked updates of one lane; further ones are dropped, as with a full inbox."""
 
 _SLOTS: Final = 16
 """How much is taken in at once."""
@@ -66,17 +66,17 @@ _ANSWERS: Final = 16
 """How much of one lane is kept and still being answered."""
 
 _TRIES: Final = 3
-"""After how many tries in vain it is seen whether what is behind it can be taken in."""
+"""The number of failed tries after which the update behind is tried."""
 
 _BESIDE: Final = "!"
-"""Follows on a lane's name in that of one beside it; no lane's own name has one."""
+"""Separates a lane's name from the name of a lane beside it; a lane's own name never holds it."""
 
 _LOGGER: Final = logging.getLogger(__name__)
 
 
 @dataclass(eq=False, slots=True)
 class _Entry:
-    """What is to be taken in; a parked one is read from the vault when its turn comes."""
+    """An update to be taken in; a parked one is read from the vault when its turn comes."""
 
     name: str
     told: Json | None
@@ -88,7 +88,7 @@ class _Entry:
 
 @dataclass(eq=False, slots=True)
 class _Line:
-    """What waits in a lane, oldest first; a stuck one waits for its first to be taken in."""
+    """The updates that wait in a lane, oldest first; in a stuck lane the first one cannot be taken in yet."""
 
     lane: str
     entries: deque[_Entry] = field(default_factory=deque[_Entry])
@@ -99,14 +99,14 @@ class _Line:
 
 
 class Intake:
-    """Takes in for one bot. What it parks is in the vault under names that begin with `prefix`.
+    """Takes in for one bot. It parks updates in the vault under names that begin with `prefix`.
 
-    `pause` is the first wait before something is tried again, `longest` the last. With a `patience`, nobody waits for
-    longer than that without anything having been kept. All are in seconds. `beside` tells what may go past what is
-    stuck in its lane.
+    `pause` is the first wait before something is tried again, `longest` the last. With a `patience`, no update waits
+    for longer than that while none is kept. All are in seconds. `beside` tells which updates may pass a stuck one in
+    their lane.
     """
 
-    def __init__(  # noqa: PLR0913 - what an adapter knows of its platform
+    def __init__(  # noqa: PLR0913 - an adapter's facts about its platform
         self,
         vault: ChannelVault,
         prefix: str,
@@ -134,9 +134,9 @@ class Intake:
 
     @asynccontextmanager
     async def running(self, lease: Lease | None = None) -> AsyncGenerator[None]:
-        """Let things be taken in while the block runs; what is still being done at its end is ended.
+        """Let updates be taken in while the block runs; at its end, unfinished work is cancelled.
 
-        With a `lease`, what any process parked is taken in whenever this one has the right to.
+        With a `lease`, this process takes in the updates that any process parked while it holds the right.
         """
         failure: Exception | None = None
         try:
@@ -155,9 +155,9 @@ class Intake:
             self._known.clear()
 
     async def take(self, lane: str, order: str, told: Json) -> None:
-        """Take in what a platform told; when this returns it is kept.
+        """Take in an update of a platform; when this returns it is kept.
 
-        `order` names it within its lane, and a later one is greater. Raises an exception: nobody keeps it.
+        `order` names it within its lane, and a later one is greater. Raises an exception: it was not kept.
         """
         line = self._lines.get(lane)
         if line is not None and line.stuck and self._beside(told):
@@ -176,7 +176,7 @@ class Intake:
         await self._settled(entry)
 
     async def adopt(self, held: Callable[[], bool]) -> None:
-        """Take in what is parked, by whatever process, while the right to do so is `held`. Raises VaultError."""
+        """Take in the parked updates of all processes while the right to do so is `held`. Raises VaultError."""
         self._held = held
         for name in await self._vault.names(self._prefix):
             if name not in self._known:
@@ -185,7 +185,7 @@ class Intake:
                 self._enter(self._lane(name), entry)
 
     async def troubles(self) -> tuple[Trouble, ...]:
-        """Tell what waits because it could not be taken in."""
+        """Report the updates that wait because they could not be taken in."""
         found = list[Trouble]()
         with suppress(VaultError):
             names = await self._vault.names(self._prefix)
@@ -196,12 +196,12 @@ class Intake:
                 found.append(Trouble(told, step, sealed=True))
         if self._let_go:
             told = f"{self._let_go} updates were let go, as too many waited in their chats"
-            found.append(Trouble(told, "mend what keeps the others waiting", sealed=True))
+            found.append(Trouble(told, "mend the fault of the first one, the others wait for it", sealed=True))
         return tuple(found)
 
     async def _tend(self, lease: Lease) -> None:
         while True:
-            # Whatever keeps the right and what is parked has errors of its own, and heals by itself.
+            # The lease and the vault have errors of their own, and heal by themselves.
             with suppress(Exception):
                 async with lease.hold(self._prefix) as held:
                     while held():
@@ -230,13 +230,13 @@ class Intake:
                 if left <= 0:
                     with suppress(VaultError):
                         await self._park(entry)
-                    # What cannot be parked is waited for.
+                    # An update that cannot be parked is waited for.
                     left = None
             await asyncio.wait({entry.kept}, timeout=left)
         entry.kept.result()
 
     async def _work_off(self, line: _Line) -> None:
-        """Take in what is in a lane, one after the other, until nothing is left of it."""
+        """Take in the updates of a lane, one after the other, until none is left."""
         pause = self._pause
         while line.entries:
             entry = line.entries[0]
@@ -289,7 +289,7 @@ class Intake:
             await self._work(told, keep)
         except Exception as error:
             if kept.done():
-                _LOGGER.warning("what was taken in could not be answered", exc_info=True)
+                _LOGGER.warning("an accepted update could not be answered", exc_info=True)
             else:
                 kept.set_exception(error)
         else:
@@ -300,7 +300,7 @@ class Intake:
             self._tidy(line)
 
     async def _leave(self, line: _Line, entry: _Entry) -> None:
-        """Take what was kept out of its lane."""
+        """Take a kept update out of its lane."""
         entry.done = True
         self._progress = current_time()
         self._forget(line, (entry,))
@@ -321,7 +321,10 @@ class Intake:
         _keep(entry)
 
     async def _parked_or_refused(self, line: _Line, entries: Iterable[_Entry], error: Exception | None = None) -> None:
-        """Park what is in a stuck lane; what cannot be parked, and what is behind it, is to be told again."""
+        """Park the updates of a stuck lane.
+
+        The platform sends the updates again from the first one that cannot be parked.
+        """
         refused: Exception | None = None
         for entry in entries:
             if entry.parked or entry.done:
@@ -337,7 +340,7 @@ class Intake:
                 entry.kept.set_exception(refused)
 
     async def _pass_by(self, line: _Line) -> None:
-        """Let what is behind something go on that was tried often, if it can: then that alone is what is wrong."""
+        """Let the update behind a failing one go first, if it can: then only the failing one is at fault."""
         if len(line.entries) < 2 or line.entries[0].tries < _TRIES:  # noqa: PLR2004 - it and one behind it
             return
         first, second = line.entries[0], line.entries[1]

@@ -1,4 +1,4 @@
-"""What crosses the border between an adapter and the application: frozen values, platform-neutral."""
+"""The values that cross the border between an adapter and the application: frozen, platform-neutral."""
 
 from dataclasses import dataclass
 from enum import StrEnum
@@ -10,9 +10,9 @@ _PARTS: Final = 4
 
 @dataclass(frozen=True, slots=True)
 class Address:
-    """Where something can be said: channel, workspace, chat and thread, as the platform's own ids, verbatim.
+    """A place for messages: channel, workspace, chat and thread, as the platform's own ids, verbatim.
 
-    With a `recipient`, an account of that chat, it is what that account alone gets to see there.
+    With a `recipient`, an account of that chat, only that account sees the text there.
     """
 
     channel: str
@@ -55,48 +55,48 @@ class How(StrEnum):
 
 @dataclass(frozen=True, slots=True)
 class Attachment:
-    """A file that came with a message, as its sender and the platform describe it: none of that need be true.
-
-    `handle` is what the platform's adapter fetches it by, for days. `size` is in bytes, 0 where nobody said.
-    """
+    """A file that came with a message, as its sender and the platform describe it: none of that need be true."""
 
     handle: str
+    """The name by which the platform's adapter fetches it, valid for days."""
     name: str
+    """The file's name, as its sender or the platform gives it."""
     media_type: str = ""
     size: int = 0
+    """The size in bytes, 0 where it is unknown."""
 
 
 @dataclass(frozen=True, slots=True)
 class Inbound:
-    """Something a person sent.
-
-    `account` is who sent it, as `channel:id` and verbatim; the application finds the principal. `dedupe`
-    is the platform's identity of the update: the same update again has the same. `authored` is true only
-    for text the account typed itself: forwards, quotes and files are not. `quoted` is text of others that came with
-    it, `files` what came beside it. `private` tells that nobody else reads at the address, `addressed` that it was
-    meant for this bot: in a private chat always, elsewhere by a mention, a reply to the bot or a command. `opens` tells
-    that it stands in no thread yet, and that what answers it would begin the one of the address. `press` is what the
-    adapter calls a press on a button that can be answered with words, empty where there is none. `bot` tells that a
-    program sent it, one of those that are read: in a shared chat, and never as `authored`.
-    """
+    """A message that a person or a program sent."""
 
     address: Address
     account: str
+    """The sender, as `channel:id` and verbatim; the application finds the principal."""
     text: str
     dedupe: str
+    """The platform's identity of the update: the same update again has the same one."""
     authored: bool = True
+    """True only for text that the account typed itself: forwards, quotes and files are not."""
     quoted: tuple[str, ...] = ()
+    """Texts of others that came with it."""
     private: bool = True
+    """No other person reads at the address."""
     addressed: bool = True
+    """It was meant for this bot: in a private chat always, elsewhere by a mention, a reply to the bot or a command."""
     opens: bool = False
+    """It stands in no thread yet, and an answer to it would begin the thread of the address."""
     how: How = How.TEXT
     files: tuple[Attachment, ...] = ()
+    """The files that came beside the text."""
     press: str = ""
+    """The adapter's name of a press on a button that can be answered with words, empty where there is none."""
     bot: bool = False
+    """A program sent it, one of those that are read: in a shared chat, and never as `authored`."""
 
     @property
     def identity(self) -> str:
-        """Its identity among the updates of every channel; what a platform tells again has the same."""
+        """Its identity among the updates of every channel; a repeated update has the same one."""
         return f"{self.address.channel}/{self.dedupe}"
 
 
@@ -104,7 +104,7 @@ class Inbound:
 class Membership:
     """An account joined a shared chat or left it, so that other people read there now.
 
-    `own` tells that it was this bot, `by` is the account that let it in or sent it away, empty if nobody tells.
+    `own` tells that it was this bot, `by` is the account that let it in or sent it away, empty if unknown.
     """
 
     address: Address
@@ -125,7 +125,7 @@ class Moved:
 
 
 Event = Inbound | Membership | Moved
-"""Whatever an adapter tells."""
+"""Any event that an adapter reports."""
 
 
 class OutboundKind(StrEnum):
@@ -145,7 +145,7 @@ class OutboundKind(StrEnum):
 
 @dataclass(frozen=True, slots=True)
 class Button:
-    """What a person can press under a text: what it says, and the command it stands for.
+    """A button under a text: its label, and the command it stands for.
 
     Pressing it is no more than typing that command: the user who presses is authorized for it.
     """
@@ -156,31 +156,37 @@ class Button:
 
 @dataclass(frozen=True, slots=True)
 class Outbound:
-    """Something to be said at an address.
-
-    `key` is its idempotency key, the same at every attempt. `repeated` tells that an earlier attempt may
-    have been seen already, which the adapter marks. Only with `links` may an address in it be followed: fetching what
-    a link names, which some platforms do by themselves, would carry the text to its owner. `replaces` is what
-    `Channel.send` called something said before, in whose place this is to stand, with its buttons and no others; where
-    that cannot be any more nothing is said. `press` is that of the `Inbound` which this answers: whoever pressed may be
-    told in its place, if nobody else is.
-    """
+    """A text to be sent to an address."""
 
     address: Address
     text: str
     key: str
+    """Its idempotency key, the same at every attempt."""
     kind: OutboundKind = OutboundKind.ANSWER
     repeated: bool = False
+    """People may have seen an earlier attempt already; the adapter marks it."""
     links: bool = False
+    """Only with this may a link in it be followed.
+
+    Some platforms fetch a link by themselves, which would carry the text to the link's owner.
+    """
     buttons: tuple[Button, ...] = ()
     replaces: str = ""
+    """The receipt that `Channel.send` returned for an earlier text.
+
+    This text replaces that one, with its buttons and no others; if that is impossible by then, nothing is sent.
+    """
     press: str = ""
+    """The `press` of the `Inbound` that this answers.
+
+    The person who pressed may get the text as the answer to the press, if no other person gets it.
+    """
 
 
 class Signal(StrEnum):
-    """What may be shown without being said: no free text, nothing durable.
+    """An activity that may be shown without a message: no free text, nothing durable.
 
-    `STILL` comes again and again while something goes on: what a platform stops showing by itself is shown again.
+    `STILL` is sent repeatedly while work goes on, for platforms that stop showing an activity by themselves.
     """
 
     WORKING = "working"

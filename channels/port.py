@@ -1,6 +1,6 @@
 """The port every adapter implements, the right it may need, and the errors it normalises its platform's to."""
 
-from collections.abc import Awaitable, Callable
+from collections.abc import Awaitable, Callable, Mapping
 from contextlib import AbstractAsyncContextManager
 from dataclasses import dataclass
 from enum import StrEnum
@@ -10,11 +10,11 @@ from channels.messages import Address, Attachment, Event, Outbound, Signal
 
 
 class ChannelError(Exception):
-    """A send failed for certain; nobody saw the text."""
+    """A send failed for certain; no person saw the text."""
 
 
 class AmbiguousSendError(ChannelError):
-    """Nobody knows whether the text was seen; it is never repeated silently."""
+    """The text may have been seen; it is never repeated silently."""
 
 
 class BusyChannelError(ChannelError):
@@ -27,7 +27,7 @@ class BusyChannelError(ChannelError):
 
 
 class GoneError(ChannelError):
-    """Nothing can be said there any more: the bot was blocked or removed, or the chat or thread is gone."""
+    """Messages there are no longer possible: the bot was blocked or removed, or the chat or thread is gone."""
 
 
 class FileRefusedError(ChannelError):
@@ -50,7 +50,7 @@ class LargeFileError(ChannelError):
 
 
 class ListenError(ChannelError):
-    """A platform cannot be listened to until an operator mends it; `next_step` tells how."""
+    """A platform cannot be listened to until an operator mends the fault; `next_step` names the step."""
 
     def __init__(self, problem: str, next_step: str) -> None:
         super().__init__(problem)
@@ -58,11 +58,11 @@ class ListenError(ChannelError):
 
 
 class VaultError(ChannelError):
-    """What an adapter keeps cannot be read or written now, so what needs it was not done either."""
+    """The adapter's stored values cannot be read or written now, and the operation that needs them was not done."""
 
 
 class ReaderKind(StrEnum):
-    """What the platform says of a reader: of this workspace, its guest, of somewhere else, or a program."""
+    """A reader's kind, as the platform tells it: of this workspace, its guest, of another workspace, or a program."""
 
     MEMBER = "member"
     GUEST = "guest"
@@ -83,9 +83,9 @@ class Reader:
 
 @dataclass(frozen=True, slots=True)
 class Audience:
-    """Who reads at an address, now, this bot left out.
+    """The readers of an address, now, without this bot.
 
-    `complete` is false when the platform cannot tell; `shared` tells that it is not the private chat of one person.
+    `complete` is false when the platform cannot list all readers; `shared` is false for the private chat of one person.
     """
 
     readers: frozenset[Reader]
@@ -94,12 +94,12 @@ class Audience:
 
     @staticmethod
     def of(*accounts: str, complete: bool = True, shared: bool = False) -> "Audience":
-        """Return an audience of accounts of which the platform says no more."""
+        """Return an audience of accounts without further facts from the platform."""
         return Audience(frozenset(map(Reader, accounts)), complete, shared)
 
 
 class Channel(Protocol):
-    """What the application asks of an adapter."""
+    """The operations of an adapter that the application uses."""
 
     @property
     def name(self) -> str:
@@ -112,10 +112,13 @@ class Channel(Protocol):
         ...
 
     async def send(self, outbound: Outbound) -> str:
-        """Say it, and return what the platform calls what was said, of several messages the last one.
+        """Send a text, and return the platform's name of the message, of several messages the last one.
 
-        Callers do not look into it; it is empty where nothing that was said can be changed any more.
-        Raises ChannelError: it was certainly not said. AmbiguousSendError: nobody knows.
+        Callers do not look into the name; it is empty where the message cannot be changed any more.
+
+        Raises:
+            ChannelError: it was certainly not sent.
+            AmbiguousSendError: it may have been sent.
         """
         ...
 
@@ -125,64 +128,70 @@ class Channel(Protocol):
         ...
 
     async def preview(self, outbound: Outbound) -> None:
-        """Show a text as far as it is written, in the place of what was shown of it before.
+        """Show a text that is still being written, in place of the preview shown before.
 
-        An empty one takes it back, and so does `Signal.DONE`; a `send` with the same key stands in its place.
+        An empty text takes the preview back, and so does `Signal.DONE`; a `send` with the same key replaces it.
 
-        Raises ChannelError: it was not shown.
+        Raises:
+            ChannelError: it was not shown.
         """
         ...
 
     async def signal(self, address: Address, signal: Signal) -> None:
-        """Show that something is going on; failing is no error."""
+        """Show an activity; a failure is ignored."""
         ...
 
     async def audience(self, address: Address) -> Audience:
-        """Tell who reads at the address now."""
+        """Return the present readers of the address."""
         ...
 
 
 Answer = Callable[[], Awaitable[None]]
-"""Say what is left to be said of something that is kept. It may take long, and keeps nobody waiting."""
+"""Send the answer to a kept event. It may take long, and delays no other event."""
 
 Receive = Callable[[Event], Awaitable[Answer | None]]
-"""Take in what a platform tells: when this returns it is kept, and the platform may be told so.
+"""Take in an event of a platform: when this returns it is kept, and the platform may be told so.
 
-Returns what is left to be said of it. Raises an exception: it could not be kept, so it must be told again.
+Returns: the answer that is still to be sent, None if there is none.
+
+Raises an exception: the event could not be kept, so the platform must send it again.
 """
 
 
 Began = Callable[[], None]
-"""Is told when what a platform tells can come: its first answer, its greeting, or the address that it is told."""
+"""Is called when updates can arrive: at the platform's first answer, its greeting, or once it knows our address."""
 
 
 def untold() -> None:
-    """Tell nobody that listening began."""
+    """Do nothing when listening begins."""
 
 
 @dataclass(frozen=True, slots=True)
 class Trouble:
-    """What is wrong with an adapter's connection: a sentence, and how to mend it.
-
-    A `remark` tells what may be meant as it is. What `names` others who use the bot, is not for everybody. What is
-    `sealed` tells of sessions that may have read anything.
-    """
+    """A fault of an adapter's connection: a sentence, and how to mend it."""
 
     problem: str
+    """The fault, in one sentence."""
     next_step: str = ""
+    """The step that mends it, empty if there is none."""
     remark: bool = False
+    """The state may be intended."""
     names: bool = False
+    """The sentence names other users of the bot, so only some people may read it."""
     sealed: bool = False
+    """The sentence tells of sessions that may have read anything."""
 
 
 @runtime_checkable
 class FileSource(Protocol):
-    """Where files that came with messages can be had."""
+    """A source of the files that came with messages."""
 
     async def fetch(self, attachment: Attachment, most: int) -> bytes:
         """Return a file that came with a message, of at most `most` bytes.
 
-        Raises LargeFileError: it is larger, or than what the platform hands out. ChannelError: it cannot be had.
+        Raises:
+            LargeFileError: it is larger, or larger than the platform hands out.
+            ChannelError: it cannot be fetched.
         """
         ...
 
@@ -191,20 +200,37 @@ class Platform(Channel, FileSource, Protocol):
     """An adapter that listens by itself, as all do but the console."""
 
     async def serve(self, receive: Receive, began: Began = untold) -> None:
-        """Connect and listen until cancelled. What can be mended by waiting is waited for, and told by `troubles`.
+        """Connect and listen until cancelled. Temporary faults are waited for, and reported by `troubles`.
 
-        `began` is told once, when listening has begun.
+        Args:
+            receive: takes in each event.
+            began: is called once, when listening has begun.
 
-        Raises ListenError: an operator has to mend it first. OSError: an address of this machine cannot be listened at.
+        Raises:
+            ListenError: an operator has to mend the fault first.
+            OSError: an address of this machine cannot be listened at.
         """
         ...
 
     async def close(self) -> None:
-        """Close the connections; nothing can be said any more."""
+        """Close the connections; nothing can be sent any more."""
         ...
 
     async def troubles(self) -> tuple[Trouble, ...]:
-        """Ask the platform what is wrong: token, rights, settings. An empty answer means that nothing is."""
+        """Check the token, the rights and the settings with the platform, and return the faults."""
+        ...
+
+
+@runtime_checkable
+class Probing(Protocol):
+    """An adapter that can be asked more than `troubles` asks, which costs calls and may disturb another program."""
+
+    async def probe(self) -> tuple[Trouble, ...]:
+        """Ask the platform for faults that only a trial shows. It takes twenty seconds at most."""
+        ...
+
+    async def mend(self) -> tuple[str, ...]:
+        """Mend faults there that are safe to mend; return a clause for each thing that was done."""
         ...
 
 
@@ -217,25 +243,25 @@ class Lease(Protocol):
 
 
 class ChannelVault(Protocol):
-    """What an adapter must keep for all processes and over restarts, such as tokens: encrypted, each under a name.
+    """The adapter's stored values, such as tokens, for all processes and over restarts: encrypted, each under a name.
 
-    Names are opaque, and stand in the store as they are; values do not. A time is in seconds, None for ever. Every
-    method raises VaultError: the store does not answer, or what it holds cannot be read with the keys of this
-    installation.
+    Names are opaque, and stand in the store as they are; values do not. A time is in seconds, None for ever.
+
+    Every method raises VaultError: the store does not answer, or this installation's keys cannot read the value.
     """
 
     async def get(self, name: str) -> bytes | None:
-        """Return what is kept, None if nothing is or its time is over."""
+        """Return the value of a name, None if there is none or its time is over."""
         ...
 
     async def put(self, name: str, value: bytes, seconds: float | None = None) -> None:
-        """Keep a value, in place of what was kept there before."""
+        """Store a value, in place of the earlier one; `seconds` is its life."""
         ...
 
     async def swap(self, name: str, old: bytes | None, new: bytes | None, seconds: float | None = None) -> bool:
-        """Put `new` in the place of `old` and say whether that was there; None stands for nothing kept.
+        """Put `new` in the place of `old` and return whether `old` was there; None stands for no value.
 
-        Of all who swap the same, in whatever process, one is told so.
+        If several processes swap the same value, exactly one gets True.
         """
         ...
 
@@ -246,3 +272,20 @@ class ChannelVault(Protocol):
     async def names(self, prefix: str) -> tuple[str, ...]:
         """Return the names that begin so and under which something is kept, sorted."""
         ...
+
+
+@dataclass(frozen=True, slots=True)
+class ChannelSetup:
+    """The services and settings that a plugin makes its channel with.
+
+    `settings` is its block under `channels.others` in config.yaml, not validated. `environment` holds its tokens.
+    `now_ms` gives the time in milliseconds since 1970. `commands` are those that every member may give, each with a
+    sentence of help, for menus.
+    """
+
+    settings: Mapping[str, object]
+    environment: Mapping[str, str]
+    lease: Lease
+    vault: ChannelVault
+    now_ms: Callable[[], int]
+    commands: tuple[tuple[str, str], ...]

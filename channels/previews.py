@@ -1,8 +1,8 @@
 """Previews: a text that is shown while it is written, as a message that is edited until the answer stands in its place.
 
-Timing and state are here, for every platform; a platform gives the operations and says what its limits hold for. No
-edit is made that changes nothing, that comes too soon after the last, or while the platform asks to wait: the next one
-shows more. Where nobody knows whether a preview is there, no second one is put beside it.
+Timing and state are here, for every platform; a platform gives the operations and the scope of its limits. No edit is
+made that changes nothing, that comes too soon after the last, or while the platform asks to wait: the next one shows
+more. Where a preview may exist, no second one is put beside it.
 """
 
 from collections.abc import Awaitable, Callable
@@ -20,7 +20,7 @@ Form = TypeVar("Form")
 
 @dataclass(frozen=True, slots=True)
 class PreviewCalls(Generic[Form]):
-    """What a platform does for previews. Each operation raises ChannelError."""
+    """A platform's operations for previews. Each operation raises ChannelError."""
 
     first: Callable[[Outbound], Awaitable[Form]]
     """Return the first message of a text."""
@@ -37,15 +37,17 @@ class PreviewCalls(Generic[Form]):
 
 @dataclass(frozen=True, slots=True)
 class PreviewPace:
-    """What a platform allows.
-
-    `scope` returns what its limits hold for: the edits of one scope are at least `seconds` apart, and a wait that the
-    platform asks for stops them all. `ends_while_waiting` tells that a preview may be taken back meanwhile.
-    """
+    """A platform's limits for previews."""
 
     scope: Callable[[Address], str]
+    """Return the scope of an address.
+
+    The limits hold for each scope, and a wait that the platform asks for stops all of its edits.
+    """
     seconds: float = 0.0
+    """The least time between two edits of a scope."""
     ends_while_waiting: bool = False
+    """A preview may be taken back while the platform asks to wait."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -68,9 +70,11 @@ class Previews(Generic[Form]):
         self._waits: dict[str, float] = {}
 
     async def show(self, outbound: Outbound) -> None:
-        """Show a text as far as it is written, in the place of what was shown of it before; an empty one ends that.
+        """Show a text that is still being written, in place of the preview shown before; an empty one ends that.
 
-        Raises ChannelError: it was not shown. BusyChannelError: the platform asks to wait.
+        Raises:
+            ChannelError: it was not shown.
+            BusyChannelError: the platform asks to wait.
         """
         address = outbound.address
         if not self._pace.ends_while_waiting:
@@ -85,7 +89,7 @@ class Previews(Generic[Form]):
                 await self._draw(outbound, form, shown)
 
     async def end(self, address: Address) -> None:
-        """Take back what is shown at an address. Raises ChannelError: it may still be there, and is still known."""
+        """Take back the preview at an address. Raises ChannelError: it may still be there, and is still known."""
         shown = self._shown.pop(address, None)
         if shown is not None and shown.name:
             try:
@@ -95,15 +99,15 @@ class Previews(Generic[Form]):
                 raise
 
     def standing(self, address: Address) -> ShownPreview[Form] | None:
-        """Return what is shown at an address."""
+        """Return the preview that is shown at an address."""
         return self._shown.get(address)
 
     def forget(self, address: Address) -> None:
-        """Let what is shown at an address stay: it is a preview no more."""
+        """Let the message at an address stay: it is no longer a preview."""
         self._shown.pop(address, None)
 
     def keep(self, address: Address, shown: ShownPreview[Form]) -> None:
-        """Know what was forgotten as a preview again, unless another is shown there by now."""
+        """Treat a forgotten preview as one again, unless another is shown there by now."""
         self._shown.setdefault(address, shown)
 
     def wait(self, address: Address, seconds: float) -> None:

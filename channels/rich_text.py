@@ -1,21 +1,20 @@
-"""A model's Markdown, read into what a chat can show: a flat row of leaves, of spans that have one look each.
+"""A model's Markdown, parsed into shapes that a chat can show: a flat row of leaves, of spans of one style each.
 
-Every adapter shows the leaves in its platform's own way, and asks here what is a link and whether it may be one.
-`views` tells what people will see of a text, for the rules that decide on it before an adapter shows it: it uses the
-same reader, so nothing comes out of a rendering that was not in a view.
+Every adapter shows the leaves in its platform's own way, and asks here which texts are links and whether they may be.
+`views` returns the texts that people will see, for the rules that decide on a text before an adapter shows it. It uses
+the same reader, so a rendering shows nothing that was not in a view.
 
-Parsed with markdown-it-py: pure Python with one small dependency, typed, without HTML, and it hands over tokens, so
-that every link passes our hands before it is one. The ready-made converters to one platform were looked at and not
-taken: they let a model's text mention people or make links, which is what an adapter must decide, and one of them took
-twice as long over a table of 500 columns and 500 short rows. That table is the one hostile input of forty on which
-markdown-it-py is not linear; it is not read as a table here.
+Parsed with markdown-it-py: pure Python with one small dependency, typed, without HTML. It returns tokens, so that every
+link passes this module before it is one. The ready-made converters to one platform were examined and rejected: they let
+a model's text mention people or make links, which only an adapter may decide. One of them took twice as long over a
+table of 500 columns and 500 short rows. That table is the one hostile input of forty on which markdown-it-py is not
+linear; it is not read as a table here.
 
-Containers are flattened to what a chat can show: how deep in lists a leaf stands, its marker, which quotation it is in,
-and whether it stands close to the leaf before. Nothing that is written may be lost on the way: HTML and reference
-definitions are text, an image is its description and address, the title of a link is written out, and where letters
-are missing in the end (a row with more cells than the head of its table, lists nested more deeply than the parser
-follows) the source is shown as it was written. What is not visible and could change how the rest is read (controls,
-direction overrides) is dropped.
+Containers are flattened to facts that a chat can show: a leaf's depth in lists, its marker, its quotation, and whether
+it stands close to the leaf before. No written text may be lost on the way. HTML and reference definitions are text, an
+image is its description and address, and the title of a link is written out. Where letters would be missing, the source
+is shown unchanged: in a row with more cells than its table's head, and in lists nested too deeply for the parser.
+Invisible characters that could change how the rest is read (controls, direction overrides) are dropped.
 """
 
 import re
@@ -34,7 +33,7 @@ from markdown_it import MarkdownIt
 from markdown_it.token import Token
 
 UNASSIGNED: Final = "\u2065\ufff0-\ufff8\U000e0000\U000e0002-\U000e001f\U000e0080-\U000e00ff\U000e01f0-\U000e0fff"
-"""What Unicode has not assigned and has everybody show as nothing (Default_Ignorable_Code_Point), for a set of RE."""
+"""Unassigned code points that are to be shown as nothing (Unicode: Default_Ignorable_Code_Point), for a set of RE."""
 
 _DROPPED: Final = re.compile(f"[\x00-\x08\x0b-\x1f\x7f-\x9f\u202a-\u202e\u2066-\u2069\u2028\u2029\ufeff{UNASSIGNED}]")
 _SURROGATE: Final = re.compile("[\ud800-\udfff]")
@@ -62,7 +61,7 @@ class Span:
 
 
 class Shape(StrEnum):
-    """What a leaf is shown as; a table is CODE with its columns aligned."""
+    """The form in which a leaf is shown; a table is CODE with its columns aligned."""
 
     TEXT = "text"
     HEADING = "heading"
@@ -72,21 +71,22 @@ class Shape(StrEnum):
 
 @dataclass(frozen=True, slots=True)
 class Leaf:
-    """One paragraph, heading, piece of code, table or rule.
-
-    `quote` is the quotation it is in, counted from 1: one within another is a part of that. `depth` is how many lists
-    it stands in. `number` and `bullet` tell that it opens an item of the innermost. `language` is what a fence says
-    after its ticks. `near` tells that there is no empty line between it and the leaf before.
-    """
+    """One paragraph, heading, piece of code, table or rule."""
 
     shape: Shape
     spans: tuple[Span, ...]
     quote: int = 0
+    """The quotation that it is in, counted from 1: one within another is a part of that."""
     depth: int = 0
+    """The number of lists that it stands in."""
     bullet: bool = False
+    """It opens an item of the innermost list, which has bullets."""
     number: int | None = None
+    """It opens the item of this number of the innermost list."""
     language: str = ""
+    """The word that a fence has after its ticks."""
     near: bool = False
+    """There is no empty line between it and the leaf before."""
 
     @property
     def quoted(self) -> bool:
@@ -108,7 +108,7 @@ def clean(text: str) -> str:
 
 
 def is_visible(text: str) -> bool:
-    """Tell whether there is anything to see in a text; a platform refuses a message where there is not."""
+    """Say whether a text has anything visible; a platform refuses a message without it."""
     return any(character.isprintable() and not character.isspace() for character in text)
 
 
@@ -160,19 +160,19 @@ def unlinked(spans: Iterable[Span]) -> Iterator[Span]:
 
 
 def labelled(spans: Iterable[Span]) -> Iterator[tuple[str, str, list[Span]]]:
-    """Yield the spans of one link after the other, or what is in none, with the link and the whole of its label."""
+    """Yield the spans of each link, or of text outside links, with the link and the whole of its label."""
     for link, group in groupby(spans, key=lambda span: span.link):
         held = list(group)
         yield link, "".join(span.text for span in held).strip(), held
 
 
 def same(link: str, label: str) -> bool:
-    """Tell whether the label of a link tells already where it leads."""
+    """Say whether the label of a link already shows its target."""
     return link in {label, f"mailto:{label}"}
 
 
 def told(link: str, label: str, held: Sequence[Span]) -> Iterator[Span]:
-    """Yield what is in one link as text, with its address behind it where the label is another."""
+    """Yield the spans of one link as text, followed by its address where the label is another."""
     known = bool(link) and same(link, label)
     yield from (replace(span, link="", code=span.code or known) for span in held)
     if link and not known:
@@ -199,7 +199,7 @@ def _bare(span: Span) -> Iterator[Span]:
 LONGEST: Final = 60_000
 """Longer texts, in characters, are not parsed but are one plain leaf: they go as a file anyway."""
 
-# Also multiplies what an unclosed bracket costs: at 40, 40,000 characters of `![` took six times as long.
+# Also multiplies the cost of an unclosed bracket: at 40, 40,000 characters of `![` took six times as long.
 _NESTING: Final = 20
 _CELLS: Final = 8192
 _LANGUAGE: Final = re.compile(r"[A-Za-z0-9+#._-]{1,32}")
@@ -226,9 +226,12 @@ def parsed(markdown: str) -> tuple[Leaf, ...]:
 
 @cache
 def _parser(*, tables: bool) -> MarkdownIt:
-    """Return a parser. Making one takes as long as reading a short text does; it keeps nothing of what it read."""
+    """Return a parser.
+
+    Making one takes as long as reading a short text does; it keeps nothing of the texts that it read.
+    """
     parser = MarkdownIt("commonmark", {"html": False, "maxNesting": _NESTING}).enable("strikethrough")
-    # A definition would vanish from what is shown, and with it whatever a model wrote there.
+    # A definition would vanish from the shown text, and with it any text that a model wrote there.
     parser.disable("reference")
     return parser.enable("table") if tables else parser
 
@@ -337,7 +340,7 @@ class _Reader:
                 pass
 
     def _code(self, content: str, info: str) -> Iterator[Leaf]:
-        """Yield a piece of code, below what stands behind its ticks unless that names a language."""
+        """Yield a piece of code, below the words behind its ticks unless those name a language."""
         self._apart(2)
         language = info if content.strip() and _LANGUAGE.fullmatch(info) else ""
         if info and not language:
@@ -457,8 +460,8 @@ def _width(text: str) -> int:
 _MARKED: Final = re.compile(
     r"[\\`*_~<>\[\]!&#|=]|^[ \t]|[ \t]$|^(?:[-+]|\d+[.)])(?:[ \t]|$)|^-+$|[^\S\n]{3}|\n{3}", re.MULTILINE
 )
-# What vanishes where a chat reads its own formatting, or a program shows a file: signs, tags, comments, footnotes; and
-# what lays out a table.
+# Text that vanishes where a chat reads its own formatting, or a program shows a file: signs, tags, comments, footnotes;
+# and the layout of tables.
 _VANISHING: Final = re.compile(
     r"<!--.{0,300}?-->|</?[A-Za-z][^<>]{0,300}>|\[\^[^\]\n]{0,60}\]|[*~`]+|(?<![^\W_])_+|_+(?![^\W_])|^[-+]{3,}\n",
     re.DOTALL | re.MULTILINE,
@@ -467,10 +470,10 @@ _WIDE: Final = re.compile(r"[^\S\n]{2,}")
 
 
 def views(markdown: str) -> tuple[str, ...]:
-    """Return what may be seen of a text beside the text as it is written: nothing where that is all.
+    """Return the further views that people may see of a text beside its written form, nothing if there are none.
 
-    First the text with the labels of links alone, then with their addresses, then what is left once formatting that
-    other readers may know has vanished.
+    First the text with the labels of links alone, then with their addresses, then without formatting that other readers
+    may know.
     """
     if not _MARKED.search(clean(markdown)):
         return ()

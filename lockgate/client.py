@@ -29,8 +29,8 @@ class Client:
     Args:
         url: where the API listens, as its log tells it; with or without `/v1` at its end.
         token: the text that `lockgate token create` printed.
-        patience: for how many seconds a request or a stream is tried again while the API does not answer or has no
-            room. 0 for not at all.
+        patience: the seconds for which a request or a stream is tried again while the API does not answer or has no
+            room; 0 for no retry.
 
     Raises:
         ValueError: the address or the token cannot be one.
@@ -72,9 +72,14 @@ class Client:
         await self._transport.close()
 
     async def whoami(self) -> Whoami:
-        """Return who this token is, and what it may."""
+        """Return the name, rights and expiry of this token."""
         return await self._transport.value(ClientRequest("GET", "/whoami", repeatable=True), Whoami)
 
     async def simulate(self, tool: str, arguments: Mapping[str, JsonValue] | None = None) -> Simulation:
-        """Return what the gate would decide about a call in a session that has not begun; nothing is done."""
+        """Return the gate's decision about a call in a session that has not begun; the call is not made.
+
+        Args:
+            tool: the name of the tool.
+            arguments: its arguments; None for none.
+        """
         return await self._transport.value(simulation("/simulate", tool, arguments), Simulation)

@@ -1,11 +1,10 @@
-"""What the client raises.
+"""The errors that the client raises.
 
-- `LockgateClientError`
-  - `ApiError`: the API refused; its `code` is stable, and `next_step` says what helps
-  - `UnreachableError`: no answer came for as long as the client waits; what was asked may have been done
-  - `UnexpectedAnswerError`: an answer that the API does not give, as of a proxy, or of a newer version
-  - `StreamEndedError`: the session cannot be read any more by this token
-  - `ForgedWebhookError`: a webhook's request that the API did not send, or not lately
+- `LockgateClientError` - `ApiError`: the API refused; its `code` is stable, and `next_step` says what helps -
+  `UnreachableError`: no answer came for as long as the client waits; the request may have been done -
+  `UnexpectedAnswerError`: an answer that the API does not give, as of a proxy, or of a newer version -
+  `StreamEndedError`: the session cannot be read any more by this token - `ForgedWebhookError`: a webhook's request that
+  the API did not send, or not lately
 
 No message holds the token or a body that was sent.
 """
@@ -21,15 +20,15 @@ class LockgateClientError(Exception):
 
 
 class ApiError(LockgateClientError):
-    """The API refused what was asked.
+    """The API refused a request.
 
     Args:
         status: the HTTP status.
         code: stable; docs/api.md lists them.
         message: one sentence for people.
-        next_step: what helps, or empty.
-        request_id: what the operator finds in the log.
-        retry_after: for how many seconds the API asks to wait, 0 if it does not say.
+        next_step: the step that helps, or empty.
+        request_id: the id by which the operator finds the request in the log.
+        retry_after: the seconds that the API asks to wait, 0 if it does not say.
     """
 
     def __init__(
@@ -53,7 +52,7 @@ class ApiError(LockgateClientError):
 
 
 class UnreachableError(LockgateClientError):
-    """The API gave no answer; what was asked may have been done all the same."""
+    """The API gave no answer; the request may have been done all the same."""
 
 
 class UnexpectedAnswerError(LockgateClientError):
@@ -61,7 +60,7 @@ class UnexpectedAnswerError(LockgateClientError):
 
 
 class StreamEndedError(LockgateClientError):
-    """The stream ended for good: this token may not read the session any more, or there is no such session."""
+    """The stream ended for good: this token may not read the session any more, or the session does not exist."""
 
     def __init__(self, reason: str) -> None:
         super().__init__(f"the stream ended: {reason}")

@@ -1,7 +1,7 @@
 """The events of a session as they happen: a stream that goes on where it broke off.
 
 The number of an event is its place in the session's log. A stream tells each event once, in order: after a lost
-connection it asks for what comes after the last one that it told. It ends for good where the token may not read the
+connection it asks for the events after the last one. It ends for good where the token may not read the
 session any more; that the API starts anew does not end it.
 """
 
@@ -24,9 +24,9 @@ _RESTART: Final = "restart"
 class EventStream:
     """Iterates over the events of a session, over as many connections as it takes.
 
-    `last` is the number of the last event that was told: a program that keeps it goes on from there when it starts
-    anew. Used as a context manager, it gives its connection back at the end of the block. To wait for an event may be
-    given up by a timeout or a cancellation: the next wait goes on after `last`.
+    `last` is the number of the last event returned: a program that stores it continues from there after a restart. Used
+    as a context manager, it gives its connection back at the end of the block. To wait for an event may be given up by
+    a timeout or a cancellation: the next wait goes on after `last`.
     """
 
     def __init__(self, transport: Transport, path: str, query: Query, after: int) -> None:

@@ -1,4 +1,4 @@
-"""What is known of a program: learned, recalled, corrected and forgotten by the routes under `/v1/memories`."""
+"""Memories of a program: learned, recalled, corrected and forgotten by the routes under `/v1/memories`."""
 
 from urllib.parse import quote
 
@@ -10,7 +10,7 @@ from lockgate.transport import IDEMPOTENCY_KEY, ClientRequest, Query, Transport
 
 
 class Memories:
-    """The memories of the program whose token this is: what it or its sessions learned."""
+    """The memories of the program whose token this is: those that it or its sessions learned."""
 
     def __init__(self, transport: Transport) -> None:
         self._transport = transport
@@ -19,29 +19,34 @@ class Memories:
         """Teach something.
 
         Args:
-            text: what is learned, at most 4,000 characters.
-            domain: what it is about, in a word.
+            text: the fact to learn, at most 4,000 characters.
+            domain: its subject, in a word.
             key: an idempotency key of the program's own, in place of one for this call.
 
         Raises:
             ApiError: with code `refused` if the policy does not allow it, `full` if as many are kept as may,
                 `conflict` if the key was given for something else.
-            ValueError: the key is none.
+            ValueError: the key is not valid.
         """
         body: dict[str, JsonValue] = {"text": text} if domain is None else {"text": text, "domain": domain}
         return await self._transport.value(_once("/memories", body, key), TaughtMemory)
 
     async def list(self, *, cursor: str | None = None, limit: int | None = None) -> KnownFactPage:
-        """Return a page of what is known of this program, newest first."""
+        """Return a page of the memories of this program, newest first.
+
+        Args:
+            cursor: the `cursor` of the page before; None for the first page.
+            limit: the most entries of the page; None for the API's default.
+        """
         query: Query = {"cursor": cursor, "limit": limit}
         return await self._transport.value(ClientRequest("GET", "/memories", query, repeatable=True), KnownFactPage)
 
     async def recall(self, query: str, *, domain: str | None = None, limit: int | None = None) -> FoundMemories:
-        """Return what fits some words best, as an agent of this program would find it.
+        """Return the memories that fit a query best, as an agent of this program would find them.
 
         Args:
             query: any word of it counts.
-            domain: what they are to be about; None for anything.
+            domain: their subject; None for any.
             limit: how many at most; None for 10.
         """
         given = {"domain": domain, "limit": limit}
@@ -58,13 +63,13 @@ class Memories:
 
         Args:
             memory: its id.
-            text: what is right.
+            text: the corrected fact.
             key: an idempotency key of the program's own, in place of one for this call.
 
         Raises:
             ApiError: with code `refused` if the policy does not allow it, `full` if as many are kept as may,
                 `conflict` if the key was given for something else.
-            ValueError: the key is none.
+            ValueError: the key is not valid.
         """
         return await self._transport.value(_once(f"{_memory(memory)}/correct", {"text": text}, key), TaughtMemory)
 

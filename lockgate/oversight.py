@@ -1,4 +1,4 @@
-"""What programs oversee: calls that wait for an approval, what a call would come to, and the audit."""
+"""Oversight by programs: calls that wait for an approval, simulated calls, and the audit."""
 
 from collections.abc import Mapping
 from urllib.parse import quote
@@ -20,11 +20,19 @@ class Approvals:
         return await self._transport.value(ClientRequest("GET", "/approvals", repeatable=True), ApprovalList)
 
     async def approve(self, approval: str) -> SettledApprovals:
-        """Let a call go on, with a token of the scope `admin`; the same answer again is no error."""
+        """Approve a call, with a token of the scope `admin`; repeating the same answer is allowed.
+
+        Args:
+            approval: the id of the call, or of a question for several calls.
+        """
         return await self._answer(approval, "approve")
 
     async def deny(self, approval: str) -> SettledApprovals:
-        """Refuse a call, or take back one's own; the same answer again is no error."""
+        """Refuse a call, or withdraw one's own; repeating the same answer is allowed.
+
+        Args:
+            approval: the id of the call, or of a question for several calls.
+        """
         return await self._answer(approval, "deny")
 
     async def _answer(self, approval: str, answer: str) -> SettledApprovals:
@@ -40,7 +48,12 @@ class Audit:
         self._transport = transport
 
     async def newest(self, chain: str | None = None, *, limit: int | None = None) -> AuditPage:
-        """Return the newest rows of a session's chain, or of what was decided outside sessions; oldest first."""
+        """Return the newest rows of a chain, oldest first.
+
+        Args:
+            chain: the id of a session; None for the chain of decisions outside sessions.
+            limit: the most rows; None for the API's default.
+        """
         query: Query = {"chain": chain, "limit": limit}
         return await self._transport.value(ClientRequest("GET", "/audit", query, repeatable=True), AuditPage)
 
@@ -63,7 +76,15 @@ class Audit:
         cursor: str | None = None,
         limit: int | None = None,
     ) -> LineagePage:
-        """Return what something came from, or what came of it; a token of any scope traces its own things."""
+        """Return the sources of a thing, or its results; a token of any scope traces its own things.
+
+        Args:
+            name: the thing, as docs/lineage.md names them.
+            forward: trace its results in place of its sources.
+            depth: the most steps to follow; None for the API's limit.
+            cursor: the `cursor` of the page before; None for the first page.
+            limit: the most entries of the page; None for the API's default.
+        """
         way = "forward" if forward else None
         query: Query = {"direction": way, "depth": depth, "cursor": cursor, "limit": limit}
         path = f"/lineage/{quote(name, safe='')}"
@@ -71,6 +92,6 @@ class Audit:
 
 
 def simulation(path: str, tool: str, arguments: Mapping[str, JsonValue] | None) -> ClientRequest:
-    """Return the request that asks what a call would come to; it may be asked again."""
+    """Return the request for a simulated call; it may be repeated."""
     body: dict[str, JsonValue] = {"tool": tool, "arguments": dict(arguments or {})}
     return ClientRequest("POST", path, body=body, repeatable=True)

@@ -35,7 +35,7 @@ class Retry:
         self._until = _now() + patience
 
     def anew(self) -> None:
-        """Begin to count again: something was told."""
+        """Start the count again, after an event arrived."""
         self._pause = _FIRST_PAUSE
         self._until = _now() + self._patience
 
@@ -63,14 +63,14 @@ class Retry:
 
 
 def never_reached(error: httpx2.RequestError) -> bool:
-    """Say whether a request cannot have been done: there was no connection to send it by."""
+    """Say whether a request certainly was not done: there was no connection for it."""
     return isinstance(error, httpx2.ConnectError | httpx2.ConnectTimeout | httpx2.PoolTimeout)
 
 
 def for_now(problem: LockgateClientError, *, repeatable: bool) -> bool:
     """Say whether a request that was answered with this may be sent again.
 
-    A store that failed may have done what it did not acknowledge; a limit did nothing.
+    A store that failed may have done a write that it did not acknowledge; a refused request changed nothing.
     """
     if isinstance(problem, UnreachableError):
         return repeatable

@@ -26,7 +26,7 @@ class Runs:
     def __init__(self, transport: Transport) -> None:
         self._transport = transport
 
-    async def start(  # noqa: PLR0913 - what a run may be started with
+    async def start(  # noqa: PLR0913 - the options of a run
         self,
         goal: str,
         *,
@@ -40,17 +40,17 @@ class Runs:
         """Start a run.
 
         Args:
-            goal: what it is to do.
-            kind: `autonomous` goes on by itself, which is what None stands for; `manual` waits for messages.
-            title: what it is called.
-            slot: what no two runs may have at a time; None for its own.
-            hours: until it ends at the latest; None for what is configured.
+            goal: the goal of the run.
+            kind: `autonomous` goes on by itself, and is the default; `manual` waits for messages.
+            title: its title.
+            slot: the name that no two runs may hold at a time; None for one of its own.
+            hours: the hours until it ends at the latest; None for the configured limit.
             deliver_to: who hears its last answer besides.
             key: an idempotency key of the program's own, in place of one for this call.
 
         Raises:
             ApiError: with code `refused` if the policy does not allow it, `busy` if as many go on as may.
-            ValueError: the key is none.
+            ValueError: the key is not valid.
         """
         given = {
             "type": kind,
@@ -63,7 +63,13 @@ class Runs:
         return await self._transport.value(_once("/runs", body, key), StartedRun)
 
     async def list(self, *, cursor: str | None = None, limit: int | None = None, ended: bool = False) -> RunPage:
-        """Return a page of runs, newest first, with `ended` those that are over, too."""
+        """Return a page of runs, newest first.
+
+        Args:
+            cursor: the `cursor` of the page before; None for the first page.
+            limit: the most entries of the page; None for the API's default.
+            ended: include the runs that are over.
+        """
         query: Query = {"cursor": cursor, "limit": limit, "ended": "true" if ended else None}
         return await self._transport.value(ClientRequest("GET", "/runs", query, repeatable=True), RunPage)
 
@@ -72,13 +78,13 @@ class Runs:
         return await self._transport.value(ClientRequest("GET", _run(run), repeatable=True), Run)
 
     async def stats(self, run: str) -> RunStats:
-        """Return a run in numbers; what is not known is None."""
+        """Return a run in numbers; an unknown number is None."""
         return await self._transport.value(ClientRequest("GET", f"{_run(run)}/stats", repeatable=True), RunStats)
 
     async def steer(
         self, run: str, text: str, *, priority: NotePriority | None = None, key: str | None = None
     ) -> SentNote:
-        """Give a run a steering note, which it hears at its next heartbeat.
+        """Give a run a steering note; the run reads it at its next heartbeat.
 
         Args:
             run: its id.
@@ -94,7 +100,7 @@ class Runs:
         await self._does(run, "pause")
 
     async def resume(self, run: str) -> None:
-        """Let a run that rests go on, also one that failed too often in a row."""
+        """Resume a paused run, also one whose breaker opened."""
         await self._does(run, "resume")
 
     async def stop(self, run: str) -> None:
@@ -111,7 +117,7 @@ class Schedules:
     def __init__(self, transport: Transport) -> None:
         self._transport = transport
 
-    async def create(  # noqa: PLR0913 - what a schedule may be made with
+    async def create(  # noqa: PLR0913 - the options of a schedule
         self,
         when: str,
         text: str,
@@ -127,17 +133,17 @@ class Schedules:
 
         Args:
             when: a moment in words, as `tomorrow 9:00` or `every weekday 7:30`, or a line of cron.
-            text: the goal of its runs, or what is said.
+            text: the goal of its runs, or the text of the reminder.
             kind: `run` or `reminder`.
             time_zone: such as `Europe/Berlin`; None for the configured one.
-            title: what it is called.
+            title: its title.
             deliver_to: who hears it.
             overlap: begin a run also while the last one still goes on.
             key: an idempotency key of the program's own, in place of one for this call.
 
         Raises:
             ApiError: with code `refused` if the policy does not allow it.
-            ValueError: the key is none.
+            ValueError: the key is not valid.
         """
         given = {
             "time_zone": time_zone,
@@ -166,7 +172,7 @@ class Schedules:
         await self._transport.content(ClientRequest("POST", f"{_schedule(schedule)}/pause", repeatable=True))
 
     async def resume(self, schedule: str) -> None:
-        """Let a schedule that rests go on, from its next moment."""
+        """Resume a paused schedule, from its next moment."""
         await self._transport.content(ClientRequest("POST", f"{_schedule(schedule)}/resume", repeatable=True))
 
 

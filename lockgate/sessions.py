@@ -1,4 +1,4 @@
-"""Sessions of a program: what it may do with each, by the routes under `/v1/sessions`."""
+"""Sessions of a program: the operations on each, by the routes under `/v1/sessions`."""
 
 import asyncio
 from collections.abc import Iterable, Mapping
@@ -39,12 +39,12 @@ _COPY_SECONDS: Final = 120.0
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class TaskLimits:
-    """What a session may take, never more than is configured; None for what is configured.
+    """The limits of a session, never above the configured ones; None for the configured limit.
 
     Args:
-        tokens: that models read and write for it.
-        turn_seconds: that one turn may take.
-        turns: in a row without a message of the program.
+        tokens: the most tokens that models read and write for it.
+        turn_seconds: the longest time of one turn, in seconds.
+        turns: the most turns in a row without a message of the program.
     """
 
     tokens: int | None = None
@@ -58,7 +58,7 @@ class Sessions:
     def __init__(self, transport: Transport) -> None:
         self._transport = transport
 
-    async def create(  # noqa: PLR0913 - what a session may be begun with
+    async def create(  # noqa: PLR0913 - the options of a session
         self,
         text: str,
         *,
@@ -76,7 +76,7 @@ class Sessions:
             key: a name of the program's own for it. With the same key and the same arguments it is the same session.
             agent: a name under `agents:` of config.yaml; None for the usual one.
             credential: a name under `secrets:` of config.yaml, in place of the agent's own.
-            limits: what it may take.
+            limits: its limits.
             metadata: facts of the program's own, 16 KB as JSON at most.
             mode: how it takes messages that come while a turn runs; None for `queue`.
 
@@ -101,7 +101,14 @@ class Sessions:
     async def list(
         self, *, cursor: str | None = None, limit: int | None = None, kind: str | None = None, status: str | None = None
     ) -> SessionList:
-        """Return a page of sessions, newest first; archived ones only where `status` asks for them."""
+        """Return a page of sessions, newest first.
+
+        Args:
+            cursor: the `cursor` of the page before; None for the first page.
+            limit: the most entries of the page; None for the API's default.
+            kind: only sessions of this kind; None for all.
+            status: only sessions of this status; None for all but archived ones.
+        """
         query: Query = {"cursor": cursor, "limit": limit, "kind": kind, "status": status}
         return await self._transport.value(ClientRequest("GET", "/sessions", query, repeatable=True), SessionList)
 
@@ -116,7 +123,7 @@ class Sessions:
                 characters.
 
         Raises:
-            ValueError: the key is none.
+            ValueError: the key is not valid.
         """
         body: dict[str, JsonValue] = {"text": text} if mode is None else {"text": text, "mode": mode}
         headers = {IDEMPOTENCY_KEY: new_key() if key is None else sendable(key)}
@@ -124,7 +131,7 @@ class Sessions:
         return await self._transport.value(ask, SentMessage)
 
     async def finished(self, sid: str, *, within: float) -> SessionResult:
-        """Wait until no turn runs in a session and none is about to; return what the last one came to.
+        """Wait until no turn runs in a session and none is about to; return the result of the last one.
 
         Args:
             sid: the session.
@@ -144,7 +151,12 @@ class Sessions:
             raise TimeoutError(f"{late}; where it stays `queued`, no worker of that installation runs") from None
 
     async def result(self, sid: str, *, wait: int = 0) -> SessionResult:
-        """Return what the last turn came to; wait up to 60 seconds for one that runs."""
+        """Return the result of the last turn.
+
+        Args:
+            sid: the session.
+            wait: the seconds to wait for a turn that runs or is about to, at most 60.
+        """
         return await self._transport.value(
             _reading(sid, "/result", {"wait": wait or None}, seconds=wait + _GRACE), SessionResult
         )
@@ -157,8 +169,8 @@ class Sessions:
         Args:
             sid: the session.
             after: the number of the last event that the program knows.
-            level: the least of these that is told: `user`, or `progress`, which is the default.
-            types: only events of these types; all, if there are none.
+            level: the lowest level to return: `user`, or `progress`, which is the default.
+            types: the types of events to return; empty for all.
         """
         query: Query = {"level": level, "type": ",".join(types) or None}
         return EventStream(self._transport, f"{_path(sid)}/events", query, after)
@@ -172,23 +184,43 @@ class Sessions:
         level: EventChoice | None = None,
         types: Iterable[str] = (),
     ) -> EventPage:
-        """Return a page of the events of a session after a number."""
+        """Return a page of the events of a session, oldest first.
+
+        Args:
+            sid: the session.
+            after: the number of the last event that the program knows.
+            limit: the most events of the page; None for the API's default.
+            level: the lowest level to return: `user`, or `progress`, which is the default.
+            types: the types of events to return; empty for all.
+        """
         query: Query = {"after": after, "limit": limit, "level": level, "type": ",".join(types) or None}
         return await self._transport.value(_reading(sid, "/events", query), EventPage)
 
     async def questions(self, sid: str) -> QuestionPage:
-        """Return what the agent of a session wants to know, open or over since less than an hour."""
+        """Return the questions of a session's agent that are open, or over since less than an hour."""
         return await self._transport.value(_reading(sid, "/questions"), QuestionPage)
 
     async def answer(self, sid: str, question: str, value: bool | float | str) -> AgentQuestion:  # noqa: FBT001 - yes or no
-        """Answer a question of the agent, once; the same answer again is no error."""
+        """Answer a question of the agent, once; repeating the same answer is allowed.
+
+        Args:
+            sid: the session.
+            question: the id of the question.
+            value: the answer, of the type that `AgentQuestion.takes` describes.
+        """
         path = f"{_path(sid)}/questions/{quote(question, safe='')}"
         return await self._transport.value(
             ClientRequest("POST", path, body={"answer": value}, repeatable=True), AgentQuestion
         )
 
     async def simulate(self, sid: str, tool: str, arguments: Mapping[str, JsonValue] | None = None) -> Simulation:
-        """Return what the gate would decide about a call in a session as it stands; nothing is done."""
+        """Return the gate's decision about a call in a session as it stands; the call is not made.
+
+        Args:
+            sid: the session.
+            tool: the name of the tool.
+            arguments: its arguments; None for none.
+        """
         return await self._transport.value(simulation(f"{_path(sid)}/simulate", tool, arguments), Simulation)
 
     async def export(self, sid: str, *, whole: bool = False) -> bytes:
@@ -202,18 +234,24 @@ class Sessions:
         return await self._transport.content(_reading(sid, "/export", query, seconds=_COPY_SECONDS))
 
     async def bring(self, file: bytes, *, as_top: bool = False) -> ImportedCopy:
-        """Bring in what an export gave, as an archived session; the same file makes the same session.
+        """Import an export, as an archived session; the same file makes the same session.
 
         Args:
             file: the export.
-            as_top: take also one whose signature is of nobody who is known there, as high as anything can be.
+            as_top: also take a file whose signer is unknown there, labelled as the highest.
         """
         query: Query = {"as_top": "true" if as_top else None}
         ask = ClientRequest("POST", "/import", query, file, repeatable=True, seconds=_COPY_SECONDS)
         return await self._transport.value(ask, ImportedCopy)
 
     async def turns(self, sid: str, *, before: int | None = None, limit: int | None = None) -> SessionTurns:
-        """Return a page of the turns that ended, newest first."""
+        """Return a page of the turns that ended, newest first.
+
+        Args:
+            sid: the session.
+            before: the `next` of the page before; None for the first page.
+            limit: the most turns of the page; None for the API's default.
+        """
         return await self._transport.value(_reading(sid, "/turns", {"before": before, "limit": limit}), SessionTurns)
 
     async def turn(self, sid: str, turn: str, *, before: int | None = None) -> SessionTurn:
@@ -225,26 +263,26 @@ class Sessions:
             before: an event before which it ended; None for the newest turns.
 
         Raises:
-            ApiError: with code `not_reached` if it is older than what is looked through at once.
+            ApiError: with code `not_reached` if it is older than the turns that are searched at once.
         """
         return await self._transport.value(
             _reading(sid, f"/turns/{quote(turn, safe='')}", {"before": before}), SessionTurn
         )
 
     async def pause(self, sid: str) -> None:
-        """Let a session rest: what it is sent waits. One that rests already rests."""
+        """Pause a session: messages to it wait. One that rests already rests."""
         await self._does(f"{_path(sid)}/pause", repeatable=True)
 
     async def resume(self, sid: str) -> None:
-        """Let a session that rests go on. One that does not rest goes on."""
+        """Resume a paused session. One that does not rest goes on."""
         await self._does(f"{_path(sid)}/resume", repeatable=True)
 
     async def cancel(self, sid: str) -> None:
-        """Stop the turn that runs and all that it set going, and cancel what waits."""
+        """Stop the running turn and all that it started, and cancel the waiting messages."""
         await self._does(f"{_path(sid)}/cancel")
 
     async def archive(self, sid: str) -> None:
-        """Make a session read-only, and stop what runs in it."""
+        """Make a session read-only, and stop its running turn."""
         await self._does(f"{_path(sid)}/archive", repeatable=True)
 
     async def restore(self, sid: str) -> None:

@@ -1,4 +1,4 @@
-"""What the API answers, as frozen values.
+"""The API's answers, as frozen values.
 
 Times are milliseconds since the epoch, and labels are text, as in `INTERNAL{hr}~`.
 """
@@ -10,13 +10,13 @@ from pydantic import Field, JsonValue
 from lockgate.transport import Told
 
 EventLevel = Literal["user", "progress", "internal"]
-"""How much of a log is told: what people in a chat see, what goes on besides, and what operators look at."""
+"""The part of a log: the events that people see in a chat, also the progress, or also the details for operators."""
 
 EventChoice = Literal["user", "progress"]
 """The least of these levels that a program asks for."""
 
 MessageMode = Literal["queue", "collect", "steer", "interrupt"]
-"""What becomes of a message that comes while a turn runs."""
+"""The treatment of a message that comes while a turn runs."""
 
 RunKind = Literal["autonomous", "manual"]
 """Whether a run goes on by itself, or waits for messages to its session."""
@@ -25,21 +25,22 @@ NotePriority = Literal["normal", "urgent", "abort"]
 """How a steering note counts: stop and pivot, or finish safely and end."""
 
 ScheduledKind = Literal["run", "reminder"]
-"""What a schedule does."""
+"""The work that a schedule starts."""
 
 
 class Whoami(Told):
-    """Who this token is, and what it may; `expires_at` is 0 for never."""
+    """The name and rights of this token."""
 
     name: str
     principal: str
     scope: str
     clearance: str
     expires_at: int
+    """Milliseconds since 1970, 0 for never."""
 
 
 class CreatedSession(Told):
-    """A session that was begun, or that was there under its key; it says nothing of what the session did since."""
+    """A session that was begun, or that exists under its key; it tells nothing of the session's state."""
 
     id: str
     created: bool
@@ -47,49 +48,52 @@ class CreatedSession(Told):
 
 
 class SentMessage(Told):
-    """A message that was accepted; `seq` is its number among what the session was sent."""
+    """A message that was accepted; `seq` is its number among the messages to the session."""
 
     seq: int
 
 
 class EndedTurn(Told):
-    """How the last turn ended.
-
-    `state` is `ok`, `error` or `canceled`. `result_event_id` is the number of the event that holds its answer.
-    """
+    """The end of the last turn."""
 
     id: str
     state: str
+    """`ok`, `error` or `canceled`."""
     yield_reason: str
     result_event_id: int | None
+    """The number of the event that holds its answer."""
 
 
 class TokensUsed(Told):
-    """What models were asked for; `complete` is False where not all tokens are known, `priced` where not all cost is.
-
-    `cost` is in millionths of a dollar.
-    """
+    """The use of models."""
 
     requests: int
     input_tokens: int
     output_tokens: int
     cost: int
+    """Millionths of the currency of the configured prices."""
     complete: bool
+    """False where some tokens are unknown."""
     priced: bool
+    """False where some cost is unknown."""
 
 
 class SessionTurn(Told):
-    """A turn, as it ended or as it goes on; `state` is `running` then, and what is not known yet is None."""
+    """A turn; facts that are not known yet are None."""
 
     id: str
     state: str
+    """As `EndedTurn.state`, or `running`."""
     yield_reason: str | None
     attempt: int
+    """The number of times that a worker claimed it."""
     started_at: int
     completed_at: int | None
     active_seconds: float | None
+    """The seconds for which it was worked, without waiting."""
     usage: TokensUsed | None
     error: str | None
+    """The reference under which the operator finds the error."""
     result_event_id: int | None
 
 
@@ -101,7 +105,7 @@ class SessionTurns(Told):
 
 
 class Session(Told):
-    """A session as it is now: `taint` is the label of all that it has read, `waiting` counts its messages that wait."""
+    """A session as it is now."""
 
     id: str
     status: str
@@ -109,8 +113,10 @@ class Session(Told):
     agent: str
     title: str | None
     taint: str
+    """The label of all that it has read."""
     mode: MessageMode
     waiting: int
+    """The number of its messages that wait."""
     created_at: int
     updated_at: int
     last_turn: EndedTurn | None
@@ -126,7 +132,7 @@ class SessionList(Told):
 
 
 class ResultBody(Told):
-    """The answer of a turn: the event that holds it. That of an agent's message has its text as `text`."""
+    """The answer of a turn: the event that holds it. An agent's message has its text as `text`."""
 
     type: str
     level: EventLevel
@@ -134,16 +140,16 @@ class ResultBody(Told):
 
 
 class SessionResult(Told):
-    """How the last turn ended and what it came to; None where there is none, or where it may not be told.
-
-    `inputs` are the numbers of the messages that this turn took in, as `SentMessage.seq` has them; the first message of
-    a session is 1.
-    """
+    """The end and the result of the last turn; None where there is none, or where it may not be told."""
 
     status: str
     last_turn: EndedTurn | None
     result: ResultBody | None
     inputs: tuple[int, ...]
+    """The numbers of the messages that this turn took in, as `SentMessage.seq` has them.
+
+    The first message of a session is 1.
+    """
 
     @property
     def busy(self) -> bool:
@@ -166,21 +172,20 @@ class HandedCopies(Told):
 
 
 class DeletedSession(Told):
-    """What was deleted, and which copies are beyond reach, as far as this token may know.
-
-    `children` counts the background sessions that went along, `files_left` tells that files could not be erased yet,
-    and `kept` why servers of the store keep their files as they are, for now.
-    """
+    """A session's deletion, and the copies beyond reach, as far as this token may know."""
 
     children: int
+    """The number of background sessions that were deleted with it."""
     sent: tuple[SentCopies, ...]
     handed: tuple[HandedCopies, ...]
     files_left: bool
+    """Some files could not be erased yet."""
     kept: tuple[str, ...]
+    """Why servers of the store keep their files unchanged, for now."""
 
 
 class SessionEvent(Told):
-    """An event of a session's log. `body` is what its type says (docs/api.md)."""
+    """An event of a session's log. The type defines `body` (docs/api.md)."""
 
     id: str
     seq: int
@@ -207,14 +212,17 @@ class StreamEnd(Told):
 
 
 class AgentQuestion(Told):
-    """What an agent asks its program: `text`, None where a rule keeps it back. `takes` says what fits, in words."""
+    """An agent's question to its program."""
 
     id: str
     session: str
     state: str
     text: str | None
+    """The agent's words, None where a rule keeps them back."""
     takes: str
+    """The possible answers, in words."""
     default: bool | int | float | str | None
+    """The answer that counts if none is given."""
     expires_at: int
     label: str
 
@@ -226,7 +234,7 @@ class QuestionPage(Told):
 
 
 class WaitingApproval(Told):
-    """A call that waits for an approval. `asks` is None where it is kept back."""
+    """A call that waits for an approval."""
 
     id: str
     session: str
@@ -234,9 +242,12 @@ class WaitingApproval(Told):
     tool: str
     principal: str
     asks: dict[str, JsonValue] | None
+    """The question, None where a rule keeps it back."""
     rules: tuple[str, ...]
+    """The rules that ask."""
     state: str
     may_approve: bool
+    """This token may approve it."""
     expires_at: int
     label: str
 
@@ -248,14 +259,14 @@ class ApprovalList(Told):
 
 
 class SettledApprovals(Told):
-    """The calls that were answered, and how many of the same question wait for somebody else."""
+    """The answered calls, and the number of calls of the same question that wait for another approver."""
 
     approvals: tuple[WaitingApproval, ...]
     waiting: int
 
 
 class Simulation(Told):
-    """What the gate would decide."""
+    """The gate's decision about a call that is not made."""
 
     report: dict[str, JsonValue]
 
@@ -301,7 +312,7 @@ class CheckedAudit(Told):
 
 
 class LineageItem(Told):
-    """One thing of a trace; the constant one of what is not shown has an id, a kind and a title alone."""
+    """One thing of a trace; the constant node for the hidden rest has only an id, a kind and a title."""
 
     id: str
     kind: str
@@ -337,17 +348,17 @@ class StartedRun(Told):
 
 
 class Run(Told):
-    """A run as it is now; `session` is the session that it is, `taint` the label of all that it has read.
-
-    `status` is `running`, `waiting` for people, `paused`, `stopped` or `ended`. What is not known yet is None.
-    """
+    """A run as it is now; facts that are not known yet are None."""
 
     id: str
     session: str
+    """The session that it is."""
     type: RunKind
     status: str
+    """`running`, `waiting` for people, `paused`, `stopped` or `ended`."""
     title: str | None
     taint: str
+    """The label of all that it has read."""
     slot: str
     started_at: int
     deadline: int
@@ -360,6 +371,7 @@ class Run(Told):
     breaker: str
     turns: int
     waiting_notes: int
+    """The number of steering notes that it has not read."""
     next_action: str | None
     schedule: str | None
     ended_at: int | None
@@ -374,7 +386,7 @@ class RunPage(Told):
 
 
 class RunStats(Told):
-    """A run in numbers. Rates are shares of the tasks that are done with; what is not known is None.
+    """A run in numbers. Rates are shares of the finished tasks; an unknown number is None.
 
     `cost` is in millionths of a dollar.
     """
@@ -390,6 +402,7 @@ class RunStats(Told):
     turns: int
     tokens: int | None
     cost: int | None
+    """Millionths of the currency of the configured prices."""
 
 
 class SentNote(Told):
@@ -399,7 +412,7 @@ class SentNote(Told):
 
 
 class ScheduledWork(Told):
-    """A schedule or reminder; `label` is what it keeps. `cron` is None for one that is due once."""
+    """A schedule or reminder."""
 
     id: str
     kind: ScheduledKind
@@ -407,7 +420,9 @@ class ScheduledWork(Told):
     title: str | None
     text: str
     label: str
+    """Its runs begin with this label, and a reminder keeps it."""
     cron: str | None
+    """None for one that is due once."""
     time_zone: str
     next_at: int | None
     created_at: int
@@ -417,6 +432,7 @@ class ScheduledWork(Told):
     last_at: int | None
     last_run: str | None
     failures: int
+    """The number of failures in a row."""
     skipped: int
 
 
@@ -427,12 +443,14 @@ class SchedulePage(Told):
 
 
 class KnownFact(Told):
-    """A memory; `text` is None where it is erased or a rule keeps it back. `label` is what it was learned with."""
+    """A memory."""
 
     id: str
     text: str | None
+    """None where it is erased or a rule keeps it back."""
     domain: str | None
     label: str
+    """The label that it was learned with."""
     state: str
     learned_at: int
     asker: str
@@ -482,7 +500,7 @@ class WebhookEntry(Told):
 
 
 class SecretWebhook(WebhookEntry):
-    """A webhook with its secret, which is told once."""
+    """A webhook with its secret, which is returned only once."""
 
     secret: str = Field(repr=False)
 
@@ -519,14 +537,14 @@ class Redelivered(Told):
 
 
 class WebhookData(Told):
-    """The event that a webhook's request tells, None for the one that ends what is told of a session."""
+    """The event of a webhook's request, None for the request that ends a session's events."""
 
     session: str
     event: SessionEvent | None = None
 
 
 class WebhookMessage(Told):
-    """What a webhook's request tells. `type` is that of the event, or `session.unavailable`."""
+    """The body of a webhook's request. `type` is the event's type, or `session.unavailable`."""
 
     type: str
     timestamp: str

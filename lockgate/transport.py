@@ -1,8 +1,8 @@
 """One request to the API: its token, its repetition, and its answer as a value or as an error.
 
-A request is repeated only where that changes nothing: one that reads, one that carries an idempotency key, one that
-never reached the API, and one that the API refused for now. The token goes to the address that it was given for and to
-no other: redirects are not followed.
+A request is repeated only where that changes nothing: if it only reads, carries an idempotency key, never reached the
+API, or was refused for now. The token goes to the address that it was given for and to no other: redirects are not
+followed.
 """
 
 import json
@@ -29,11 +29,11 @@ _JSON: Final = "application/json"
 _LINES: Final = "application/jsonl"
 _STREAM: Final = "text/event-stream"
 _BETWEEN: Final = frozenset({502, 503, 504})
-"""What a server between says of an API that it cannot reach."""
+"""The status codes by which a proxy reports an API that it cannot reach."""
 
 
 class Told(BaseModel):
-    """A frozen value that an answer tells; what a newer API tells besides is left out."""
+    """A frozen value of an answer; unknown fields of a newer API are left out."""
 
     model_config = ConfigDict(frozen=True, extra="ignore")
 
@@ -102,11 +102,11 @@ class Transport:
         return self._opened
 
     def retry(self) -> Retry:
-        """Return what counts the tries of a request."""
+        """Return a new counter of a request's tries."""
         return Retry(self._patience)
 
     async def value(self, ask: ClientRequest, shape: type[AnyTold]) -> AnyTold:
-        """Return what the API answers.
+        """Return the API's answer.
 
         Raises:
             ApiError: it refuses.
@@ -153,8 +153,8 @@ class Transport:
 
         Raises:
             ApiError: it is refused.
-            UnexpectedAnswerError: there is something else.
-            httpx2.RequestError: there is no connection, or it broke off.
+            UnexpectedAnswerError: the answer is not a stream. httpx2.RequestError: there is no connection, or it broke
+                off.
         """
         timeout = httpx2.Timeout(_SILENCE_SECONDS, connect=_CONNECT_SECONDS)
         async with self._http.sse(path, params=_given(query), timeout=timeout, max_event_size=None) as source:
@@ -181,7 +181,7 @@ def read(shape: type[AnyTold], content: str | bytes) -> AnyTold:
 
 
 def unanswered(error: httpx2.RequestError) -> LockgateClientError:
-    """Return what is told of a request without an answer, or with one that cannot be decoded."""
+    """Return the error for a request without an answer, or with one that cannot be decoded."""
     if isinstance(error, httpx2.DecodingError):
         return UnexpectedAnswerError("the answer is not encoded as its headers say")
     asked = error.request.url
@@ -190,7 +190,7 @@ def unanswered(error: httpx2.RequestError) -> LockgateClientError:
 
 
 def problem_of(response: httpx2.Response) -> LockgateClientError | None:
-    """Return the error that an answer tells, None if it tells none."""
+    """Return the error in an answer, None if it is not an error."""
     if response.is_success:
         return None
     try:

@@ -33,13 +33,13 @@ class Webhooks:
     async def create(
         self, url: str, *, level: EventLevel | None = None, types: Iterable[str] = (), sessions: Iterable[str] = ()
     ) -> SecretWebhook:
-        """Have events sent to a server from now on; its secret is told this once.
+        """Have events sent to a server from now on; its secret is returned only this once.
 
         Args:
             url: an address with `https` that is public.
-            level: the least that is sent, `user` or `progress`, which is what None stands for.
-            types: of the events; all, if there are none.
-            sessions: whose events; all sessions of this program, if there are none.
+            level: the lowest level that is sent, `user` or `progress`; None for `progress`.
+            types: the types of events; empty for all.
+            sessions: the sessions whose events are sent; empty for all sessions of this program.
         """
         chosen: dict[str, JsonValue] = {"level": level, "types": [*types], "sessions": [*sessions]}
         body: dict[str, JsonValue] = {"url": url, **{name: value for name, value in chosen.items() if value}}
@@ -54,7 +54,7 @@ class Webhooks:
         return await self._transport.value(ClientRequest("GET", _path(webhook), repeatable=True), WebhookEntry)
 
     async def delete(self, webhook: str) -> None:
-        """Have nothing sent there any more; what was not taken is forgotten."""
+        """Delete a webhook; its undelivered events are forgotten."""
         await self._transport.content(ClientRequest("DELETE", _path(webhook)))
 
     async def replace_secret(self, webhook: str) -> SecretWebhook:
@@ -68,7 +68,7 @@ class Webhooks:
         )
 
     async def dead(self, webhook: str | None = None) -> DeadEventPage:
-        """Return what was not taken, by one webhook or by all."""
+        """Return the events that could not be delivered, by one webhook or by all."""
         query = {"webhook": webhook}
         return await self._transport.value(
             ClientRequest("GET", "/webhooks/dead", query, repeatable=True), DeadEventPage
@@ -81,12 +81,12 @@ class Webhooks:
 
 
 def received(body: bytes, headers: Mapping[str, str], secret: str) -> WebhookMessage:
-    """Return what a webhook's request tells, after its signature was checked.
+    """Return the message of a webhook's request, after its signature was checked.
 
     Args:
         body: as it came, not parsed.
         headers: of the request.
-        secret: of the webhook, as it was told when it was made.
+        secret: the webhook's, as it was returned when it was made.
 
     Raises:
         ForgedWebhookError: it is not signed with this secret, or was sent more than five minutes ago.

@@ -1,4 +1,4 @@
-"""What the API tells of workflows, as values."""
+"""The API's answers about workflows, as values."""
 
 from lockgate.transport import Told
 
@@ -16,20 +16,23 @@ class WorkflowStanding(Told):
 
 
 class OwnWorkflow(WorkflowStanding):
-    """A workflow of a list; `label` is what a reader must be cleared for."""
+    """A workflow of a list; `label` is the clearance that a reader needs."""
 
     label: str
 
 
 class WorkflowProgress(WorkflowStanding):
-    """A workflow behind a change. `exported` is the path of its state file, and `note` what became of that."""
+    """A workflow behind a change.
+
+    `exported` is the path of its state file, and `note` tells the outcome of writing it.
+    """
 
     exported: str | None
     note: str | None
 
 
 class OwnDefinition(Told):
-    """What a workflow may begin with."""
+    """A definition that a workflow may begin with."""
 
     name: str
     title: str
@@ -37,14 +40,14 @@ class OwnDefinition(Told):
 
 
 class OwnWorkflows(Told):
-    """Workflows of this program, the one that changed last first, and what one may begin with."""
+    """Workflows of this program, the one that changed last first, and the definitions to begin with."""
 
     workflows: tuple[OwnWorkflow, ...]
     definitions: tuple[OwnDefinition, ...]
 
 
 class StepState(Told):
-    """A step: how far it is, and what its definition says of it. People pass a `gate`."""
+    """A step: its progress, and its definition. People pass a `gate`."""
 
     id: str
     name: str
@@ -93,7 +96,7 @@ class OwnWorkflowInFull(Told):
 
 
 class WorkflowHappened(Told):
-    """An event of a workflow: `what` happened, and `at` in milliseconds since 1970. The rest depends on that."""
+    """An event of a workflow: its kind is in `what`, `at` is in milliseconds since 1970. The rest depends on that."""
 
     what: str
     at: int

@@ -13,16 +13,16 @@ from lockgate.workflow_shapes import NextWork, OwnWorkflowInFull, OwnWorkflows, 
 class Workflows:
     """The workflows of the program whose token this is.
 
-    What writes names the `version` that the program saw last. It raises ApiError with code `conflict` where another
-    writer came first, and `gate` where a person has to pass the step. Its `key` is an idempotency key of the program's
-    own, in place of one for the call; one that cannot be sent raises ValueError.
+    A writing method names the `version` that the program saw last. It raises ApiError with code `conflict` where
+    another writer came first, and `gate` where a person has to pass the step. Its `key` is an idempotency key of the
+    program's own, in place of one for the call; one that cannot be sent raises ValueError.
     """
 
     def __init__(self, transport: Transport) -> None:
         self._transport = transport
 
     async def list(self) -> OwnWorkflows:
-        """Return the workflows of this program, and what one may begin with."""
+        """Return the workflows of this program, and the definitions to begin with."""
         return await self._transport.value(ClientRequest("GET", "/workflows", repeatable=True), OwnWorkflows)
 
     async def get(self, project: str) -> OwnWorkflowInFull:
@@ -30,7 +30,7 @@ class Workflows:
         return await self._transport.value(ClientRequest("GET", _of(project), repeatable=True), OwnWorkflowInFull)
 
     async def log(self, project: str) -> WorkflowHistory:
-        """Return what happened in a workflow, oldest first."""
+        """Return the events of a workflow, oldest first."""
         return await self._transport.value(
             ClientRequest("GET", f"{_of(project)}/log", repeatable=True), WorkflowHistory
         )
@@ -47,7 +47,7 @@ class Workflows:
 
         Args:
             project: its name.
-            definition: what it begins with, as `list` tells them.
+            definition: the name of the definition, as `list` returns it.
             branch: of the project's repository, say.
             key: as above.
         """
@@ -70,7 +70,7 @@ class Workflows:
             project: the workflow's.
             step: its id.
             version: as above.
-            files: what is read at its beginning, as many as its definition allows.
+            files: the files read at its beginning, as many as its definition allows.
             again: whether one that was begun before is begun anew.
             key: as above.
         """
@@ -80,19 +80,42 @@ class Workflows:
     async def checkpoint(
         self, project: str, sub_step: str, version: int, *, artifacts: Sequence[str] = (), key: str | None = None
     ) -> WorkflowProgress:
-        """Note that a part of the step in progress is done, and the paths of what it made."""
+        """Note that a part of the step in progress is done.
+
+        Args:
+            project: the workflow's.
+            sub_step: the id of the part.
+            version: as above.
+            artifacts: the paths of its artifacts.
+            key: as above.
+        """
         body: dict[str, JsonValue] = {"sub_step": sub_step, "version": version, "artifacts": [*artifacts]}
         return await self._written(f"{_of(project)}/checkpoints", body, key)
 
     async def decide(
         self, project: str, version: int, *, title: str, choice: str, rationale: str, key: str | None = None
     ) -> WorkflowProgress:
-        """Write down what was decided at the step in progress, and why."""
+        """Write down a decision of the step in progress.
+
+        Args:
+            project: the workflow's.
+            version: as above.
+            title: its title, in one line.
+            choice: the chosen way.
+            rationale: the reason.
+            key: as above.
+        """
         said: dict[str, JsonValue] = {"title": title, "choice": choice, "rationale": rationale}
         return await self._written(f"{_of(project)}/decisions", {"version": version, **said}, key)
 
     async def complete(self, project: str, version: int, *, key: str | None = None) -> WorkflowProgress:
-        """Complete the step in progress."""
+        """Complete the step in progress.
+
+        Args:
+            project: the workflow's.
+            version: as above.
+            key: as above.
+        """
         return await self._written(f"{_of(project)}/complete", {"version": version}, key)
 
     async def _written(self, path: str, body: dict[str, JsonValue], key: str | None) -> WorkflowProgress:

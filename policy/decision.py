@@ -1,4 +1,4 @@
-"""What the engine answers: a verdict with every rule behind it, the label that would result, and remedies.
+"""The engine's answer: a verdict with every rule behind it, the resulting label, and remedies.
 
 A decision is never a boolean: `Verdict` has no truth value, so that `if verdict:` cannot be written.
 """
@@ -28,7 +28,7 @@ class Verdict(IntEnum):
 
 
 class Remedy(StrEnum):
-    """What the reader of a denial can do that works; rendered by `policy.explain`."""
+    """A step that works and that the reader of a denial can take; `policy.explain` puts it into words."""
 
     RESET = "reset"
     CONFIRM = "confirm"
@@ -56,38 +56,38 @@ OTHER_WAYS: Final = frozenset(
 
 @dataclass(frozen=True, slots=True)
 class RuleOutcome:
-    """What one rule said: its verdict, and why in one sentence without labels the reader may not know.
-
-    `remedies` is what the rule itself offers against its verdict; the decision keeps those of the
-    rules that decided.
-    """
+    """One rule's result: its verdict, and the reason in one sentence without labels that the reader may not know."""
 
     rule: str
     verdict: Verdict
     fixed: bool
     message: str = ""
     remedies: tuple[Remedy, ...] = ()
+    """The steps that the rule itself proposes against its verdict; the decision keeps those of the deciding rules."""
 
 
 @dataclass(frozen=True, slots=True)
 class Decision:
-    """The engine's answer.
-
-    `outcomes` holds every rule evaluated, fixed ones first. `label_before` is the session's taint,
-    `label_after` what it would be if the request went through. `redact` names the patterns to be
-    replaced before the content goes on. `remedies` is empty unless the verdict stops the request.
-    `approvers` are the roles of which another person than the asker needs one to approve the request; empty where the
-    asker may, or nobody is asked. `policy` is the digest of the policy that decided.
-    """
+    """The engine's answer."""
 
     verdict: Verdict
     outcomes: tuple[RuleOutcome, ...]
+    """Every evaluated rule, fixed rules first."""
     label_before: Label
+    """The session's taint."""
     label_after: Label
+    """The taint that the session would have if the request went through."""
     remedies: tuple[Remedy, ...] = ()
+    """Empty unless the verdict stops the request."""
     redact: tuple[str, ...] = ()
+    """The patterns to replace before the content goes on."""
     policy: str = ""
+    """The digest of the policy that decided."""
     approvers: tuple[Role, ...] = ()
+    """Roles: a person other than the asker who has one of them must approve.
+
+    Empty where the asker may approve, or no approval is needed.
+    """
 
     @property
     def rules(self) -> tuple[str, ...]:

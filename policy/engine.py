@@ -1,13 +1,13 @@
 """The engine: one pure, total function from a request and a moment to a decision.
 
-Fixed rules first, then the configured rules that the selectors leave; the strictest verdict wins, so
-that no order of rules matters and a configured rule can only tighten (law `deny_overrides`). The
-content is scanned once, as it is written and as it is shown, and only if a candidate rule names a
-pattern; all conditions are evaluated together. Nothing here acts on a decision; that is `bot/gate`'s.
+Fixed rules come first, then the configured rules that the selectors leave. The strictest verdict wins, so the order of
+rules does not matter and a configured rule can only tighten (law `deny_overrides`). The content is scanned once, as it
+is written and as it is shown, and only if a candidate rule names a pattern; all conditions are evaluated together.
+Nothing here acts on a decision; that is `bot/gate`'s.
 """
 
 from collections.abc import Callable, Iterable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from datetime import datetime
 from typing import TYPE_CHECKING
 
@@ -18,13 +18,13 @@ from policy.labels import Label
 from policy.redaction import checks
 from policy.redaction.redactor import Redactor, compiled
 from policy.remedies import TRIALS, taken
-from policy.request import Hook, Request
+from policy.request import Hook, Request, Role
 from policy.rules import Candidates, Rule, RuleIndex, remedies
 
 if TYPE_CHECKING:
     from policy.document.model import Document
 
-# Verdict, outcomes, label after, what the deciding rules offer, patterns to replace.
+# Verdict, outcomes, label after, remedies of the deciding rules, patterns to replace.
 _Judgement = tuple[Verdict, tuple[RuleOutcome, ...], Label, tuple[Remedy, ...], tuple[str, ...]]
 
 # Bound once: looking a member up on its class takes ten times as long as comparing with it.
@@ -32,12 +32,13 @@ _BLOCK = Verdict.BLOCK
 _REQUIRE_APPROVAL = Verdict.REQUIRE_APPROVAL
 _REDACT = Verdict.REDACT
 _SESSION_RESET = Hook.SESSION_RESET
+_PRE_OUTPUT = Hook.PRE_OUTPUT
 
 Views = Callable[[str], Iterable[str]]
-"""Tell what people see of a text, beside the text as it is written."""
+"""Return the further views that people have of a text, beside its written form."""
 
 _ROUNDS = 4
-"""How often what is seen of a text may be read into something else again, before nothing of it goes on."""
+"""The limit of rounds in which a visible text is replaced by its visible form; after that nothing of it goes on."""
 
 _NOTHING_FOUND = frozenset[str]()
 
@@ -51,7 +52,7 @@ _FAILED = RuleOutcome(
 
 
 def _unread(_text: str) -> Iterable[str]:
-    """Return nothing beside a text: whoever reads it sees what is written."""
+    """Return no further view: readers see the text as it is written."""
     return ()
 
 
@@ -59,8 +60,8 @@ def _unread(_text: str) -> Iterable[str]:
 class Engine:
     """A policy in force. Build it with `build` or `from_document`; it never changes afterwards.
 
-    `top` is the highest label of the configuration, `digest` names the policy in every decision, `releases` tells that
-    somebody holds the right to release, so that it may be offered.
+    `top` is the highest label of the configuration, and `digest` names the policy in every decision. The flag
+    `releases` tells that a person holds the right to release, so that it is offered.
     """
 
     top: Label
@@ -72,7 +73,7 @@ class Engine:
     def decide(self, request: Request, now: datetime) -> Decision:
         """Answer one request at one moment (an aware datetime), always and without side effect.
 
-        Whatever is wrong with a request, the answer is BLOCK by `fails_closed`, never an exception.
+        For a malformed request the answer is BLOCK by `fails_closed`, never an exception.
         """
         try:
             return self._decide(request, now)
@@ -82,11 +83,11 @@ class Engine:
             )
 
     def redact(self, text: str, decision: Decision, shown: Views = _unread) -> str:
-        """Return the text as the decision lets it go on, the patterns it names replaced by markers.
+        """Return the text as the decision allows it, with markers in place of the patterns it names.
 
-        `shown` tells what people see of a text beside what is written. Where a pattern is left in that, the text goes
-        on as what is seen, without its formatting, so that it can be replaced there: whatever is read into the result
-        holds none either.
+        `shown` gives the views that people see of a text beside its written form. If a view still holds a pattern, the
+        text is replaced by that view, without its formatting, and redacted again. So no view of the result holds a
+        pattern.
         """
         if not decision.redact:
             return text
@@ -99,11 +100,11 @@ class Engine:
         return self.hidden(decision)
 
     def hidden(self, decision: Decision) -> str:
-        """Return what stands for a text of which nothing may go on; the decision replaces something."""
+        """Return the marker that replaces a whole text; the decision must redact something."""
         return self.redactor.marker(decision.redact[0])
 
     def begun(self, text: str, request: Request) -> str:
-        """Return a text without what rules that may concern a request look for: what is left may be its beginning."""
+        """Return the beginning of a text without matches of the rules that may concern a request."""
         return self.redactor.redact(text, self._looked_for(request))
 
     def looks_inside(self, request: Request) -> bool:
@@ -111,7 +112,7 @@ class Engine:
         return bool(self._candidates(request, outgoing(request, request.taint)).open)
 
     def load(self) -> bool:
-        """Load what looking for patterns takes, if any rule does; return whether one does."""
+        """Load the libraries for pattern checks, if any rule needs them; return whether one does."""
         looking = any(map(self.scans_at, Hook))
         if looking:
             checks.load()
@@ -126,7 +127,7 @@ class Engine:
         return bool(self._looked_for(request))
 
     def finds(self, texts: Iterable[str], decision: Decision) -> bool:
-        """Say whether a text holds what the decision replaces."""
+        """Say whether a text holds a pattern that the decision replaces."""
         return bool(decision.redact) and any(self.redactor.scan(text, decision.redact) for text in texts)
 
     @classmethod
@@ -140,7 +141,7 @@ class Engine:
     def from_document(cls, document: "Document") -> "Engine":
         """Return the engine of a validated policy document."""
         return cls.build(
-            [entry.compiled() for entry in document.rules],
+            document.all_rules,
             top=document.top,
             redactor=compiled(*sorted(document.patterns.items())),
             digest=document.digest,
@@ -192,9 +193,12 @@ class Engine:
     ) -> tuple[list[RuleOutcome], list[RuleOutcome], tuple[str, ...]]:
         """Evaluate the rules that look at request or clock.
 
-        Returns what they say, what those say that do not rest, and the patterns to replace.
+        Returns: all outcomes, the outcomes of rules that apply, and the patterns to replace.
         """
         found = self._found(request, candidates.patterns) if candidates.patterns else _NOTHING_FOUND
+        if request.hook is _PRE_OUTPUT:
+            # An output is decided again when it is sent, and then no person asks: both decide by the same facts.
+            request = replace(request, asker="", asker_role=Role.STRANGER)
         outcomes, awake = candidates.evaluate(Facts(request, label, self.top, found), now)
         redact = (
             {rule.pattern for rule, said in awake if said.verdict is _REDACT and rule.pattern is not None}

@@ -1,9 +1,9 @@
 """Errors of the policy core, all of them made at load; `decide()` itself raises none.
 
-PolicyError
-├── LabelTextError   a text that is not a label or level
-├── ExpressionError  a text that is not a condition
-└── DocumentError    a policy document that cannot be put in force; carries every problem found
+- `PolicyError`
+  - `LabelTextError`: a text that is not a label or level
+  - `ExpressionError`: a text that is not a condition
+  - `DocumentError`: a policy document that cannot be put in force; carries every problem found
 """
 
 from collections.abc import Iterable
@@ -27,8 +27,8 @@ class ExpressionError(PolicyError):
 class Problem:
     """One thing wrong in a document.
 
-    `path` leads to it from the document's root (keys and list positions); `message` says what is
-    wrong and the next step, without file or line, which the loader adds.
+    `path` leads to it from the document's root (keys and list positions); `message` tells the fault and the next step,
+    without file or line, which the loader adds.
     """
 
     path: tuple[str | int, ...]

@@ -1,12 +1,12 @@
 """The fixed rules: the laws of flow as far as one request can tell, in force under every configuration.
 
-A rule's id is the name of its law. Each rule is a function of the request, the session's taint and
-the label that would result, and answers with one of a few constant outcomes, beside which stand the
-remedies it offers. `LAWS` gives each hook the label that would result there and the rules that judge
-it. The taint is an argument of its own so that a request can be judged as if after a reset. An approval lifts
-`untrusted_cannot_command`, `others_cannot_command` and `standing_work_is_approved` and nothing else here, a
-confirmation lifts `reset_is_confirmed` alone, and a person's release `no_write_down` for one output.
-A rule proposes remedies; whether one would help is not its to know: the engine finds out by deciding again.
+A rule's id is the name of its law. Each rule is a function of the request, the session's taint and the resulting label.
+Its answer is one of a few constant outcomes, beside which stand the remedies it offers. `LAWS` gives each hook the
+label that would result there and the rules that judge it. The taint is an argument of its own so that a request can be
+judged as if after a reset. An approval lifts `untrusted_cannot_command`, `others_cannot_command` and
+`standing_work_is_approved` and nothing else here, a confirmation lifts `reset_is_confirmed` alone, and a person's
+release `no_write_down` for one output. A rule proposes remedies; whether one would help is not its to know: the engine
+finds out by deciding again.
 """
 
 from collections.abc import Callable, Mapping
@@ -34,7 +34,7 @@ _ENTRIES = frozenset({Hook.PRE_CONTEXT_INJECTION, Hook.POST_TOOL_RESPONSE})
 
 
 def outgoing(request: Request, taint: Label) -> Label:
-    """Return the label of what would leave: the taint, what goes along by reference, and the item of an output."""
+    """Return the label that leaves: the taint, the data passed by reference, and the item of an output."""
     leaving = taint.join(request.item) if request.item is not None and request.hook is _PRE_OUTPUT else taint
     return leaving if request.carried is PUBLIC else leaving.join(request.carried)
 
@@ -44,7 +44,7 @@ def _unchanged(_request: Request, taint: Label, _top: Label) -> Label:
 
 
 def _with_result(request: Request, taint: Label, _top: Label) -> Label:
-    """Join what the call would return, which may be what it took along; what is held enters nothing.
+    """Join the result of the call, which may repeat data passed by reference; a held result enters no context.
 
     A tool without a label is left to `unknown_is_worst`.
     """
@@ -55,7 +55,7 @@ def _with_result(request: Request, taint: Label, _top: Label) -> Label:
 
 
 def _with_item(request: Request, taint: Label, top: Label) -> Label:
-    """Join what would enter the context; what has no label counts as the highest and cannot be held."""
+    """Join the item that would enter the context; an unlabelled item counts as the highest and cannot be held."""
     if request.item is None:
         return taint.join(top)
     return taint if request.held else taint.join(request.item)
@@ -115,7 +115,7 @@ _CALL_DOWN = _block(
 )
 _CARRIED_DOWN = _block(
     "no_write_down",
-    "what this refers to is more than may be known where the tool writes or sends",
+    "the text of this reference is above the clearance of the tool's destination",
     Remedy.OTHER_DESTINATION,
     Remedy.VOUCH,
     Remedy.RECLASSIFY,
@@ -138,7 +138,7 @@ def _output_flows(request: Request, taint: Label, _after: Label) -> RuleOutcome:
 
 
 def _call_flows(request: Request, taint: Label, _after: Label) -> RuleOutcome:
-    """Compare what was read or goes along with every sink of the call: the tool's own and the address it sends to."""
+    """Compare the taint and the data passed by reference with every sink: the tool's own and the destination."""
     tool = request.tool
     if tool is None:
         return _FLOWS
@@ -168,7 +168,7 @@ _ABOVE_PROVIDER = _block(
 
 
 def _held(request: Request) -> Label:
-    """Return the label of what would be kept out of the context, PUBLIC if nothing known would."""
+    """Return the label of the item to be held, PUBLIC if it is unknown or none is held."""
     if not request.held:
         return PUBLIC
     if request.hook in _ENTRIES:
@@ -184,7 +184,7 @@ def _may_be_shown(request: Request, _taint: Label, after: Label) -> RuleOutcome:
 
 
 def _may_be_read(request: Request, taint: Label, after: Label) -> RuleOutcome:
-    """Compare what the session would have with its ceiling, held or not, and what it would show with its provider."""
+    """Compare the label that the session would have, held or not, with its ceiling, and its context with the model."""
     return _may_be_shown(request, taint, after) if _held(request).flows_to(request.ceiling) else _ABOVE_CEILING
 
 
@@ -220,7 +220,7 @@ _NOBODY_ELSE = _allow("others_cannot_command")
 _OTHERS_APPROVED = _allow("others_cannot_command", APPROVED)
 _OTHERS_COMMAND = _ask(
     "others_cannot_command",
-    "this conversation holds words of other people than whoever asks",
+    "this conversation holds words of other people than the asker",
     Remedy.APPROVER,
     Remedy.ALONE,
 )
@@ -232,7 +232,7 @@ _OTHERS_FOUND = _block(
 
 
 def _others_may_have_it_made(request: Request, _taint: Label, _after: Label) -> RuleOutcome:
-    """Let other people's words have the bot do at most what each of them could have it do alone, to the same effect."""
+    """Let other people's words cause only calls that each of them could cause alone, to the same effect."""
     others, tool = request.others, request.tool
     if others is None or tool is None:
         return _NOBODY_ELSE
@@ -248,17 +248,20 @@ def _others_may_have_it_made(request: Request, _taint: Label, _after: Label) -> 
 
 
 def _reads(tool: ToolFacts) -> bool:
-    """Say whether a call reads anything outside its session; an MCP server does whatever it says of its effect."""
+    """Say whether a call reads anything outside its session.
+
+    An MCP server always counts, as its declared effect proves nothing.
+    """
     return tool.effect is not _NONE or bool(tool.server)
 
 
 def _others_may_know(request: Request, _taint: Label, after: Label) -> RuleOutcome:
-    """Refuse what turns out to be above what was declared, and above the author of words in the context.
+    """Refuse a result above the declared label that is also above the clearance of an author in the context.
 
-    Whoever was asked about the call before it ran was asked about this, too: the gate leaves out the others then.
+    An approval before the call covers this result too: the gate then leaves the others out.
     """
     others = request.others
-    # What has no label counts as the highest, which is in the label after.
+    # An unlabelled item counts as the highest label, which is in the label after.
     found = after if request.item is None else request.item
     return _NOBODY_ELSE if others is None or found.flows_to(others.clearance) else _OTHERS_FOUND
 
@@ -273,7 +276,7 @@ _STANDING = _ask(
 
 
 def _standing_is_approved(request: Request, _taint: Label, _after: Label) -> RuleOutcome:
-    """Ask people about a call that sets work going beyond its turn, whatever its session has read."""
+    """Ask people about a call that starts work beyond its turn, at any taint of the session."""
     tool = request.tool
     if tool is None or not tool.asks:
         return _NOT_STANDING
@@ -351,10 +354,10 @@ NAMES: Final = frozenset(
 """The names of the rules that the engine knows."""
 
 OUTCOME: Final = "outcome_is_known"
-"""The rule of the gate about a call that was begun and has no result, which no request tells."""
+"""The gate's rule about a call that was begun and has no result, a fact that no request holds."""
 
 APPROVAL: Final = "approval_is_given"
-"""The rule of the gate that blocks what people were to be asked about, and did not approve."""
+"""The gate's rule that blocks a request for which an approval was asked and not given."""
 
 RESERVED: Final = NAMES | {OUTCOME, APPROVAL}
 """The names that no configured rule may have."""

@@ -1,8 +1,8 @@
-"""Labels: what a piece of data is, and what a reader or sink may receive.
+"""Labels: the confidentiality and integrity of data, and the clearances of readers and sinks.
 
-A label is (level, compartments, integrity). Labels form a lattice: `join` is what a mixture of two
-things is, `meet` what two readers may both receive. Clearances are labels too: the highest label a
-principal, audience, sink or model provider may receive. This module knows no rule and no session.
+A label is (level, compartments, integrity). Labels form a lattice: `join` is the label of a mixture of two things,
+`meet` the clearance that two readers share. Clearances are labels too: the highest label a principal, audience, sink or
+model provider may receive. This module knows no rule and no session.
 """
 
 import re
@@ -41,7 +41,7 @@ _UNTRUSTED = Integrity.UNTRUSTED
 class Label:
     """One element of the lattice.
 
-    `level` and `compartments` say who may read it, `integrity` whether it may command.
+    `level` and `compartments` decide who may read the data, `integrity` whether it may command.
     """
 
     level: Level
@@ -59,7 +59,7 @@ class Label:
         )
 
     def meet(self, other: "Label") -> "Label":
-        """Return what two clearances both admit."""
+        """Return the clearance that two clearances share."""
         return Label(
             min(self.level, other.level),
             self.compartments & other.compartments,
@@ -81,14 +81,14 @@ class Label:
     def within(self, taint: "Label") -> bool:
         """Say whether data so labelled adds nothing to a taint: the order of the lattice.
 
-        What decides whether something is found, counted or told apart has to be within the taint of who asks: that
-        nothing is found tells, too.
+        A fact that decides whether something is found, counted or told apart must be within the taint of the asking
+        session, since a missing result tells something too.
         """
         return self.integrity <= taint.integrity and self.flows_to(taint)
 
     @property
     def secrecy(self) -> "Label":
-        """The same level and compartments, TRUSTED: who may read it, whoever wrote it."""
+        """The same level and compartments, TRUSTED: the confidentiality alone, without the integrity."""
         return Label(self.level, self.compartments) if self.untrusted else self
 
     @property

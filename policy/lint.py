@@ -1,9 +1,9 @@
-"""What is questionable about rules that can be put in force: those that never decide, and those that silence too much.
+"""Findings about valid rules: rules that never decide, and rules that silence too much.
 
-A rule that could never apply is refused when it is read. Here is what only shows between rules, or may be meant:
-one is *shadowed* if whatever it concerns is blocked by another, *redundant* if another says the same of all it
-concerns, *silencing* if it keeps back everything that is said, Lockgate's own notices among it. Only what is certain
-is told: of two conditions nobody can tell which one is wider unless they are the same.
+A rule that could never apply is refused when it is read. The lint finds problems that show only between rules, or that
+may be intended. A rule is *shadowed* if another one blocks every request that it concerns, and *redundant* if another
+one gives the same result for all of them. It is *silencing* if it blocks every output, Lockgate's own notices included.
+It reports certain cases only: two conditions are compared only if they are the same.
 """
 
 from collections import defaultdict
@@ -29,7 +29,7 @@ class Finding:
 
 
 def lint(rules: Sequence[RuleEntry]) -> tuple[Finding, ...]:
-    """Return what is questionable, in the order of the rules; each rule is told of once."""
+    """Return the findings, in the order of the rules, at most one per rule."""
     by_hook = defaultdict[Hook, list[int]](list)
     for place, rule in enumerate(rules):
         by_hook[rule.hook].append(place)

@@ -1,8 +1,8 @@
 """Which remedies work: each is tried before it is offered.
 
 Rules propose remedies. The engine decides again on the request as it would be made once a remedy was taken, and offers
-those alone that meet a milder verdict. Here stand these trials. What an operator mends in a rule, a declaration or a
-grant cannot be tried: it is offered on the word of the rule that proposes it.
+those alone that meet a milder verdict. Here stand these trials. An operator's correction of a rule, a declaration or a
+grant cannot be tried: it is offered because the rule proposes it.
 """
 
 from collections.abc import Callable, Mapping
@@ -25,8 +25,7 @@ def taken(remedy: Remedy, request: Request, top: Label) -> Request | None:
         request: the request that was stopped.
         top: the highest label of the configuration.
 
-    Returns:
-        The request to decide on, or None where nobody can take the remedy.
+    Returns: The request to decide on, or None where no person can take the remedy.
     """
     return TRIALS[remedy](request, top)
 
@@ -36,7 +35,7 @@ def _reset(request: Request, _top: Label) -> Request:
 
 
 def _alone(request: Request, _top: Label) -> Request | None:
-    """Ask in another conversation, which is no way out where nobody else spoke."""
+    """Ask in another conversation, which does not help where no other person spoke."""
     return None if request.others is None else replace(request, taint=request.fresh, others=None)
 
 
@@ -58,7 +57,7 @@ def _elsewhere(request: Request, top: Label) -> Request:
 
 
 def _in_private(request: Request, _top: Label) -> Request | None:
-    """Ask in a private chat that is cleared for it; what is said in one already goes nowhere else by that."""
+    """Ask in a private chat that is cleared for it; a message in a private chat gains nothing by that."""
     there = request.destination
     if there is not None and not there.shared:
         return None
@@ -101,7 +100,7 @@ def _vouched(request: Request, _top: Label) -> Request | None:
 
 
 def _classified_lower(request: Request, _top: Label) -> Request | None:
-    """Classify a chat for the people who read there: what is typed after a reset is then theirs to hear."""
+    """Classify a chat for the people who read there: they may then read all that is typed after a reset."""
     return None if request.lowered is None else replace(request, taint=request.lowered, others=None)
 
 

@@ -1,4 +1,4 @@
-"""What is asked of the engine: one frozen value per hook crossing, holding every fact a rule may use.
+"""The question to the engine: one frozen value per hook crossing, holding every fact that a rule may use.
 
 The gate fills it from configuration and runtime facts; nothing in it is parsed from content. A fact
 that could not be established is `None`, which the fixed rules read as the worst case.
@@ -25,7 +25,7 @@ class Hook(StrEnum):
 
 
 class Effect(StrEnum):
-    """What a tool does to the world outside its session."""
+    """A tool's effect on the world outside its session."""
 
     NONE = "none"
     READ = "read"
@@ -34,7 +34,7 @@ class Effect(StrEnum):
 
 
 class Role(StrEnum):
-    """What a principal may do, from most to least."""
+    """The rights of a principal, from most to least."""
 
     OWNER = "owner"
     ADMIN = "admin"
@@ -45,52 +45,48 @@ class Role(StrEnum):
 
 
 Overshoot = Literal["ask", "allow", "block"]
-"""What happens to a read whose result could not be spoken at home; `ask` refuses it and has the asker offered a way."""
+"""The action for a read whose result could not be sent at home; `ask` refuses it and offers the asker a way."""
 
 
 @dataclass(frozen=True, slots=True)
 class Secret:
-    """A configured secret that a tool would use.
-
-    `name` is its name in the configuration. `granted` tells that configuration names it for this tool and for the
-    host it would be sent to.
-    """
+    """A configured secret that a tool would use."""
 
     name: str
     granted: bool
+    """Configuration names it for this tool and for the host it would be sent to."""
 
 
 @dataclass(frozen=True, slots=True)
 class ToolFacts:
-    """A tool call's facts, known before it runs.
-
-    `result` is the label its result (and its errors) will carry, `None` if the tool declares none.
-    `clearance` is that of the sink it writes or sends to, `None` if there is none or it is unknown.
-    `server` is the MCP server that runs it, empty for a tool of our own. `roles` are those of askers whom the
-    configuration gives it to, `None` for all. `asks` tells that it begins work which goes on after its turn, so that
-    people are asked about it.
-    """
+    """A tool call's facts, known before it runs."""
 
     name: str
     effect: Effect
     result: Label | None
+    """The label that its result and its errors will carry, None if the tool declares none."""
     clearance: Label | None = None
+    """The clearance of the sink that it writes or sends to, None if it has no sink or the clearance is unknown."""
     consequential: bool = False
     server: str = ""
+    """The MCP server that runs it, empty for a tool of our own."""
     roles: frozenset[Role] | None = None
+    """The roles of the askers who may use it by the configuration, None for all."""
     asks: bool = False
+    """It starts work that goes on after its turn, so that people are asked about it."""
 
 
 @dataclass(frozen=True, slots=True)
 class Others:
-    """The people whose words are in the context beside the asker's, as the policy in force knows them.
+    """The people other than the asker whose words are in the context, as the policy in force knows them.
 
-    `clearance` is what each of them may know, `roles` are the roles they have. One who is not known is cleared for
-    PUBLIC and a stranger.
+    An unknown person is cleared for PUBLIC and is a stranger.
     """
 
     clearance: Label
+    """The clearance that each of them has at least: the meet of theirs."""
     roles: frozenset[Role]
+    """The roles that they have."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -107,77 +103,88 @@ class RunState:
 
 @dataclass(frozen=True, slots=True)
 class Destination:
-    """Where something would be said.
-
-    `clearance` is the effective clearance of the address: its classification meet every reader's;
-    `None` when unknown, which reads as PUBLIC. `readers` is the most that any classification could let be said there,
-    as people read there who may know no more; None if nothing but the classification limits it. `vouched` is the
-    clearance that an admin's word for its members would give it, None where that changes nothing. `raised` is what it
-    would be cleared for if the person whose private chat it is was cleared for more, None for any other address.
-    """
+    """The place to which an output would go."""
 
     address: str
     channel: str
     clearance: Label | None
+    """The effective clearance of the address: its classification meet every reader's.
+
+    None when unknown, which reads as PUBLIC.
+    """
     shared: bool = False
     readers: Label | None = None
+    """The highest clearance that any classification could give the address, as its readers limit it.
+
+    None if only the classification limits it.
+    """
     vouched: Label | None = None
+    """The clearance that an admin's word for its members would give it, None where that changes nothing."""
     raised: Label | None = None
+    """The clearance of a private chat if its person was cleared for more, None for any other address."""
 
 
 @dataclass(frozen=True, slots=True)
 class Request:
     """One question to the engine.
 
-    `taint` is the session's, now. `item` is the label of what would enter the context. `ceiling` is
-    the clearance of the principal the session acts for, `provider` that of the model, `home` the
-    effective clearance of the session's home address; `overshoot` says what happens to a read whose
-    result could not be spoken there. `content` is the text rules' patterns look at, as it is written; `shown` is what
-    else people may see of it, where its formatting hides or joins something, one view or several. `arguments`
-    are those of a tool call as its own type gives them, None for one that is absent. `approved` tells
-    that the gate holds a live approval bound to exactly this request. `confirmed` tells that a person
-    confirmed a reset. `released` names the person who releases exactly this output below its label, empty if nobody
-    does; the gate sets it from a record of what that person was shown, for an output alone. `secret` is what a tool
-    wants to use. `held` tells that what would be read is kept out of the context, `carried` is the join of the
-    labels of everything a call or a text takes along by reference, without the context holding it.
-    `asker` is the person who set this going, with the role of that person: in a shared chat `principal` is the chat.
-    `others` are the people whose words are in the context beside the asker's, None if there are none that count.
-    `run` is how the run stands that the session is, None for any other session.
-
-    The rest tells what remedies would change. `fresh` is what a new generation would have read by the time the same is
-    asked again at home, `lowered` the same once the home is classified for the people who read there, None where that
-    is no way out. `home_readers` is for the home what `readers` is for a destination.
-    `home_vouched` is what `vouched` is for one. `sink` is where a call would have something said, as far as the
-    configuration knows of who reads there.
+    `fresh`, `lowered`, `home_readers`, `home_vouched` and `sink` tell the effects of remedies.
     """
 
     hook: Hook
     principal: str
+    """The principal that the session acts for; in a shared chat, the chat."""
     role: Role
     channel: str
     taint: Label
+    """The session's taint, now."""
     ceiling: Label
+    """The clearance of the principal that the session acts for."""
     provider: Label
+    """The clearance of the model."""
     home: Label
+    """The effective clearance of the session's home address."""
     item: Label | None = None
+    """The label of the item that would enter the context."""
     tool: ToolFacts | None = None
     destination: Destination | None = None
     secret: Secret | None = None
     content: str = ""
+    """The text that patterns of rules look at, as it is written."""
     shown: tuple[str, ...] = ()
+    """Further views that people may see of the content, where its formatting hides or joins something."""
     arguments: tuple[tuple[str, object], ...] = ()
+    """The arguments of a tool call, as its own type gives them, None for an absent one."""
     overshoot: Overshoot = "allow"
+    """The action for a read whose result could not be sent there."""
     approved: bool = False
+    """The gate holds a live approval bound to exactly this request."""
     confirmed: bool = False
+    """A person confirmed a reset."""
     released: str = ""
+    """The person who releases exactly this output below its label, empty if there is none.
+
+    The gate sets it, for an output alone, from a record of the text shown to that person.
+    """
     held: bool = False
+    """The item to be read is kept out of the context."""
     carried: Label = PUBLIC
+    """The join of the labels of all data that a call or a text takes along by reference, outside the context."""
     fresh: Label = PUBLIC
+    """The taint of a new generation once the same is asked again at home."""
     lowered: Label | None = None
+    """As `fresh`, once the home is classified for the people who read there; None where that does not help."""
     home_readers: Label | None = None
+    """For the home the same as `Destination.readers`."""
     home_vouched: Label | None = None
+    """For the home the same as `Destination.vouched`."""
     sink: Destination | None = None
+    """The address that a call would send to, with as much as the configuration knows of its readers."""
     asker: str = ""
+    """The person who started this. At PRE_OUTPUT no rule of a configuration or plugin sees it."""
     asker_role: Role = Role.STRANGER
+    """The asker's role; as `asker`."""
     others: Others | None = None
+    """The people other than the asker whose words are in the context, None if none count."""
     run: RunState | None = None
+    """The state of the session's run, None for a session that is not a run."""

@@ -1,13 +1,12 @@
-"""Configured rules: what one says, and the index that finds those a request may concern.
+"""Configured rules: the definition of one, and the index that finds the rules that a request may concern.
 
-Selectors (hook, tool, channel, level, integrity) are settled by the index and remembered per
-combination, so that rules which cannot match cost nothing and rules which are selectors alone cost
-one lookup together. What has to look at the request or the clock is left open: a pattern in the
-content, a schedule, a condition. The conditions of one combination are compiled together. A rule that
-cannot be evaluated blocks.
+The index settles selectors (hook, tool, channel, level, integrity) and remembers them per combination. So rules that
+cannot match cost nothing, and rules that only select cost one lookup together. Checks of the request or the clock stay
+open: a pattern in the content, a schedule, a condition. The conditions of one combination are compiled together. A rule
+that cannot be evaluated blocks.
 """
 
-from collections.abc import Collection, Iterable, Mapping
+from collections.abc import Callable, Collection, Iterable, Mapping
 from dataclasses import dataclass
 from datetime import datetime
 from fnmatch import fnmatchcase
@@ -30,12 +29,15 @@ _MEMO_FUSED = 256
 _MEMO_NAME = 200
 
 
+Test = Callable[[Facts, datetime], bool]
+"""Say whether a rule applies to a request at a moment: a pure function, as decisions are made again and compared."""
+
+
 @dataclass(frozen=True, slots=True)
 class Rule:
     """One configured rule; a selector left at its default selects everything.
 
-    `tools` and `channels` are globs, `levels` the levels of taint it concerns. `pattern` names what has
-    to occur in the content, and what REDACT replaces. All `conditions` have to hold.
+    The pattern, the schedule, the condition and the test all have to hold.
     """
 
     id: str
@@ -43,17 +45,26 @@ class Rule:
     action: Verdict
     message: str = ""
     tools: tuple[str, ...] = ()
+    """Globs of names of tools."""
     channels: tuple[str, ...] = ()
+    """Globs of names of channels."""
     levels: frozenset[Level] = frozenset(Level)
+    """The levels of taint that it concerns."""
     untrusted: bool | None = None
+    """Whether it concerns UNTRUSTED taints alone or TRUSTED ones alone, None for both."""
     pattern: str | None = None
+    """The pattern that must occur in the content, and that REDACT replaces."""
     schedule: WeeklyWindow | None = None
+    """The times at which it is in force, None for all."""
     when: Expression | None = None
+    """The condition that has to hold, None for none."""
+    test: Test | None = None
+    """The test of a plugin's rule, None for a rule of the file."""
 
     @property
     def plain(self) -> bool:
         """Whether the selectors alone say if it applies."""
-        return self.pattern is None and self.schedule is None and self.when is None
+        return self.pattern is None and self.schedule is None and self.when is None and self.test is None
 
     def selects(self, tool: str, channel: str, level: Level, *, untrusted: bool) -> bool:
         """Say whether the selectors admit this combination; `tool` and `channel` are empty when there is none."""
@@ -71,57 +82,64 @@ class OpenRule:
 
     pattern: str | None
     schedule: WeeklyWindow | None
+    test: Test | None
     applies: RuleOutcome
     otherwise: RuleOutcome
     raised: RuleOutcome
 
-    def outcome(self, now: datetime, found: frozenset[str], truth: object) -> RuleOutcome:
-        """Return what the rule says, given the patterns found in the content and whether its condition holds.
+    def outcome(self, now: datetime, facts: Facts, truth: object) -> RuleOutcome:
+        """Return the rule's outcome, given the facts, the patterns found in them, and the value of its condition.
 
         A rule that cannot be evaluated blocks under its own name (law `fails_closed`).
         """
-        if truth is False or (self.pattern is not None and self.pattern not in found):
+        if truth is False or (self.pattern is not None and self.pattern not in facts.found):
             return self.otherwise
-        if self.schedule is not None:
-            try:
-                if not self.schedule.holds(now):
+        try:
+            if self.schedule is not None and not self.schedule.holds(now):
+                return self.otherwise
+            if self.test is not None and truth is True:
+                truth = self.test(facts, now)
+                if truth is False:
                     return self.otherwise
-            except Exception:  # noqa: BLE001 - whatever a schedule raises, the answer is BLOCK
-                return self.raised
+        except Exception:  # noqa: BLE001 - the answer to any error of a schedule or a test is BLOCK
+            return self.raised
         return self.applies if truth is True else self.raised
 
 
 @dataclass(frozen=True, slots=True)
 class Candidates:
-    """The rules one combination of selectors leaves: outcomes already settled, and rules still open.
-
-    `verdict` is the strictest of the settled ones and `remedies` what those of that verdict offer. Of the open rules
-    the first `conditions` have one, in the order of `fused`; `resting` is what they all say when they do not apply.
-    `patterns` is what they look for, `redacts` tells whether one of them may replace something.
-    """
+    """The rules that one combination of selectors leaves: outcomes already settled, and rules still open."""
 
     settled: tuple[RuleOutcome, ...]
+    """The outcomes that the selectors alone decided."""
     verdict: Verdict
+    """The strictest verdict of the settled outcomes."""
     remedies: tuple[Remedy, ...]
+    """The remedies of the settled outcomes with that verdict."""
     open: tuple[OpenRule, ...]
+    """The rules that still depend on the request or the clock."""
     resting: tuple[RuleOutcome, ...]
+    """The outcomes of the open rules when they do not apply."""
     patterns: frozenset[str]
+    """The patterns that the open rules look for."""
     redacts: bool
+    """One of the open rules may replace something."""
     conditions: int
+    """The first so many open rules have a condition, in the order of `fused`."""
     fused: "Fused | None"
 
     def evaluate(self, facts: Facts, now: datetime) -> tuple[list[RuleOutcome], list[tuple[OpenRule, RuleOutcome]]]:
-        """Return what the open rules say, and apart those that do not rest, as these alone can decide anything."""
+        """Return the outcomes of the open rules, and separately the outcomes of rules that apply and may decide."""
         truths: Mapping[int, object] = {} if self.fused is None else self.fused.awake(facts)
         outcomes, awake = list(self.resting), list[tuple[OpenRule, RuleOutcome]]()
         for place in (*truths, *range(self.conditions, len(self.open))):
-            outcomes[place] = self.open[place].outcome(now, facts.found, truths.get(place, True))
+            outcomes[place] = self.open[place].outcome(now, facts, truths.get(place, True))
             awake.append((self.open[place], outcomes[place]))
         return outcomes, awake
 
 
 def remedies(outcomes: Iterable[RuleOutcome], verdict: Verdict) -> list[Remedy]:
-    """Return what the outcomes of this verdict offer."""
+    """Return the remedies of the outcomes with this verdict."""
     return [remedy for outcome in outcomes if outcome.verdict is verdict for remedy in outcome.remedies]
 
 
@@ -138,6 +156,7 @@ def _open(rule: Rule, *, approved: bool) -> OpenRule:
     return OpenRule(
         rule.pattern,
         rule.schedule,
+        rule.test,
         applies=_applies(rule, approved=approved),
         otherwise=RuleOutcome(rule.id, Verdict.ALLOW, fixed=False),
         raised=RuleOutcome(
@@ -150,8 +169,16 @@ def _open(rule: Rule, *, approved: bool) -> OpenRule:
     )
 
 
+@dataclass(frozen=True, slots=True)
+class CodeRules:
+    """The rules that plugins bring; `digest` names their code, so that processes with other code notice."""
+
+    rules: tuple[Rule, ...] = ()
+    digest: str = ""
+
+
 class RuleIndex:
-    """All configured rules, by what they select; `patterns` are the named patterns there are.
+    """All configured rules, indexed by their selectors; `patterns` are the known named patterns.
 
     Its memos are bounded and never seen from outside.
     """
@@ -179,7 +206,7 @@ class RuleIndex:
         untrusted: bool,
         approved: bool,
     ) -> Candidates:
-        """Return what this combination leaves; unusually long names are not remembered."""
+        """Return the candidates of this combination; unusually long names are not remembered."""
         if len(tool) > _MEMO_NAME or len(channel) > _MEMO_NAME:
             return self._select(hook, tool, channel=channel, level=level, untrusted=untrusted, approved=approved)
         return self._remembered(hook, tool, channel=channel, level=level, untrusted=untrusted, approved=approved)

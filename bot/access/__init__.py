@@ -1,6 +1,6 @@
-"""Who somebody is, what a place may know, and what a decision is made about.
+"""Access: the identity of a sender, the clearance of an address, and the facts that decisions start from.
 
-`authorize` decides on roles, `principals` and `pairing` tell people, `recipients` places; `labelling` gives labels,
-`authors` tells whose words command, `approvals` what people allowed, `known_urls` which addresses they wrote.
-`decision_context` is where a session stands, `session_ids` which session an address has.
+`authorize` decides by roles. `principals` and `pairing` identify people, `recipients` and `session_ids` places and
+sessions. `labelling` assigns labels, `authors` tells whose words command, `approvals` which calls people allowed, and
+`known_urls` which web addresses they wrote. `decision_context` holds the facts of a session at one moment.
 """

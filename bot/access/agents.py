@@ -1,7 +1,7 @@
-"""Agent snapshots: what a session pins when it is created, so that a change of configuration is for new ones only.
+"""Agent snapshots: a session pins one when it is created, so that a change of configuration affects new sessions only.
 
 A snapshot holds names and texts, and no secret: its credential is the name of one. It is stored under the digest of its
-own text, and a session keeps its name with that digest, the pin. What the policy says is never part of it.
+own text. A session keeps the pin: the agent's name with that digest. The policy is never part of a snapshot.
 """
 
 import hashlib
@@ -18,7 +18,7 @@ if TYPE_CHECKING:
     from pydantic import JsonValue
 
 DIGITS: Final = 12
-"""Hexadecimal digits of a digest that are kept of it."""
+"""The number of hexadecimal digits of a digest that are kept."""
 
 _NO_SKILLS: Final = ""
 
@@ -27,11 +27,19 @@ _NO_SKILLS: Final = ""
 class AgentSnapshot:
     """An agent as a session pins it.
 
-    `models` are asked in this order. `addressed` are those of them that the configuration gave an address or a key of
-    their own, without which they are not to be asked. `tools` are the offered ones, each with the digest of what models
-    are told of it; None, which no session pins, is every tool. `credential` is the name of the secret that is the key
-    of its models, empty for the usual keys. `skills` is the digest of its skills, empty for none. `memory` is what its
-    sessions do with memories. A `lost` one stands for what cannot be read: it has no model and no tool.
+    Args:
+        name: Its name in config.yaml.
+        instructions: Its instructions.
+        models: Its models, in the order in which they are asked.
+        tools: The offered tools, each with the digest of its description for models; None, which no session pins, is
+            every tool.
+        limits: Its limits.
+        credential: The name of the secret that is the key of its models, empty for the usual keys.
+        addressed: Those of its models that the configuration gives an address or a key of their own, and that must not
+            be asked without it.
+        skills: The digest of its skills, empty for none.
+        memory: How its sessions use memories.
+        lost: Whether it stands for a snapshot that cannot be read: it has no model and no tool.
     """
 
     name: str
@@ -50,7 +58,7 @@ class AgentSnapshot:
         return self.tools is None or tool in self.tools
 
     def using(self, chosen: MemoryUse | None) -> "AgentSnapshot":
-        """Return it as it works in a conversation where people chose what is done with memories, None for nothing."""
+        """Return the agent for a conversation where people chose a use of memories, None for no choice."""
         memory = self.memory.narrowed(chosen)
         if memory is self.memory:
             return self
@@ -72,30 +80,30 @@ class AgentSnapshot:
 
     @property
     def tools_digest(self) -> str:
-        """The digest of its tools: names with what models are told of them."""
+        """The digest of its tools: names with their descriptions for models."""
         return short_digest(_canonical(dict(self.tools or {})))
 
 
 @dataclass(frozen=True, slots=True)
 class Pin:
-    """What a session's record says of its agent: its name, and the digest of its snapshot."""
+    """The reference to an agent in a session's record: its name, and the digest of its snapshot."""
 
     name: str
     digest: str
 
     def __str__(self) -> str:
-        """Return it as it is stored."""
+        """Return the pin as it is stored."""
         return f"{self.name}/{self.digest}"
 
     @staticmethod
     def parse(text: str) -> "Pin":
-        """Read a stored one; an empty text is a pin of nothing."""
+        """Read a stored pin; an empty text gives an empty pin."""
         name, _, digest = text.partition("/")
         return Pin(name, digest)
 
 
 def lost(name: str) -> AgentSnapshot:
-    """Return what stands for an agent whose snapshot cannot be read: nothing may be asked of it or done by it."""
+    """Return a stand-in for an agent whose snapshot cannot be read: it has no models and no tools."""
     return AgentSnapshot(name, "", (), MappingProxyType({}), None, lost=True)
 
 
@@ -114,7 +122,7 @@ def written(snapshot: AgentSnapshot) -> str:
         "model": snapshot.model_digest,
         "tool": snapshot.tools_digest,
         "skills": snapshot.skills,
-        # Snapshots of before said nothing of memories; their digest is to stay what it was.
+        # Older snapshots had no field for memories; their digest must stay the same.
         **({} if snapshot.memory is MemoryUse.TOOL else {"memory": snapshot.memory.value}),
     }
     return _canonical(told)
@@ -123,10 +131,10 @@ def written(snapshot: AgentSnapshot) -> str:
 def read(text: str, digest: str) -> AgentSnapshot:
     """Return the snapshot of a stored text.
 
-    Raises ValueError: it is none, or not the one of this digest.
+    Raises ValueError: the text is not a snapshot, or not the one of this digest.
     """
     if short_digest(text) != digest:
-        raise ValueError("the text is not what its digest names")
+        raise ValueError("the text does not fit its digest")
     try:
         told = cast("Mapping[str, JsonValue]", json.loads(text))
         limits = cast("tuple[int | None, int, int | None] | None", told["limits"])
@@ -146,12 +154,12 @@ def read(text: str, digest: str) -> AgentSnapshot:
 
 
 def pin_of(snapshot: AgentSnapshot) -> Pin:
-    """Return what a session keeps of a snapshot."""
+    """Return the pin of a snapshot."""
     return Pin(snapshot.name, short_digest(written(snapshot)))
 
 
 def short_digest(text: str) -> str:
-    """Return as much of a text's SHA-256 as is kept."""
+    """Return the kept part of a text's SHA-256: `DIGITS` hexadecimal digits."""
     return hashlib.sha256(text.encode("utf-8", "surrogatepass")).hexdigest()[:DIGITS]
 
 

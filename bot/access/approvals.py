@@ -1,9 +1,9 @@
-"""Approvals: what a question to people is bound to, who may answer it, and when an answer counts.
+"""Approvals: the binding of a question to people, the people who may answer it, and when an answer counts.
 
 An approval lifts laws `untrusted_cannot_command` and `others_cannot_command`, the fixed rule
-`standing_work_is_approved` and configured rules, nothing else; the engine sees to that. Here: the binding to exact
-arguments, to what the names in them mean, to label and principal, and eligibility. Silence never consents: an approval
-that nobody answered in time is expired.
+`standing_work_is_approved` and configured rules, nothing else; the engine ensures that. This module has the binding to
+exact arguments, to the meaning of the names in them, to label and principal, and the eligibility of people. Silence
+never consents: an approval without an answer in time is expired.
 """
 
 import hashlib
@@ -25,11 +25,11 @@ from policy.labels import Label
 from policy.request import Role
 
 ANSWER: Final = "answer"
-"""What stands in a tool's place when an answer itself needs an approval."""
+"""Stands for the tool when an answer itself needs an approval."""
 
 DENIED: Final = "a person refused this call"
 UNANSWERED: Final = "nobody answered in time, so this call was not made"
-"""What a call gets that people did not approve."""
+"""The results of a call that people did not approve."""
 
 OTHERS: Final = "others_cannot_command"
 """The rule about words of other people than the asker: none of these people may lift it."""
@@ -41,11 +41,11 @@ _SELF: Final = frozenset({"untrusted_cannot_command", OTHERS, "standing_work_is_
 def binding(
     standing: DecisionContext, call: Call, refers: tuple[DeferredResult, ...] = (), leads: tuple[str, ...] = ()
 ) -> str:
-    """Return the digest of what an approval for this call is bound to.
+    """Return the digest that an approval for this call is bound to.
 
-    Another argument, a changed taint, another principal, session or generation gives another digest, and so does
-    another content or label of what the call refers to. `leads` is what the recipients that it names mean: people who
-    approve a name approve the place and the person.
+    Another argument, a changed taint, another principal, session or generation gives another digest. So does another
+    content or label of an item that the call refers to. `leads` are the meanings of the recipients that it names:
+    people who approve a name approve the place and the person.
     """
     parts = [
         standing.sid,
@@ -67,11 +67,18 @@ def live(
 ) -> Approval | None:
     """Return the approval that lifts a call: bound to it and in time.
 
-    It counts if it was given for every rule in `asked`, those that ask now, by a person who may still give it: the
-    policy in force decides, not the one it was given under (law `deny_overrides`).
-    One that was already spent counts for the very call that spent it, so that a crash between the
-    decision and the result does not ask people twice. It does not if that call's outcome is not known: they are to
-    know that it may have taken effect.
+    It must have been given for every rule in `asked`, by a person who may still give it. The policy in force decides
+    that, not the one it was given under (law `deny_overrides`). An approval that was already spent counts for the same
+    call that spent it, so that a crash between the decision and the result does not ask people twice. It does not count
+    if that call's outcome is unknown: people must know that it may have taken effect.
+
+    Args:
+        document: The policy in force.
+        approvals: The approvals of the session.
+        bound: The binding of the call.
+        call: The id of the call.
+        asked: The rules that ask now.
+        now: The time, in milliseconds on the store's clock.
     """
     counts = {ApprovalState.APPROVED} if OUTCOME in asked else {ApprovalState.APPROVED, ApprovalState.USED}
     for approval in approvals:
@@ -90,14 +97,15 @@ def to_spend(approval: Approval | None) -> str | None:
 
 
 def withheld(approvals: tuple[Approval, ...], bound: str, call: str) -> bool:
-    """Say whether people were asked about a call and not shown what it refers to."""
+    """Say whether people were asked about a call without being shown the text behind its references."""
     return any(one.question.withheld for one in approvals if (one.binding, one.call) == (bound, call))
 
 
 def may_answer(document: Document, approval: Approval, principal: str) -> bool:
-    """Say whether a principal may answer: entitled by role and rule, and cleared for all that is shown.
+    """Say whether a principal may answer: entitled by role and rule, and cleared for the shown facts.
 
-    A background session asks its asker and nobody else. What an agent wants to know is no approval, so nobody may.
+    Only the asker of a background session may answer its approvals. An agent's question is not an approval, so no
+    principal may answer it here.
     """
     if approval.is_question or (approval.alone and principal != approval.principal):
         return False
@@ -118,9 +126,9 @@ def may_reply(question: Approval, principal: str) -> bool:
 
 
 def decides_for(document: Document, whose: str, person: str) -> bool:
-    """Say whether a person decides for a principal: which skills are in force, and what passes a gate.
+    """Say whether a person decides for a principal: on the skills in force, and on gates.
 
-    They do for themselves; for a chat an admin does.
+    People decide for themselves; for a chat an admin does.
     """
     known = document.principals.get(person)
     if known is None:
@@ -131,17 +139,17 @@ def decides_for(document: Document, whose: str, person: str) -> bool:
 
 
 def may_withdraw(approval: Approval, principal: str) -> bool:
-    """Say whether a principal may take back what they asked for: a refusal grants nothing."""
+    """Say whether a principal may withdraw their own request: a refusal grants nothing."""
     return principal == approval.principal
 
 
 def answering(document: Document, rules: tuple[str, ...]) -> tuple[Role, ...]:
-    """Return the roles of which another person than the asker needs one to answer for all of these rules."""
+    """Return the roles that let a person other than the asker answer for all of these rules."""
     return tuple(role for role in Role if all(_satisfies(document, rule, role, own=False) for rule in rules))
 
 
 def put_to(document: Document, decision: Decision, standing: DecisionContext) -> Decision:
-    """Return a decision that people are asked about with the roles of those who answer, unless the asker may."""
+    """Return a decision that asks people with the roles that may answer, unless the asker may."""
     rules = asking(decision)
     if decision.verdict is not Verdict.REQUIRE_APPROVAL or _may_answer(
         document, rules, standing.asker, label=standing.taint, principal=standing.asker, others=standing.others
@@ -151,9 +159,9 @@ def put_to(document: Document, decision: Decision, standing: DecisionContext) ->
 
 
 def someone_may_answer(document: Document, decision: Decision, standing: DecisionContext) -> bool:
-    """Say whether anybody at all could answer; nobody eligible means BLOCK.
+    """Say whether any person could answer; if none could, the verdict is BLOCK.
 
-    Nobody reads where a background session or a run lives: its asker alone is asked, in a private chat that is cleared
+    The home of a background session or run has no readers: only its asker is asked, in a private chat that is cleared
     for it.
     """
     rules = asking(decision)
@@ -174,7 +182,7 @@ def asking(decision: Decision) -> tuple[str, ...]:
 
 
 def lifetime(document: Document, rules: tuple[str, ...], longest: int) -> int:
-    """Return how long a question by these rules stands, in milliseconds: the shortest of theirs, or `longest`."""
+    """Return the lifetime of a question by these rules, in milliseconds: the shortest of theirs, or `longest`."""
     entries = (document.rule(rule) for rule in rules)
     times = [entry.timeout * 1000 for entry in entries if entry is not None and entry.timeout is not None]
     return min(times, default=longest)
@@ -183,9 +191,9 @@ def lifetime(document: Document, rules: tuple[str, ...], longest: int) -> int:
 def _may_answer(
     document: Document, rules: tuple[str, ...], asker: str, *, label: Label, principal: str, others: frozenset[str]
 ) -> bool:
-    """Say whether a person satisfies all rules that ask, and is cleared for what they ask about.
+    """Say whether a person satisfies all rules that ask, and is cleared for the label in question.
 
-    Whose words may have asked for it does not answer for them, under whatever account they were heard. A program
+    A person whose words may have caused the request does not answer for them, under any of their accounts. A program
     consents to nothing, for itself or for others, unless its token has the scope `admin` (ADR 0041).
     """
     person = document.principals.get(principal)
@@ -199,8 +207,7 @@ def _may_answer(
 
 
 def _satisfies(document: Document, rule: str, role: Role, *, own: bool) -> bool:
-    """Say whether a role may answer for one rule; for one that is not in force any more nobody may."""
+    """Say whether a role may answer for one rule; for a rule that is not in force any more, no role may."""
     if rule in _SELF:
         return own or at_least(role, Role.APPROVER)
-    entry = document.rule(rule)
-    return entry is not None and not own and role in entry.approvers
+    return not own and role in document.approvers(rule)

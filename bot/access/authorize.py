@@ -1,7 +1,7 @@
-"""Who may do what: one function for text, commands and buttons alike.
+"""Authorization: one function for text, commands and buttons alike.
 
-Access is denied by default. An account that belongs to no principal is a stranger and may nothing; the
-owner is looked up like anybody else.
+Access is denied by default. An account that belongs to no principal is a stranger and may do nothing; the owner is
+looked up like any other person.
 """
 
 from dataclasses import dataclass
@@ -18,7 +18,7 @@ _RANK: Final = tuple(Role)
 
 
 class Ingress(StrEnum):
-    """How something came in; every kind passes the same check."""
+    """The way a request came in; every kind passes the same check."""
 
     TEXT = "text"
     COMMAND = "command"
@@ -29,7 +29,7 @@ class Ingress(StrEnum):
 
 @dataclass(frozen=True, slots=True)
 class Caller:
-    """An account recognised: its principal, role and clearance, and how it came in."""
+    """A recognised account: its principal, role and clearance, and the way the request came in."""
 
     principal: str
     role: Role
@@ -39,7 +39,7 @@ class Caller:
 
 @dataclass(frozen=True, slots=True)
 class Refusal:
-    """An account not let in; `reason` is for the audit, not for the sender."""
+    """A refused account; `reason` is for the audit, not for the sender."""
 
     account: str
     ingress: Ingress
@@ -62,7 +62,14 @@ def role(document: Document, principal: str, asker: str) -> Role:
 def authorize(document: Document, account: str, ingress: Ingress, needed: Role = Role.MEMBER) -> Caller | Refusal:
     """Decide whether an account may do something that needs a role.
 
-    `account` is the platform's identity, verbatim. Returns the caller, or a refusal to be audited.
+    Args:
+        document: The policy in force.
+        account: The platform's identity, verbatim.
+        ingress: The way the request came in.
+        needed: The least role.
+
+    Returns:
+        The caller, or a refusal to be audited.
     """
     known = document.principal(account)
     if known is None:

@@ -1,8 +1,8 @@
-"""Whose words a context holds: people who wrote to the bot, whom it overheard, and whose words others passed on.
+"""The authors of a context: people who wrote to the bot, were observed, or whose words another session passed on.
 
-What a model says or calls, and what it sums up, derives from all words that were there before. So nobody leaves the
-authors of a generation before its reset, and what one session tells another takes them along. Who counts beside whom
-is decided in each turn (law `others_cannot_command`); no label is touched.
+The answers, calls and summaries of a model derive from all words that were there before. So the authors of a generation
+only grow until its reset, and a message from one session to another carries them along. Whether they count besides the
+asker is decided in each turn (law `others_cannot_command`); no label changes.
 """
 
 from collections.abc import Iterable

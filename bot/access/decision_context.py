@@ -1,4 +1,4 @@
-"""Where a session stands at one moment, and what its model proposes: the frozen facts every decision starts from."""
+"""The frozen facts that every decision starts from: a session at one moment, and a call that its model proposes."""
 
 import hashlib
 import json
@@ -21,18 +21,33 @@ from policy.request import Destination, Role
 
 @dataclass(frozen=True, slots=True)
 class DecisionContext:
-    """A session as the gate sees it: whom it acts for, where it speaks, what it has read. `now` in store ms.
+    """A session as the gate sees it: its principal, its address, and its taint.
 
-    `asker` is the person who set this going: the principal, or a person in the shared chat that it is. `addresses` are
-    the web addresses that stand verbatim in its context, see `bot.access.known_urls`, and `typed` those that its asker
-    typed, here or in the conversation that it was spawned from. `held` is what its generation keeps out of the context.
-    `visibility` is what a reader had to be cleared for to learn of the session when it was looked up. `model` is the
-    one that people chose, empty for the first of its `agent`. `authors` are the people whose words are in its
-    context (`bot.access.authors`). `endorsed` are the bounded answers that it has heard, itself or through another
-    session. `allowance` is the session's own token budget, None for none and outside a turn. `agent` is the one that it
-    has pinned, None outside a session. `run` is how its run stood when the model was asked last, None in any other
-    session, and `claim` the worker's hold on it, None outside a turn. `by_model` tells that a model asks, though no
-    turn of ours runs: then it may know what its taint may, as in a turn, and not all that the address is cleared for.
+    Args:
+        sid: The session.
+        generation: Its generation.
+        turn: The open turn, empty outside one.
+        principal: The principal it acts for.
+        asker: The person who set the work going: the principal, or a member of the shared chat that it is.
+        role: The role it acts in.
+        ceiling: The most that it may read.
+        home: Its home.
+        destination: Its home, with the present readers.
+        taint: Its taint.
+        now: The time, in milliseconds on the store's clock.
+        addresses: The web addresses that stand verbatim in its context, see `bot.access.known_urls`.
+        typed: Those web addresses that its asker typed, here or in the conversation that it was spawned from.
+        held: The held items of its generation.
+        visibility: The clearance that a reader needed to learn of the session when it was read.
+        model: The model that people chose, empty for the first of its `agent`.
+        authors: The people whose words are in its context (`bot.access.authors`).
+        endorsed: The bounded answers that it has heard, itself or through another session.
+        allowance: Its own token budget, None for none and outside a turn.
+        agent: Its pinned agent, None outside a session.
+        run: The facts of its run when the model was asked last, None for any other session.
+        by_model: Whether a model of another program asks, outside a turn of ours. Then it may know as much as its
+            taint, as in a turn, and not all that the address is cleared for.
+        claim: The worker's claim on it, None outside a turn.
     """
 
     sid: str
@@ -66,7 +81,7 @@ class DecisionContext:
 
     @property
     def reader(self) -> Label:
-        """What the person asking here may know: their clearance meet that of the address that answers."""
+        """The most that the person asking here may know: their clearance meet that of the answering address."""
         return self.ceiling.meet(self.destination.clearance or PUBLIC)
 
     @staticmethod
@@ -83,7 +98,7 @@ class DecisionContext:
         model: str = "",
         agent: AgentSnapshot | None = None,
     ) -> "DecisionContext":
-        """Return where a person stands who asks outside a turn; they have read nothing unless `taint` says so."""
+        """Return the context of a person who asks outside a turn; they have read nothing unless `taint` says so."""
         return DecisionContext(
             sid=sid,
             generation=generation,
@@ -106,7 +121,7 @@ class DecisionContext:
 class Call:
     """A tool call as the model proposed it; `arguments` is None when they are not a JSON object.
 
-    With `own_level` the runtime makes it for a session as it is: nothing is read that would change its taint.
+    With `own_level` the runtime makes it for a session as it is: it reads nothing that would change the taint.
     """
 
     id: str
@@ -122,5 +137,5 @@ class Call:
 
 
 def key(standing: DecisionContext, call: Call) -> str:
-    """Return a call's idempotency key: the same when it is repeated after a crash."""
+    """Return a call's idempotency key: the same when the call is repeated after a crash."""
     return f"{standing.sid}/{standing.generation}/{call.id}"

@@ -1,10 +1,11 @@
-"""Which web addresses stand verbatim in a session's context, written by somebody else than its model.
+"""The web addresses that stand verbatim in a session's context, written by someone other than its model.
 
-An address may carry data away: a page that was taken in makes the model put a person's words into one. One that
-stood there whole before carries nothing of the kind. So what counts is what the model cannot have written: what a
-person typed, here or in the conversation that this session was spawned from, what came in while nothing UNTRUSTED had
-been read, and pages that `web_fetch` brought. The model's own words never count, nor does what other tools return once
-something UNTRUSTED was read: a model may have written the file it reads, or see its own words repeated in a refusal.
+An address may carry data away: a page that was admitted can make the model put a person's words into one. An address
+that stood there whole before carries no such data. So only texts that the model cannot have written count. These are
+words that a person typed, here or in the conversation that the session was spawned from, inputs from before anything
+UNTRUSTED was read, and pages that `web_fetch` returned. The model's own words never count. Results of other tools do
+not count once something UNTRUSTED was read: a model may have written the file it reads, or see its own words repeated
+in a refusal.
 
 People leave the scheme out: a name that begins with `www.` counts, in a person's words alone, as typed with `https://`.
 """
@@ -21,23 +22,24 @@ PAGES: Final = "web_fetch"
 """The tool whose results are written by others."""
 
 MOST: Final = 64
-"""How many addresses that a person typed a task takes along."""
+"""The most typed addresses that a task takes along."""
 
 LONGEST: Final = 2000
-"""How many characters an address has at most that a task takes along."""
+"""The most characters of an address that a task takes along."""
 
-# What ends an address in prose: with parentheses as some addresses have them, and without as Markdown puts them round.
+# The end of an address in prose: with parentheses as some addresses have them, and without as Markdown adds them.
 _LONG: Final = re.compile(r"https?://[^\s<>\"\\^`{|}]+", re.IGNORECASE)
 _SHORT: Final = re.compile(r"https?://[^\s<>\"\\^`{|}()\[\]]+", re.IGNORECASE)
-# A name as people type it: at the beginning of a word, so that it is no part of another address.
+# A name as people type it: at the beginning of a word, so that it is not part of another address.
 _BARE: Final = re.compile(r"(?<![^\s<(\[{\"'*_`])www\.[^\s<>\"\\^`{|}]+", re.IGNORECASE)
 _BEHIND: Final = ".,;:!?'*_)]"
 
 
 def given(event: Event | NewEvent) -> Iterator[str]:
-    """Yield the addresses that stand whole in an event that was let in and count whatever had been read before.
+    """Yield the addresses that stand whole in an admitted event and count regardless of earlier reads.
 
-    What anybody typed whole counts for everybody: they could have the bot fetch it in a turn of their own.
+    An address that a person typed whole counts for everyone: that person could have the bot fetch it in a turn of their
+    own.
     """
     match event.body:
         case UserMessage(origin=None) if not event.label.untrusted:
@@ -51,9 +53,9 @@ def given(event: Event | NewEvent) -> Iterator[str]:
 
 
 def repeated(event: Event | NewEvent) -> Iterator[str]:
-    """Yield those that count only if nothing UNTRUSTED had been read, this event included.
+    """Yield the addresses that count only if nothing UNTRUSTED had been read, this event included.
 
-    For an asker the words of somebody else are as UNTRUSTED ones (law `others_cannot_command`).
+    For an asker, words of other people count as UNTRUSTED (law `others_cannot_command`).
     """
     match event.body:
         # Another session's words are a model's: their integrity may have been endorsed, their wording was not.
@@ -68,7 +70,7 @@ def repeated(event: Event | NewEvent) -> Iterator[str]:
 def typed(event: Event | NewEvent) -> Iterable[str]:
     """Return the web addresses that a person typed in a message, or that a task brought along as typed by them.
 
-    They are read from what this person typed themselves, never from a task's text: that is a model's.
+    They come from words that this person typed, never from a task's text: a model wrote that.
     """
     if not isinstance(event.body, UserMessage):
         return ()
@@ -78,7 +80,7 @@ def typed(event: Event | NewEvent) -> Iterable[str]:
 
 
 def newest(found: Iterable[str]) -> tuple[str, ...]:
-    """Return those of these addresses that came last, each once, as many as a task takes along."""
+    """Return the last of these addresses, each once, as many as a task takes along."""
     return tuple(reversed(list(islice(dict.fromkeys(reversed(list(found))), MOST))))
 
 
@@ -87,18 +89,18 @@ def _is_page(result: ToolResult) -> bool:
 
 
 def _brought(message: UserMessage) -> tuple[str, ...]:
-    """Return the addresses that a task brought along: the program read them from what its asker typed."""
+    """Return the addresses that a task brought along: the program took them from its asker's typed words."""
     return () if message.origin is None else message.origin.typed
 
 
 def _meant(message: UserMessage) -> str:
-    """Return a person's words, with the scheme that they left out as well."""
+    """Return a person's words, also with the scheme that they left out."""
     whole = _BARE.sub(r"https://\g<0>", message.text)
     return message.text if whole == message.text else f"{message.text}\n{whole}"
 
 
 def _in(text: str) -> Iterator[str]:
-    """Yield every address in a text, as it stands and without what a sentence puts behind it."""
+    """Yield every address in a text, as it stands and without punctuation of the sentence after it."""
     if "://" in text:
         for pattern in (_LONG, _SHORT):
             for whole in pattern.findall(text):

@@ -1,8 +1,8 @@
 """Labels and clearances from configuration and runtime facts, and from nothing else.
 
-The only module outside `policy/` that changes labels (law `labels_are_never_parsed_from_content`): what a
-message is and what a reader may receive is looked up here, in the policy document. Whatever is not
-known is the worst: unknown data is top, an unknown reader or place is PUBLIC.
+The only module outside `policy/` that changes labels (law `labels_are_never_parsed_from_content`): it looks up the
+label of a message and the clearance of a reader in the policy document. Unknown means worst: unknown data is top, an
+unknown reader or place is PUBLIC.
 """
 
 from collections.abc import Collection
@@ -23,7 +23,7 @@ MAY_BE_TRUSTED = frozenset({Role.OWNER, Role.ADMIN, Role.APPROVER, Role.MEMBER})
 """Roles whose own typing is TRUSTED."""
 
 CONFIGURED = Label(Level.INTERNAL)
-"""The label of what config.yaml says: it is for those who work with the installation, and no data of theirs."""
+"""The label of config.yaml's content: it is for people who work with the installation, and holds no data of theirs."""
 
 
 def untrusted(label: Label) -> Label:
@@ -34,18 +34,18 @@ def untrusted(label: Label) -> Label:
 def bounded(taint: Label, asked: Label) -> Label:
     """Return the label of an answer of a structured result: the level of all that was read, endorsed integrity.
 
-    `asked` is the label of what gave the fields, before any of that was read. Members that UNTRUSTED data may have
-    written endorse nothing.
+    `asked` is the label of the source of the fields, before any of the data was read. Members that UNTRUSTED data may
+    have written endorse nothing.
     """
     return replace(taint, integrity=asked.integrity)
 
 
 def named(document: Document, text: str) -> Label:
-    """Return the label that a person or a call names, which labels nothing: it bounds what is asked for.
+    """Return a label named by a person or a call, which only bounds a request and labels nothing.
 
-    What compartments there are is for those who may see the configuration, so no refusal lists them.
+    The list of compartments is for people who may see the configuration, so no refusal shows it.
 
-    Raises LabelTextError: the text is no label, or names a compartment there is not.
+    Raises LabelTextError: the text is not a label, or names an unknown compartment.
     """
     label = parse(text)
     strange = sorted(label.compartments.difference(document.compartments))
@@ -55,16 +55,16 @@ def named(document: Document, text: str) -> Label:
 
 
 def trusts_members(document: Document, principal: str, home: Address) -> bool:
-    """Say whether the shared chat that a session is of lets the words of each member command for every other one."""
+    """Say whether a session's shared chat lets the words of each member command for every other member."""
     place = principals.address(principal) if principals.is_chat(principal) else home
     chat = document.chat(place.channel, place.workspace, place.chat)
     return chat is not None and chat.unsafe_trust_all_members
 
 
 def others(document: Document, principal: str, home: Address, people: Collection[str]) -> Others | None:
-    """Return what may be known of other people than the asker whose words are in a context, None if none count.
+    """Return the facts about people other than the asker whose words are in a context, None if none count.
 
-    They are looked up in the policy in force: one whom it does not know is a stranger cleared for PUBLIC.
+    They are looked up in the policy in force: an unknown person is a stranger cleared for PUBLIC.
     """
     if not people or trusts_members(document, principal, home):
         return None
@@ -76,7 +76,7 @@ def others(document: Document, principal: str, home: Address, people: Collection
 
 
 def among_others(document: Document, principal: str, home: Address) -> bool:
-    """Say whether a session is of a shared chat in which what somebody else worded does not command."""
+    """Say whether a session belongs to a shared chat in which words of people other than the asker do not command."""
     return principals.is_chat(principal) and not trusts_members(document, principal, home)
 
 
@@ -88,9 +88,15 @@ def members_words(document: Document, principal: str, home: Address, label: Labe
 def inbound(document: Document, address: Address, role: Role, *, authored: bool, shared: bool = False) -> Label:
     """Return the label of a text arriving at an address.
 
-    What is said in a classified chat is as high as the chat, unless the policy says otherwise. `authored` tells that
-    the sender typed it himself: a forward, quote or file is UNTRUSTED whoever sends it. An unknown channel's text is
-    top, as is that of a shared chat nobody classified.
+    A text in a classified chat is as high as the chat, unless the policy says otherwise. A text of an unknown channel
+    is top, and so is one of a shared chat without a classification.
+
+    Args:
+        document: The policy in force.
+        address: The address.
+        role: The role of the sender.
+        authored: Whether the sender typed it: a forward, quote or file is UNTRUSTED for every sender.
+        shared: Whether the chat is shared.
     """
     chat = document.chat(address.channel, address.workspace, address.chat)
     label = document.channel(address.channel).inbound
@@ -102,7 +108,7 @@ def inbound(document: Document, address: Address, role: Role, *, authored: bool,
 
 
 def blocked(document: Document, address: Address) -> bool:
-    """Say whether an admin shut a chat out: nothing is said there, not even that."""
+    """Say whether an admin blocked a chat: nothing is said there, not even that it is blocked."""
     return _is_blocked(document.chat(address.channel, address.workspace, address.chat))
 
 
@@ -111,12 +117,11 @@ def _is_blocked(chat: Chat | None) -> bool:
 
 
 def classification(document: Document, address: Address, *, shared: bool = True) -> Label | None:
-    """Return what the configuration lets be said at an address, None if it does not know the place.
+    """Return the configured classification of an address, None for an unknown place.
 
-    A place that goes by several names is cleared for what all of them admit, and a blocked chat for nothing. A private
-    chat, which `shared` denies, needs no name: it is cleared as its channel is, and its reader's clearance tells what
-    they may hear. A session or a run is cleared like the principal it acts for; what it has read by then is compared
-    when something arrives there.
+    A place with several names is cleared for the meet of them, and a blocked chat for nothing. A private chat (`shared`
+    is false) needs no name: it is cleared as its channel is, and its reader's clearance bounds that. A session or a run
+    is cleared like its principal; its taint is compared when something arrives there.
     """
     if address.channel in UNREAD:
         return _of_principal(document, address.workspace)
@@ -139,8 +144,8 @@ def classification(document: Document, address: Address, *, shared: bool = True)
 def private_places(document: Document, principal: str, label: Label, first: str = "") -> tuple[Address, ...]:
     """Return the private chats of a person where something of this label may be told to them alone.
 
-    `first` is the address, as text, where they set it going: it comes first if they are alone there. The console comes
-    last, as nobody may be sitting there. Who really reads there is asked when something is said.
+    `first` is the address, as text, where they set the work going: it comes first if they are alone there. The console
+    comes last, as no person may be at it. The actual readers are asked for when something is sent.
     """
     person = document.principals.get(principal)
     if person is None or not label.flows_to(person.clearance):
@@ -156,10 +161,10 @@ def private_places(document: Document, principal: str, label: Label, first: str 
 
 
 def expected(document: Document, address: Address) -> Destination:
-    """Return an address as far as configuration knows it, its clearance unknown for a place that it does not know.
+    """Return an address as far as configuration knows it, its clearance unknown for an unknown place.
 
-    In a private chat of a known person that is no more than this reader may know, and the chat needs no name of its
-    own. Who reads there now is asked when something is sent.
+    A private chat of a known person is cleared for at most that person's clearance, and needs no name of its own. The
+    present readers are asked for when something is sent.
     """
     reader_there = document.principals.get(principals.owner(document, address))
     shared = document.chat(address.channel, address.workspace, address.chat) is not None
@@ -171,7 +176,7 @@ def expected(document: Document, address: Address) -> Destination:
 
 
 def _of_principal(document: Document, principal: str) -> Label | None:
-    """Return what a principal may know, None for one that is not known."""
+    """Return the clearance of a principal, None for an unknown one."""
     if principals.is_chat(principal):
         return classification(document, principals.address(principal))
     person = document.principals.get(principal)
@@ -179,18 +184,18 @@ def _of_principal(document: Document, principal: str) -> Label | None:
 
 
 def ceiling(document: Document, principal: str, asker: str) -> Label | None:
-    """Return the most that may be read for a principal when a person asks, None if either is not known.
+    """Return the most that may be read for a principal when a person asks, None if either is unknown.
 
-    In a shared chat that is what the chat is classified for, and no more than whoever asks there may know himself.
+    In a shared chat that is the chat's classification, met with the asker's clearance.
     """
     known, person = _of_principal(document, principal), document.principals.get(asker)
     return None if known is None or person is None else known.meet(person.clearance)
 
 
 def reader(document: Document, one: Reader) -> Label:
-    """Return the clearance of an account that reads: its principal's, or what the channel's own members may know.
+    """Return the clearance of an account that reads: its principal's, or that of the channel's own members.
 
-    Anybody else is cleared for PUBLIC: guests, strangers, blocked accounts and programs that are nobody here.
+    Any other account is cleared for PUBLIC: guests, strangers, blocked accounts and unknown programs.
     """
     known = document.principal(one.account)
     if known is not None:
@@ -209,9 +214,9 @@ def _all_readers_known(audience: Audience, chat: Chat | None) -> bool:
 def destination(document: Document, address: Address, audience: Audience) -> Destination:
     """Return an address with its effective clearance: its classification meet every reader's.
 
-    An audience the platform cannot list completely, an empty one, or an unknown place makes it unknown, which the
-    rules read as PUBLIC. An admin may vouch for the members of a chat that cannot be listed; whoever is known to read
-    there still counts. A session or a run has no audience: nobody reads there but itself.
+    An audience the platform cannot list completely, an empty one, or an unknown place makes it unknown, which the rules
+    read as PUBLIC. An admin may vouch for the members of a chat that cannot be listed; known readers still count there.
+    A session or a run has no audience: it has no readers but itself.
     """
     clearance = classification(document, address, shared=audience.shared)
     if address.channel in UNREAD:
@@ -239,7 +244,7 @@ def destination(document: Document, address: Address, audience: Audience) -> Des
 def least_above(document: Document, clearance: Label, found: Label) -> Label:
     """Return the least label of the configuration that does not flow to a clearance, `found` if they all do.
 
-    It stands for whatever was found that does not, so that what is told of it is the same for all of that.
+    It stands for any found label that does not, so that a message about it is the same for all of these.
     """
     levels = map(Label, Level)
     compartments = (Label(PUBLIC.level, frozenset({one})) for one in document.compartments)
@@ -247,10 +252,10 @@ def least_above(document: Document, clearance: Label, found: Label) -> Label:
 
 
 def asked_anew(document: Document, address: Address, role: Role, there: Destination) -> tuple[Label, Label | None]:
-    """Return the label of what a person types at an address, and the one it had if that was classified for its readers.
+    """Return the label of a text typed at an address, and its label if the address were classified for its readers.
 
-    The second is None where it is no lower, or where something else than the classification says it. In a background
-    session or a run nobody types, so nothing is asked anew.
+    The second is None where it is not lower, or where a source other than the classification sets the label. No person
+    types in a background session or a run, so nothing is asked again there.
     """
     if address.channel in UNREAD:
         return document.top, None

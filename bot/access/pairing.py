@@ -1,10 +1,10 @@
-"""What a stranger is told: in a private chat how to ask to be let in, once; elsewhere nothing.
+"""Pairing: in a private chat a stranger is told how to ask to be let in, once; elsewhere they are told nothing.
 
-But whoever presses a button waits for what it does, so they are told, alone, that it does nothing for them.
+A person who presses a button waits for its effect, so they are told, alone, that it does nothing for them.
 
-A code stands for the account that was given it, so that who types it elsewhere proves that both are his, or that
-somebody who knows him handed it on. The store keeps its hash under a key of this installation, never the code. How
-long a code counts, how many may wait and how many wrong ones may be typed stands in `bot.sessions.approvals`.
+A code stands for the account that it was given to. A person who types it from another account proves that both are
+theirs, or that an acquaintance passed it on. The store keeps its hash under a key of this installation, never the code.
+`bot.sessions.approvals` has the lifetime of a code, and the limits of waiting and wrong codes.
 """
 
 from typing import Final
@@ -15,22 +15,26 @@ from bot.sessions.ports.store import Store
 from channels.messages import How, Inbound
 from policy.document.model import Document
 
-UNKNOWN_HERE: Final = "you are not known here"
-"""All that somebody refused learns where nobody can be let in, or who is known and may not do this."""
+UNKNOWN_HERE: Final = "You are not known here."
+"""The whole refusal for a known person without the right."""
 
-NOT_YOURS: Final = "this button is not for you"
-"""What somebody known is told who may not press it, wherever it is."""
+ASK_OWNER: Final = "You are not known here. Ask the owner of this bot to let in the account `{account}`."
+"""The answer to a stranger in private where strangers cannot be let in, at most once an hour: only the file lets in."""
 
-ASK_ALONE: Final = "this button is not for you, write to me in private to ask to be let in"
-"""What a stranger is told who presses a button in a shared chat, where people can be let in."""
+NOT_YOURS: Final = "This button is not for you."
+"""The refusal for a known person who may not press a button, in any chat."""
+
+ASK_ALONE: Final = "This button is not for you, write to me in private to ask to be let in."
+"""The refusal for a stranger who presses a button in a shared chat, where people can be let in."""
 
 SAID_OFTEN: Final = frozenset({UNKNOWN_HERE, NOT_YOURS, ASK_ALONE})
-"""What somebody would be told every time, and is told less and less often."""
+"""Refusals that would be repeated every time, and are sent at a decreasing rate."""
 
-ASK: Final = "you are not known here, an admin of this bot can let you in with the code {code} within an hour"
+ASK: Final = "You are not known here. Give an admin of this bot the code {code} within an hour."
 
 
-_DAY_MS: Final = 24 * 60 * 60 * 1000
+_HOUR_MS: Final = 60 * 60 * 1000
+_DAY_MS: Final = 24 * _HOUR_MS
 
 
 class Pairing:
@@ -42,34 +46,40 @@ class Pairing:
         self._key = key
 
     async def told(self, document: Document, inbound: Inbound, refusal: Refusal) -> str:
-        """Return what somebody who was refused is told, alone; an empty text for nothing.
+        """Return the message for a refused sender, for them alone; an empty text for none.
 
-        Whoever waits for an answer, was refused one or is blocked is told nothing more. Raises StoreError.
+        A sender who waits for an answer, was refused a code or is blocked is told nothing more. Raises StoreError.
         """
         pressed, known = inbound.how is How.BUTTON, document.principal(refusal.account) is not None
         if refusal.account in document.blocked or not (inbound.private or pressed):
             return ""
         if pressed and (known or not inbound.private):
             return NOT_YOURS if known or document.paired is None else ASK_ALONE
-        if document.paired is None or known:
+        if known:
             return UNKNOWN_HERE
+        if document.paired is None:
+            # Every line they write is refused, a greeting and a call for help as well.
+            first = await self._store.counts.count(f"told/{refusal.account}", _HOUR_MS) == 1
+            return ASK_OWNER.format(account=refusal.account) if first else ""
         code, address = self._ids.approval(), inbound.address
         digest = code_digest(self._key, code)
         kept = await self._store.access.ask_pairing(refusal.account, address.channel, address.workspace, digest)
         return ASK.format(code=code) if kept else NOT_YOURS if pressed else ""
 
     async def times(self, refusal: Refusal) -> int:
-        """Count that an account was refused; return how often it was within a day. Raises StoreError.
+        """Count a refusal of an account; return how many it had within a day. Raises StoreError.
 
-        Presses count apart: they are told where nothing else is.
+        Presses are counted apart: they are answered where other refusals are silent.
         """
         kind = "pressed" if refusal.ingress is Ingress.BUTTON else "refused"
         return await self._store.counts.count(f"{kind}/{refusal.account}", _DAY_MS)
 
     async def account(self, principal: str, code: str) -> tuple[str, str] | None:
-        """Return the account that was given a code, and the code's hash; None for a wrong one, which is counted.
+        """Return the account that was given a code, and the code's hash; None for a wrong code, which is counted.
 
-        Raises BusyError: this principal typed too many wrong ones. StoreError.
+        Raises:
+            BusyError: This principal typed too many wrong codes.
+            StoreError: The store does not answer.
         """
         digest = code_digest(self._key, code.replace("-", "").lower())
         account = await self._store.access.try_pairing(principal, digest)

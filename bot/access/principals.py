@@ -1,10 +1,10 @@
-"""Names of principals: a person's is configured, a shared chat's is made of where it is.
+"""Names of principals: a person's name is configured, a shared chat's name is made of its address.
 
-A shared chat is a principal of its own: it owns its sessions and their workspace, and nobody's personal objects are
-reached from it. No configured name has a colon, so that neither is mistaken for the other.
+A shared chat is a principal of its own: it owns its sessions and their workspace, and personal objects of people cannot
+be reached from it. No configured name has a colon, so that a person and a chat cannot be confused.
 
-An account is `channel:id`, or `channel:workspace:id` where ids of people collide between workspaces. Where its owner is
-spoken to in private is made of the same parts, so that nobody has to look it up.
+An account is `channel:id`, or `channel:workspace:id` where ids of people collide between workspaces. The address of its
+owner's private chat is made of the same parts, so that no look-up is needed.
 """
 
 from dataclasses import replace
@@ -16,13 +16,13 @@ from policy.document.model import Document
 from policy.document.reading import API
 
 CONSOLE: Final = "console"
-"""The channel of whoever sits at this machine, of whom its operating system says who he is; nobody may be there."""
+"""The channel of the person at this machine, as the operating system names them; there may be no such person."""
 
 _CHAT: Final = "chat:"
 
 
 def of_chat(address: Address) -> str:
-    """Return the principal that the shared chat of an address is, whatever the thread."""
+    """Return the principal that stands for the shared chat of an address, for all threads."""
     return f"{_CHAT}{address.place}"
 
 
@@ -37,12 +37,12 @@ def is_of_program(account: str) -> bool:
 
 
 def address(principal: str) -> Address:
-    """Return where the shared chat is that a principal stands for; the inverse of `of_chat`."""
+    """Return the address of the shared chat that a principal stands for; the inverse of `of_chat`."""
     return Address.parse(principal.removeprefix(_CHAT))
 
 
 def private_chat(account: str) -> Address:
-    """Return where the owner of an account is spoken to in private."""
+    """Return the address of the private chat of an account's owner."""
     channel, *workspace, chat = account.split(":", 2)
     return Address(channel, chat, *workspace)
 
@@ -53,15 +53,15 @@ def reader(address: Address) -> str:
 
 
 def owner(document: Document, address: Address) -> str:
-    """Return whose private chat an address is, or who alone sees what is said there; empty if nobody known."""
+    """Return the person whose private chat an address is, or who alone sees messages there; empty if unknown."""
     known = document.principal(reader(replace(address, recipient=address.recipient or address.chat)))
     return "" if known is None else known[0]
 
 
 def meant_for(principal: str, asker: str, home: Address, address: Address) -> str:
-    """Return whom something is for that a session at `home` says at an address, empty where the address tells no more.
+    """Return the principal that a text of a session at `home` is meant for at an address, empty if unspecific.
 
-    A session's own private chat is its principal's, whoever has that account by now.
+    A session's own private chat is its principal's, also after the account got another owner.
     """
     if address.recipient:
         return asker
@@ -70,14 +70,15 @@ def meant_for(principal: str, asker: str, home: Address, address: Address) -> st
 
 
 def is_anothers(document: Document, address: Address, meant: str, *, ours: bool = False) -> bool:
-    """Say whether what is meant for a principal would be told to somebody else there, or for nobody known any more.
+    """Say whether a text meant for a principal would reach another person there, or its principal is unknown now.
 
-    What is `ours`, told by the program itself, may tell somebody at his own account that he is not known any more.
+    A text that is `ours`, from the program itself, may tell people at their own account that they are not known any
+    more.
     """
     now = owner(document, address)
     return bool(meant) and (now != meant if now else not ours and meant not in document.principals)
 
 
 def recipient(account: str) -> str:
-    """Return how an account is named in an address that it alone gets to see."""
+    """Return the name of an account in an address that only this account can see."""
     return account.rpartition(":")[2]

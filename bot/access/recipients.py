@@ -1,8 +1,8 @@
-"""Recipients: whom a text may be sent to by name, and who may know of which.
+"""Recipients: the people and places that a text may be sent to by name, and which sender may know of them.
 
 A name is an alias of the configuration, the name that an admin gave a person, or the platform's id of a known chat.
-What people call themselves on a platform is no name. A name that could mean several places is refused, and so is one
-that the sender may not know of: both with the words for a name there is not (law `no_read_up`).
+Names that people choose on a platform do not count. A name with several possible places is refused, and so is one that
+the sender may not know of: both with the words for an unknown name (law `no_read_up`).
 """
 
 import json
@@ -30,7 +30,7 @@ CHANGED: Final = "the recipient is not who it was when this was decided, so noth
 
 
 class UnknownRecipientError(Exception):
-    """A name that leads to no one place."""
+    """A name that does not lead to exactly one place."""
 
 
 class ChangedRecipientError(RequestError):
@@ -43,21 +43,21 @@ class ChangedRecipientError(RequestError):
 
 
 class SendingFor(Protocol):
-    """Who sends: the principal of a session, who asks there, and the most that both may know."""
+    """The sender of a text: the principal of a session, its asker, and the most that both may know."""
 
     @property
     def principal(self) -> str:
-        """Whom the session acts for."""
+        """The principal of the session."""
         ...
 
     @property
     def asker(self) -> str:
-        """The person who set this going."""
+        """The person who set the work going."""
         ...
 
     @property
     def ceiling(self) -> Label:
-        """What may be read for them."""
+        """The most that may be read for them."""
         ...
 
 
@@ -84,9 +84,9 @@ def find(document: Document, sender: SendingFor, name: str, channel: str = "") -
 
 
 def meaning(document: Document, address: Address) -> str:
-    """Return what a name that leads to an address means now: the address, and the person whose private chat it is.
+    """Return the present meaning of a name that leads to an address: the address, and the owner of a private chat.
 
-    It is compared and never read: who decides about a name decides about this.
+    It is only compared: a decision about a name is a decision about its meaning.
     """
     return json.dumps([str(address), principals.owner(document, address)])
 
@@ -101,10 +101,10 @@ def names(document: Document) -> tuple[tuple[str, Address], ...]:
 
 
 def stays(document: Document, sender: SendingFor, home: Address, address: Address) -> bool:
-    """Say whether what is said at an address stays with whom a session at `home` acts for.
+    """Say whether a text at an address stays with the principal of a session at `home`.
 
-    That is a private chat of the person, as long as the account is theirs. A shared chat is not a person, so that for
-    its session only the chat itself counts, where its answers go anyway.
+    That is a private chat of the person, as long as the account is theirs. A shared chat is not a person, so for its
+    session only the chat itself counts, where its answers go anyway.
     """
     if principals.is_chat(sender.principal):
         return address == home
@@ -113,12 +113,12 @@ def stays(document: Document, sender: SendingFor, home: Address, address: Addres
 
 
 def _aliases(document: Document, name: str) -> frozenset[Address]:
-    """Return the places of an alias; those who may send at all may know of what the operator named for it."""
+    """Return the places of an alias; every sender may know of the places that the operator named."""
     return frozenset(map(_place, document.recipients.get(name, ())))
 
 
 def _private_chats(document: Document, sender: SendingFor, name: str) -> frozenset[Address]:
-    """Return where the people are spoken to in private whose name this is, or whose chat's id on the platform."""
+    """Return the private chats of the people with this name, or with this id on the platform."""
     chats = (
         (person, principals.private_chat(account))
         for person, entry in document.principals.items()
@@ -130,7 +130,7 @@ def _private_chats(document: Document, sender: SendingFor, name: str) -> frozens
 
 
 def _chats(document: Document, sender: SendingFor, name: str) -> frozenset[Address]:
-    """Return the shared chats of an id; one that is blocked is known to nobody."""
+    """Return the shared chats with an id; a blocked chat is known to no sender."""
     places = (
         (chat.classification, Address(chat.channel, chat.chat, chat.workspace))
         for chat in document.chats.values()
@@ -146,7 +146,7 @@ def _knows_person(sender: SendingFor, person: str) -> bool:
 
 
 def _knows(sender: SendingFor, label: Label) -> bool:
-    """Say whether a sender may know of something of this label that the installation knows."""
+    """Say whether a sender may know of a fact of this label about the installation."""
     return label.join(labelling.CONFIGURED).flows_to(sender.ceiling)
 
 

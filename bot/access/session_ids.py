@@ -1,14 +1,14 @@
-"""Which session a person's words at an address belong to.
+"""The session that a person's words at an address belong to.
 
-An address has one session at a time, so that accepting a message is one script. A private chat may be another person's
-one day: an account is taken from somebody, or the configuration calls them by another name. What was said before is not
-the new one's to read (law `no_read_up`), nor may it be forgotten for them (law `taint_never_falls`). The session stays
-as it is, for the person it was, and the other begins one of their own at the same address.
+An address has one session at a time, so that accepting a message is one script. A private chat may pass to another
+person: an account gets a new owner, or the configuration renames its owner. The new owner may not read the earlier
+messages (law `no_read_up`), nor may these be forgotten for them (law `taint_never_falls`). The session stays with the
+person it belonged to, and the other person begins one of their own at the same address.
 
-A session that is archived or deleted takes nothing any more. Its chat goes on in the session of the next generation
-root: the first one that is still open. Ids are computed, so nothing has to note which one that is; a process remembers
-it, and finds out again where another process has ended it. What a platform tells again may have been taken in by the
-one before, so a process remembers for as long as that could be told which sessions of a chat ended lately.
+An archived or deleted session takes no more inputs. Its chat continues in the session of the next generation root: the
+first one that is still open. Ids are computed, so no record of the current root is needed. A process remembers it, and
+finds it again after another process ended that session. A platform may redeliver a message that an ended session had
+taken. So a process remembers which sessions of a chat ended lately, for as long as redelivery is possible.
 """
 
 from collections import OrderedDict
@@ -24,12 +24,12 @@ from channels.messages import Address
 _REMEMBERED: Final = 4096
 
 LATELY_MS: Final = 24 * 60 * 60 * 1000
-"""For how long after its end a session knows which inputs it had."""
+"""For how many milliseconds after its end a session knows its inputs."""
 
 
 @dataclass(frozen=True, slots=True)
 class _InUse:
-    """The generation root that a chat uses, and its sessions that ended lately with when they did, ms."""
+    """The generation root that a chat uses, and its sessions that ended lately with the times, in epoch ms."""
 
     root: int
     ended: tuple[tuple[str, int], ...]
@@ -64,7 +64,7 @@ class SessionIds:
         return sid
 
     async def found(self, address: Address, principal: str) -> tuple[str, tuple[str, ...]]:
-        """Return the same as `of`, with the ids of those there that ended lately. Raises StoreError."""
+        """Return the same as `of`, with the ids of sessions there that ended lately. Raises StoreError."""
         known = self._roots.get((address, principal))
         root, ended = (-1, list[tuple[str, int]]()) if known is None else (known.root, list(known.ended))
         while True:
@@ -76,7 +76,7 @@ class SessionIds:
                 ended.append((sid, holder.updated_at))
             root = _after(root, holder, principal)
         known = _InUse(root, tuple((one, at) for one, at in ended if self._clock.wall_ms() - at < LATELY_MS))
-        # One that is not begun is not remembered: the one before may be restored.
+        # A session that has not begun is not remembered: the one before may be restored.
         if root >= 0 and holder is not None:
             self._remember(address, principal, known)
         return sid, self._lately(known)
@@ -84,7 +84,7 @@ class SessionIds:
     async def undeleted(self, address: Address, principal: str) -> str:
         """Return the id of a principal's session at an address that was not deleted, or of the next one to begin.
 
-        An archived one stays in its place: the address still names that session. Raises StoreError.
+        An archived session counts: the address still names it. Raises StoreError.
         """
         known = self._roots.get((address, principal))
         root = -1 if known is None else known.root
@@ -107,7 +107,7 @@ class SessionIds:
         return () if known is None else tuple(sid for sid, at in known.ended if now - at < LATELY_MS)
 
     async def follower(self, sid: str, address: Address, principal: str) -> str | None:
-        """Return the id under which its chat goes on after a session, None for a session that no chat led to.
+        """Return the id under which its chat continues after a session, None for a session that no chat led to.
 
         Raises StoreError.
         """
@@ -119,10 +119,10 @@ class SessionIds:
         return None
 
     def _under(self, root: int, address: Address, principal: str) -> str:
-        """Return the id of the session under a root; -1 stands for the first of an address, of any principal."""
+        """Return the id of the session under a root; -1 is the first session of an address, of any principal."""
         return self.first(address) if root < 0 else session_id(self._key, str(address), principal, root)
 
 
 def _after(root: int, holder: Holder, principal: str) -> int:
-    """Return the root that follows on one; where the first session is another's, a principal's own begin at 0."""
+    """Return the next root; where the first session belongs to another principal, a principal's own begin at 0."""
     return 1 if root < 0 and holder.principal == principal else root + 1

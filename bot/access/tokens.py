@@ -1,10 +1,10 @@
-"""Who a program is that shows a token: one path for every refusal, whatever is wrong with the text.
+"""Authentication of programs by their tokens: one path for every refusal, regardless of its reason.
 
-The store has a keyed digest of each token, and only the tokens that count now are known here. An unknown text, a wrong
-secret, and a token that expired or was revoked are alike: their digest is not among those. A digest is compared and
-never the secret, so how long that takes tells nothing of one.
+The store has a keyed digest of each token, and only valid tokens are known here. An unknown text, a wrong secret, and
+an expired or revoked token are alike: their digest is not among those. Digests are compared and never secrets, so the
+time of a comparison reveals nothing.
 
-Await `PolicyReloader.current_now` before: then a token that was revoked in any process counts no more in this one.
+Await `PolicyReloader.current_now` before: then a token that any process revoked is invalid in this one, too.
 """
 
 from collections.abc import Callable, Iterable, Mapping
@@ -24,34 +24,34 @@ from policy.labels import PUBLIC, Label
 from policy.request import Role
 
 PREFIX: Final = "lg"
-"""What the text of every token begins with, so that people and scanners know one when they see it."""
+"""The beginning of every token's text, so that people and scanners recognise one."""
 
 _UNKNOWN: Final = ApiToken("", "", Scope.READ, PUBLIC, "", created_at=0, expires_at=1, created_by="")
-"""Stands for every text that is no token which counts: it belongs to no program, and its time is over."""
+"""Stands for every text that is not a valid token: it belongs to no program, and has expired."""
 
 
 def token_text(token_id: str, secret: str) -> str:
-    """Return a token as its program has it."""
+    """Return the text of a token, as its program has it."""
     return f"{PREFIX}_{token_id}_{secret}"
 
 
 def address_of(name: str, thread: str = "") -> Address:
-    """Return where a program's sessions have their home, in a thread each."""
+    """Return the home address of a program's sessions, one thread for each."""
     return Address(API, name, thread=thread)
 
 
 def program(token: ApiToken) -> Program:
-    """Return the principal that a token makes of its program."""
+    """Return the principal of a token's program."""
     return Program(token.name, Role.ADMIN if token.scope is Scope.ADMIN else Role.MEMBER, token.clearance)
 
 
 def own_words(document: Document, name: str, role: Role = Role.MEMBER) -> Label:
-    """Return the label of what a program says: its sessions have at least that."""
+    """Return the label of a program's own words, which is the least label of its sessions."""
     return labelling.inbound(document, address_of(name), role, authored=True)
 
 
 def unsighted(document: Document, tokens: Iterable[ApiToken]) -> tuple[str, ...]:
-    """Return the programs of tokens that are not cleared for their own words: they see none of their sessions."""
+    """Return the programs whose tokens are not cleared for their own words: they see none of their sessions."""
     found, known = list[str](), list(tokens)
     policy = with_programs(document, map(program, known))
     for token in known:
@@ -63,7 +63,7 @@ def unsighted(document: Document, tokens: Iterable[ApiToken]) -> tuple[str, ...]
 
 @dataclass(frozen=True, slots=True)
 class LiveTokens:
-    """The tokens that count at a moment; `lapses` is when the first of them expires, 0 for never."""
+    """The valid tokens at a moment; `lapses` is when the first expires, in ms on the store's clock, 0 for never."""
 
     by_name: Mapping[str, ApiToken]
     by_digest: Mapping[str, ApiToken]
@@ -71,7 +71,7 @@ class LiveTokens:
 
     @staticmethod
     def of(tokens: Iterable[ApiToken], now: int) -> "LiveTokens":
-        """Return those that count now, of the store's clock."""
+        """Return the tokens that are valid at `now`, in milliseconds on the store's clock."""
         live = [token for token in tokens if token.live(now)]
         return LiveTokens(
             MappingProxyType({token.name: token for token in live}),
@@ -80,11 +80,11 @@ class LiveTokens:
         )
 
     def lapsed(self, now: int) -> bool:
-        """Say whether one of them counts no more."""
+        """Say whether one of them has expired."""
         return 0 < self.lapses <= now
 
     def programs(self) -> tuple[Program, ...]:
-        """Return the principals that they make."""
+        """Return the principals of their programs."""
         return tuple(map(program, self.by_name.values()))
 
 
@@ -107,18 +107,22 @@ class ApiCaller:
 
     @property
     def address(self) -> Address:
-        """Where it is spoken to; each of its sessions has a thread there."""
+        """The address of the program; each of its sessions has a thread there."""
         return address_of(self.name)
 
     def may(self, scope: Scope) -> bool:
-        """Say whether its token is for that."""
+        """Say whether its token has a scope."""
         return self.token.scope.covers(scope)
 
 
 class Tokens:
-    """Recognises programs by what is in force in this process.
+    """Recognises programs by the policy and tokens in force in this process.
 
-    `now` is the time on the store's clock, `key` that of the digests.
+    Args:
+        document: Returns the policy in force.
+        live: Returns the valid tokens.
+        now: Returns the time, in milliseconds on the store's clock.
+        key: The key of the digests.
     """
 
     def __init__(
@@ -128,23 +132,23 @@ class Tokens:
         self._now, self._key = now, key
 
     def authenticate(self, text: str) -> ApiCaller | None:
-        """Return whose token this is, None for a text that is none which counts now."""
+        """Return the program of a token's text, None for a text that is not a valid token."""
         return self._caller(self._live().by_digest.get(token_digest(self._key, text), _UNKNOWN))
 
     def still(self, caller: ApiCaller) -> ApiCaller | None:
-        """Return a program as it is now, None if the token that it showed counts no more.
+        """Return a program as it is now, None if the token that it showed is not valid any more.
 
-        What lasts longer than a request, as a stream does, asks again before it tells more.
+        A response that lasts longer than a request, such as a stream, calls this before it sends more.
         """
         now = self.of(caller.name)
         return now if now is not None and now.token.id == caller.token.id else None
 
     def of(self, name: str) -> ApiCaller | None:
-        """Return a program that showed no token, None if it has none that counts now: a webhook outlives a rotation."""
+        """Return a program by its name, None if it has no valid token: a webhook outlives a rotation."""
         return self._caller(self._live().by_name.get(name, _UNKNOWN))
 
     def reader(self, caller: ApiCaller) -> Label:
-        """Return what a program may read: its clearance, and no more than its address is cleared for."""
+        """Return the clearance of a program, met with that of its address."""
         return labelling.expected(self._document(), caller.address).clearance or PUBLIC
 
     def _caller(self, token: ApiToken) -> ApiCaller | None:

@@ -1,6 +1,6 @@
-"""What comes in on its way into the context: a message, and the files that came with it.
+"""Inputs on their way into the context: messages, and the files that came with them.
 
-`admission` lets a message in, step 5 of the way of one message. `attachments` fetches what came with it and keeps it in
-the session's workspace; `kinds` looks at what a file is, `names` at what it may be called. `transcription` has what is
-said in one written down, `ambient` brings what people said before.
+`admission` lets a message in, step 5 of the way of one message. `attachments` fetches its files and keeps them in the
+session's workspace; `kinds` detects the type of a file, `names` makes its name safe. `transcription` has recordings
+transcribed, `ambient` adds observed messages.
 """

@@ -1,10 +1,10 @@
-"""Letting a message into the context: step 5 of the way of one message (hook PRE_CONTEXT_INJECTION).
+"""Admission of a message into the context: step 5 of the way of one message (hook PRE_CONTEXT_INJECTION).
 
-Further messages of the same person enter a turn that runs in the same way, if the session's mode says so, each decided
-and written down alone. One that may not enter stays where it is, and is told so in a turn of its own.
+Further messages of the same person enter an open turn in the same way, if the session's mode allows it, each decided
+and written down alone. A message that may not enter waits, and gets its refusal in a turn of its own.
 
-It is decided before a file of it is fetched whether what has its label may enter at all (law
-`read_is_decided_before_it_happens`), and again by what everything that enters says. What was let in is in the log as
+Before a file is fetched it is decided whether an item with its label may enter at all (law
+`read_is_decided_before_it_happens`), and after that once more with all content. The log has each admitted message as
 the model reads it.
 """
 
@@ -47,10 +47,11 @@ class Admission:
         self._outbox = outbox
 
     async def join(self, turn: OpenTurn, *, opening: bool) -> None:
-        """Let in what whoever the turn is for said meanwhile, up to what somebody else said or what may not enter.
+        """Admit messages that the turn's sender wrote meanwhile, up to one of another sender or one that may not enter.
 
-        `opening` tells that the model was not asked yet in this turn. What other sessions sent is no one's to say here.
-        Above its address its steps let nothing in, as they would choose what waits there (ADR 0021).
+        `opening` tells that the model was not asked yet in this turn. Messages of other sessions do not join a turn.
+        Once a conversation is above its address, its later steps admit nothing, as they would choose among waiting
+        messages (ADR 0021).
         """
         if not turn.mode.joins(opening=opening) or (opening and turn.folds.foreign):
             return
@@ -65,10 +66,10 @@ class Admission:
             return
 
     async def admit(self, turn: OpenTurn, item: InboxItem) -> GivenUp | None:
-        """Let a message into the context, and what was said in its chat before and is observed.
+        """Admit a message to the context, together with the messages observed in its chat before.
 
-        Returns the ending of a turn that it would begin if it may not enter. Raises WithdrawnError: it does not wait
-        any more.
+        Returns the end of the turn that it would begin if it may not enter. Raises WithdrawnError: it does not wait any
+        more.
         """
         said = (item.body.text, *item.body.quoted)
         decision, row = self._decided(turn, item, said)
@@ -109,7 +110,7 @@ class Admission:
         row: AuditRow,
         brought: tuple[ReceivedFile, ...],
     ) -> None:
-        """Write down that a message is let in, and tell its sender what was not taken of its files."""
+        """Write down that a message is admitted, and tell its sender which of its files were not accepted."""
         async with turn.lock:
             standing, record, began = turn.standing, turn.record, ()
             if item.position == record.position:
@@ -150,9 +151,9 @@ class Admission:
     def _told(
         self, turn: OpenTurn, item: InboxItem, brought: tuple[ReceivedFile, ...]
     ) -> tuple[tuple[NewDelivery, ...], tuple[AuditRow, ...]]:
-        """Return what a message's sender is told of its files, if there is anything.
+        """Return the notice for a message's sender about its files, if there is one.
 
-        It carries the label of the session too, whose taint and budget were asked.
+        It carries the label of the session too, whose taint and budget decided about the files.
         """
         text = "\n".join(file.told for file in brought if file.told)
         if not text:
@@ -181,15 +182,15 @@ def _joins(turn: OpenTurn, item: InboxItem) -> bool:
 
 
 async def _begin(turn: OpenTurn, row: AuditRow) -> None:
-    """Open the turn before its files are looked at, so that one that takes its worker down counts as an attempt."""
+    """Open the turn before its files are read, so that a crash of the worker on one of them counts as an attempt."""
     async with turn.lock:
         await turn.write(Change(audit=(row,), turn=turn.record, status=Status.RUNNING))
 
 
 def _cause(item: InboxItem, taint: Label) -> str:
-    """Return what a message that raises the taint is called: what another session sent is above it if it was let in."""
+    """Return the cause of a raise by a message: an item of another session above the taint was let in by a person."""
     origin = item.body.origin
     if origin is None or not origin.session:
         return "message"
     source = f"session {origin.session}"
-    return source if item.label.flows_to(taint) else f"what was let in from {source}"
+    return source if item.label.flows_to(taint) else f"an input from {source}"

@@ -1,11 +1,11 @@
-"""What people said in a shared chat before somebody spoke to the bot there, and not to it.
+"""Messages in a shared chat that were not addressed to the bot, from before a person spoke to it there.
 
-It is kept beside the session, outside its context, where the policy says so for that chat. The next message to the bot
-lets it in, as one item of its own: UNTRUSTED whoever said it, quoted, and with the label that the chat had when it was
-said. What was let in is told by the log, so that nothing enters twice. A message never fails because of it: what the
-gate does not let in is left where it is.
+They are kept beside the session, outside its context, where the policy says so for that chat. The next message to the
+bot admits them, as one item of its own: always UNTRUSTED, quoted, and with the label that the chat had when they were
+written. The log tells which were admitted, so that none enters twice. A message never fails because of them: texts that
+the gate does not admit are left where they are.
 
-What stands in no thread is kept once, for the chat. A thread that begins with it reads it there.
+A text in no thread is kept once, for the chat. A thread that begins with it reads it there.
 """
 
 from collections.abc import Callable
@@ -29,21 +29,21 @@ from policy.labels import Label, join_all
 from policy.request import Hook, Role
 
 LONGEST: Final = 1000
-"""Characters of a text that are shown."""
+"""The most characters of a text that are shown."""
 
 _MARGIN: Final = 300
-"""Characters that are kept behind those, so that nothing a rule replaces is shown in part."""
+"""The characters that are kept after those, so that no part of a text that a rule replaces is shown."""
 
 _BEGINNINGS: Final = 200
-"""Texts of a chat that are kept where each may begin a thread."""
+"""The most texts of a chat that are kept where each may begin a thread."""
 
 _ACCOUNT: Final = 20
 _PLACE: Final = 60
-"""How many texts a minute are kept of one account and of one chat. Nobody is told of what is not kept."""
+"""How many texts a minute are kept of one account and of one chat. Nobody is told of the others."""
 
 _THREADS: Final = 100
 _DAY: Final = 24 * 60 * 60
-"""In how many threads within so many seconds texts of one account are kept: each costs room of its own."""
+"""In how many threads within so many seconds texts of one account are kept: each takes space of its own."""
 
 _FIRST: Final = 1
 """The generation of a session that was never reset."""
@@ -53,9 +53,9 @@ SessionId = Callable[[Address], str]
 
 @dataclass(frozen=True, slots=True)
 class Heard:
-    """What is let in beside a message: its event, the label that results, and the decision on it.
+    """The observed messages that are admitted beside a message: their event, the resulting label, and the decision.
 
-    Without an event nothing is let in.
+    Without an event nothing is admitted.
     """
 
     label_after: Label
@@ -64,7 +64,7 @@ class Heard:
 
 
 class Observer:
-    """Keeps what is said and lets it in. `session_id` names the session of an address."""
+    """Keeps observed messages and admits them. `session_id` returns the session of an address."""
 
     def __init__(self, store: ObservedStore, gate: Gate, session_id: SessionId, clock: Clock) -> None:
         self._store = store
@@ -75,9 +75,9 @@ class Observer:
         self._threads = RateLimiter(clock, _THREADS, _DAY)
 
     async def keep(self, inbound: Inbound) -> bool:
-        """Keep what somebody said in a shared chat and not to the bot, and say whether it is kept.
+        """Keep a message that was not addressed to the bot in a shared chat, and say whether it is kept.
 
-        Raises StoreError: it could not be.
+        Raises StoreError: it could not be kept.
         """
         document, address = self._gate.document, inbound.address
         most = document.observed(address.channel, address.workspace, address.chat)
@@ -94,7 +94,7 @@ class Observer:
         if not self._allows(inbound, label):
             return False
         kept = LONGEST + _MARGIN
-        # Before it is cut: of what is kept in part a secret's value would not be known any more.
+        # Before it is cut: part of a secret's value could not be recognised any more.
         text = self._gate.masks.scrubbed(said, kept)[:kept]
         new = NewObserved(inbound.identity, inbound.account, label, text, address.thread if inbound.opens else "")
         where, most = (address.place, max(most, _BEGINNINGS)) if inbound.opens else (address, most)
@@ -102,42 +102,42 @@ class Observer:
         return True
 
     async def before(self, turn: OpenTurn, item: InboxItem, taint: Label) -> Heard:
-        """Return what is let in beside a message, which itself raises the session to `taint`."""
+        """Return the observed messages to admit beside a message, which itself raises the session to `taint`."""
         home, document = turn.standing.home, self._gate.document
         most = document.observed(home.channel, home.workspace, home.chat)
         if not most or item.body.origin is not None:
             return Heard(taint)
         opens, after = item.body.opens, turn.folds.overheard
         found = await self._found(turn, item, where=home.place if opens else home, after=after, most=most)
-        # Of what was kept beside another session nothing is to be passed over in this one.
+        # Texts kept beside another session do not move this one's position.
         upto = found[-1].id if found and not opens else ""
         if home.thread and not opens and turn.standing.generation == _FIRST and turn.folds.foreign is None:
-            # It may have begun with what was said to nobody in particular. After a reset that is forgotten.
+            # The thread may have begun with a text that was observed in the chat. After a reset that is forgotten.
             said = await self._found(turn, item, where=home.place, after="", most=_BEGINNINGS)
             found = [*(one for one in said if one.opens == home.thread), *found]
         return self._decided(turn, item, taint, kept=found, upto=upto) if found else Heard(taint)
 
     async def _found(self, turn: OpenTurn, item: InboxItem, *, where: Address, after: str, most: int) -> list[Observed]:
-        """Return what was kept at a place before a message, without what is of people who are shut out by now."""
+        """Return the texts kept at a place before a message, without those of people who are blocked by now."""
         sid, until, blocked = self._session_id(where), item.accepted_at, self._gate.document.blocked
         found = await self._store.heard(sid, after=after, until=until, now=turn.claim.now, most=most)
         return [one for one in found if one.account not in blocked]
 
     def _author(self, account: str) -> str:
-        """Return who has an account, or the account itself if it is nobody's here."""
+        """Return the principal of an account, or the account itself if it has none."""
         known = self._gate.document.principal(account)
         return account if known is None else known[0]
 
     def _allows(self, inbound: Inbound, label: Label) -> bool:
-        """Count a text, once if it is told again; say whether so much is kept of that account and of that chat.
+        """Count a text, once if it is redelivered; say whether the limits of that account and chat allow to keep it.
 
-        An account is counted for each level of what it says apart, so that no chat tells of a higher one (ADR 0015).
+        An account is counted apart for each level of its texts, so that no chat reveals a higher one (ADR 0015).
         """
         account, address, identity = f"{inbound.account} {label.secrecy}", inbound.address, inbound.identity
         return (
             self._accounts.allows(account, identity)
             and (inbound.opens or not address.thread or self._threads.allows(account, str(address)))
-            # The last of all: what is not kept of one account takes nothing from the others.
+            # Last of all: texts that are not kept for one account do not use up the limit of the others.
             and self._places.allows(str(address.place), identity)
         )
 

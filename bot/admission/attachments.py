@@ -1,11 +1,11 @@
-"""The files of a message: fetched when its turn begins, looked at, and kept in the session's own workspace.
+"""The files of a message: fetched when its turn begins, examined, and kept in the session's own workspace.
 
-Until then there is only their description, in the inbox. What is fetched is bounded, and is what its bytes say. A file
-that cannot be had is told in a sentence, and the message counts without it. Fetching one again after a crash ends with
-the same file at the same place.
+Until then the inbox has only their descriptions. A fetch is bounded in size, and the type of a file comes from its
+bytes. A file that cannot be fetched is reported in a sentence, and the message counts without it. Fetching one again
+after a crash gives the same file at the same place.
 
 Every file is UNTRUSTED, like the message that brings it, and has the label of that message. Only a transcriber that is
-cleared for that label writes down a recording (law `no_write_down`).
+cleared for that label transcribes a recording (law `no_write_down`).
 """
 
 import asyncio
@@ -39,18 +39,18 @@ from policy.request import Hook
 
 NOT_HAD: Final = "it could not be fetched, send it again"
 NOT_KEPT: Final = "it could not be kept here"
-NOT_HEARD: Final = "what is said in it was not written down, the transcriber may not hear what is said here"
-NOT_PAID: Final = "what is said in it was not written down, no tokens are left for that today"
-NOT_POSSIBLE: Final = "what is said in it cannot be written down until the operator mends that, write it"
-NOT_WRITTEN: Final = "what is said in it could not be written down, send it again or write it"
+NOT_HEARD: Final = "this chat is above the clearance of the transcriber, so it was not transcribed"
+NOT_PAID: Final = "it was not transcribed, no tokens are left for that today"
+NOT_POSSIBLE: Final = "it cannot be transcribed until the operator mends that, write a text instead"
+NOT_WRITTEN: Final = "it could not be transcribed, send it again or write a text instead"
 
 _LOGGER: Final = logging.getLogger(__name__)
 _MEGA: Final = 1_000_000
 _BYTES: Final = 200
-"""Bytes of a recording for each token of its writing down: fewer than speech takes as it is sent."""
+"""Bytes of a recording for each token of its transcription: fewer than speech takes as it is sent."""
 _LEAST: Final = 100
 _MARGIN: Final = 4096
-"""Characters that are looked at behind those that are shown, so that nothing a rule replaces is shown in part."""
+"""The characters that are examined after the shown ones, so that no part of a text that a rule replaces is shown."""
 
 Record = Callable[[AuditRow], Awaitable[None]]
 """Puts a decision into the audit."""
@@ -79,10 +79,10 @@ class Attachments:
     async def bring(
         self, standing: DecisionContext, item: InboxItem, kept: int, record: Record
     ) -> tuple[ReceivedFile, ...]:
-        """Fetch the files of a message and look at them; nothing of them is kept yet.
+        """Fetch the files of a message and examine them; none of them is kept yet.
 
-        `kept` is how many bytes the files have that came in this generation before it. A decision on who hears a file
-        is put into the audit by `record` before it is heard.
+        `kept` is the number of bytes of the files that came in this generation before it. `record` puts each decision
+        on a transcription into the audit before the file is sent.
         """
         left = self._settings.total_megabytes * _MEGA - kept
         brought = list[ReceivedFile]()
@@ -91,7 +91,7 @@ class Attachments:
             left -= len(file.content)
             if file.nature.kind is FileKind.TEXT:
                 found = beginning(file.content, self._looked_at + self._gate.masks.longest_secret)
-                # What begins like a text and goes on otherwise is none.
+                # A file that begins like a text and is none further on is not a text.
                 file = replace(file, nature=OTHER) if found is None else self._saying(file, *found)
             if file.nature.kind is FileKind.AUDIO and self._transcriber is not None:
                 file = await self._heard(self._transcriber, standing, item, file, record=record)
@@ -99,7 +99,7 @@ class Attachments:
         return tuple(brought)
 
     def shown(self, brought: Iterable[ReceivedFile], clean: Callable[[str], str]) -> tuple[ReceivedFile, ...]:
-        """Return files as they may go on."""
+        """Return files in the form that may be shown."""
         return tuple(file.shown(clean, self._settings.characters) for file in brought)
 
     async def keep(
@@ -141,7 +141,7 @@ class Attachments:
         return replace(file, content=content, digest=digest, nature=nature(content, one.media_type))
 
     async def _content(self, source: Channel | None, one: Attachment, most: int) -> bytes:
-        """Fetch a file. Raises LargeFileError, ChannelError or TimeoutError: it cannot be had."""
+        """Fetch a file. Raises LargeFileError, ChannelError or TimeoutError: it cannot be fetched."""
         if most <= 0 or one.size > most:
             raise LargeFileError(most)
         if not isinstance(source, FileSource):
@@ -158,13 +158,13 @@ class Attachments:
         *,
         record: Record,
     ) -> ReceivedFile:
-        """Have what is said in a file written down, by whoever may hear it."""
+        """Have a recording transcribed, if the transcriber is cleared for it."""
         decision = self._gate.requests.transcribe(standing, item.label, transcriber.name)
         row = decision_row(standing, Hook.AGENT_INVOCATION, decision, transcriber=transcriber.name, file=file.digest)
         await record(row)
         if decision.verdict is not Verdict.ALLOW:
             return replace(file, remark=NOT_HEARD)
-        # What it uses it does not tell: that is never known.
+        # The transcriber does not report its tokens, so they are never known.
         paying = replace(standing, taint=standing.taint.join(item.label))
         try:
             async with self._budget.spending(paying, lambda: _LEAST + len(file.content) // _BYTES):
@@ -184,11 +184,11 @@ class Attachments:
 
     @property
     def _looked_at(self) -> int:
-        """How many characters of a text are looked at."""
+        """How many characters of a text are examined."""
         return self._settings.characters + _MARGIN
 
     def _saying(self, file: ReceivedFile, text: str, more: bool = False) -> ReceivedFile:  # noqa: FBT001, FBT002 - as `beginning` says it
-        """Return a file with what it says, as far as that is looked at. Secrets go before it is cut."""
+        """Return a file with its text, as far as that is examined. Secrets are removed before it is cut."""
         return replace(
             file, text=self._gate.masks.scrubbed(text, self._looked_at), more=more or len(text) > self._looked_at
         )

@@ -10,17 +10,23 @@ from bot.sessions.log.event_types import MessageFile
 from policy.document.reading import WORKSPACE
 
 FOLDER: Final = "incoming"
-"""The folder of a workspace in which they are kept."""
+"""The folder of a workspace in which received files are kept."""
 
 
 @dataclass(frozen=True, slots=True)
 class ReceivedFile:
     """A file of a message.
 
-    `name` is what it is called here, `number` which of the message's it is. `content` is empty if it could not be had,
-    `digest` is its SHA-256 in hex.
-    `text` is what it says, or what is said in it, as far as it is looked at; `more` tells that there is more of it.
-    `problem` is why it was not taken in, and `remark` what else its sender is to be told.
+    Args:
+        name: Its safe name.
+        number: Its number: the position of its message, and its place among that message's files.
+        content: Its bytes, empty if it could not be fetched.
+        digest: Its SHA-256 in hex.
+        nature: Its type.
+        text: Its text or transcript, as far as it is examined; None for none.
+        more: Whether the file has more text.
+        problem: Why it was not accepted, empty if it was.
+        remark: A further notice for its sender.
     """
 
     name: str
@@ -35,29 +41,29 @@ class ReceivedFile:
 
     @property
     def place(self) -> tuple[str, str]:
-        """Where it is kept in a workspace: a name that no other file of the session has."""
+        """Its place in a workspace, with a name that no other file of the session has."""
         return FOLDER, f"{self.number}-{self.name}"
 
     @property
     def path(self) -> str:
-        """Its path as the tools for files take it."""
+        """Its path as the file tools take it."""
         return "/".join((WORKSPACE, *self.place))
 
     @property
     def told(self) -> str:
-        """What its sender is told, empty if there is nothing to tell."""
+        """The notice for its sender, empty if there is none."""
         sentence = f"not taken in, {self.problem}" if self.problem else self.remark
         return f"`{self.name}`: {sentence}" if sentence else ""
 
     def shown(self, clean: Callable[[str], str], characters: int) -> "ReceivedFile":
-        """Return it as it may go on: with as much of its text as is shown, and with everything in it cleaned."""
+        """Return the file in the form that may be shown: with the shown part of its text, and all of it cleaned."""
         name, text = safe_name(clean(self.name)), None if self.text is None else clean(self.text)
         if text is None:
             return replace(self, name=name)
         return replace(self, name=name, text=text[:characters], more=self.more or len(text) > characters)
 
     def described(self) -> MessageFile:
-        """Return what the log says of it: where it is, and not its bytes."""
+        """Return the description of the file for the log: its path and not its bytes."""
         if self.problem:
             return MessageFile(self.name, self.problem)
         return MessageFile(

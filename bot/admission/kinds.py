@@ -1,6 +1,6 @@
-"""What a file is, by its first bytes: what its sender and the platform say of it need not be true.
+"""The type of a file, by its first bytes: the claims of its sender and of the platform need not be true.
 
-Pure. Only what can be shown to a model is told apart; the rest is kept and named.
+Pure. Only types that can be shown to a model are distinguished; other files are kept and named.
 """
 
 import codecs
@@ -13,7 +13,7 @@ from bot.sessions.messages import FileKind
 
 @dataclass(frozen=True, slots=True)
 class FileType:
-    """What a file is; `media_type` is the standard's name for it, and what it is called with `ending`."""
+    """The type of a file; `media_type` is its standard name, and `ending` the usual ending of file names."""
 
     kind: FileKind
     media_type: str
@@ -41,7 +41,7 @@ _SIGNATURES: Final = (
 _WITHIN: Final = MappingProxyType(
     {b"WEBP": FileType(FileKind.PICTURE, "image/webp", "webp"), b"WAVE": FileType(FileKind.AUDIO, "audio/wav", "wav")}
 )
-"""What a file that begins with `RIFF` and its length goes on with."""
+"""The types of files that begin with `RIFF` and a length, by the bytes after it."""
 
 _UTF_16: Final = MappingProxyType({codecs.BOM_UTF16_LE: "utf-16-le", codecs.BOM_UTF16_BE: "utf-16-be"})
 _CONTROLS: Final = frozenset(map(chr, range(32))) - set("\t\n\x0b\x0c\r\x1b")
@@ -49,10 +49,10 @@ _HEAD: Final = 4096
 
 
 def nature(content: bytes, claimed: str = "") -> FileType:
-    """Return what a file is.
+    """Return the type of a file.
 
-    What may hold sound or a film is told apart by `claimed` alone, which its sender chose: it goes nowhere but where
-    the file may go anyway.
+    Whether a container holds sound or a film is decided by `claimed` alone, which its sender chose: the type changes
+    nothing about where the file may go.
     """
     for signature, found in _SIGNATURES:
         if content.startswith(signature):
@@ -67,13 +67,13 @@ def nature(content: bytes, claimed: str = "") -> FileType:
 
 
 def beginning(content: bytes, characters: int) -> tuple[str, bool] | None:
-    """Return the first characters of a file and whether there are more, None for one that is no text.
+    """Return the first characters of a file and whether there are more, None for one that is not text.
 
-    A file is text if its beginning is UTF-8, or UTF-16 that says so, without characters that no text has.
+    A file is text if its beginning is UTF-8, or UTF-16 with a byte order mark, without characters that no text has.
     """
     encoding = _UTF_16.get(content[:2])
     body = content if encoding is None else content[2:]
-    # No character takes more than four bytes, and one that is cut in two is beside those that count.
+    # No character takes more than four bytes, and one that is cut in two is after those that count.
     head = body[: 4 * characters + 4]
     try:
         decoder = codecs.getincrementaldecoder(encoding or "utf-8-sig")()

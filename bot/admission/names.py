@@ -1,6 +1,6 @@
-"""What a file of somebody else's is called here: a name of one line that stays in its folder, whatever its sender says.
+"""Safe names of received files: one line that stays in its folder, regardless of the name its sender gave.
 
-Pure. A name is UNTRUSTED text that people and models read, so that nothing in it may look like more than a name.
+Pure. A name is UNTRUSTED text that people and models read, so no part of it may look like more than a name.
 """
 
 import unicodedata
@@ -11,7 +11,7 @@ NAMELESS: Final = "file"
 _LONGEST: Final = 100
 _ENDING: Final = 12
 _BYTES: Final = 180
-"""A file system takes 255; what stands before the name needs some."""
+"""A file system takes 255 bytes; the prefix of the name needs some."""
 
 _OUT: Final = frozenset('`"<>|*?[]')
 
@@ -19,7 +19,7 @@ _OUT: Final = frozenset('`"<>|*?[]')
 def safe_name(name: str) -> str:
     """Return a file's name without folders, control and direction characters, and marks that mean something; short.
 
-    Its ending stays, as that tells people what it is.
+    Its ending stays, as that tells people the type.
     """
     last = name.replace("\\", "/").rstrip("/").rpartition("/")[2]
     plain = "".join(" " if char.isspace() else char for char in unicodedata.normalize("NFC", last))

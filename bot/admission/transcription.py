@@ -1,7 +1,7 @@
-"""Having what is said in a file written down, by a server that speaks OpenAI's protocol for that.
+"""Transcription of recordings, by a server that speaks OpenAI's protocol for that.
 
-Whether it may hear a file is decided by the gate before. Nothing of the server's answer is told but the transcript, and
-nothing of a failure but its kind.
+The gate decides before whether the server may hear a file. Only the transcript of the server's answer is used, and only
+the kind of a failure.
 """
 
 import json
@@ -18,13 +18,13 @@ from bot.core.errors import ConfigError, LockgateError
 from bot.core.faults import Fault, refused, unreached
 
 _LONGEST: Final = 1_000_000
-"""Bytes of the longest answer that is read."""
+"""The most bytes of an answer that are read."""
 
 
 class TranscriptionError(LockgateError):
-    """What is said in a file was not written down; the text names the kind of failure and no content.
+    """A recording was not transcribed; the text names the kind of failure and no content.
 
-    `fault` is why, for operators.
+    `fault` is the cause, for operators.
     """
 
     code = "transcription"
@@ -35,17 +35,17 @@ class TranscriptionError(LockgateError):
 
 
 class Transcriber(Protocol):
-    """Who writes down what is said in a file."""
+    """Transcribes recordings."""
 
     @property
     def name(self) -> str:
-        """What the policy calls it, under `transcribers`."""
+        """Its name in the policy, under `transcribers`."""
         ...
 
     async def transcribe(self, content: bytes, nature: FileType) -> str:
-        """Return what is said in a file.
+        """Return the transcript of a recording.
 
-        Raises TranscriptionError: it was not written down.
+        Raises TranscriptionError: it was not transcribed.
         """
         ...
 
@@ -55,12 +55,12 @@ class Transcriber(Protocol):
 
 
 class HttpTranscriber:
-    """A server at `settings.base_url`; `key` is what we prove ourselves by, empty for none."""
+    """A server at `settings.base_url`; `key` authenticates us there, empty for none."""
 
     def __init__(self, settings: TranscriberSettings, key: str) -> None:
         self._settings = settings
         headers = {"Authorization": f"Bearer {key}"} if key else {}
-        # A redirect would carry what people said, and the key, to a host that nobody configured.
+        # A redirect would carry people's words, and the key, to a host that nobody configured.
         self._client = httpx2.AsyncClient(headers=headers, timeout=settings.seconds, follow_redirects=False)
 
     @property
@@ -69,9 +69,9 @@ class HttpTranscriber:
         return self._settings.model
 
     async def transcribe(self, content: bytes, nature: FileType) -> str:
-        """Return what is said in a file; its own name is nobody's business there.
+        """Return the transcript of a recording; its file name is not sent.
 
-        Raises TranscriptionError: the server did not write it down.
+        Raises TranscriptionError: the server did not transcribe it.
         """
         file = (f"recording.{nature.ending}", content, nature.media_type)
         address = f"{self._settings.base_url.rstrip('/')}/audio/transcriptions"
@@ -101,7 +101,7 @@ def transcriber(settings: TranscriberSettings | None, environment: Mapping[str, 
 
 
 def key(settings: TranscriberSettings, environment: Mapping[str, str]) -> str:
-    """Return the key of a transcriber, empty for one that needs none.
+    """Return the key of a transcriber, empty for one without a key.
 
     Raises ConfigError: it is not in the environment.
     """

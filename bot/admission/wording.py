@@ -1,7 +1,7 @@
-"""A message as the model reads it, and whoever reads the conversation back.
+"""The wording of a message for the model, and for readers of the conversation.
 
-What the sender typed comes first and stands alone. What others wrote comes after it, line by line behind a mark:
-quotes, and what is in files. So nothing of that can look like the sender's own words.
+The sender's typed words come first and stand alone. Texts of others, which are quotes and the contents of files, come
+after them, with a mark before each line. So no part of these can look like the sender's own words.
 """
 
 from collections.abc import Iterable
@@ -14,13 +14,13 @@ _KILO: Final = 1000
 
 
 def worded(text: str, quoted: Iterable[str] = (), brought: Iterable[ReceivedFile] = ()) -> str:
-    """Return a message with what it quotes and the files it brought."""
+    """Return a message with its quotes and the files it brought."""
     quotes = (f"[quoted, written by somebody else]\n{_marked(one)}" for one in quoted)
     return "\n\n".join(filter(None, (text, *quotes, *map(_file, brought))))
 
 
 def overheard(said: Iterable[tuple[str, str]]) -> str:
-    """Return what was said in a chat and not to the bot: each text with the account of whoever said it."""
+    """Return messages observed in a chat: each text with the account of its writer."""
     texts = (f"[{account}]\n{_marked(text)}" for account, text in said)
     return "\n\n".join(("[said in this chat before, by others and not to you]", *texts))
 
@@ -42,20 +42,20 @@ def _held(file: ReceivedFile) -> str:
         case FileKind.TEXT:
             return "written by somebody else"
         case FileKind.AUDIO if file.text is not None:
-            return "what is said in it, written down by a program"
+            return "transcribed by a program"
         case FileKind.AUDIO:
-            return "nobody wrote down what is said in it"
+            return "it is not transcribed"
         case FileKind.OTHER:
             return "it cannot be read here"
 
 
 def _marked(text: str) -> str:
-    """Put a mark before every line, whatever ends one."""
+    """Put a mark before every line, for all line ends."""
     return "\n".join(f"> {line}" for line in text.splitlines() or [""])
 
 
 def _size(size: int) -> str:
-    """Return a number of bytes in words, rather too many than too few."""
+    """Return a number of bytes in words, rounded up."""
     for unit in ("bytes", "kB"):
         if size < _KILO:
             return f"{size} {unit}"

@@ -1,8 +1,8 @@
-"""Runs tool calls beside their turns, so that a turn that is stopped ends in time, whatever its calls do.
+"""Runs tool calls beside their turns, so that a stopped turn ends in time even if its calls do not.
 
-A call of which others notice something gets a grace when its turn is stopped: what it was doing may finish, and its
-result is kept. Any other call, and one whose grace is over, is cancelled. A call that ignores that, as a thread does,
-is left to itself: its turn ends without it, and nobody hears of its result.
+A call that others notice gets a grace when its turn is stopped: it may finish, and its result is kept. Any other call,
+and one whose grace is over, is cancelled. A call that ignores that, as a thread does, is left to itself: its turn ends
+without it, and its result is dropped.
 """
 
 import logging
@@ -46,7 +46,7 @@ class CallRuns:
         """Run a call, and have `keep` take its result; `noticed` tells that others notice something of it.
 
         When the turn is ended meanwhile, the result is kept if the call is noticed and finishes within the grace.
-        Raises what the call raises.
+        Raises any error of the call.
         """
         run = _Run(work)
         self._tasks.start_soon(run.go)
@@ -95,7 +95,7 @@ class _Run:
             self.over.set()
 
     def told(self) -> Result:
-        """Return its result. Raises what it raised."""
+        """Return its result. Raises the call's error."""
         if self._error is not None:
             raise self._error
         if self.result is None:

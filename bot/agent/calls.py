@@ -1,8 +1,8 @@
 """One model step's tool calls, taken through the gate.
 
-Reads run together; whatever reaches others is a barrier: it waits for the reads before it and is decided
-at the taint they left. Each call is decided and written down before it runs, and its result before the
-model sees it (laws `every_effect_has_a_decision`, `every_tool_call_has_a_result`).
+Reads run together; a call that reaches others is a barrier: it waits for the reads before it and is decided at the
+taint that they left. Each call is decided and written down before it runs, and its result before the model sees it
+(laws `every_effect_has_a_decision`, `every_tool_call_has_a_result`).
 """
 
 from collections.abc import Iterator, Mapping
@@ -26,7 +26,7 @@ from bot.delivery.asker_questions import NOWHERE, AskerQuestions
 from bot.delivery.outbox import Outbox
 from bot.gate.calls import UNKNOWN_TOOL
 from bot.gate.gate import Gate
-from bot.gate.results import MAY_GO_ON, CallDecision, ResultDecision, decision_row, explained
+from bot.gate.results import MAY_GO_ON, CallDecision, ResultDecision, decision_row, denial, explained
 from bot.history import event_log
 from bot.sessions.alternatives import Alternative
 from bot.sessions.approvals import ApprovalState
@@ -82,10 +82,10 @@ class ToolRunner:
         self._questions = questions
 
     async def run(self, turn: OpenTurn, context: Context, calls: tuple[Call, ...]) -> tuple[CallDecision, ...]:
-        """Run what may run, put the results into the context, and return the calls that wait for people.
+        """Run the calls that may run, put the results into the context, and return the calls that wait for people.
 
-        A result that is larger than what is left is put there as far as it fits, with a mark how to read on. Among
-        what is returned are the calls in whose place the asker is to be offered something.
+        A result that is larger than the rest of the window is put there as far as it fits, with a note on how to read
+        on. The returned calls include those in whose place the asker is to be offered an alternative.
         """
         turn.open_calls = {call.id: call for call in calls}
         turn.begun_calls = context.decided
@@ -111,7 +111,7 @@ class ToolRunner:
     async def _together(self, turn: OpenTurn, context: Context, group: list[Call]) -> list[CallDecision]:
         """Take calls through at once and return those that wait for people.
 
-        Raises what the first of them raised, the store's errors before others.
+        Raises the error of the first of them, the store's errors before others.
         """
         asked = list[CallDecision]()
         try:
@@ -137,7 +137,7 @@ class ToolRunner:
             prepared = self._gate.calls.prepare(turn.standing, call, turn.approvals, begun=begun)
             prepared = await self._gate.calls.foresee(turn.standing, prepared)
             prepared, heard = self._heard(turn, await self._gate.calls.inquire(turn.standing, prepared))
-            _trace(told, prepared)
+            _trace(told, prepared, answered(turn, prepared.call.id))
             if not await self._may_run(turn, context, prepared, asked):
                 return
             if prepared.inquiry is not None:
@@ -228,7 +228,7 @@ class ToolRunner:
         await self._denied(turn, context, prepared, refusal)
 
     async def _overshot(self, turn: OpenTurn, prepared: CallDecision) -> tuple[bool, Alternative | None]:
-        """Say whether a read that could not be told here ends the turn, and what the asker may have in its place.
+        """Say whether a read whose result could not be told here ends the turn, and the alternative for the asker.
 
         In a shared chat it ends the turn even without an offer: a refusal there is told by a constant.
         """
@@ -240,9 +240,9 @@ class ToolRunner:
         return offer is not None or turn.standing.destination.shared, offer
 
     def _refusal(self, turn: OpenTurn, prepared: CallDecision) -> str | None:
-        """Return what a call gets that is refused, by the gate or by people; None for one that is not."""
+        """Return the reason for a refused call, by the gate or by people; None for a call that is not refused."""
         if prepared.decision.verdict is Verdict.BLOCK:
-            return explained(prepared.decision, turn.standing.taint, prepared.call.tool)
+            return denial(turn.standing, prepared.decision, turn.standing.taint, prepared.call.tool)
         if prepared.decision.verdict is Verdict.REQUIRE_APPROVAL:
             return answered(turn, prepared.call.id)
         return None
@@ -250,7 +250,7 @@ class ToolRunner:
     def _unapproved(self, turn: OpenTurn, prepared: CallDecision, why: str) -> CallDecision:
         """Return a call that needed an approval and has none as refused.
 
-        People were asked openly, so what they answered is told openly, whatever the call refers to.
+        People were asked openly, so their answer is told openly, even for a call with references.
         """
         return replace(prepared, decision=self._gate.requests.unapproved(turn.standing, why, prepared.told), open=None)
 
@@ -273,8 +273,8 @@ class ToolRunner:
         written = [*event_log.taint_raised(standing, decision.label_after, call.tool)]
         if call.id not in context.decided:
             written.insert(0, event_log.tool_call(standing, call, referred(call.arguments)))
-        # What is replaced in a call that refers to something is in the audit alone: it may be replaced in that, and no
-        # event more or less may tell of it.
+        # A replacement in a call with references is in the audit alone: it may be in a referenced item, and the number
+        # of events may not tell of that.
         if decision.verdict is Verdict.REDACT and prepared.open is None:
             text = explained(decision, standing.taint, call.tool)
             told = event_log.policy_decision(standing, prepared.hook, decision, about=call.tool, text=text)
@@ -286,9 +286,9 @@ class ToolRunner:
     async def _further(
         self, turn: OpenTurn, prepared: CallDecision, hook: Hook, *, decision: Decision, told: Mapping[str, JsonValue]
     ) -> None:
-        """Write down what was decided while a call runs, before it takes effect.
+        """Write down a decision made while a call runs, before it takes effect.
 
-        Of a call whose result is held, the audit alone tells it: what was read so far may have led to it.
+        For a call whose result is held only the audit tells it: the data read so far may have led to it.
         """
         written = list[NewEvent]()
         if decision.verdict is not Verdict.ALLOW and not prepared.hold:
@@ -301,7 +301,7 @@ class ToolRunner:
     async def _denied(self, turn: OpenTurn, context: Context, prepared: CallDecision, text: str) -> None:
         """Write a refusal down as the call's result: nothing else changes (law `denial_changes_nothing`).
 
-        One that tells of what the call refers to is held, as a result would be.
+        A refusal that tells of the call's references is held, as a result would be.
         """
         call, standing, outcome = prepared.call, turn.standing, ToolOutcome.DENIED
         hook, decision = prepared.hook, prepared.decision
@@ -333,12 +333,12 @@ class ToolRunner:
     async def _responded(
         self, turn: OpenTurn, context: Context, prepared: CallDecision, response: ResultDecision
     ) -> None:
-        """Write a result down with the decision on the model call that will read it, then deliver what it says."""
+        """Write a result down with the decision on the model call that will read it, then deliver its texts."""
         call, standing = prepared.call, turn.standing
         after = replace(standing, taint=standing.taint.join(response.label))
         shown = self._fitted(turn, after, context, call=call, response=response)
         result = ToolResult(call.id, call.tool, shown.text, _outcome(response))
-        # What a held result came from may be above what stands in its place.
+        # The sources of a held result may be above the notice in its place.
         refs = response.refs if response.held is None else (HeldRef(response.held.ref),)
         written = [
             *_decided_on(standing, call, response),
@@ -353,7 +353,7 @@ class ToolRunner:
                 events=tuple(written),
                 audit=(*response.audit, self._invocation(after)),
                 deliver=response.deliver,
-                # What did not fit was not told in full, so it is told again.
+                # A note that did not fit was not told in full, so it is told again.
                 acknowledge=response.acknowledge if shown.text == response.text else (),
             )
         )
@@ -363,7 +363,7 @@ class ToolRunner:
     def _fitted(
         self, turn: OpenTurn, after: DecisionContext, context: Context, *, call: Call, response: ResultDecision
     ) -> Fitted:
-        """Return what the model reads of a response, by the room that the session has `after` it."""
+        """Return the part of a response that the model reads, by the room that the session has `after` it."""
         room = self._room.left(after, context, len(turn.open_calls))
         if room is None or response.held is not None:
             return Fitted(response.text)
@@ -376,7 +376,7 @@ class ToolRunner:
         return decision_row(standing, Hook.AGENT_INVOCATION, self._gate.requests.invoke(standing))
 
 
-def _trace(told: OpenSpan, prepared: CallDecision) -> None:
+def _trace(told: OpenSpan, prepared: CallDecision, answer: str | None) -> None:
     """Tell a span of a decision, and of a call that refers to something above or whose result is held only its name.
 
     A name that the model made up is a text of its own.
@@ -386,6 +386,10 @@ def _trace(told: OpenSpan, prepared: CallDecision) -> None:
         told.conceal()
     else:
         told.tell(verdict=prepared.decision.verdict.name, rules=" ".join(prepared.decision.rules))
+        if prepared.use is not None:
+            told.tell(approval="granted")
+        elif prepared.decision.verdict is Verdict.REQUIRE_APPROVAL:
+            told.tell(approval="asked" if answer is None else "refused")
 
 
 def _outcome(response: ResultDecision) -> ToolOutcome:
@@ -407,14 +411,14 @@ def _decided_on(standing: DecisionContext, call: Call, response: ResultDecision)
 
 
 def in_doubt(gate: Gate, standing: DecisionContext, prepared: CallDecision) -> tuple[tuple[NewEvent, ...], ToolResult]:
-    """Return the events that close a call whose outcome nobody knows, and its result, which the last of them tells.
+    """Return the events that close a call of unknown outcome, and its result, which the last of them tells.
 
-    Of a call whose result is held that is held too: what it read may have decided whether it ended, and that one which
-    refers to something was begun tells that nothing in that stopped it (law `no_read_up`).
+    If a call's result is held, this result is held too: the data that it read may have decided whether it ended. For a
+    call with references, even its start tells that nothing in their items stopped it (law `no_read_up`).
     """
     call, taint = prepared.call, standing.taint
     if not prepared.hold:
-        # What success would have had is in the taint since the call was allowed.
+        # The label that a success would have had is in the taint since the call was allowed.
         result = ToolResult(call.id, call.tool, OUTCOME_UNKNOWN, ToolOutcome.INTERRUPTED)
         return (event_log.tool_result(standing, result, taint),), result
     label = gate.document.top if prepared.accepted is None else prepared.label
@@ -424,7 +428,7 @@ def in_doubt(gate: Gate, standing: DecisionContext, prepared: CallDecision) -> t
 
 
 def answered(turn: OpenTurn, call: str) -> str | None:
-    """Return what a call gets that people did not let through, None if they are to be asked.
+    """Return the refusal of a call that people did not approve, None if they are to be asked.
 
     An approval that no longer fits, because the label changed since, is as good as none: they are asked again.
     """

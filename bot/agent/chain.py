@@ -1,8 +1,8 @@
 """The models of the configuration, asked in turn.
 
-What a session may read is decided by the clearance of the model that is asked first, so that one is cleared for
-the context. A fall-back is another provider: the gate decides on each anew, with its own clearance, and one that is
-not cleared is passed over. Its decision stands in the audit before it is asked.
+The clearance of the first model decides which data a session may read, so that model is cleared for the context. A
+fall-back is another provider: the gate decides on each anew, with its own clearance, and one that is not cleared is
+passed over. Its decision stands in the audit before it is asked.
 """
 
 from collections.abc import Awaitable, Callable, Sequence
@@ -55,9 +55,9 @@ class Chain:
             self._made[_models(agent)] = self._make(agent)
 
     async def ready(self, standing: DecisionContext) -> None:
-        """Make what a session asks, before anything else of this is asked about it.
+        """Make the models of a session, before anything else here is asked about it.
 
-        Raises ModelError: it cannot be asked, until the operator mends that, who is told.
+        Raises ModelError: it cannot be asked until the operator mends the fault; the operator is notified.
         """
         agent = standing.agent
         if agent is None or _models(agent) in self._made:
@@ -69,7 +69,7 @@ class Chain:
             raise barred(standing, f"agent `{agent.name}`", Fault(str(error), error.next_step)) from None
 
     def window(self, standing: DecisionContext) -> Window:
-        """Return what the model that is asked first can read at once."""
+        """Return the window of the model that is asked first."""
         return self._window(self._order(standing)[0])
 
     def crowded(self, standing: DecisionContext, parameters: ModelRequestParameters) -> ModelError | None:
@@ -104,12 +104,13 @@ class Chain:
         record: Record,
         show: Show | None = None,
     ) -> tuple[ModelResponse, Usage]:
-        """Return a response and what all attempts at it cost; the decision on the first model is the caller's.
+        """Return a response and the cost of all attempts at it; the decision on the first model is the caller's.
 
-        Raises ModelError: no model that may be asked answered; it tells of the first, or of the first that may answer
-        another time. OverBudgetError: no further one
-        is asked then, since it would be at the cost of the same budget. TooLargeError: the first one's provider says
-        that it does not fit, which is known from then on.
+        Raises:
+            ModelError: no model that may be asked answered; it tells of the first, or of the first that may answer
+                another time.
+            OverBudgetError: no further one is asked then, since it would be at the cost of the same budget.
+            TooLargeError: the first one's provider says that it does not fit, which is known from then on.
         """
         used, failures = Usage(), list[ModelError]()
         for seat in self._order(standing):
@@ -149,7 +150,7 @@ def _models(agent: AgentSnapshot) -> _Models:
 
 
 def _all(failures: Sequence[ModelError], used: Usage) -> ModelError:
-    """Return one error for all attempts; where asking again may help with one of them, that is what it tells."""
+    """Return one error for all attempts; if asking again may help with one of them, the error says so."""
     detail = "; ".join(failure.detail for failure in failures)
     mend = "\n".join(failure.mend for failure in failures if failure.mend)
     told = next((failure for failure in failures if failure.again), failures[0])

@@ -1,7 +1,7 @@
 """The model's context, assembled from the log of the session's generation and from nothing else.
 
-What a turn adds while it runs is appended by the same functions, so that a turn resumed after a crash
-reads what the first attempt read.
+The same functions append the events of a running turn, so that a turn resumed after a crash reads the same as the first
+attempt.
 """
 
 import json
@@ -42,10 +42,10 @@ from bot.sessions.transcript import Tail
 if TYPE_CHECKING:
     from pydantic import JsonValue
 
-SUMMARIZED: Final = "What was said before this, summarized by a model:"
+SUMMARIZED: Final = "The conversation before this, summarized by a model:"
 
 _ANSWER: Final = "answer"
-"""Stands for an answer in the log that waits for an approval to be said."""
+"""Stands for an answer in the log that waits for an approval before it is sent."""
 
 _OUTCOMES: Final[Mapping[ToolOutcome, Any]] = MappingProxyType(
     {
@@ -69,20 +69,18 @@ _ORIGINS: Final = MappingProxyType(
 
 @dataclass(slots=True)
 class Context:
-    """What the model reads next.
-
-    `decided` holds the ids of calls whose decision is in the log: one of them without a result was
-    interrupted by a crash. `open_calls` are the last response's calls that have no result yet, in order.
-    `pictures` are what it shows of the messages in it. `turn` is the turn that the newest of these is of.
-    `sent` are the messages that came with pictures, each with its place: which request, and which part of it.
-    """
+    """The messages that the model reads next."""
 
     messages: Messages = field(default_factory=Messages)
     decided: set[str] = field(default_factory=set[str])
+    """The ids of calls whose decision is in the log: one of them without a result was interrupted by a crash."""
     answered: set[str] = field(default_factory=set[str])
     pictures: Shown = field(default_factory=lambda: NONE)
+    """The pictures of the messages in it."""
     turn: str | None = None
+    """The turn of the newest of these messages."""
     sent: list[tuple[int, int, UserMessage]] = field(default_factory=list[tuple[int, int, UserMessage]])
+    """The messages that came with pictures, each with its place: which request, and which part of it."""
 
     def copy(self, pictures: Shown) -> "Context":
         """Return a context that goes on from here and shows these pictures, while this one stays as it is."""
@@ -98,7 +96,7 @@ class Context:
         return Context(messages, set(self.decided), set(self.answered), pictures, self.turn, list(self.sent))
 
     def become(self, other: "Context") -> None:
-        """Read as another context, with what is known of calls as it is here."""
+        """Take the messages of another context, with this one's knowledge of calls."""
         self.messages, self.pictures, self.turn, self.sent = other.messages, other.pictures, other.turn, other.sent
 
     @property
@@ -134,7 +132,7 @@ class Context:
         return text_of(response)
 
     def add_said(self, event: Event | NewEvent) -> None:
-        """Append a message, what was observed, or what was recalled; nothing for any other event."""
+        """Append a message, an observed text, or recalled memories; nothing for any other event."""
         match event.body:
             case UserMessage():
                 self._add_message(event.body, event.turn)
@@ -154,7 +152,7 @@ class Context:
             self.sent.append((*place, message))
 
     def _add_part(self, part: UserPromptPart, turn: str) -> tuple[int, int]:
-        """Append a part of what is said in a turn; return which request it is in, and which part of that."""
+        """Append a part to the requests of a turn; return which request it is in, and which part of that."""
         last = self.messages[-1] if self.messages and turn == self.turn else None
         if isinstance(last, ModelRequest) and isinstance(last.parts[-1], UserPromptPart):
             last.parts = [*last.parts, part]
@@ -180,7 +178,7 @@ class Context:
             self.messages.append(ModelRequest(parts=[part]))
 
     def _called(self, result: ToolResult) -> str:
-        """Return the name by which the model called what gave a result: some providers compare it."""
+        """Return the name by which the model called the tool of a result: some providers compare it."""
         calls = () if self.last_response is None else self.last_response.tool_calls
         return next((part.tool_name for part in calls if part.tool_call_id == result.call), result.tool)
 
@@ -193,7 +191,7 @@ class Context:
 def assemble(tail: Tail, summary: Summary | None = None, pictures: Shown = NONE, turn: str = "") -> Context:
     """Return the context that a generation's events make, from its first, or a summary and the events after it.
 
-    What was said in the open `turn`, an id, stands beside the summary as it was said.
+    The words said in the open `turn`, an id, stand unchanged beside the summary.
     """
     context = Context(pictures=pictures)
     if summary is not None:
@@ -212,9 +210,9 @@ def go_on(context: Context, events: Iterable[Event]) -> None:
 
 
 def newest_summary(tail: Tail, upto: int | None = None) -> Summary | None:
-    """Return the newest recap of everything before it, None if there is none; one of a topic is none.
+    """Return the newest recap of everything before it, None if there is none; a recap of a topic does not count.
 
-    With `upto` the newest that stands for no more than so many events of the generation.
+    With `upto` the newest that covers no more than that many events of the generation.
     """
     for event in reversed(tail.events):
         if isinstance(event.body, SessionSummary) and not event.body.topic:
@@ -237,7 +235,7 @@ def _summary(recap: SessionSummary) -> Summary:
 
 
 def cuts(events: Iterable[Event]) -> Iterator[int]:
-    """Yield after how many events a context may begin: something was said before, and no call is without its result.
+    """Yield the numbers of events after which a context may begin: after some words, and with no call unanswered.
 
     The end of the log is the last of them.
     """
@@ -285,9 +283,9 @@ def _add(context: Context, event: Event) -> None:
 
 
 def prompt(message: UserMessage) -> str:
-    """Return a message as the model reads it: what comes from another session says so in its first line.
+    """Return a message as the model reads it: a message of another session names it in its first line.
 
-    A task needs no such line, as a background session has no user whose words it could be taken for.
+    A task needs no such line: a background session has no user who could be taken for its author.
     """
     origin = message.origin
     if origin is None or origin.kind is OriginKind.TASK:
@@ -310,7 +308,7 @@ def response_from(kept: AgentThinking) -> ModelResponse:
 
 
 def text_of(response: ModelResponse) -> str:
-    """Return what a response says."""
+    """Return the text of a response."""
     return "".join(part.content for part in response.parts if isinstance(part, TextPart))
 
 
@@ -320,7 +318,7 @@ def call_of(part: ToolCallPart) -> Call:
     try:
         if isinstance(arguments, str):
             arguments = json.loads(arguments)
-        # Neither NaN and the infinities are JSON, nor is what cannot be written again.
+        # Neither NaN and the infinities are JSON, nor is a value that cannot be written again.
         json.dumps(arguments, allow_nan=False)
     except (ValueError, TypeError, RecursionError):
         arguments = None

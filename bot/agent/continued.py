@@ -2,8 +2,8 @@
 
 The library's `direct` looks for kinds of parts that we never make, through all messages, before each request: a tenth
 of a turn where there are five thousand of them. So it is given the last message alone, and a model that puts the others
-before it. It is given all of them where it has to change what they say: where a profile asks for that, special tokens
-of chat templates are broken.
+before it. It is given all of them where it has to change their text: where a profile asks for that, special tokens of
+chat templates are broken.
 """
 
 from collections.abc import AsyncGenerator, Sequence

@@ -32,11 +32,11 @@ class Fitted:
 
 
 def fitted(standing: DecisionContext, call: Call, text: str, *, label: Label, room: int, reads_on: bool) -> Fitted:
-    """Return what a model reads of a call's result: all of it, or as much as has room.
+    """Return the part of a call's result that a model reads: all of it, or as much as has room.
 
-    `text` is what the result is, never a notice that stands for one that is held. `room` is in characters. `reads_on`
-    tells whether the model is offered `admit`. A part of a held item leads on in that item; any other result is to be
-    held as a whole, once.
+    `text` is the result itself, never the notice of a held one. `room` is in characters. `reads_on` tells whether the
+    model is offered `admit`. A part of a held item leads on in that item; any other result is to be held as a whole,
+    once.
     """
     if len(text) <= max(room, _LEAST):
         return Fitted(text)

@@ -1,6 +1,6 @@
-"""What a session's instructions say of asking, delegating, holding and passing by reference, from its tools.
+"""A session's instructions on asking, delegating, holding and passing by reference, by its tools.
 
-A model finds these ways only if it is told of them. Each sentence is said only where the tools it names are there.
+A model uses these ways only if its instructions name them. Each sentence appears only where its tools exist.
 """
 
 from collections.abc import Sequence
@@ -18,9 +18,9 @@ SPAWN: Final = "sessions_spawn"
 
 
 def guidance(tools: Sequence[Tool], *, spawns: bool, proposes: bool = False) -> str:
-    """Return what the instructions say of these tools.
+    """Return the instructions on these tools.
 
-    `spawns` tells whether the session may delegate, and `proposes` whether what it learns is proposed to its user.
+    `spawns` tells whether the session may delegate, and `proposes` whether its new memories are proposed to its user.
     """
     lines = [*_running(tools), *(_delegating(tools) if spawns else ()), *_asking(tools), *_holding(tools)]
     lines += _proposing(tools) if proposes else ()
@@ -40,7 +40,7 @@ def _running(tools: Sequence[Tool]) -> list[str]:
 def _asking(tools: Sequence[Tool]) -> list[str]:
     if not any(tool.name == ASK for tool in tools):
         return []
-    return [f"To ask your user what you need to go on, call `{ASK}`, with a `schema` where the answer is a choice."]
+    return [f"To ask your user a question, call `{ASK}`. Give a `schema` where the answer is a choice."]
 
 
 def _delegating(tools: Sequence[Tool]) -> list[str]:
@@ -52,7 +52,7 @@ def _delegating(tools: Sequence[Tool]) -> list[str]:
     )
     if "returns" not in types(spawn.arguments):
         return [told]
-    return [f"{told} With `returns` it answers in fields of given values, which keeps out what a page or file says."]
+    return [f"{told} With `returns` it answers in fields of given values, which keep out the text of a page or file."]
 
 
 def _proposing(tools: Sequence[Tool]) -> list[str]:

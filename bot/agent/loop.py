@@ -1,4 +1,4 @@
-"""The loop of a turn: ask the model, run what it proposes, until it answers, waits for people, or gives up."""
+"""The loop of a turn: ask the model, run its calls, until it answers, waits for people, or gives up."""
 
 from bisect import bisect_left
 from collections.abc import Awaitable
@@ -37,7 +37,7 @@ from policy.request import Hook
 
 TOO_MANY_STEPS: Final = "this took too many steps and was ended; ask for less at once"
 ALONE: Final = "{turns} turns ran without a message from a person, so no more run until there is one"
-"""Said once: what other sessions send is taken in from then on, and nobody answers it."""
+"""Said once: from then on messages of other sessions are taken in, and not answered."""
 
 _TRIES: Final = 4
 """How often a request that its provider refuses as too large is made smaller, each time to less than half."""
@@ -69,9 +69,9 @@ class Waiting:
 
 @dataclass(frozen=True, slots=True)
 class Overshot:
-    """Calls would read what could not be told here, and the asker may have it elsewhere.
+    """Calls would read data that could not be told here, and the asker may have it elsewhere.
 
-    `calls` are all of that step that have no result.
+    `calls` are all calls of that step that have no result.
     """
 
     calls: tuple[CallDecision, ...]
@@ -81,10 +81,11 @@ class Overshot:
 class GivenUp:
     """The turn ends without an answer.
 
-    `notice` is a constant that is said instead; with `decision` its explanation is, as far as its readers
-    may know. `error` is for operators. `rejected` is the audit row of a message that was not let in. `mend` is what the
-    operator has to mend: one who asked in private is told so. `aside` tells that the notice is for the asker alone.
-    `failed` tells that the session cannot go on by itself. Without notice, decision and error nothing is said.
+    `notice` is a constant that is sent instead; with `decision` its explanation is, as far as its readers may know.
+    `error` is for operators. `rejected` is the audit row of a message that was not let in. `mend` is the fault that the
+    operator has to mend, which an operator who asked in private gets to read. `aside` tells that the notice is for the
+    asker alone. `failed` means that the session cannot go on by itself. Without notice, decision and error nothing is
+    sent.
     """
 
     reason: YieldReason
@@ -101,7 +102,7 @@ Ending: TypeAlias = Answer | Waiting | Overshot | GivenUp
 
 
 class Join(Protocol):
-    """Lets in what was said since a turn began, as far as it may enter it."""
+    """Admits the messages since a turn began, as far as they may enter it."""
 
     def __call__(self, turn: OpenTurn, *, opening: bool) -> Awaitable[None]:
         """Let it in before a model call; `opening` tells that this is the turn's first."""
@@ -139,9 +140,9 @@ class Agent:
         self._steps = steps
 
     async def think(self, turn: OpenTurn, past: Past) -> Ending:
-        """Run the turn from where its log stands, and what was admitted since, to its ending.
+        """Run the turn from the state of its log, with the messages admitted since, to its ending.
 
-        `past` is what the log was when the turn was claimed.
+        `past` is the state of the log when the turn was claimed.
         """
         try:
             await self._chain.ready(turn.standing)
@@ -166,7 +167,7 @@ class Agent:
                 return _stopping(waiting, response)
 
     async def _next(self, turn: OpenTurn, context: Context, step: int) -> ModelResponse | GivenUp:
-        """Return what the model says next, if it may be asked and answers."""
+        """Return the model's next response, if it may be asked and answers."""
         if _refusals(turn) >= REFUSALS:
             return GivenUp(YieldReason.CANCELED, TOO_MANY_REFUSALS)
         await turn.look()
@@ -201,7 +202,7 @@ class Agent:
         return _unanswered(self._room.full(turn.standing, detail))
 
     async def _joined(self, turn: OpenTurn, context: Context, *, opening: bool) -> None:
-        """Put what is let in now into the context, which is labelled and decided on by then."""
+        """Put the messages that are let in now into the context; they are labelled and decided on by then."""
         before = len(turn.admitted)
         await self._join(turn, opening=opening)
         if turn.admitted[before:]:
@@ -300,18 +301,18 @@ class Agent:
                     await turn.write(Change(events=(event_log.item_held(turn.standing, shown.held),)))
 
     async def _compact(self, turn: OpenTurn, context: Context) -> Decision | None:
-        """Put a recap of what is oldest into the context in its place, so that the model can read the rest.
+        """Put a recap into the context in place of its oldest part, so that the model can read the rest.
 
-        Everything of this turn is in the log here, for calls and results are written before the model is asked. What
-        people said in it stays as it is beside the recap, or what is to be done now would be forgotten.
+        Everything of this turn is in the log here, for calls and results are written before the model is asked. Words
+        of people in this turn stay unchanged beside the recap, or the present task would be forgotten.
 
-        Returns the decision if the recap may not enter the context. Raises ModelError: no model gave one, or what must
-        stay as it is does not fit.
+        Returns the decision if the recap may not enter the context. Raises ModelError: no model gave one, or the
+        unchanged part does not fit.
         """
         log, before = await turn.log(), turn.usage
         after = sorted(set(cuts(log.events)) - {len(log.events)})
-        # What is left gets smaller with each.
-        first = bisect_left(after, True, key=lambda cut: self._halves(turn, context, log, cut))  # noqa: FBT003 - what is looked for
+        # The rest gets smaller with each.
+        first = bisect_left(after, True, key=lambda cut: self._halves(turn, context, log, cut))  # noqa: FBT003 - the value to search for
         upto = log.before + after[min(first, len(after) - 1)] if after else 0
         if not upto:
             raise self._room.full(turn.standing)
@@ -350,7 +351,7 @@ def _stopping(waiting: tuple[CallDecision, ...], response: ModelResponse) -> End
 
 
 def _from(turn: OpenTurn, log: Tail, summary: Summary, pictures: Shown) -> Context:
-    """Return the context that begins with a recap, beside what was said in this turn."""
+    """Return the context that begins with a recap, followed by the words said in this turn."""
     return assemble(log, summary, pictures, turn.record.id)
 
 

@@ -1,8 +1,8 @@
 """Asking one model: in a stream where it can, with time limits, and again where that may help.
 
-Foreign errors become ModelError, whose text never holds a provider's answer. An answer is taken only if the
-provider said that it is finished: one that was cut off on the way is asked for again or is an error, never half
-an answer. Every attempt counts as a request; what a broken one cost is not known.
+Foreign errors become ModelError, whose text never holds a provider's answer. An answer is taken only if the provider
+said that it is finished. One that was cut off on the way is asked for again or is an error, never half an answer. Every
+attempt counts as a request; the cost of a broken one is unknown.
 """
 
 import logging
@@ -59,19 +59,20 @@ LONGEST: Final = 2_000_000
 """Characters of one response, thinking and arguments included; a longer one is given up."""
 
 UNUSABLE: Final = "the model cannot be used until the operator mends that"
-"""All that a chat is told of what its operator has to mend."""
+"""The only sentence to a chat about a fault that the operator has to mend."""
 
 CUT_SHORT: Final = "\n\n(the answer ends here because it reached the limit of output tokens)"
 
 UNKNOWN: Final = Usage(requests=1, complete=False, priced=False)
-"""A request of which nobody knows what it cost."""
+"""A request of unknown cost."""
 
 _LOGGER: Final = logging.getLogger(__name__)
 _AGAIN: Final = frozenset({408, 425, 429, 500, 502, 503, 504, 529})
 _REFUSED_UNREAD: Final = frozenset({400, 401, 402, 403, 404, 422, 429, 529})
 _NOT_TAKEN: Final = frozenset({400, 413, 415, 422})
 _FIRST_WAIT: Final = 0.5
-# What the providers that pydantic-ai knows, and servers of local models, say of a request that does not fit.
+# The sentences of the providers that pydantic-ai knows, and of servers of local models, about a request that does not
+# fit.
 _TOO_LARGE: Final = re.compile(
     r"context.?(?:length|window|size)|maximum context|(?:prompt|input|request|messages?) (?:is|are) too (?:long|large)"
     r"|too many (?:input )?tokens|maximum (?:number of )?(?:input )?tokens|exceed\w* .{0,60}\btokens\b",
@@ -84,19 +85,19 @@ _MOST_TOLD: Final = 2**40
 
 
 CROWDED: Final = Fault(
-    "the definitions of its tools alone fill what it reads at once",
+    "the definitions of its tools alone fill its window",
     "raise its `context_tokens` if it reads more, or choose a model that does; `lockgate doctor` has the sizes",
 )
 
 Show = Callable[[str], Awaitable[None]]
-"""Called with the text of an answer as far as it is known, and with an empty one if it is none after all."""
+"""Called with the text of an answer so far, and with an empty one if it is not an answer after all."""
 
 
 class ModelError(LockgateError):
     """The model did not answer; the text names the kind of failure and no content.
 
-    `detail` is for operators and holds no content either. `usage` is what the attempts cost. `again` tells that it may
-    help to ask once more. `mend` tells the operator what they have to mend, in a line for each model.
+    `detail` is for operators and holds no content either. `usage` is the cost of the attempts. `again` tells that it
+    may help to ask once more. `mend` names the faults for the operator, in a line for each model.
     """
 
     code = "model"
@@ -112,18 +113,18 @@ class ModelError(LockgateError):
 
     @property
     def told(self) -> str:
-        """What the asker is told."""
+        """The sentence for the asker."""
         return f"{self}; try again" if self.again else str(self)
 
 
 class TooLargeError(ModelError):
-    """The request is larger than the model's window, by what its provider says."""
+    """The request is larger than the model's window, as its provider says."""
 
     code = "too_large"
 
 
 class OverBudgetError(ModelError):
-    """The model was not asked, or not again, since a budget does not suffice; `row` is what the audit is told."""
+    """The model was not asked, or not again, since a budget does not suffice; `row` is for the audit."""
 
     code = "budget"
 
@@ -133,7 +134,7 @@ class OverBudgetError(ModelError):
 
     @property
     def told(self) -> str:
-        """What whoever asked is told, with what is of use then."""
+        """The sentence for the asker, with its next step."""
         return str(self)
 
 
@@ -166,7 +167,7 @@ class _FailureError(Exception):
 
 
 class _LargeError(_FailureError):
-    """The request does not fit into the window, by what the provider says."""
+    """The request does not fit into the window, as the provider says."""
 
 
 class ModelClient:
@@ -185,7 +186,7 @@ class ModelClient:
         parameters: ModelRequestParameters,
         show: Show | None = None,
     ) -> tuple[ModelResponse, Usage]:
-        """Return a model's response and what it cost, failed attempts included.
+        """Return a model's response and its cost, failed attempts included.
 
         Raises ModelError: it did not answer, or answered with a tool run at the provider. TooLargeError: the request
         does not fit. OverBudgetError.
@@ -231,7 +232,7 @@ class ModelClient:
         parameters: ModelRequestParameters,
         show: Show | None,
     ) -> tuple[ModelResponse, Usage]:
-        """Make one attempt within the budgets, and return what it cost.
+        """Make one attempt within the budgets, and return its cost.
 
         Raises BudgetError: one of them does not suffice. _FailureError.
         """
@@ -281,7 +282,7 @@ class ModelClient:
 
 
 class _Progress:
-    """Follows a stream: what its text is so far, and whether it has become too long."""
+    """Follows a stream: its text so far, and whether it has become too long."""
 
     def __init__(self, show: Show | None) -> None:
         self._show = show
@@ -291,7 +292,7 @@ class _Progress:
     async def take(self, event: ModelResponseStreamEvent) -> None:
         """Take one event, and show the text as far as it is known.
 
-        A response that calls a tool is no answer, and what it says beside that is thinking: it is shown no further.
+        A response that calls a tool is not an answer, and its other text is thinking: it is shown no further.
         """
         self._length += len(_content(event))
         if self._length > LONGEST:
@@ -309,7 +310,7 @@ class _Progress:
 
 
 def _log_failed(standing: DecisionContext, seat: Seat, fault: Fault, attempt: int) -> None:
-    """Log an attempt that failed; the owner is told of what they alone can mend."""
+    """Log an attempt that failed; the owner is alerted of a fault that only they can mend."""
     facts = {
         "subject": f"model `{seat.name}`",
         "cause": fault.cause,
@@ -338,13 +339,13 @@ def barred(standing: DecisionContext, subject: str, fault: Fault) -> ModelError:
 
 
 def _mending(seat: Seat, fault: Fault) -> str:
-    """Return what the operator has to mend, empty for nothing."""
+    """Return the fault that the operator has to mend, empty for none."""
     there = f" at {seat.address}" if seat.address else ""
     return f"model `{seat.name}`{there}: {fault.cause}; {fault.step}" if fault.step else ""
 
 
 def toolset(tools: Iterable[Tool]) -> ModelRequestParameters:
-    """Return what models are offered: our own tools and no native one, which would run at the provider."""
+    """Return the tools that models are offered: our own and no native one, which would run at the provider."""
     return ModelRequestParameters(function_tools=[_definition(tool) for tool in tools])
 
 
@@ -361,7 +362,7 @@ def _text(event: ModelResponseStreamEvent) -> str:
 
 
 def _content(event: ModelResponseStreamEvent) -> str:
-    """Return what an event adds to a response: text, thinking, or arguments."""
+    """Return the text that an event adds to a response: text, thinking, or arguments."""
     if isinstance(event, PartStartEvent):
         return str(getattr(event.part, "content", None) or getattr(event.part, "args", None) or "")
     if isinstance(event, PartDeltaEvent):
@@ -407,7 +408,7 @@ def _checked(response: ModelResponse) -> ModelResponse:
         told = "the model used a tool of its provider, which the gate does not allow"
         raise _FailureError(told, "a native tool", again=False)
     if response.finish_reason == "content_filter":
-        # What it says beside that is no answer: it was stopped on the way, or says that there is none.
+        # The other text is not an answer: it was stopped on the way, or says that there is none.
         raise _FailureError("the model's provider refused to answer this", "refused by its filter", again=False)
     if response.finish_reason == "error" or response.state != "complete":
         raise _FailureError("the model's answer was cut off", "its answer is not complete", again=True)
@@ -419,9 +420,9 @@ def _checked(response: ModelResponse) -> ModelResponse:
 
 
 def _usage(response: ModelResponse, settings: ProviderSettings) -> Usage:
-    """Return what a response cost; a provider that says nothing makes it incomplete, not free."""
+    """Return the cost of a response; if the provider does not say, it is incomplete, not free."""
     used = response.usage
-    # What a provider says is bounded, so that no sum of it outgrows what a record takes.
+    # The provider's counts are bounded, so that no sum of them outgrows a record.
     inward, outward = (min(max(tokens, 0), _MOST_TOLD) for tokens in (used.input_tokens, used.output_tokens))
     known = bool(inward or outward) and not used.unmeasured_requests
     if settings.input_price is None or settings.output_price is None or not known:

@@ -1,8 +1,8 @@
 """The pictures that people sent, for models that see them.
 
-The log holds where a picture is and its digest, the workspace its bytes. One that is gone or is not what was sent any
-more is not shown; that it came, and where it was kept, the message tells in words. No more are shown than a request may
-carry, the newest first.
+The log holds where a picture is and its digest, the workspace its bytes. A picture that is gone or has changed is not
+shown; the message tells in words that it came, and where it was kept. No more are shown than a request may carry, the
+newest first.
 """
 
 import asyncio
@@ -25,7 +25,7 @@ Shown = Mapping[str, BinaryContent]
 NONE: Final[Shown] = MappingProxyType({})
 
 _EACH: Final = 3_500_000
-"""Bytes of a picture: what is written in base64 takes a third more, and some providers take 5 MB."""
+"""Bytes of a picture: base64 takes a third more, and some providers take 5 MB."""
 _TOGETHER: Final = 14_000_000
 _MOST: Final = 20
 
@@ -77,7 +77,7 @@ def has_pictures(messages: Iterable[ModelMessage]) -> bool:
 
 
 def without_pictures(messages: Sequence[ModelMessage]) -> Sequence[ModelMessage]:
-    """Return a request without its pictures; what is told of them in words stays."""
+    """Return a request without its pictures; their descriptions in words stay."""
     if not has_pictures(messages):
         return messages
     return [

@@ -28,7 +28,7 @@ from policy.errors import nearest
 Maker = Callable[[str], Model]
 
 Credential = Callable[[str], str | None]
-"""Tells the value of a secret, None if there is none of that name."""
+"""Returns the value of a secret, None for an unknown name."""
 
 KEYS: Final = MappingProxyType(
     {
@@ -50,7 +50,7 @@ _FREE: Final = ProviderSettings(input_price=0, output_price=0)
 
 @dataclass(frozen=True, slots=True)
 class Seat:
-    """A model to be asked: its name in the configuration, the thing itself, and what was said about it.
+    """A model to be asked: its name in the configuration, the model itself, and its settings.
 
     `credential` is the secret that is its key, empty for the usual key.
     """
@@ -62,7 +62,7 @@ class Seat:
 
     @property
     def sees(self) -> bool:
-        """Whether it takes pictures: as the configuration says, else as far as the library knows."""
+        """Whether it takes pictures: by the configuration, else by the library's knowledge."""
         said = self.settings.pictures
         return self.model.profile.get("supports_image_input", True) if said is None else said
 
@@ -113,7 +113,7 @@ def seats(
 ) -> Seats:
     """Return the models of a configuration; `maker` makes them in another way. It blocks while it reads certificates.
 
-    `credential` tells the value of a secret, None if there is none of that name.
+    `credential` returns the value of a secret, None for an unknown name.
 
     Raises ConfigError: a provider is unknown, its package is not installed, or its key is missing.
     """

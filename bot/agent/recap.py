@@ -1,8 +1,8 @@
-"""Recaps: what a conversation was about, in a model's words, for people, for hand-off, and for a smaller context.
+"""Recaps: a conversation's subject, in a model's words, for people, for hand-off, and for a smaller context.
 
-The log itself is never cut. A recap is a read of the session by its own model: the gate decides on each model
-asked, with that model's clearance, and the recap carries the session's taint, integrity included. Nothing that
-stands in the conversation can change that, for no label is read from it.
+The log itself is never cut. A recap is a read of the session by its own model. The gate decides on each model asked,
+with that model's clearance, and the recap carries the session's taint, integrity included. Nothing that stands in the
+conversation can change that, for no label is read from it.
 """
 
 from collections.abc import Iterator
@@ -35,7 +35,7 @@ NOTHING: Final = "there is nothing to summarize yet"
 
 _NO_TOOLS: Final = ModelRequestParameters()
 _ALL_AT_ONCE: Final = 400_000
-"""Characters that are summarized in one request to a model whose window nobody said."""
+"""Characters that are summarized in one request to a model of unknown window."""
 _PARTS: Final = 16
 """The most requests one recap makes; of a longer conversation the oldest part is left out."""
 
@@ -49,7 +49,7 @@ class Recap:
         self._audit = audit
 
     async def __call__(self, standing: DecisionContext, events: tuple[Event, ...], topic: str) -> Recapped:
-        """Return a recap of a generation's events as far as no call is open; what goes wrong is told, not raised."""
+        """Return a recap of a generation's events as far as no call is open; a failure is returned, not raised."""
         upto, log = max(cuts(events), default=0), Tail(events)
         record = partial(_append, self._audit, standing.sid)
         try:
@@ -73,7 +73,7 @@ class Recap:
     ) -> tuple[Summary, Usage]:
         """Return a recap of the first `upto` events of a generation; the decision on the first model is the caller's.
 
-        Raises ModelError: no model answered, with what all requests cost.
+        Raises ModelError: no model answered; the error has the cost of all requests.
         """
         known, text, first, said, used = newest_summary(log, upto), "", 0, 0, Usage()
         if known is not None and not topic:
@@ -82,7 +82,7 @@ class Recap:
         said += sum(isinstance(event.body, UserMessage | AgentMessage) for event in following)
         lines = list(_lines(following))
         window = self._chain.window(standing).tokens
-        # Half of what the model reads is the part, and a quarter what was summarized before.
+        # The part takes half of the window, and the earlier summary a quarter.
         size = _ALL_AT_ONCE if window is None else max(window * CHARACTERS // 2, 400)
         for part in _parts(lines, size):
             try:
@@ -104,7 +104,7 @@ async def _append(audit: AuditStore, sid: str, row: AuditRow) -> None:
 
 
 def _request(part: str, before: str, topic: str) -> list[ModelMessage]:
-    known = f"What was summarized before:\n{before}\n\n" if before else ""
+    known = f"The summary before this:\n{before}\n\n" if before else ""
     about = f"Only about: {topic}\n\n" if topic else ""
     return [ModelRequest(parts=[UserPromptPart(f"{about}{known}{part}")], instructions=RECAP)]
 
@@ -117,7 +117,7 @@ def _parts(lines: list[str], size: int) -> Iterator[str]:
 
 
 def _lines(events: tuple[Event, ...]) -> Iterator[str]:
-    """Yield what was said, one line of our own for each; what follows in a text is indented and begins no line."""
+    """Yield the messages, one line of our own for each; further lines of a text are indented and begin no line."""
     for event in events:
         match event.body:
             case UserMessage(text=text):

@@ -1,9 +1,9 @@
-"""Memories that the runtime recalls by itself for what a person says, where an agent has `memory: auto`.
+"""Memories that the runtime recalls by itself for a person's message, where an agent has `memory: auto`.
 
 It is a call of `memory` like an agent's: decided at PRE_TOOL_CALL and POST_TOOL_RESPONSE, audited, and refused by the
-same rules. Nobody is asked about it, and nothing is told of one that is refused but in the audit. It finds what leaves
-the session's taint as it is, so that no message raises a session or makes it UNTRUSTED by what happens to be
-remembered. The log has what the model reads of it, in one event: a turn that goes on after a crash reads the same.
+same rules. No person is asked about it, and only the audit tells of a refused one. It finds only memories that leave
+the session's taint unchanged, so that no message raises a session or makes it UNTRUSTED by chance. The log has the text
+that the model reads of it, in one event: a turn that goes on after a crash reads the same.
 """
 
 import json
@@ -30,10 +30,10 @@ if TYPE_CHECKING:
     from bot.sessions.log.events import Event, NewEvent
 
 HEAD: Final = "[memories that the runtime recalled, not your user]"
-"""The first line of what a model reads of them; what follows is JSON, which no memory can end."""
+"""The first line of the text that a model reads; then comes JSON, which no memory can end."""
 
 CAUSE: Final = "auto"
-"""What the audit says of the cause of such a call."""
+"""The cause of such a call in the audit."""
 
 _LONGEST_QUERY: Final = 10_000
 
@@ -47,10 +47,10 @@ class Recollection:
         self._most = most
 
     async def recall(self, turn: OpenTurn, context: Context) -> None:
-        """Put the memories into a turn's context that fit what its person said; nothing where there are none.
+        """Put the memories that fit a person's message into a turn's context; nothing where there are none.
 
-        A turn recalls once: what an attempt before recalled is in the context already. What other sessions and the
-        runtime send recalls nothing.
+        A turn recalls once: the memories of an earlier attempt are in the context already. Messages of other sessions
+        and of the runtime recall nothing.
         """
         agent = turn.standing.agent
         if agent is None or agent.memory is not MemoryUse.AUTO or not agent.offers(MEMORY):
@@ -67,7 +67,7 @@ class Recollection:
         await self._called(turn, context, call)
 
     async def _said(self, turn: OpenTurn) -> str | None:
-        """Return what a person said in this turn, None if something was recalled for it already."""
+        """Return a person's message of this turn, None if memories were recalled for it already."""
         events: Sequence[Event | NewEvent] = turn.admitted
         if turn.record.attempt > 1:
             log = await turn.log()
@@ -78,14 +78,14 @@ class Recollection:
         return "\n".join(one.text for one in bodies if isinstance(one, UserMessage) and one.origin is None)
 
     async def _called(self, turn: OpenTurn, context: Context, call: Call) -> None:
-        """Make the call through the gate, as an agent's is made, and write down what it gave."""
+        """Make the call through the gate, as an agent's is made, and write down its result."""
         gate, facts = self._gate, {"tool": MEMORY, "call": call.id, "arguments": call.digest, "cause": CAUSE}
         await gate.calls.read_call(call)
         async with turn.lock:
             standing = turn.standing
             prepared = await gate.calls.foresee(standing, gate.calls.prepare(standing, call))
             await turn.write(Change(audit=(decision_row(standing, prepared.hook, prepared.decision, **facts),)))
-        # What the policy keeps out of every context is not put into one by itself.
+        # A memory that the policy keeps out of every context is not put into one here either.
         if prepared.decision.verdict not in MAY_GO_ON or prepared.hold:
             return
 
@@ -97,7 +97,7 @@ class Recollection:
             await self._kept(turn, context, prepared, result)
 
     async def _kept(self, turn: OpenTurn, context: Context, prepared: CallDecision, result: Result) -> None:
-        """Write down what a call gave as far as it has room, and put it into the context."""
+        """Write down a call's result as far as it has room, and put it into the context."""
         standing, text, found = turn.standing, "", _found(result)
         room = self._room.left(standing, context, 1)
         while found:

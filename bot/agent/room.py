@@ -1,4 +1,4 @@
-"""How much room a session has for what its model reads next, with the tools that it is offered."""
+"""The room that a session has for the model's next input, with the tools that it is offered."""
 
 from typing import Final
 
@@ -24,7 +24,7 @@ class Room:
         self._toolsets: dict[tuple[str, ...], ModelRequestParameters] = {}
 
     def parameters(self, standing: DecisionContext) -> ModelRequestParameters:
-        """Return what the model is offered: the tools for the role of the asker, by the policy in force."""
+        """Return the model's tools: those for the role of the asker, by the policy in force."""
         offered = self._gate.requests.offered(standing)
         names = tuple(tool.name for tool in offered)
         if names not in self._toolsets:
@@ -36,23 +36,23 @@ class Room:
         return self._chain.window(standing).holds(context.messages, self.parameters(standing))
 
     def full(self, standing: DecisionContext, detail: str = "") -> ModelError:
-        """Return the error for what does not fit however little is left of the conversation."""
+        """Return the error for a request that does not fit even into a shortened conversation."""
         crowded = self._chain.crowded(standing, self.parameters(standing))
         return crowded or ModelError(TOO_LARGE, detail=detail, again=False)
 
     def half(self, standing: DecisionContext, context: Context) -> bool:
-        """Say whether a context leaves half of the window free, for a recap and what comes."""
+        """Say whether a context leaves half of the window free, for a recap and the next messages."""
         tokens = self._chain.window(standing).tokens
         return tokens is None or estimated(context.messages, self.parameters(standing)) <= tokens // 2
 
     def reads_on(self, standing: DecisionContext) -> bool:
-        """Say whether a session can read what is held, from any place in it."""
+        """Say whether a session can read held items, from any place in them."""
         return any(tool.name == ADMIT for tool in self._gate.requests.offered(standing))
 
     def share(self, standing: DecisionContext, results: int) -> int | None:
-        """Return how many characters each of `results` of one step may always have, None if nobody knows."""
+        """Return how many characters each of `results` of one step may always have, None if unknown."""
         return self._chain.window(standing).share(results)
 
     def left(self, standing: DecisionContext, context: Context, results: int) -> int | None:
-        """Return how many characters each of the next `results` of a step may have, None if nobody knows."""
+        """Return how many characters each of the next `results` of a step may have, None if unknown."""
         return self._chain.window(standing).room(context.messages, self.parameters(standing), results)

@@ -1,12 +1,11 @@
-"""What this process remembers of the sessions that it worked on, so that a turn after another reads what is new alone.
+"""This process's memory of the sessions that it worked on, so that a later turn reads only the new events.
 
-It remembers what a log comes to (`bot.history.folds`) and the context that it makes, never more than the log told: what
-a turn writes is read back when the session is claimed again. The store's record decides whether that is still true.
-Another generation, another recap to begin with, a log that is shorter, or whose event at that place is another one, as
-after a failover that lost the newest: then all is read anew. So it does not matter who wrote meanwhile.
-
-At most `SESSIONS` are remembered, of about `EACH` bytes each and `TOGETHER` bytes together; the one that was worked on
-longest ago is forgotten first. What is larger is read again for each of its turns.
+It remembers a log's folds (`bot.history.folds`) and the context that they make, never more than the log told. The
+writes of a turn are read back when the session is claimed again. The store's record decides whether that is still true.
+All is read anew if the generation or the recap differs, or if the log is shorter or has another event at that place, as
+after a failover. So it does not matter who wrote meanwhile.  At most `SESSIONS` are remembered, of about `EACH` bytes
+each and `TOGETHER` bytes together; the one that was worked on longest ago is forgotten first. A larger one is read
+again for each of its turns.
 """
 
 from collections import OrderedDict
@@ -32,7 +31,7 @@ _MESSAGE: Final = 1500
 
 @dataclass(frozen=True, slots=True)
 class Past:
-    """What a turn has to know of its generation before it was claimed; nobody else changes the `context`."""
+    """A turn's knowledge of its generation before it was claimed; only the turn changes the `context`."""
 
     folds: Folds
     context: Context
@@ -49,7 +48,7 @@ class _Remembered:
 
 
 class Tails:
-    """Remembers at most so many `sessions`, so many bytes of `each`, and so many `together`."""
+    """Remembers sessions: at most `sessions` of them, `each` the bytes of one, and `together` the bytes of all."""
 
     def __init__(
         self, store: SessionStore, *, sessions: int = SESSIONS, each: int = EACH, together: int = TOGETHER
@@ -67,9 +66,9 @@ class Tails:
         return None if kept is None else kept.known
 
     async def past(self, claim: Claim) -> Past:
-        """Return what a claimed session's generation comes to, and remember that.
+        """Return the folds and the context of a claimed session's generation, and remember them.
 
-        `claim` was made with what `known` told. Raises StoreError: it cannot be read.
+        `claim` was made with the result of `known`. Raises StoreError: it cannot be read.
         """
         kept = self._taken(claim.sid)
         state, found = claim.state, claim.events
@@ -87,7 +86,7 @@ class Tails:
         return past
 
     def _taken(self, sid: str) -> _Remembered | None:
-        """Take what is remembered out: it is put back when it has become what the log is now."""
+        """Take the remembered state out: it is put back when it matches the log again."""
         kept = self._kept.pop(sid, None)
         if kept is not None:
             self._size -= kept.size

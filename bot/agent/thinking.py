@@ -16,7 +16,7 @@ from bot.sessions.ports.people import AuditStore
 
 @dataclass(frozen=True, slots=True)
 class Thinking:
-    """The parts that one process shares, whoever asks."""
+    """The parts that all turns of one process share."""
 
     seats: Seats
     chain: Chain
@@ -36,7 +36,7 @@ def thinking(  # noqa: PLR0913 - made in the composition root from its collabora
 ) -> Thinking:
     """Make them, and the models of `agents`; it blocks while certificates are read.
 
-    `credential` tells the value of a secret, None if there is none of that name.
+    `credential` returns the value of a secret, None for an unknown name.
 
     Raises ConfigError: a configured model cannot be used.
     """

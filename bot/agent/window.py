@@ -19,11 +19,11 @@ CHARACTERS: Final = 3
 
 _MESSAGE: Final = 10
 _PICTURE: Final = 1600
-"""Tokens of a picture: what providers count for one of about the largest size that they do not make smaller."""
+"""Tokens of a picture: the providers' count for about the largest size that they do not scale down."""
 _SHORT: Final = 200
-"""Tokens of a short message and of what stands beside it."""
+"""Tokens of a short message and of its frame."""
 _STEP: Final = 4
-"""One part in so many of a window is there for the results of the newest step, however long the conversation is."""
+"""The results of the newest step get one part in so many of a window, with any length of the conversation."""
 _ANSWER: Final = 4096
 """Tokens left free and set aside for the answer, unless the configuration says how long one may be."""
 
@@ -65,13 +65,13 @@ class Messages(list[ModelMessage]):
 
 @dataclass(frozen=True, slots=True)
 class Window:
-    """A model's window: `tokens` for what it reads, None if nobody said how large it is."""
+    """A model's window: `tokens` that it can read, None if its size is unknown."""
 
     tokens: int | None
 
     @staticmethod
     def of(seat: Seat, refused: int | None = None) -> "Window":
-        """Return a model's window, less what its answer needs; at most half of it is left for that.
+        """Return a model's window, without the room for its answer; at most half of it is left for that.
 
         The configuration says how large it is, or else the library, which knows most models by name. `refused` is the
         least that the model's provider refused as too large, estimated as requests are.
@@ -84,7 +84,7 @@ class Window:
         return Window(min(known, default=None))
 
     def room(self, messages: Sequence[ModelMessage], parameters: ModelRequestParameters, results: int) -> int | None:
-        """Return how many characters each of the next `results` of a step may have, None if nobody knows."""
+        """Return how many characters each of the next `results` of a step may have, None if unknown."""
         if self.tokens is None:
             return None
         left = self.tokens - estimated(messages, parameters)
@@ -93,12 +93,12 @@ class Window:
     def share(self, results: int) -> int | None:
         """Return how many characters each of `results` of a step may have however long the conversation is.
 
-        A recap of what was before makes room for them. None if nobody knows.
+        A recap of the earlier conversation makes room for them. None if unknown.
         """
         return None if self.tokens is None else self.tokens // _STEP * CHARACTERS // results
 
     def crowded(self, parameters: ModelRequestParameters) -> bool:
-        """Say whether tools leave no room for one short message, which no new conversation mends."""
+        """Say whether tools leave no room for one short message, so that even a new conversation does not help."""
         return self.tokens is not None and estimated((), parameters) + _SHORT > self.tokens
 
     def holds(self, messages: Sequence[ModelMessage], parameters: ModelRequestParameters) -> bool:

@@ -138,7 +138,7 @@ def _is_json(request: Request) -> bool:
 
 
 def _wrong(request: Request, error: "dict[str, Any]") -> str:
-    """Return what is wrong with a field: where it is, and what it should be."""
+    """Return the fault of a field: its place, and the expected value."""
     place, kind = _place(error["loc"]), error["type"]
     if kind == "json_invalid":
         return f"the body is not JSON, see its character {error['loc'][-1]}"
@@ -153,7 +153,7 @@ def _wrong(request: Request, error: "dict[str, Any]") -> str:
         return f"`{place}` should be a JSON object"
     if kind == "string_pattern_mismatch":
         return f"`{place}` does not have the form that is documented"
-    # The framework's own sentence: it tells what is expected and never what came.
+    # The framework's own sentence: it tells the expected value and never the given one.
     expected = error["msg"].removeprefix("Value error, ")
     return f"`{place}` is not as documented: {expected[:1].lower()}{expected[1:]}"
 
@@ -164,7 +164,7 @@ def _place(parts: "Sequence[int | str]") -> str:
 
 
 async def _unrouted(request: Request, error: Exception) -> Response:
-    """Answer what the framework itself refuses: a path that is none, or a method that a path does not have."""
+    """Answer the framework's own refusals: an unknown path, or a method that a path does not have."""
     status = cast("HTTPException", error).status_code
     if status != HTTPStatus.METHOD_NOT_ALLOWED:
         return _told(request, NOT_FOUND if status == HTTPStatus.NOT_FOUND else INVALID)
@@ -180,5 +180,5 @@ def _takes(request: Request, method: str) -> bool:
 
 
 async def _broken(request: Request, _error: Exception) -> Response:
-    """Answer what nothing else answers; the entrance logs it."""
+    """Answer any other error; the entrance logs it."""
     return _told(request, INTERNAL)

@@ -1,7 +1,7 @@
 """The audit for programs whose token is an admin's: rows, one row, and whether the chains hold.
 
-As in a chat, a program is a reader with a label: a row above it is neither listed nor counted nor found, and rows have
-names that do not count them, see `bot.audit.visibility`.
+As in a chat, a program is a reader with a label: a row above it is neither listed nor counted nor found. Names of rows
+do not count them, see `bot.audit.visibility`.
 """
 
 from typing import Annotated, Final
@@ -63,7 +63,7 @@ def router(services: ApiServices) -> APIRouter:
         chain: str = OUTSIDE,
         limit: Annotated[int, Query(ge=1, le=_MOST)] = _FEW,
     ) -> AuditRows:
-        """List the newest rows of a chain: that of a session by its id, else what was decided outside sessions."""
+        """List the newest rows of a session's chain, or of the chain for decisions outside sessions."""
         rows = await services.audit.newest(chain, limit, asked.reader)
         return AuditRows(rows=tuple(_row(services, row) for row in rows))
 

@@ -15,11 +15,12 @@ from weakref import WeakValueDictionary
 from fastapi import APIRouter, Request, Response
 from pydantic import Field
 
-from bot.api.errors import FORBIDDEN, ApiRefusedError, ErrorAnswer, sentence
+from bot.api.errors import FORBIDDEN, ApiRefusedError, ErrorAnswer
 from bot.api.requests import ApiRequest, Reading, Steering
 from bot.api.services import ApiServices
 from bot.api.shapes import ApiOutput
 from bot.api.standing import knowing, standing_of
+from bot.core.errors import sentence
 from bot.gate.results import explained
 from bot.operations import reading
 from bot.operations.export import EXPORTED
@@ -64,7 +65,7 @@ def router(services: ApiServices) -> APIRouter:
     async def export(asked: Reading, sid: str, *, whole: bool = False) -> Response:
         """Return a session as signed JSON lines, each entry with its label.
 
-        `whole` adds what conversations do not show, such as answers that were withheld, thoughts and errors, with a
+        `whole` adds events that conversations do not show, such as withheld answers, thoughts and errors. It needs a
         token of the scope admin. Only such a file can be brought in again.
         """
         if whole and not asked.caller.may(Need.ADMIN):
@@ -80,8 +81,7 @@ def router(services: ApiServices) -> APIRouter:
     async def bring(asked: Steering, request: Request, response: Response, *, as_top: bool = False) -> ImportDocument:
         """Bring in a file that an export gave, as an archived session of this program.
 
-        `as_top` takes also a file whose signature is of nobody who is known here, and labels all of it as high as
-        anything can be.
+        `as_top` also takes a file whose signer is unknown here, and gives all of it the highest label.
         """
         principal = asked.caller.principal
         made = await services.importer.bring(await request.body(), principal, principal, asked.reader, at_top=as_top)
@@ -115,7 +115,7 @@ class _ExportResponse(Response):
         self._exports, self._principal, self._made = exports, principal, made
 
     async def __call__(self, scope: "Scope", receive: "Receive", send: "Send") -> None:
-        """Make and send it. Raises what making it does: then nothing was sent."""
+        """Make and send it. Raises any error of making it: then nothing was sent."""
         del scope, receive
         async with self._exports.one(self._principal):
             file = (await self._made()).encode()
@@ -129,13 +129,15 @@ class _ExportResponse(Response):
 async def _exported(services: ApiServices, asked: ApiRequest, sid: str, *, whole: bool) -> str:
     """Return a session's signed file.
 
-    Raises ApiRefusedError: a rule refuses it. NotFoundError: it may not be known of.
+    Raises:
+        ApiRefusedError: a rule refuses it.
+        NotFoundError: it may not be known of.
     """
     async with knowing(services, asked, sid, reading.ReadingKind.EXPORT) as state:
         standing = await standing_of(services, asked, state)
         teller = EventTeller(services.reading, services.gate, services.tokens, services.clock)
-        # A rule that asks people counts here: a program must not read what they have to approve of before they said so.
-        # Of a whole copy nothing can be left out, so it is refused.
+        # A rule that asks people counts here: a program must not read a text before they approved it. Of a whole copy
+        # nothing can be left out, so it is refused.
         made = (
             await services.exporter.export(standing, state, whole=True, approved=())
             if whole

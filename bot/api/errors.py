@@ -1,8 +1,8 @@
 """How requests are refused: one shape, a stable code for each kind, and the next step where there is one.
 
-What a program is told of an error is a sentence of this table, or that of a `RequestError`, which is for its asker. An
-error of the store or of this machine is told by a constant: its words are for operators. What is absent, forbidden or
-another's has one sentence and one next step, which do not tell them apart (law `no_read_up`).
+The sentence for an error is from this table, or the one of a `RequestError`, which is for its asker. An error of the
+store or of this machine gets a constant sentence: its words are for operators. An absent, forbidden or another
+principal's item has one sentence and one next step, which do not tell the cases apart (law `no_read_up`).
 """
 
 import json
@@ -26,6 +26,7 @@ from bot.core.errors import (
     OperatorError,
     RequestError,
     StoreError,
+    sentence,
 )
 
 if TYPE_CHECKING:
@@ -114,7 +115,7 @@ INVALID: Final = ErrorAnswer(
     HTTPStatus.UNPROCESSABLE_ENTITY,
     "invalid",
     "This request does not have the form that is documented.",
-    "`lockgate openapi` prints what each request takes.",
+    "`lockgate openapi` prints the fields of each request.",
 )
 MALFORMED: Final = ErrorAnswer(
     HTTPStatus.BAD_REQUEST,
@@ -184,7 +185,7 @@ _BY_KIND: Final[Mapping[type[LockgateError], ErrorAnswer]] = MappingProxyType(
         OperatorError: UNAVAILABLE,
     }
 )
-"""The answer to each kind of error; one without a sentence is told by the error's own, and its code."""
+"""The answer to each kind of error; one without a sentence uses the error's own, and its code."""
 
 
 def invalid(step: str) -> ErrorAnswer:
@@ -193,7 +194,7 @@ def invalid(step: str) -> ErrorAnswer:
 
 
 def answer_to(error: BaseException) -> ErrorAnswer:
-    """Return how a request is refused that an error ended; an error of a kind that is not known is internal."""
+    """Return the answer to a request that an error ended; an error of an unknown kind is internal."""
     if isinstance(error, ApiRefusedError):
         return error.answer
     if not isinstance(error, LockgateError):
@@ -202,8 +203,3 @@ def answer_to(error: BaseException) -> ErrorAnswer:
     if known.message:
         return known
     return replace(known, code=error.code, message=sentence(str(error)), next_step=sentence(error.next_step))
-
-
-def sentence(text: str) -> str:
-    """Return an error's words as they are shown: they begin with a capital and end with a full stop."""
-    return f"{text[0].upper()}{text[1:].removesuffix('.')}." if text else ""

@@ -1,6 +1,6 @@
 """The events of a session: a page of them, or a stream for those who ask for one.
 
-The media type that a program accepts asks for a stream. `events` and `streams` decide which events a reader is told.
+The media type that a program accepts asks for a stream. `events` and `streams` decide which events a reader gets.
 """
 
 from types import MappingProxyType

@@ -27,7 +27,7 @@ class ToldEvent(ApiOutput):
     """An event of a session's log."""
 
     id: str
-    seq: int = Field(description="Its place in the log: what `after` and `Last-Event-ID` name.")
+    seq: int = Field(description="Its place in the log, which `after` and `Last-Event-ID` name.")
     ts: int = Field(description="Milliseconds since 1970.")
     actor: str
     type: str
@@ -41,19 +41,22 @@ class EventPage(ApiOutput):
     """Events, oldest first."""
 
     events: tuple[ToldEvent, ...]
-    next: int | None = Field(description="What `after` asks for the next page; null where there is none yet.")
+    next: int | None = Field(description="The value of `after` for the next page; null where there is none yet.")
 
 
 @dataclass(frozen=True, slots=True)
 class EventChoice:
-    """Which events a program wants: those of a level at least, and of some types, or of any where there are none."""
+    """The events that a program wants: those of a level at least, and of some types, or of all if none is named."""
 
     least: Visibility = Visibility.PROGRESS
     types: frozenset[str] = frozenset()
 
     @staticmethod
     def of(least: Visibility, types: str | None) -> "EventChoice":
-        """Return the choice of a query, whose types are separated by commas. Raises ApiRefusedError: it is none."""
+        """Return the choice of a query, whose types are separated by commas.
+
+        Raises ApiRefusedError: a type is not valid.
+        """
         named = frozenset(types.split(",")) if types is not None else frozenset[str]()
         if "" in named or len(named) > MOST_TYPES:
             raise ApiRefusedError(INVALID)
@@ -78,7 +81,7 @@ class PageRequest:
 async def page_of(
     store: SessionStore, teller: EventTeller, sid: str, asked: PageRequest
 ) -> tuple[list[JsonObject], int | None]:
-    """Return events as they are told, and behind which one to ask on, None if none follow.
+    """Return events as documents, and the seq to ask behind next, None if none follow.
 
     The log is read first and the session's record after it, as often as it takes: the last record decides. So long a
     stretch without anything that was asked for is left to the next page.
@@ -115,9 +118,9 @@ async def _news(store: SessionStore, sid: str, after: int) -> tuple[tuple[Event,
 
 
 def told_of(teller: EventTeller, state: SessionState, event: Event, asked: PageRequest) -> JsonObject | None:
-    """Return an event as it is told, None for one that is not asked for, or not for this reader.
+    """Return an event as a document, None for one that is not asked for, or not for this reader.
 
-    What was before the last reset is for nobody: how much that was may be told as little as what.
+    Events before the last reset go to no reader: their number may be known as little as their text.
     """
     if event.generation != state.generation or not asked.choice.takes(event):
         return None

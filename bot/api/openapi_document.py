@@ -1,7 +1,7 @@
-"""The document of the API as its readers want it: names, summaries, scopes and examples beside what FastAPI finds.
+"""The document of the API as its readers want it: names, summaries, scopes and examples beside FastAPI's findings.
 
-Nothing here decides anything. A route says what it does in its docstring and which scope it needs by its dependency;
-the rest is the same for all routes, and is written here once.
+Nothing here decides anything. A route's docstring describes it, and its dependency names the scope that it needs; the
+rest is the same for all routes, and is written here once.
 """
 
 import re
@@ -18,12 +18,12 @@ Document: TypeAlias = dict[str, JsonValue]
 _Nested: TypeAlias = dict[str, dict[str, Document]]
 
 _ABOUT: Final = (
-    "Programs drive sessions as people do in a chat. What a session has read decides what its program is told of it: "
-    "a session above its token is as absent as one that never was. docs/api.md begins with three shells and curl."
+    "Programs drive sessions as people do in a chat. A session above the clearance of its token is as absent as one "
+    "that never was. Read docs/api.md first: it begins with three shells and curl."
 )
 _SCHEME: Final = (
-    "`Authorization: Bearer TOKEN`, with what `lockgate token create` prints. Its scope is `read`, `steer` or `admin`, "
-    "and each includes those before it."
+    "`Authorization: Bearer TOKEN`, with the token that `lockgate token create` prints. Its scope is `read`, `steer` "
+    "or `admin`, and each includes those before it."
 )
 _TAGS: Final = MappingProxyType(
     {
@@ -31,14 +31,14 @@ _TAGS: Final = MappingProxyType(
         "sessions": "Sessions of this program: begun, followed, steered and ended.",
         "runs": "Sessions that go on by themselves until they are done.",
         "schedules": "Runs and reminders that are due at a moment.",
-        "memories": "What this program and its sessions learned.",
+        "memories": "Facts that this program and its sessions learned.",
         "workflows": "Work in steps of this program and its sessions.",
-        "questions": "What agents ask this program.",
+        "questions": "Questions of agents to this program.",
         "approvals": "Calls that wait for consent.",
-        "simulations": "What the gate would decide.",
+        "simulations": "Decisions of the gate about calls that nobody makes.",
         "copies": "Signed copies of sessions.",
-        "audit": "What was decided, and why.",
-        "lineage": "What something came from, and what came of it.",
+        "audit": "The decisions, with their reasons.",
+        "lineage": "The sources of a thing, and where it went.",
         "webhooks": "Events that are sent to a server.",
     }
 )
@@ -55,8 +55,8 @@ _PARAMETERS: Final = MappingProxyType(
         "step": "The id of a step.",
         "wid": "The id of a webhook.",
         "did": "The `webhook-id` of an event that was not taken.",
-        "chain": "The chain of a row: the id of a session, or that of what was decided outside sessions.",
-        "name": "The name of a row in its chain: what stands behind the `:` of its id.",
+        "chain": "The chain of a row: the id of a session, or the chain of decisions outside sessions.",
+        "name": "The name of a row in its chain: the part of its id behind the `:`.",
         "lid": "The id of an event, session, delivery, run, schedule, memory, skill or file.",
         "direction": "`back` to where it came from, or `forward` to where it went.",
         "depth": "Over how many steps it is traced at most.",
@@ -90,12 +90,12 @@ _EXAMPLES: Final[Mapping[str, JsonValue]] = MappingProxyType(
             "result": {"type": "agent.message", "level": "user", "body": {"text": "It is, from 8:30 to 17:00."}},
             "inputs": [1],
         },
-        "NewRun": {"goal": "File what came in this week.", "slot": "filing", "hours": 6},
+        "NewRun": {"goal": "File the mail of this week.", "slot": "filing", "hours": 6},
         "NewNoteRequest": {"text": "Leave out the drafts.", "priority": "urgent"},
         "NewMemory": {"text": "The ferry leaves at nine.", "domain": "harbor"},
         "CorrectedText": {"text": "The ferry leaves at ten."},
         "RecallQuery": {"query": "When does the ferry leave?", "limit": 3},
-        "NewSchedule": {"kind": "run", "when": "every weekday 7:30", "text": "Report what came in overnight."},
+        "NewSchedule": {"kind": "run", "when": "every weekday 7:30", "text": "Report the mail of the night."},
         "NewWorkflow": {"project": "harbour", "definition": "note-review"},
         "StepBegun": {"step": "1", "version": 1, "files": ["notes.md"]},
         "SubStepReached": {"sub_step": "outline", "version": 2, "artifacts": ["agent-output/harbour/01-draft.md"]},
@@ -119,7 +119,7 @@ _SENTENCE: Final = re.compile(r"(?<=[^.])\.(?:\s|$)")
 
 
 def described(found: Document, routers: Iterable[APIRouter], prefix: str) -> Document:
-    """Return the document of these routers' routes, which FastAPI found, with what it does not know of them."""
+    """Return the document of these routers' routes, which FastAPI found, with the facts that it does not know."""
     told: Document = {**found, "info": {**cast("Document", found["info"]), "description": _ABOUT}}
     paths = cast("_Nested", told["paths"])
     for route in (route for router in routers for route in _routes(router)):

@@ -1,4 +1,4 @@
-"""What waits for people and programs: agents' questions, calls that need an approval, and what a call would come to.
+"""Questions of agents, calls that wait for an approval, and simulated calls.
 
 The operations are those of the chat commands; here are their shapes. A session, a question or a call that a program may
 not know of is answered as one that does not exist (law `no_read_up`). A program consents to nothing for itself, unless
@@ -43,12 +43,12 @@ UNFIT: Final = ErrorAnswer(
     HTTPStatus.UNPROCESSABLE_ENTITY,
     "unfit",
     "That is no answer to this question.",
-    "`GET /v1/sessions/{id}/questions` tells under `takes` what is one.",
+    "`GET /v1/sessions/{id}/questions` tells under `takes` which answers fit.",
 )
 NOT_ELIGIBLE: Final = ErrorAnswer(HTTPStatus.FORBIDDEN, "not_eligible", "Another person has to answer this call.")
 
-HELD_BACK: Final = "what may not be told here"
-"""What stands in the place of a question's choices where its words are kept back: those are the agent's, too."""
+HELD_BACK: Final = "choices that may not be told here"
+"""The text in place of a question's choices where its words are kept back: the choices are the agent's words, too."""
 _SAME: Final = MappingProxyType(
     {
         ApprovalState.APPROVED: frozenset({ApprovalState.APPROVED, ApprovalState.USED}),
@@ -69,8 +69,8 @@ class QuestionDocument(ApiOutput):
     session: str
     state: ApprovalState
     text: str | None = Field(description="The agent's words; null where a rule keeps them back.")
-    takes: str = Field(description="What it can be answered with, in words.")
-    default: bool | int | float | str | None = Field(description="What counts if nobody answers.")
+    takes: str = Field(description="The answers that fit, in words.")
+    default: bool | int | float | str | None = Field(description="The answer that counts if nobody answers.")
     expires_at: int = Field(description="Milliseconds since 1970.")
     label: str
 
@@ -95,7 +95,9 @@ class ApprovalDocument(ApiOutput):
     kind: str
     tool: str
     principal: str = Field(description="The principal that the call acts for.")
-    asks: dict[str, JsonValue] | None = Field(description="What is asked; null where a rule keeps it back.")
+    asks: dict[str, JsonValue] | None = Field(
+        description="The call that is asked about; null where a rule keeps it back."
+    )
     rules: tuple[str, ...] = Field(description="The rules that ask.")
     state: ApprovalState
     may_approve: bool
@@ -104,7 +106,7 @@ class ApprovalDocument(ApiOutput):
 
 
 class ApprovalList(ApiOutput):
-    """What waits: the calls of this program's sessions, and those that it may answer."""
+    """The waiting calls of this program's sessions, and those that it may answer."""
 
     approvals: tuple[ApprovalDocument, ...]
 
@@ -127,12 +129,12 @@ class SimulatedCall(ApiInput):
 
     tool: str = Field(min_length=1, max_length=_LONGEST_NAME)
     arguments: Annotated[dict[str, JsonValue], short(ARGUMENTS_BYTES)] = Field(
-        default_factory=dict[str, JsonValue], description="What it is called with, up to 64 KB as JSON."
+        default_factory=dict[str, JsonValue], description="Its arguments, up to 64 KB as JSON."
     )
 
 
 class SimulationReport(ApiOutput):
-    """What the gate would decide, as far as this program may know."""
+    """The gate's decision about a simulated call, as far as this program may know it."""
 
     report: dict[str, JsonValue]
 
@@ -198,7 +200,7 @@ def _approvals(services: ApiServices) -> APIRouter:
         try:
             calls = named(await services.approval_answers.pending(by), aid)
         except NotFoundError:
-            # Nothing of it waits any more: they may have answered it, and missed what that came to.
+            # Nothing of it waits any more: they may have answered it, and missed the outcome.
             return await _settled(services, asked, aid, wanted)
         if wanted is ApprovalState.APPROVED and calls[0].approval.is_question:
             raise ApiRefusedError(IS_QUESTION)
@@ -214,10 +216,11 @@ def _approvals(services: ApiServices) -> APIRouter:
 
 
 async def _settled(services: ApiServices, asked: ApiRequest, aid: str, wanted: ApprovalState) -> SettledApprovals:
-    """Return what a program's answer came to, the same however often it is asked.
+    """Return the outcome of a program's answer, the same at every repetition.
 
-    Raises NotFoundError: it answered nothing of that name, or may not know of its session by now. ApiRefusedError:
-    another answer was the first.
+    Raises:
+        NotFoundError: it answered nothing of that name, or may not know of its session by now.
+        ApiRefusedError: another answer was the first.
     """
     every = [one.approval for one in await services.approval_answers.answered(_decider(asked), aid)]
     mine = [one for one in every if one.resolved_by == asked.caller.principal]
@@ -249,7 +252,7 @@ def _simulations(services: ApiServices) -> APIRouter:
 
 
 async def _asked_in(services: ApiServices, asked: ApiRequest, state: SessionState) -> tuple[AskedQuestion, ...]:
-    """Return what the agent of a session asks its program."""
+    """Return the questions of a session's agent to its program."""
     found = await services.question_answers.readable(asked.caller.principal, asked.reader)
     return tuple(one for one in found if one.question.sid == state.sid)
 

@@ -1,4 +1,4 @@
-"""Who asks: what a handler gets of a request that came in, and what the entrance puts there."""
+"""The caller: the facts that a handler gets of a request that came in, and those that the entrance puts there."""
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
@@ -23,7 +23,7 @@ ASKED: Final = "lockgate.asked"
 
 @dataclass(frozen=True, slots=True)
 class ApiRequest:
-    """A request that came in: who asks, its id, and the most that they may read."""
+    """A request that came in: its caller, its id, and the caller's clearance."""
 
     caller: ApiCaller
     request_id: str
@@ -31,7 +31,7 @@ class ApiRequest:
 
 
 def asked(request: Request) -> ApiRequest:
-    """Return who asks, as the entrance found it."""
+    """Return the request as the entrance found it."""
     return cast("ApiRequest", request.scope[ASKED])
 
 
@@ -50,13 +50,13 @@ class Needs:
 
 
 Reading = Annotated[ApiRequest, Depends(Needs(Scope.READ))]
-"""Who asks, with a token that may read."""
+"""The caller, with a token that may read."""
 
 Steering = Annotated[ApiRequest, Depends(Needs(Scope.STEER))]
-"""Who asks, with a token that may steer."""
+"""The caller, with a token that may steer."""
 
 Administering = Annotated[ApiRequest, Depends(Needs(Scope.ADMIN))]
-"""Who asks, with a token that may administer."""
+"""The caller, with a token that may administer."""
 
 
 async def known_query(request: Request) -> None:
@@ -96,7 +96,7 @@ def listed(names: Iterable[str], what: str) -> str:
 
 
 def _parameters(dependant: "Dependant") -> Iterator[str]:
-    """Yield the names of the parameters of the query that a route and what it depends on have."""
+    """Yield the names of the query parameters of a route and of its dependencies."""
     for field in dependant.query_params:
         kind = field.field_info.annotation
         if isinstance(kind, type) and issubclass(kind, BaseModel):

@@ -1,7 +1,7 @@
 """The server: HTTP/1.1 by uvicorn, which neither follows signals nor keeps callers who dawdle.
 
 uvicorn knows no limit on how long headers take and none on a caller who does not read, so its protocol has both here.
-Where all connections are taken, the one that has been idle longest makes room; so opening many keeps nobody out.
+If all connections are taken, the one that has been idle longest makes room; so opening many keeps no caller out.
 """
 
 import asyncio
@@ -38,9 +38,9 @@ async def serve(
     *,
     mcp: McpMount | None = None,
 ) -> None:
-    """Serve the API until cancelled; then take nothing in, let streams say that they end, and requests be answered.
+    """Serve the API until cancelled; then accept nothing, let streams announce their end, and answer the open requests.
 
-    `began` is told the address when it is listened at. Raises OSError: it cannot be listened at.
+    `began` gets the address when it is listened at. Raises OSError: it cannot be listened at.
     """
     settings = services.settings
     listening = await asyncio.to_thread(bound, settings.host, settings.port)
@@ -70,8 +70,8 @@ def bound(host: str, port: int) -> socket.socket:
     """Return a socket that listens at an address. Raises OSError: it cannot."""
     family = socket.AF_INET6 if ":" in host else socket.AF_INET
     listening = socket.create_server((host, port), family=family, backlog=_BACKLOG)
-    # Head and body are written apart: without this the body waits 40 ms for the caller to acknowledge the head. asyncio
-    # does it only for sockets that name their protocol, which these do not.
+    # Head and body are written apart. Without this the body waits 40 ms for the caller to acknowledge the head. asyncio
+    # sets it only for sockets that name their protocol, and these do not.
     listening.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
     return listening
 
@@ -89,7 +89,7 @@ def _config(api: object, protocol: "type[_Guarded]", patience: CallerPatience) -
         lifespan="off",
         interface="asgi3",
         log_config=None,
-        # What breaks is logged at the entrance; of callers who cannot speak HTTP there is nothing to tell.
+        # Errors are logged at the entrance; about callers who cannot speak HTTP there is nothing to tell.
         log_level="critical",
         access_log=False,
         proxy_headers=False,
@@ -129,7 +129,7 @@ class _Guarded(H11Protocol):
     standing: ClassVar["OrderedDict[_Guarded, None]"]
 
     _awaited: object = None
-    """What the caller is to send next, while nothing of theirs is being answered."""
+    """The state of the caller whose next bytes are awaited, while no request of theirs is being answered."""
     _sending_due: asyncio.TimerHandle | None = None
     _reading_due: asyncio.TimerHandle | None = None
 
@@ -159,14 +159,14 @@ class _Guarded(H11Protocol):
         super().connection_lost(exc)
 
     def data_received(self, data: bytes) -> None:
-        """Take what came; what is missing of a request is waited for, for a while."""
+        """Take received data; the missing part of a request is waited for, for a while."""
         if self in self.standing:
             self.standing.move_to_end(self)
         super().data_received(data)
         self._await()
 
     def on_response_complete(self) -> None:
-        """End a request; what nobody reads any more of it may still come for a moment."""
+        """End a request; the rest of it that is no longer read may still come for a moment."""
         super().on_response_complete()
         if self.transport.is_closing():
             self._end()
@@ -201,7 +201,7 @@ class _Guarded(H11Protocol):
         self._end()
 
     def _await(self) -> None:
-        """Give the caller some time for what they are to send next, all of it."""
+        """Give the caller some time for all of their next bytes."""
         awaited = self.conn.their_state if self.idle else None
         if awaited is self._awaited:
             return
@@ -212,10 +212,10 @@ class _Guarded(H11Protocol):
         if awaited is h11.IDLE:
             self._sending_due = self.loop.call_later(self.waits.headers, self._end)
         elif awaited is h11.SEND_BODY:
-            # What is left of a body that was answered already.
+            # The rest of a body that was answered already.
             self._sending_due = self.loop.call_later(self.waits.rest, self._end)
 
     def _end(self) -> None:
-        """End the connection, also where its caller never reads what was written."""
+        """End the connection, also where its caller never reads the written bytes."""
         self.transport.close()
         self._reading_due = self.loop.call_later(self.waits.rest, self.transport.abort)

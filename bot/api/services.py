@@ -1,4 +1,4 @@
-"""What modules of routes are given: the parts of the application that they work with."""
+"""The parts of the application that modules of routes work with."""
 
 import asyncio
 from dataclasses import dataclass
@@ -34,7 +34,7 @@ from bot.webhooks.keeper import WebhookKeeper
 class ApiServices:
     """The parts of the application that routes work with, made in `bot.app.programs`.
 
-    `closing` is set when this process is told to end: a request that waits and a stream tell so and end.
+    `closing` is set when this process is to end: a waiting request or a stream then reports that and ends.
     """
 
     settings: ApiSettings

@@ -1,8 +1,8 @@
 """Sessions of programs: begun, read, steered and ended by the routes under `/sessions`.
 
-What begins or steers a session goes through the router, as a chat's message does. A session that a program may not know
-of is answered as one that does not exist (law `no_read_up`). Of one that is its own and rose above it, it can still
-cancel the turn, archive it and delete it; what it is told then is the same whatever came of that (ADR 0040).
+A request that begins or steers a session goes through the router, as a chat's message does. A session that a program
+may not know of is answered as one that does not exist (law `no_read_up`). If its own session rose above it, it can
+still cancel the turn, archive the session and delete it. The answer is then the same for every outcome (ADR 0040).
 """
 
 import base64
@@ -59,7 +59,7 @@ LONGEST_WAIT: Final = 60
 """Seconds that a result is waited for at most."""
 
 LOOK_SECONDS: Final = 5.0
-"""How often a waiting request looks by itself: what changes is a hint."""
+"""The seconds after which a waiting request looks by itself: a notice of a change is only a hint."""
 
 _BUSY: Final = frozenset({Status.QUEUED, Status.RUNNING})
 _BEGIN: Final = "begin"
@@ -161,7 +161,7 @@ def _listing(services: ApiServices) -> APIRouter:
     async def result(
         asked: Reading, sid: str, wait: Annotated[int, Query(ge=0, le=LONGEST_WAIT)] = 0
     ) -> ResultDocument:
-        """Return what the last turn came to; wait for as many seconds while a turn runs or is about to."""
+        """Return the result of the last turn; wait up to `wait` seconds while a turn runs or is about to."""
         principal, reader = asked.caller.principal, asked.reader
         state = await services.reading.see(principal, reader, sid)
         if wait and state.status in _BUSY:
@@ -219,7 +219,7 @@ def _steering(services: ApiServices) -> APIRouter:
 
     @routes.post("/sessions/{sid}/pause", status_code=HTTPStatus.NO_CONTENT)
     async def pause(asked: Steering, sid: str) -> None:
-        """Let a session rest: what it is sent waits."""
+        """Pause a session: new messages to it wait."""
         await _act(services, asked, sid, services.lifecycle.pause)
 
     @routes.post("/sessions/{sid}/resume", status_code=HTTPStatus.NO_CONTENT)
@@ -240,7 +240,7 @@ def _ending(services: ApiServices) -> APIRouter:
 
     @routes.post("/sessions/{sid}/cancel", status_code=HTTPStatus.ACCEPTED, response_class=Response)
     async def cancel(asked: Steering, sid: str) -> None:
-        """Stop the turn that runs and all that it set going, and cancel what waits."""
+        """Stop the running turn and all that it started, and cancel the waiting messages."""
 
         async def act(state: SessionState) -> None:
             await services.lifecycle.cancel(state, asked.caller.principal, typed=_typed(services, asked))
@@ -249,7 +249,7 @@ def _ending(services: ApiServices) -> APIRouter:
 
     @routes.post("/sessions/{sid}/archive", status_code=HTTPStatus.NO_CONTENT)
     async def archive(asked: Steering, sid: str) -> None:
-        """Make a session read-only, and stop what runs in it."""
+        """Make a session read-only, and stop its running turn."""
 
         async def act(state: SessionState) -> None:
             await services.lifecycle.archive(state, asked.caller.principal)
@@ -279,7 +279,9 @@ def _ending(services: ApiServices) -> APIRouter:
 async def settled(services: ApiServices, asked: ApiRequest, sid: str) -> None:
     """Wait until no turn runs in a session or is about to, or this process ends.
 
-    Raises NotFoundError: it may not be known of any more. ApiRefusedError: the token counts no more.
+    Raises:
+        NotFoundError: it may not be known of any more.
+        ApiRefusedError: the token is no longer valid.
     """
     async with services.store.changes.watching(sid) as feed:
         while True:
@@ -318,7 +320,7 @@ async def _result(services: ApiServices, reader: Label, state: SessionState) -> 
 
 
 async def _of_turn(services: ApiServices, state: SessionState, last: LastTurn) -> AsyncGenerator[Event]:
-    """Yield the events of the last turn that ended, newest first, and what came in between."""
+    """Yield the events of the last turn that ended, newest first, and the events that came in between."""
     end = last.seq - state.generation_seq + 2
     async for event in backwards(services.store.sessions, state, before=end, window=_WINDOW):
         if event.turn not in {"", last.id}:
@@ -331,7 +333,9 @@ async def _of_turn(services: ApiServices, state: SessionState, last: LastTurn) -
 async def _ended_turn(services: ApiServices, state: SessionState, tid: str, before: int | None) -> TurnRecord:
     """Return a turn that ended.
 
-    Raises NotFoundError: there is none. ApiRefusedError: it is not in as much of the log as is looked through.
+    Raises:
+        NotFoundError: there is none.
+        ApiRefusedError: it is not in as much of the log as is looked through.
     """
     for _ in range(_PAGES):
         page = await services.store.lifecycle.turns(state.sid, before=before, limit=1, turn=tid)
@@ -376,7 +380,9 @@ async def _blindly(
 ) -> None:
     """Do something to a program's own session, whether or not it may know of it; then why it failed is not told.
 
-    Raises NotFoundError: there is none of its own. RequestError: it cannot be done, and it may know why.
+    Raises:
+        NotFoundError: there is none of its own.
+        RequestError: it cannot be done, and it may know why.
     """
     principal = asked.caller.principal
     state = await services.reading.own(principal, sid)
@@ -390,9 +396,11 @@ async def _blindly(
 
 
 async def _reader(services: ApiServices, asked: ApiRequest) -> Label:
-    """Return what a program may read now, after it waited.
+    """Return the present clearance of a program, after it waited.
 
-    Raises ApiRefusedError: its token counts no more, or this process serves no more. StoreError.
+    Raises:
+        ApiRefusedError: its token counts no more, or this process serves no more.
+        StoreError: the store cannot be used.
     """
     # It may have been revoked in another process.
     if not await services.reloader.current_now():
@@ -404,7 +412,7 @@ async def _reader(services: ApiServices, asked: ApiRequest) -> Label:
 
 
 def _typed(services: ApiServices, asked: ApiRequest) -> Label:
-    """Return the label of what a program says at its address."""
+    """Return the label of a program's words at its address."""
     caller = asked.caller
     return labelling.inbound(services.gate.document, caller.address, caller.caller.role, authored=True)
 
@@ -415,12 +423,12 @@ def _inbound(asked: ApiRequest, text: str, dedupe: str, thread: str = "") -> Inb
 
 
 def call_named(services: ApiServices, asked: ApiRequest, idempotency_key: str | None) -> str:
-    """Return what names a call of a program: its own key, or one that nothing else has."""
+    """Return the name of a program's call: its own key, or a unique one."""
     named = f"r:{services.ids.op()}" if idempotency_key is None else key_named("i", idempotency_key)
     return f"{asked.caller.principal}/{named}"
 
 
 def key_named(kind: str, key: str) -> str:
-    """Return how a key of a program's is kept: whatever it has in it, short and of plain letters."""
+    """Return the stored form of a program's key: short and of plain letters for any content."""
     digest = hashlib.sha256(key.encode("utf-8", "surrogatepass")).digest()[:20]
     return f"{kind}:{base64.b32encode(digest).decode('ascii').lower()}"

@@ -1,6 +1,6 @@
-"""The documents about sessions: what programs send to begin and steer one, and what they are told of it.
+"""The documents about sessions: the bodies that programs send to begin and steer one, and the answers.
 
-What is told is made of a record that its reader may know of, and of nothing else.
+An answer is made of a record that its reader may know of, and of nothing else.
 """
 
 import hashlib
@@ -28,7 +28,7 @@ _MOST: Final = 1_000_000_000_000
 
 
 class NewLimits(ApiInput):
-    """Limits of a session, none above those of its agent; what is left out is as there."""
+    """Limits of a session, none above those of its agent; an omitted one is the agent's."""
 
     tokens: int | None = Field(default=None, ge=1000, le=_MOST, description="That models read and write for it.")
     turn_seconds: int | None = Field(default=None, ge=1, le=7 * 24 * 3600, description="That a turn is worked.")
@@ -60,7 +60,7 @@ class SessionRequest(ApiInput):
 
 
 class SessionBegun(ApiOutput):
-    """A session that was begun, or that was there under its key; it says nothing of what the session did since."""
+    """A session that was begun, or that exists under its key; it tells nothing of the session's state."""
 
     id: str
     created: bool = Field(description="Whether this request began it.")
@@ -72,14 +72,14 @@ class MessageRequest(ApiInput):
 
     text: str = Field(min_length=1, max_length=1_000_000, pattern=r"\S")
     mode: Mode | None = Field(
-        default=None, description="How the session takes this one and what follows; as before if it is left out."
+        default=None, description="How the session takes this one and later ones; as before if it is left out."
     )
 
 
 class MessageTaken(ApiOutput):
     """A message that was accepted."""
 
-    seq: int = Field(description="Its number among what the session was sent; the event that it becomes tells it.")
+    seq: int = Field(description="Its number among the inputs of the session; the event that it becomes tells it.")
 
 
 class EndedTurn(ApiOutput):
@@ -92,7 +92,7 @@ class EndedTurn(ApiOutput):
 
 
 class UsageDocument(ApiOutput):
-    """What models were asked for; `complete` is false where not all tokens are known, `priced` where not all cost."""
+    """The use of models; `complete` is false where some tokens are unknown, `priced` where some cost is."""
 
     requests: int
     input_tokens: int
@@ -113,7 +113,7 @@ class TurnDocument(ApiOutput):
     completed_at: int | None
     active_seconds: float | None = Field(description="For how long it was worked; waiting does not count.")
     usage: UsageDocument | None
-    error: str | None = Field(description="The reference under which the operator finds what went wrong.")
+    error: str | None = Field(description="The reference under which the operator finds the error.")
     result_event_id: int | None
 
 
@@ -158,7 +158,7 @@ class ResultBody(ApiOutput):
 
 
 class ResultDocument(ApiOutput):
-    """How the last turn ended, and what it came to; null where there is none, or where it may not be told."""
+    """The end and the result of the last turn; null where there is none, or where it may not be told."""
 
     status: Status
     last_turn: EndedTurn | None
@@ -183,7 +183,7 @@ class HandedCopies(ApiOutput):
 
 
 class DeletedDocument(ApiOutput):
-    """What was deleted, and which copies are beyond reach, as far as this program may know.
+    """The deleted sessions, and the copies beyond reach, as far as this program may know.
 
     It says nothing of a session that rose above its program.
     """
@@ -196,11 +196,11 @@ class DeletedDocument(ApiOutput):
 
 
 BLIND: Final = DeletedDocument(children=0, sent=(), handed=(), files_left=False, kept=())
-"""What is told of a session that its program may not know of."""
+"""The answer about a session that its program may not know of."""
 
 
 def deleted_document(done: Deleted) -> DeletedDocument:
-    """Return what is told of a session that was deleted."""
+    """Return the document of a deleted session."""
     if not done.known:
         return BLIND
     return DeletedDocument(
@@ -213,7 +213,7 @@ def deleted_document(done: Deleted) -> DeletedDocument:
 
 
 def session_document(state: SessionState, reader: Label) -> SessionDocument:
-    """Return what a reader who may know of a session is told of it."""
+    """Return the document of a session for a reader who may know of it."""
     title, kept = state.title, state.metadata
     return SessionDocument(
         id=state.sid,
@@ -256,7 +256,7 @@ def turn_document(turn: TurnRecord) -> TurnDocument:
 
 
 def open_turn(state: SessionState) -> TurnDocument | None:
-    """Return the turn that goes on in a session, None if there is none."""
+    """Return the running turn of a session, None if there is none."""
     turn = state.turn
     if turn is None:
         return None

@@ -1,4 +1,4 @@
-"""What the documents of the API have in common: their strictness, and the shape of an error."""
+"""The common part of the API's documents: their strictness, and the shape of an error."""
 
 import json
 from typing import Final, cast
@@ -9,12 +9,12 @@ _MOST_FIELDS: Final = 100
 
 
 def as_written(value: JsonValue) -> str:
-    """Return a value as compact JSON, the same text for the same value. Raises ValueError: it is none of JSON."""
+    """Return a value as compact JSON, the same text for the same value. Raises ValueError: it is not a JSON value."""
     return json.dumps(value, ensure_ascii=False, allow_nan=False, sort_keys=True, separators=(",", ":"))
 
 
 def short(most: int) -> BeforeValidator:
-    """Return what refuses a value that is longer than so many bytes of compact JSON, before its parts are looked at.
+    """Return a validator that refuses a value of more bytes of compact JSON, before its parts are looked at.
 
     Its words are shown, and hold no value.
     """
@@ -39,7 +39,7 @@ class ApiInput(BaseModel):
     @model_validator(mode="before")
     @classmethod
     def _few(cls, given: object) -> object:
-        """Refuse as one error what has so many fields that everybody would wait while each of them is told."""
+        """Refuse as one error a body with so many fields that listing their faults would block all others."""
         if isinstance(given, dict) and len(cast("dict[str, object]", given)) > _MOST_FIELDS:
             raise ValueError(f"it has at most {_MOST_FIELDS} fields")
         return cast("object", given)
@@ -52,7 +52,7 @@ class ApiOutput(BaseModel):
 
 
 class ErrorDetail(ApiOutput):
-    """What went wrong: a stable code, a sentence for people, and what to do, if there is something."""
+    """An error: a stable code, a sentence for people, and the next step, if there is one."""
 
     code: str = Field(description="Stable; programs decide by it.")
     message: str

@@ -1,4 +1,4 @@
-"""Where a program stands that asks outside a turn: which session it may know of, and what a decision starts from."""
+"""The decision context of a program that asks outside a turn, and the sessions that it may know of."""
 
 from contextlib import AbstractAsyncContextManager
 
@@ -20,7 +20,7 @@ def knowing(
 async def standing_of(services: ApiServices, asked: ApiRequest, state: SessionState | None = None) -> DecisionContext:
     """Return where a program stands that asks about a session of its own, or about none.
 
-    What it is told is said at its own address, wherever that session has its home.
+    The answer goes to its own address, for a session with any home.
     """
     return await _standing(services, asked, asked.caller.address, state)
 

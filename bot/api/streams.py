@@ -1,12 +1,12 @@
-"""Streams of a session's events by Server-Sent Events: what a program is told as it happens.
+"""Streams of a session's events by Server-Sent Events, as they happen.
 
-The id of an event is its seq, and a stream begins behind the one that its reader names, so it tells each event once,
-whatever breaks. A reader who is slow holds nothing here: they are told from what was looked at last, or from the log.
+The id of an event is its seq, and a stream begins behind the one that its reader names. So it tells each event once,
+also after a broken connection. A slow reader holds nothing here: it gets events from the last look, or from the log.
 
-Labels gate a stream as they gate everything else (laws `no_write_down`, `no_read_up`). Before anything is told, the
-token and its clearance are looked at as they are now, and the session's record as it was read after the events. Where
-the session has risen above its reader, or where the token counts no more, one constant event ends the stream: its bytes
-depend on nothing. What was read together with the rise is not told.
+Labels gate a stream as they gate everything else (laws `no_write_down`, `no_read_up`). Before an event is sent, the
+present token and its clearance are checked, and the session's record as it was read after the events. If the session
+has risen above its reader, or the token is no longer valid, one constant event ends the stream: its bytes depend on
+nothing. Events that were read together with the rise are not told.
 """
 
 import json
@@ -36,16 +36,16 @@ if TYPE_CHECKING:
 MEDIA_TYPE: Final = "text/event-stream"
 
 UNAVAILABLE: Final = b'event: end\ndata: {"reason":"unavailable"}\n\n'
-"""What ends a stream whose reader may not know of the session any more, whatever the cause."""
+"""The end of a stream whose reader may not know of the session any more, for any cause."""
 
 RESTART: Final = b'event: end\ndata: {"reason":"restart"}\n\n'
-"""What ends a stream because its process ends: its reader asks again."""
+"""The end of a stream because its process ends: its reader asks again."""
 
 BEAT: Final = b":\n\n"
-"""What says that a stream stands, and nothing else."""
+"""The comment that confirms only that a stream stands."""
 
 _HEADERS: Final = MappingProxyType({"x-accel-buffering": "no"})
-"""What keeps proxies from holding a stream back."""
+"""The headers that keep proxies from holding a stream back."""
 
 _PIECE: Final = 64 * 1024
 """How many bytes are sent at once, unless one event has more."""
@@ -62,7 +62,7 @@ class StreamRequest:
 
 @dataclass(frozen=True, slots=True)
 class _KnownReader:
-    """What a token may read, None if it counts no more, by the policy and the tokens that it was found with."""
+    """The clearance of a token, None if it is no longer valid, with the policy and the tokens by which it was found."""
 
     policy: object
     live: object
@@ -81,7 +81,7 @@ class EventStreams:
         self._readers = dict[str, _KnownReader]()
 
     def reader(self, caller: ApiCaller) -> Label | None:
-        """Return what a program may read now, None if the token that it showed counts no more.
+        """Return the present clearance of a program, None if the token that it showed is no longer valid.
 
         Found once as long as nothing changes: all streams of a program ask for it with each event.
         """
@@ -122,7 +122,7 @@ Tell = Callable[[bytes], Awaitable[None]]
 
 
 class EventStream:
-    """What one reader is told of one session."""
+    """The stream of one session to one reader."""
 
     def __init__(
         self, streams: EventStreams, watched: WatchedSession, state: SessionState, asked: StreamRequest
@@ -157,7 +157,7 @@ class EventStream:
         await write(RESTART)
 
     async def _more(self) -> list[bytes] | None:
-        """Return what is to be told now, None if nothing may be told any more."""
+        """Return the frames to send now, None if nothing may be told any more."""
         try:
             return await self._page() if self._behind else await self._recent()
         except SchemaError:
@@ -168,7 +168,7 @@ class EventStream:
             return []
 
     async def _recent(self) -> list[bytes] | None:
-        """Return what the looks since the last time found."""
+        """Return the frames of the looks since the last time."""
         look, events = self._watched.latest, self._watched.recent(self._after)
         if events is None:
             self._behind = True
@@ -178,7 +178,7 @@ class EventStream:
         return await self._told(look.state, events)
 
     async def _page(self) -> list[bytes] | None:
-        """Return what the log has behind what was told, a page of it: what was looked at last does not reach there."""
+        """Return a page of frames from the log: the last look does not reach back to there."""
         events, state = await self._services.store.sessions.news(self._sid, after=self._after, limit=PAGE)
         if not await self._services.reloader.current():
             return []

@@ -1,7 +1,7 @@
 """Looking at sessions for all in this process who follow them: one look for each change, however many they are.
 
-No task runs for it. Of those who wait for a session one leads: it waits for the next change, looks, and all have what
-it found. A look is also made where nothing is told of a change for a while, as such hints may be lost: the look is the
+No task runs for it. One of the readers who wait for a session leads: it waits for the next change, looks, and all have
+its findings. A look is also made where no change is reported for a while, as such hints may be lost: the look is the
 truth. It reads the log first and the record after it, so that the record tells what the session had read when it wrote
 the last of these events. Who may know of them is for the readers.
 """
@@ -43,7 +43,10 @@ _KEPT_CHARACTERS: Final = 250_000
 
 @dataclass(frozen=True, slots=True)
 class Frame:
-    """An event as a reader of one label is sent it, None where they may not know it; `by` is what made it so."""
+    """An event's frame for readers of one label, None where they may not know it.
+
+    `by` is the state that decided that.
+    """
 
     by: object
     sent: bytes | None
@@ -51,7 +54,7 @@ class Frame:
 
 @dataclass(frozen=True, slots=True)
 class RecentEvent:
-    """An event that was looked at, and as what it was sent to readers of each label: many readers have the same."""
+    """An event that was looked at, with its frames for readers of each label: many readers share one."""
 
     event: Event
     size: int
@@ -65,9 +68,9 @@ class RecentEvent:
 
 @dataclass(frozen=True, slots=True)
 class Look:
-    """What a look found: the session's record, None if it cannot be known of.
+    """The result of a look: the session's record, None if it cannot be known of.
 
-    Looks of a session are numbered. With `serves` false nothing may be told: this process does not know what is in
+    Looks of a session are numbered. With `serves` false nothing may be sent: this process does not know the policy in
     force, or the store does not answer.
     """
 
@@ -78,7 +81,7 @@ class Look:
 
 @dataclass(frozen=True, slots=True)
 class WatchingParts:
-    """What looking takes: `closing` is set when this process is told to end.
+    """The parts that looking needs: `closing` is set when this process is to end.
 
     `beat` is how many seconds a reader may hear nothing, so a look is made at least as often.
     """
@@ -90,7 +93,7 @@ class WatchingParts:
 
 
 class WatchedSession:
-    """A session that readers here follow; `latest` is what the last look found."""
+    """A session that readers here follow; `latest` is the result of the last look."""
 
     def __init__(self, state: SessionState, feed: ChangeFeed, until: AsyncExitStack, parts: WatchingParts) -> None:
         """Go on from a record that was just read; `until` is closed when no reader follows any more."""
@@ -120,7 +123,7 @@ class WatchedSession:
     async def next(self, number: int) -> Look:
         """Return the last look if it is another than that of a number, or wait for the next one.
 
-        Also when this process is told to end.
+        Also when this process is to end.
         """
         while self.latest.number == number and not self._parts.closing.is_set():
             if self._leading:
@@ -135,7 +138,7 @@ class WatchedSession:
             if not self._due:
                 await self._changed()
             if not self._parts.closing.is_set():
-                # A reader may leave while it looks, and takes with it what it heard: so this is kept for the next.
+                # A reader may leave while it looks, and takes the hint with it: so this is kept for the next.
                 self._due = True
                 await self._look()
                 self._due = False

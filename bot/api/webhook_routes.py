@@ -1,7 +1,7 @@
-"""Webhooks: where a program has events of its sessions sent, and what was not taken there.
+"""Webhooks: the addresses that get events of a program's sessions, and the undelivered events.
 
-A webhook of another program is answered as one that does not exist. What was not taken of a session is listed while the
-program may know of the session (law `no_read_up`). `bot.webhooks` decides and sends.
+A webhook of another program is answered as one that does not exist. An undelivered event is listed while the program
+may know of its session (law `no_read_up`). `bot.webhooks` decides and sends.
 """
 
 from collections.abc import Iterable
@@ -26,7 +26,7 @@ _TYPES: Final = 50
 _SESSIONS: Final = 100
 
 LeastLevel = Literal["user", "progress"]
-"""What programs may ask for; nothing that is `internal` is told to any."""
+"""The levels that programs may ask for; `internal` goes to none."""
 
 Key = Annotated[str | None, Header(alias="Idempotency-Key", min_length=1, max_length=256)]
 TypeName = Annotated[str, Field(min_length=1, max_length=64)]
@@ -58,7 +58,7 @@ class WebhookDocument(ApiOutput):
 class WebhookWithSecret(WebhookDocument):
     """A webhook with its secret, which is told once."""
 
-    secret: str = Field(description="What its signatures are made with; it is not told again.")
+    secret: str = Field(description="The key of its signatures; it is not told again.")
 
 
 class WebhookList(ApiOutput):
@@ -130,7 +130,7 @@ def _kept(keeper: WebhookKeeper) -> APIRouter:
 
     @routes.delete("/webhooks/{wid}", status_code=HTTPStatus.NO_CONTENT)
     async def drop(asked: Steering, wid: str) -> None:
-        """Have nothing sent there any more. What was not taken is forgotten."""
+        """Have nothing sent there any more. Its undelivered events are forgotten."""
         await keeper.drop(asked.caller, wid)
 
     @routes.post("/webhooks/{wid}/secret")
@@ -144,7 +144,7 @@ def _kept(keeper: WebhookKeeper) -> APIRouter:
 
     @routes.post("/webhooks/{wid}/enable")
     async def enable(asked: Steering, wid: str) -> WebhookDocument:
-        """Send to a webhook again that was disabled, also what happened meanwhile."""
+        """Send to a disabled webhook again, events since then included."""
         return _webhook(await keeper.enable(asked.caller, wid))
 
     return routes
@@ -167,7 +167,7 @@ def _not_taken(keeper: WebhookKeeper) -> APIRouter:
 
 
 def _once(given: Iterable[_T]) -> tuple[_T, ...]:
-    """Return what is given, each once, in its order."""
+    """Return the given items, each once, in their order."""
     return tuple(dict.fromkeys(given))
 
 

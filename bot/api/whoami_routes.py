@@ -10,7 +10,7 @@ from bot.sessions.api_tokens import Scope
 
 
 class WhoAmI(ApiOutput):
-    """Who a token is, and what it may."""
+    """The name and rights of a token."""
 
     name: str
     principal: str
@@ -26,7 +26,7 @@ def router(services: ApiServices) -> APIRouter:
 
     @routes.get("/whoami")
     async def whoami(asked: Reading) -> WhoAmI:
-        """Tell who this token is, and what it may."""
+        """Return the name and rights of this token."""
         token = asked.caller.token
         return WhoAmI(
             name=token.name,

@@ -1,17 +1,18 @@
 """The platforms this process listens to: a part of the composition root, which makes their adapters and runs them.
 
-What an adapter tells goes one way, through the router. Their libraries are imported when one is made.
+Events of an adapter go one way, through the router. Their libraries are imported when one is made.
 """
 
 from collections.abc import Callable, Mapping
 from typing import TYPE_CHECKING, Final
 
 from bot.access.authorize import at_least
-from bot.commands.table import COMMANDS
+from bot.app.plugins import NO_PLUGINS, Plugins
+from bot.commands.table import BUILT_IN, Commands
 from bot.config.channels import ChannelsSettings, InstallSettings, SlackSettings, WebhookSettings
 from bot.core.clock import SystemClock
 from bot.core.errors import ConfigError
-from channels.port import Platform
+from channels.port import ChannelSetup, Platform
 from policy.document.model import Document
 from policy.document.programs import is_program
 from policy.request import Role
@@ -38,13 +39,16 @@ def platforms(
     lease: "Lease",
     vault: "Callable[[], ChannelVault]",
     in_force: "Callable[[], Document]",
+    plugins: Plugins = NO_PLUGINS,
 ) -> tuple[Platform, ...]:
-    """Return an adapter for every platform that is configured; `vault` gives what they keep things in.
+    """Return an adapter for every configured platform; `vault` returns the adapters' vault.
 
-    The policy that is `in_force` when it is asked for tells who the admins are, for menus, and whether chats are
-    observed, for what is told of troubles.
+    `plugins` bring channels: one of them is made where `channels.others` configures it.
 
-    Raises ConfigError: a token is not in the environment.
+    The policy that is `in_force` at a call tells who the admins are, for menus, and whether chats are observed, for
+    reported faults.
+
+    Raises ConfigError: a token is not in the environment, or a plugin's channel cannot be made.
     """
     made = list[Platform]()
     if settings.telegram is not None:
@@ -56,7 +60,7 @@ def platforms(
                 _token(environment, settings.telegram.token),
                 lease,
                 vault(),
-                menu=menu(),
+                menu=menu(plugins.commands),
                 admins=lambda: admins(in_force()),
                 now_ms=SystemClock().wall_ms,
                 webhook=None if webhook is None else _webhook(environment, webhook),
@@ -67,15 +71,22 @@ def platforms(
             )
         )
     if settings.slack is not None:
-        made.append(_slack(settings.slack, environment, lease, vault()))
+        chats = lambda: _chats(in_force(), "slack")  # noqa: E731 - as for Telegram above
+        made.append(
+            _slack(settings.slack, environment, lease=lease, vault=vault(), commands=plugins.commands, chats=chats)
+        )
+    shown = tuple((command.name, command.help) for command in plugins.commands.rows if command.public)
+    for name, written in settings.others.items():
+        setup = ChannelSetup(written, environment, lease, vault(), now_ms=SystemClock().wall_ms, commands=shown)
+        made.append(plugins.channels[name].made(setup))
     return tuple(made)
 
 
-def menu() -> "CommandMenu":
+def menu(commands: Commands = BUILT_IN) -> "CommandMenu":
     """Return which commands are shown while people type; who may give one is decided when it is given."""
     from channels.telegram.menu import CommandMenu
 
-    shown = [command for command in COMMANDS if command.name not in _HIDDEN]
+    shown = [command for command in commands.rows if command.name not in _HIDDEN]
     public = [command for command in shown if command.public]
     return CommandMenu(
         tuple((command.name, command.help) for command in public),
@@ -95,7 +106,7 @@ def admins(policy: Document) -> frozenset[str]:
 
 
 def installer(settings: ChannelsSettings, environment: Mapping[str, str], vault: "ChannelVault") -> "SlackInstaller":
-    """Return what installs the bot in further Slack workspaces.
+    """Return the installer of the bot in further Slack workspaces.
 
     Raises ConfigError: it is not configured, or its secret is not in the environment.
     """
@@ -135,7 +146,15 @@ def _observes(policy: Document, channel: str) -> bool:
     return any((policy.channel(channel).observe, *chats))
 
 
-def _slack(settings: SlackSettings, environment: Mapping[str, str], lease: "Lease", vault: "ChannelVault") -> Platform:
+def _slack(
+    settings: SlackSettings,
+    environment: Mapping[str, str],
+    *,
+    lease: "Lease",
+    vault: "ChannelVault",
+    commands: Commands,
+    chats: Callable[[], frozenset[str]],
+) -> Platform:
     from channels.slack.adapter import Slack
     from channels.slack.clients import SERVER
     from channels.slack.transport import RequestEndpoint
@@ -151,8 +170,9 @@ def _slack(settings: SlackSettings, environment: Mapping[str, str], lease: "Leas
         vault=vault,
         now_ms=SystemClock().wall_ms,
         installer=None if install is None else _installer(settings, install, environment, vault),
-        commands=[command.name for command in COMMANDS if command.name not in _HIDDEN],
+        commands=[command.name for command in commands.rows if command.name not in _HIDDEN],
         bots=settings.bots,
+        chats=chats,
         server=settings.base_url or SERVER,
     )
 

@@ -1,7 +1,7 @@
 """The composition root: the one place where the parts are made and given to one another.
 
-`bot.app.opening` starts or reaches the store and has everything built on it; `App.serve` runs the worker. What needs
-pydantic-ai is imported when serving begins, off the event loop, so that a prompt need not wait for it.
+`bot.app.opening` starts or reaches the store and has everything built on it; `App.serve` runs the worker. Modules that
+need pydantic-ai are imported when serving begins, off the event loop, so that a prompt need not wait for them.
 """
 
 import asyncio
@@ -19,6 +19,7 @@ from bot.app.extensions import Extensions
 from bot.app.first_run import FILES, WORKSPACES
 from bot.app.keys import Secrets
 from bot.app.knowledge import Knowledge
+from bot.app.plugins import NO_PLUGINS, Plugins, ToolSetup, find_plugin
 from bot.app.runs import managing, run_recorder, schedule_keeper, starters
 from bot.app.stores import opened_store
 from bot.app.workflows import workflow_keeper
@@ -26,9 +27,11 @@ from bot.audit.anchors import AnchoredChains
 from bot.audit.visibility import AuditTrail
 from bot.budgets import budget
 from bot.commands.handlers import CommandServices
+from bot.commands.suggestions import Suggestions
 from bot.commands.table import CommandTable
+from bot.config.load import load_config
 from bot.config.model import Config
-from bot.config.telemetry import given_headers
+from bot.config.observability.telemetry import given_headers
 from bot.core.clock import Clock
 from bot.core.errors import ElsewhereError, StoreError, StoreGoneError
 from bot.core.ids import Ids
@@ -64,6 +67,7 @@ from bot.operations.diagnostics import Diagnostics
 from bot.operations.export import Exporter
 from bot.operations.importing import Importer
 from bot.operations.lifecycle import SessionLifecycle
+from bot.operations.probes.replaced import log_dropped
 from bot.operations.question_answers import QuestionAnswers
 from bot.operations.readiness import ReadinessChecks
 from bot.operations.simulation import Simulator
@@ -107,9 +111,9 @@ def _untold(_name: str) -> None:
 
 
 class App:
-    """The running application: what the command line and, later, the API and the pages work with."""
+    """The running application: the command line and the API work with it."""
 
-    def __init__(  # noqa: PLR0913 - what the outside gives the composition root
+    def __init__(  # noqa: PLR0913 - the composition root's inputs from outside
         self,
         *,
         config: Config,
@@ -120,12 +124,13 @@ class App:
         clock: Clock,
         environment: Mapping[str, str],
         parts: Extensions,
+        plugins: Plugins = NO_PLUGINS,
     ) -> None:
         self.config, self.store, self.clock, self.ids = config, store, clock, Ids()
         self.session_ids = SessionIds(store.lifecycle, secrets.session, self.clock)
         self.chains = AnchoredChains(store.audit, config.data_dir / "anchors", secrets.audit)
         self.files = FileRoot(config.data_dir / FILES, config.data_dir / WORKSPACES, config.policy.top)
-        self._secrets, self._environment, self._parts = secrets, environment, parts
+        self._secrets, self._environment, self._parts, self.plugins = secrets, environment, parts, plugins
         self.failures = Failures(self.vault, clock, store.process)
         self.resolve, self.listened = parts.resolve, tuple(listened)
         self.channels, self.telemetry = self._channels(channels), self._telemetry()
@@ -140,8 +145,7 @@ class App:
         self.gate = self._gate(tools)
         self.reloader = self._reloader(tools)
         self.tokens, self.token_keeper = self._programs()
-        self.quarantine = Quarantine(store.quarantine, store.lifecycle)
-        self.pairing = Pairing(store, self.ids, secrets.session)
+        self.quarantine, self.pairing = Quarantine(store.quarantine, store.lifecycle), self._pairing()
         self.exporter, self.importer = self._copies()
         self.simulator = Simulator(self.gate, store.audit, store.sessions, self._simulations)
         self.audit, self.lineage = self._traces()
@@ -160,14 +164,17 @@ class App:
         self.commands = self._commands()
         self.router = self._router()
 
+    def _pairing(self) -> Pairing:
+        return Pairing(self.store, self.ids, self._secrets.session)
+
     def _traces(self) -> tuple[AuditReader, LineageTracer]:
-        """Return what tells of decisions, and of what came from what."""
+        """Return the readers of decisions, and of lineage."""
         trail = AuditTrail(self.store, self.chains, lambda: self.gate.document.top)
         lineage = LineageTracer(self.store, self.files, lambda: self.gate.document, self.gate.masks.masked)
         return AuditReader(self.chains, trail), lineage
 
     def _arrivals(self) -> tuple[AdminNotices, NewChats, Memberships]:
-        """Return what takes note of chats that the bot comes to, and of those that it leaves."""
+        """Return the parts that take note of chats that the bot joins or leaves."""
         notices = AdminNotices(self.gate, self.outbox, self.clock)
         new_chats = NewChats(self.store.counts, self.gate, notices)
         return notices, new_chats, Memberships(self.gate, self.reloader, self.store.audit, new_chats)
@@ -188,10 +195,12 @@ class App:
             workflows=self.workflows,
         )
         built_in = catalogue.built_in(self.files, self.store, parts)
-        return (*built_in, *self.servers.tools, *self._parts.tools(self.files, self.store.sessions))
+        given = self._parts.tools(self.files, self.store.sessions)
+        added = self.plugins.tools(ToolSetup(self.files, self.store.sessions), self.config.tools)
+        return (*built_in, *self.servers.tools, *given, *added)
 
     def _telemetry(self) -> Telemetry:
-        """Return what tells of turns; a header that is missing is met now. Raises OperatorError: it is not set."""
+        """Return the telemetry of turns; a missing header is reported now. Raises OperatorError: it is not set."""
         settings = self.config.telemetry
         if settings is None:
             return Telemetry(self.store.sessions, self.clock, key=self._secrets.session, clearance=PUBLIC, sink=None)
@@ -206,13 +215,13 @@ class App:
         return Telemetry(self.store.sessions, self.clock, key=self._secrets.session, clearance=clearance, sink=sink)
 
     def _copies(self) -> tuple[Exporter, Importer]:
-        """Return what makes copies of sessions, and what brings them back."""
+        """Return the parts that export sessions, and that import them."""
         audit, session, trusted = self._secrets.audit, self._secrets.session, self.config.imports.keys
         importer = Importer(self.gate, self.store, audit_key=audit, session_key=session, trusted=trusted)
         return Exporter(self.gate, self.store, audit), importer
 
     def _keepers(self) -> tuple[ScheduleKeeper, WorkflowKeeper]:
-        """Return what keeps schedules, and what keeps workflows."""
+        """Return the keepers of schedules and of workflows."""
         schedules = schedule_keeper(self.store, self.config.runs, lambda: self.gate.document)
         return schedules, workflow_keeper(self.store, self.files, self.config.workflows, lambda: self.gate.document)
 
@@ -242,12 +251,13 @@ class App:
         )
 
     def _reloader(self, tools: Iterable[Tool]) -> PolicyReloader:
-        # The arguments of servers' tools are in the file that is read again.
-        arguments = {tool.name: types(tool.arguments) for tool in tools if not tool.server}
+        # The arguments of tools of servers and plugins are in the file that is read again.
+        again = self.plugins.tool_names
+        arguments = {tool.name: types(tool.arguments) for tool in tools if not tool.server and tool.name not in again}
         process = named(self.store.process)
-        return PolicyReloader(
-            self.gate, self.config, environment=self._environment, tools=arguments, store=self.store, process=process
-        )
+        load = partial(load_config, self.config.source, self._environment, arguments, find_plugin)
+        process = named(self.store.process)
+        return PolicyReloader(self.gate, self.config, load=load, store=self.store, process=process)
 
     def _channels(self, given: Sequence[Channel]) -> dict[str, Channel]:
         """Return the channels of this process by name; programs have one in every process."""
@@ -255,12 +265,12 @@ class App:
         return {channel.name: channel for channel in (*given, *programs, *self.listened)}
 
     def _answers(self) -> tuple[ApprovalAnswers, QuestionAnswers]:
-        """Return what takes people's answers to questions of the gate, and to those of agents."""
+        """Return the parts that take people's answers to questions of the gate, and to those of agents."""
         approvals, close = self.store.approvals, self.question_updates.close
         return ApprovalAnswers(approvals, self.gate, close), QuestionAnswers(approvals, self.gate, close)
 
     def _programs(self) -> tuple[Tokens, TokenKeeper]:
-        """Return what recognises programs by their tokens, and what makes and changes those."""
+        """Return the part that recognises programs by their tokens, and the part that makes and changes those."""
         in_force, live, key = lambda: self.gate.document, lambda: self.reloader.live_tokens, self._secrets.tokens
         tokens = Tokens(in_force, live, now=self.store.tokens.now_ms, key=key)
         return tokens, TokenKeeper(self.store, self.reloader, tokens, ids=self.ids, key=key)
@@ -269,12 +279,17 @@ class App:
         return WebFetch(Connector(self.resolve, self.config.web.private), self.config.web)
 
     def vault(self) -> ChannelVault:
-        """Return what adapters keep things in, encrypted."""
+        """Return the encrypted vault of the adapters."""
         return self.store.vault(self._secrets.vault)
 
     def session_id(self, address: Address) -> str:
         """Return the id of the session that belongs to an address."""
         return self.session_ids.first(address)
+
+    @property
+    def suggestions(self) -> Suggestions:
+        """The completions of the lines that people type."""
+        return Suggestions(self.commands, self.gate, self.store.index, self.files)
 
     def _commands(self) -> CommandTable:
         services = CommandServices(
@@ -308,8 +323,9 @@ class App:
             memories=self.memories,
             skills=self.skills,
             workflows=self.workflow_operations,
+            vault=self.vault(),
         )
-        return CommandTable(services)
+        return CommandTable(services, self.plugins.commands)
 
     def _recorder(self) -> RunRecorder:
         return run_recorder(self.store, self.config, self.gate, self.ids)
@@ -343,7 +359,7 @@ class App:
     async def serve(self, tell: Tell = _nobody) -> None:
         """Put this process's policy in force, then run the worker, the anchoring and the MCP servers that are called.
 
-        Runs until cancelled. `tell` is told when this process stops serving because another policy was put in force.
+        Runs until cancelled. `tell` is called when this process stops serving because another policy was put in force.
         """
         await self._start(tell)
         await asyncio.to_thread(self.gate.policy.load)
@@ -381,7 +397,7 @@ class App:
         return 0 if self._serving is None else await self._serving.drain(self.config.limits.drain_seconds, hurry)
 
     async def deliver(self, tell: Tell = _nobody) -> None:
-        """As `serve`, in a process that runs no turns: what waits to be said is said."""
+        """As `serve`, in a process that runs no turns: it delivers waiting texts."""
         await self._start(tell)
         async with asyncio.TaskGroup() as tasks:
             tasks.create_task(self.chains.anchoring())
@@ -393,7 +409,7 @@ class App:
     async def listen(self, began: Callable[[str], None] = _untold) -> None:
         """Listen to the platforms of this process until cancelled, beside `serve` or `deliver`.
 
-        `began` is told the name of each when it is listened to.
+        `began` gets the name of each when it is listened to.
         """
 
         def heard(name: str) -> None:
@@ -436,7 +452,7 @@ class App:
         return Relay(self.outbox, self.sweep("relay"), self.reloader, self.quarantine)
 
     def sweep(self, role: str) -> Sweep:
-        """Return what finds work of which no mark tells, for processes of one role."""
+        """Return the sweep for work without a mark, for processes of one role."""
         return Sweep(self.store.wake, self.outbox, self.question_updates, self.quarantine, role=role)
 
     def _router(self) -> Router:
@@ -464,9 +480,9 @@ class App:
         )
 
     async def receive(self, event: Inbound | Membership | Moved) -> Answer | None:
-        """Take in what a platform tells, and return what is left to be said of it.
+        """Take in an event of a platform, and return the answer that is still to be sent.
 
-        Raises StoreError: it could not be kept, so it must be told again.
+        Raises StoreError: it could not be kept, so the platform must send it again.
         """
         if isinstance(event, Inbound):
             return (await self.router.take(event)).say
@@ -475,6 +491,7 @@ class App:
         return None
 
     async def _start(self, tell: Tell) -> None:
+        log_dropped(self.config)
         while True:
             try:
                 await self.reloader.start(tell)
@@ -511,7 +528,7 @@ class App:
         return self._parts.transcriber or transcriber(self.config.transcriber, self._environment)
 
     def worker_parts(self) -> "WorkerParts":
-        """Return what workers of this application are made from."""
+        """Return the parts that workers of this application are made from."""
         from bot.app.workers import WorkerParts
 
         return WorkerParts(
@@ -540,7 +557,9 @@ class App:
     async def _audience(self, address: Address) -> Audience:
         """Ask the channel of an address who reads there; one that this process does not serve cannot tell.
 
-        Raises ElsewhereError: another process is to have it. KeyError: there is no such channel.
+        Raises:
+            ElsewhereError: another process is to have it.
+            KeyError: there is no such channel.
         """
         if address.channel not in self.channels and address.channel in self.config.channels.listened:
             raise ElsewhereError

@@ -1,4 +1,4 @@
-"""What a developer adds to the application, without changing it."""
+"""The additions of a developer to the application, without changing it."""
 
 from collections.abc import Callable
 from dataclasses import dataclass
@@ -17,16 +17,17 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, slots=True)
 class Extensions:
-    """What a developer adds: tools beside the built-in ones, the model behind a name, and how names are looked up.
-
-    `transcriber` writes down what is said in recordings, in the place of the configured one.
-    """
+    """The additions of a developer."""
 
     tools: Callable[[FileRoot, SessionStore], tuple[Tool, ...]] = lambda _files, _sessions: ()
+    """Returns tools beside the built-in ones."""
     model: "Callable[[str], Model] | None" = None
+    """Returns the model of a name, in place of the configured provider's."""
     resolve: Resolve = system_resolver
+    """Looks up the network addresses of a host name."""
     transcriber: "Transcriber | None" = None
+    """Transcribes recordings, in place of the configured one."""
 
 
 BUILT_IN: Final = Extensions()
-"""Nothing beside what Lockgate brings."""
+"""Nothing beside Lockgate's own parts."""

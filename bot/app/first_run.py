@@ -31,13 +31,13 @@ Monday to Friday, 8:30 to 17:00. Write to hello@harbourlock.example for anything
 """,
         "internal/handbook.md": """# Staff handbook, the short version
 
-- The weekly meeting is on Tuesday at 9:30 in the big room; notes go to the shared folder the same day.
+- The weekly meeting is on Tuesday at 9:30 in the big room. Notes go to the shared folder the same day.
 - Travel under 400 is booked by yourself, above that ask your lead first.
 - The staging lock in Delft is free for tests after 18:00; write your name on the board beside it.
 """,
         "confidential/pipeline.md": """# Sales pipeline, this quarter
 
-| customer          | what                        | value     | stage             |
+| customer          | work                        | value     | stage             |
 |-------------------|-----------------------------|-----------|-------------------|
 | Port of Veldhaven | gate controls, two chambers | 1,240,000 | contract in draft |
 | Oostkanaal        | sensor refit                |   310,000 | offer sent        |

@@ -1,4 +1,4 @@
-"""The secrets of one installation: its own keys, and what its tools use."""
+"""The secrets of one installation: its own keys, and those that its tools use."""
 
 import hashlib
 import hmac
@@ -20,7 +20,7 @@ VAULT_KEY_VARIABLE: Final = "LOCKGATE_VAULT_KEY"
 class Secrets:
     """The installation's secrets: `audit` chains the records, `session` makes session ids, tools use the `keyring`.
 
-    The first of `vault` encrypts what adapters keep; the others, which came before it, still open it.
+    The first of `vault` encrypts the adapters' values; the older ones after it still open earlier values.
     """
 
     audit: bytes

@@ -1,4 +1,4 @@
-"""What keeps and finds what sessions learn, as the composition root puts it together."""
+"""The keepers and searches of sessions' knowledge, as the composition root puts them together."""
 
 from bot.config.knowledge import KnowledgeSettings
 from bot.knowledge.briefing import Briefings
@@ -14,10 +14,10 @@ from bot.sessions.ports.store import Store
 
 
 class Knowledge:
-    """What an application's sessions have learned.
+    """The knowledge of an application's sessions.
 
-    `keeper` keeps memories and `search` finds them, `skills` keeps skills and `skill_search` finds them. `patterns` are
-    what memories say alike, and `briefings` tell a session of all that.
+    `keeper` keeps memories and `search` finds them, `skills` keeps skills and `skill_search` finds them. `patterns`
+    finds similar memories, and `briefings` tells a session of all that.
     """
 
     def __init__(self, store: Store, config: KnowledgeSettings) -> None:
@@ -32,6 +32,6 @@ class Knowledge:
         )
 
     def managed(self, calls: GatedCalls) -> tuple[MemoryOperations, SkillOperations]:
-        """Return what people see and change memories with, and what they decide about skills with."""
+        """Return the operations by which people see and change memories, and decide about skills."""
         memories = MemoryOperations(keeper=self.keeper, search=self.search, calls=calls)
         return memories, SkillOperations(self.skills)

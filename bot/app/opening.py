@@ -10,6 +10,7 @@ from bot.app.app import App
 from bot.app.extensions import BUILT_IN, Extensions
 from bot.app.first_run import seed
 from bot.app.keys import Secrets
+from bot.app.plugins import Plugins, load_plugins
 from bot.app.stores import opened_store
 from bot.config.model import Config
 from bot.core.clock import SystemClock
@@ -29,10 +30,9 @@ async def open_app(
     """Open the application on a configuration and the channels of this process, and close it in the end.
 
     With `listening` the configured platforms are among them. Raises OperatorError: the data directory, its keys, a
-    configured secret, a platform's token or the store cannot be used, or this Python cannot search texts.
+    configured secret, a plugin, a platform's token or the store cannot be used, or this Python cannot search texts.
     """
-    await asyncio.to_thread(seed, config.data_dir)
-    await asyncio.to_thread(require_search)
+    plugins = await asyncio.to_thread(_prepared, config)
     secrets = await asyncio.to_thread(Secrets.load, config, environment)
     clock = SystemClock()
     store = await opened_store(config, secrets, clock)
@@ -50,12 +50,14 @@ async def open_app(
                 lease=store.rights,
                 vault=lambda: store.vault(secrets.vault),
                 in_force=lambda: app.gate.document,
+                plugins=plugins,
             )
             if listening
             else (),
             clock=clock,
             environment=environment,
             parts=parts,
+            plugins=plugins,
         )
         await app.reloader.open()
         with app.failures.listening():
@@ -66,3 +68,10 @@ async def open_app(
                 await app.chains.anchor()
     finally:
         await store.close()
+
+
+def _prepared(config: Config) -> Plugins:
+    """Make the data directory, and return the plugins. Raises OperatorError: as `open_app`."""
+    seed(config.data_dir)
+    require_search()
+    return load_plugins(config.plugins, config.folder, config.policy.code.rules)

@@ -42,7 +42,7 @@ def document() -> "dict[str, JsonValue]":
 
 
 def api_services(app: App) -> ApiServices:
-    """Return what the HTTP API works with. Raises ConfigError: none is configured."""
+    """Return the services of the HTTP API. Raises ConfigError: none is configured."""
     settings = app.config.channels.api
     if settings is None:
         raise ConfigError(NO_API, next_step=ADD_API)
@@ -85,8 +85,11 @@ def _webhooks(app: App, reading: SessionReader) -> WebhookKeeper:
 async def answer(app: App, began: Callable[[str], None]) -> None:
     """Serve the API and send webhooks until cancelled, beside `App.serve` or `App.deliver`.
 
-    `began` is told where it listens. Raises ConfigError: none is configured. OSError: its address cannot be listened
-    at.
+    `began` gets the address that it listens at.
+
+    Raises:
+        ConfigError: none is configured.
+        OSError: its address cannot be listened at.
     """
 
     def answering(url: str) -> None:
@@ -116,8 +119,8 @@ async def answer(app: App, began: Callable[[str], None]) -> None:
 async def answer_agent(app: App, token: str) -> None:
     """Serve MCP on standard input and output to the agent of the program with a token, until its input ends.
 
-    Raises OperatorError: the token does not count, no program is let in, or a package is missing; or another policy is
-    in force than that of this process, which would put its own in the place.
+    Raises OperatorError: the token is not valid, no program is let in, or a package is missing. Or another policy is in
+    force than that of this process, which would put its own in its place.
     """
     services = api_services(app)
     head = await app.store.policy.read_policy()
@@ -139,7 +142,7 @@ async def _logged(line: str) -> None:
 
 
 def sending_parts(services: ApiServices, connector: Connector) -> "SendingParts":
-    """Return what webhooks are sent with."""
+    """Return the parts that send webhooks."""
     from bot.operations.told_events import EventTeller
     from bot.webhooks.attempt import Poster
     from bot.webhooks.delivery import SendingParts, Slots

@@ -1,4 +1,4 @@
-"""What makes runs and background sessions and lets them go on, as the composition root puts it together."""
+"""The makers of runs and background sessions, as the composition root puts them together."""
 
 from collections.abc import Awaitable, Callable
 
@@ -24,7 +24,7 @@ from policy.document.model import Document
 
 
 def schedule_keeper(store: Store, config: RunSettings, document: Callable[[], Document]) -> ScheduleKeeper:
-    """Return what makes and ends schedules of an application; `document` is the policy in force."""
+    """Return the keeper of an application's schedules; `document` is the policy in force."""
     return ScheduleKeeper(
         store.schedules,
         document=document,
@@ -37,7 +37,7 @@ def schedule_keeper(store: Store, config: RunSettings, document: Callable[[], Do
 def starters(
     store: Store, config: Config, session_id: Callable[[Address], str], pin: Callable[[str], Awaitable[str]]
 ) -> tuple[Spawner, RunStarter]:
-    """Return what makes background sessions and what starts runs, for the gate of an application."""
+    """Return the makers of background sessions and of runs, for the gate of an application."""
     limits = config.limits
     caps = Caps(limits.background_children, limits.background_live, limits.background_depth)
     minutes, bits = limits.background_minutes, limits.endorsed_bits
@@ -46,7 +46,7 @@ def starters(
 
 
 def run_recorder(store: Store, config: Config, gate: Gate, ids: Ids) -> RunRecorder:
-    """Return what records runs of an application."""
+    """Return the recorder of an application's runs."""
     records = config.runs.records
     return RunRecorder(
         store,
@@ -60,7 +60,7 @@ def run_recorder(store: Store, config: Config, gate: Gate, ids: Ids) -> RunRecor
 def managing(
     store: Store, gate: Gate, *, keeper: ScheduleKeeper, lifecycle: SessionLifecycle, ids: SessionIds, clock: Clock
 ) -> tuple[GatedCalls, RunOperations, ScheduleOperations]:
-    """Return what people and programs make calls with, and manage runs and schedules, of an application."""
+    """Return the parts by which people and programs make calls, and manage runs and schedules, of an application."""
     calls = GatedCalls(gate, store.audit)
     runs = RunOperations(store=store, calls=calls, lifecycle=lifecycle, session_ids=ids, clock=clock)
     return calls, runs, ScheduleOperations(store=store, keeper=keeper, calls=calls)

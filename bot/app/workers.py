@@ -1,4 +1,4 @@
-"""Workers: what runs the turns of an application, imported and made when it serves."""
+"""Workers: they run the turns of an application, and are imported and made when it serves."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass
@@ -62,7 +62,7 @@ PARALLEL: Final = 64
 
 @dataclass(frozen=True, slots=True)
 class WorkerParts:
-    """What the composition root gives a worker; `channels` are those of this process, by name."""
+    """The composition root's inputs to a worker; `channels` are those of this process, by name."""
 
     config: Config
     store: Store
@@ -135,7 +135,7 @@ def worker(
 
 
 def timers(of: WorkerParts, session_ids: SessionIds) -> TimerSweep:
-    """Return what sets off schedules, reminders and whatever else is due at a moment."""
+    """Return the sweep that starts schedules, reminders and all other timers when they are due."""
     runs = RunTimers(of.store)
     firing = ScheduleFiring(of.store, of.gate, session_ids, of.agents)
 

@@ -1,4 +1,4 @@
-"""What keeps workflows, as the composition root puts it together."""
+"""The keeper of workflows, as the composition root puts it together."""
 
 from collections.abc import Callable, Mapping
 
@@ -17,6 +17,6 @@ def workflow_keeper(
     definitions: Mapping[str, WorkflowDefinition],
     document: Callable[[], Document],
 ) -> WorkflowKeeper:
-    """Return what keeps the workflows of an application; `document` is the policy in force."""
+    """Return the keeper of an application's workflows; `document` is the policy in force."""
     written = WriteThrough(store.workflows, StateFolder(files, document))
     return WorkflowKeeper(store.workflows, written, definitions)

@@ -1,7 +1,7 @@
 """The audit chains of an installation: read, checked, and their heads kept outside the store.
 
-What a chain is and when it holds is said in `bot.audit.chain`; here the store's records and the file of anchors come
-together. Nothing is written to a chain from here.
+`bot.audit.chain` defines a chain and its check; this module combines the store's records with the file of anchors. It
+writes to no chain.
 """
 
 import asyncio
@@ -24,7 +24,7 @@ ANCHORED: Final = "the anchors are kept again"
 _LOGGER: Final = logging.getLogger(__name__)
 _ANCHOR_SECONDS: Final = 10.0
 _TOGETHER: Final = 2000
-"""Heads that a walk keeps in memory before it writes them down."""
+"""The most heads that a walk keeps in memory before it writes them down."""
 
 
 class AnchoredChains:
@@ -51,15 +51,15 @@ class AnchoredChains:
             after = page[-1].n
 
     async def verify(self, chain: str) -> Intact | Broken:
-        """Check a chain against the store's head and the newest anchor; one that cannot be read does not hold."""
+        """Check a chain against the store's head and the newest anchor; an unreadable record breaks it."""
         anchor = (await self.anchored()).get(chain, EMPTY)
         try:
             head = await self._store.head(chain)
         except SchemaError:
-            return Broken(1, "what the store says of its end cannot be read")
+            return Broken(1, "its head in the store cannot be read")
         records, unread = await self._readable(chain)
         if await self._store.head(chain) != head:
-            # It grew while it was read: what came after the head that is compared is for the next time.
+            # It grew while it was read: records after the compared head are for the next time.
             records = records[: head[0]]
         # A long chain takes its time.
         found = await asyncio.to_thread(verify, chain, records, claimed=head, anchor=anchor, key=self._key)
@@ -68,13 +68,13 @@ class AnchoredChains:
         return found
 
     async def _readable(self, chain: str) -> tuple[list[AuditRecord], int]:
-        """Return a chain's records up to the first that cannot be read, and the number of that, 0 if there is none."""
+        """Return a chain's records up to the first unreadable one, and the number of that, 0 if there is none."""
         found = list[AuditRecord]()
         try:
             async for record in self.records(chain):
                 found.append(record)
         except SchemaError:
-            # The others of its page were not told.
+            # The readable records of its page were not returned.
             with suppress(SchemaError):
                 while page := await self._store.records(chain, after=len(found), limit=1):
                     found += page
@@ -82,7 +82,7 @@ class AnchoredChains:
         return found, 0
 
     async def newest(self, chain: str, count: int) -> tuple[AuditRecord, ...]:
-        """Return the newest records of a chain, at most `count` of them, oldest first; none if there is no such."""
+        """Return the newest records of a chain, at most `count`, oldest first; none for an unknown chain."""
         head, _hash = await self._store.head(chain)
         return await self._store.records(chain, after=max(0, head - count), limit=count)
 
@@ -92,7 +92,7 @@ class AnchoredChains:
         return found[0] if found and found[0].n == n else None
 
     async def anchor(self) -> None:
-        """Keep the heads outside the store that this process wrote or met since the last time."""
+        """Keep the heads outside the store that this process wrote or read since the last time."""
         await self._keep(self._store.moved())
 
     async def _keep(self, heads: Mapping[str, Head]) -> None:
@@ -100,9 +100,9 @@ class AnchoredChains:
         self._store.anchored(heads)
 
     async def anchoring(self, seconds: float = _ANCHOR_SECONDS) -> None:
-        """Anchor what this process wrote every so many seconds until cancelled.
+        """Anchor the heads that this process wrote, every so many seconds, until cancelled.
 
-        The log tells when the file cannot be written. Raises OperatorError: the file was tampered with.
+        A warning is logged when the file cannot be written. Raises OperatorError: the file was tampered with.
         """
         broken = False
         while True:
@@ -110,7 +110,7 @@ class AnchoredChains:
             try:
                 await self.anchor()
             except DiskError as error:
-                # Work goes on: what is not anchored yet is when there is room again.
+                # Work continues: the heads are anchored once there is room again.
                 if not broken:
                     facts = {"subject": "anchors", "cause": str(error), "step": error.next_step}
                     _LOGGER.warning(UNANCHORED, extra=facts)
@@ -121,14 +121,14 @@ class AnchoredChains:
             broken = False
 
     async def walking(self, seconds: float = _ANCHOR_SECONDS) -> None:
-        """Anchor the heads of all chains again and again, without haste, until cancelled.
+        """Anchor the heads of all chains again and again, at a low rate, until cancelled.
 
-        Every process anchors what it wrote itself: this is for what one left that was killed before it did. It begins
-        anew `seconds` after it came to the end. Raises OperatorError: the file was tampered with.
+        Every process anchors the heads it wrote itself: this is for the heads of a process that was killed before it
+        did. The next walk begins `seconds` after the last one ended. Raises OperatorError: the file was tampered with.
         """
         while True:
             await asyncio.sleep(seconds)
-            # Where they cannot be kept, `anchoring` tells that, and the next walk tries again.
+            # Where they cannot be kept, `anchoring` reports that, and the next walk tries again.
             with suppress(StoreError, DiskError):
                 heads = dict[str, Head]()
                 async for chain, head in self._store.heads(idly=True):

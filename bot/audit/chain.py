@@ -1,9 +1,9 @@
-"""The audit chain's arithmetic and its anchors: what makes a changed record show.
+"""The audit chain and its anchors: the computations that make a changed record show.
 
-Each record's hash is an HMAC over the hash before it and the record itself, with a key kept outside the store, so
-whoever can write the store cannot forge a chain. The first record follows on the chain's name, so a chain cannot
-pass for another. What a chain cannot show by itself, that its end was cut off, the head in the session's record and
-the anchors show: lines of (chain, n, hash) in a file beside the key. Reading and writing the store is not done here.
+Each record's hash is an HMAC over the hash before it and the record itself. Its key is kept outside the store, so write
+access to the store is not enough to forge a chain. The hash before the first record comes from the chain's name, so a
+chain cannot pass for another. A chain cannot show by itself that its end was cut off. The head in the session's record
+and the anchors show it: lines of (chain, n, hash) in a file beside the key. This module does not access the store.
 """
 
 import fcntl
@@ -35,7 +35,7 @@ _CANONICAL: Final = json.JSONEncoder(ensure_ascii=False, separators=(",", ":"), 
 
 
 def genesis(chain: str) -> str:
-    """Return what the first record of a chain follows on."""
+    """Return the hash before the first record of a chain."""
     return _short(hashlib.sha256(b"lockgate audit chain\0" + _raw(chain)).digest())
 
 
@@ -46,19 +46,19 @@ def canonical(record: AuditRecord) -> bytes:
 
 
 def hash_of(key: bytes, previous: str, record: AuditRecord) -> str:
-    """Return the hash a record must bear after `previous`."""
+    """Return the hash of a record after `previous`."""
     return _short(hmac.digest(key, previous.encode("ascii", "replace") + canonical(record), hashlib.sha256))
 
 
 def _short(digest: bytes) -> str:
-    """Write a hash as 43 letters: every record of every session bears one."""
+    """Write a hash as 43 letters: every record of every session has one."""
     return urlsafe_b64encode(digest).rstrip(b"=").decode("ascii")
 
 
 def chained(key: bytes, chain: str, head: Head, rows: Sequence[AuditRow], *, ts: int) -> list[AuditRecord]:
-    """Return the records that continue a chain from its head.
+    """Return the records that continue a chain from its head; `ts` is their time in ms on the store's clock.
 
-    Digests of what may be guessed are kept as keyed hashes, as records outlive what they are about.
+    Digests of guessable content are kept as keyed hashes, as records outlive that content.
     """
     n, previous = head
     previous = previous or genesis(chain)
@@ -89,7 +89,7 @@ class Intact:
 
 @dataclass(frozen=True, slots=True)
 class Broken:
-    """A chain that does not hold: `n` is the first bad record, `reason` what is wrong with it, in plain words."""
+    """A chain that does not hold: `n` is the first bad record, `reason` the defect, in plain words."""
 
     n: int
     reason: str
@@ -175,9 +175,9 @@ def _create_key(path: Path) -> None:
 class AnchorFile:
     """Heads of chains, kept in a file outside the store; several processes may share it.
 
-    One line each, appended and flushed to disk; a line's MAC also covers the line before it, so a line cannot be
-    changed, removed or moved unnoticed. That the newest lines of the file itself were cut off cannot be seen.
-    It blocks on the disk: call it from a thread.
+    One line each, appended and flushed to disk. A line's MAC also covers the line before it, so a line cannot be
+    changed, removed or moved unnoticed. If the newest lines of the file itself were cut off, that cannot be seen. It
+    blocks on the disk: call it from a thread.
     """
 
     def __init__(self, path: Path, key: bytes) -> None:
@@ -191,7 +191,9 @@ class AnchorFile:
     def heads(self) -> Mapping[str, Head]:
         """Return the newest anchored head of every chain.
 
-        Raises DiskError: the file cannot be read. OperatorError: a line of it was changed, removed or moved.
+        Raises:
+            DiskError: The file cannot be read.
+            OperatorError: A line of it was changed, removed or moved.
         """
         with self._locked():
             self._refresh()
@@ -200,7 +202,9 @@ class AnchorFile:
     def record(self, heads: Mapping[str, Head]) -> None:
         """Anchor heads that are newer than those in the file.
 
-        Raises DiskError: the file cannot be written, and they are not anchored. OperatorError: it was tampered with.
+        Raises:
+            DiskError: The file cannot be written, and they are not anchored.
+            OperatorError: The file was tampered with.
         """
         with self._locked():
             self._refresh()
@@ -211,7 +215,7 @@ class AnchorFile:
             try:
                 self._write(news)
             except OSError:
-                # How much of it stands there is seen when it is read again.
+                # The next read finds how much of it was written.
                 self._seen = (-1, -1)
                 raise
 
@@ -235,7 +239,7 @@ class AnchorFile:
         if seen == self._seen:
             return
         self._heads, self._mac, self._lines = {}, "", 0
-        # A last line without its end was being written when the machine stopped; nobody was told it is there.
+        # A last line without its end was being written when the machine stopped; no caller relied on it.
         whole = self._path.read_bytes().rpartition(b"\n")[0] if seen[1] > 0 else b""
         for line in whole.splitlines():
             self._follow(line.decode("utf-8", "replace"))

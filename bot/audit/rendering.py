@@ -1,4 +1,4 @@
-"""Rows of the audit in words, one way for the command line and `/audit`, and the row of what failed."""
+"""Rows of the audit in words, the same for the command line and `/audit`, and the row of an unforeseen error."""
 
 import traceback
 from collections.abc import Iterator
@@ -16,7 +16,7 @@ _FACTS: Final = ("account", "hook", "verdict", "rules", "before")
 
 
 def cells(record: AuditRecord) -> tuple[str, ...]:
-    """Return what a listing shows of a row, as `HEADS` names it; empty for what it does not tell."""
+    """Return the cells of a row in a listing, in the order of `HEADS`; empty for facts that it lacks."""
     return moment(record.ts), record.kind, record.actor, *(_shown(record.body.get(name, "")) for name in _FACTS)
 
 
@@ -31,7 +31,7 @@ def told(name: str, record: AuditRecord, in_force: str) -> Iterator[str]:
 
 
 def failed(actor: str, sid: str, error: Exception) -> AuditRow:
-    """Return the row of an error that nobody foresaw: its kind and where it came up, never its words."""
+    """Return the row of an unforeseen error: its kind and the place where it was raised, never its words."""
     frame = traceback.extract_tb(error.__traceback__)[-1]
     where = f"{Path(frame.filename).name}:{frame.lineno}"
     return AuditRow("failed", actor, {"session": sid, "error": type(error).__name__, "where": where})

@@ -1,9 +1,9 @@
-"""The audit as people in a chat may read it: which of its rows an address may be told, and under what names.
+"""The audit as people in a chat may read it: the rows that an address may be shown, and their names.
 
-Every row has a label: those it names, and of the session it stands in or tells of everything that session ever held.
-A row above the reader is as if it were not there (law `no_read_up`). So rows bear no numbers here, from which the
-others could be counted, but a part of their hash, which nobody can compute without the key, and bounds count what may
-be told alone. What cannot be read is above everybody. Nothing is written.
+Every row has a label: the join of the labels it names, and of everything that the sessions it is about ever held. A row
+above the reader is hidden completely (law `no_read_up`). So rows have no numbers here, which would reveal the number of
+hidden ones. They are named by a part of their hash, which cannot be computed without the key; limits count only visible
+rows. Unreadable rows are above every reader. Nothing is written.
 """
 
 from collections.abc import AsyncIterator, Callable
@@ -26,21 +26,21 @@ from policy.errors import LabelTextError
 from policy.labels import PUBLIC, Label, join_all, parse
 
 SCANNED: Final = 2000
-"""Rows of a chain that may be told, the newest: what is older is not looked for."""
+"""The newest visible rows of a chain, at most: older ones are not looked for."""
 
 CHECKED: Final = 50
-"""Chains of sessions that are checked at once, those that changed last: people wait meanwhile."""
+"""The most chains of sessions that are checked at once, those that changed last: people wait meanwhile."""
 
 _PAGE: Final = 200
 _ID: Final = 12
 _LABELS: Final = ("before", "after", "label", "taint")
 _SESSIONS: Final = ("session", "export")
 _OPEN: Final = frozenset({"access", "classify", "install_link", "moved"})
-"""Kinds of rows outside sessions that tell what commands tell every admin anywhere, such as `/pair list`."""
+"""Kinds of rows outside sessions whose content commands show every admin in any chat, such as `/pair list`."""
 
 _REFUSED: Final = "refused"
 _ROUTER: Final = "router"
-"""Who alone notes in a row without a label that it refused somebody: nothing of any session stands in it."""
+"""The only actor whose rows of refusals have no label: they hold no content of a session."""
 
 _POLICY: Final = "policy"
 """Rows that name policies by their digests, and the process that put one in force."""
@@ -53,7 +53,7 @@ _LABELLED: Final = frozenset(
 
 @dataclass(frozen=True, slots=True)
 class VisibleRow:
-    """A row that may be told: its name here, and the label of what it tells."""
+    """A visible row: its name here, and the label of its content."""
 
     id: str
     record: AuditRecord
@@ -62,9 +62,9 @@ class VisibleRow:
 
 @dataclass(frozen=True, slots=True)
 class VisibleChains:
-    """Sessions whose chains may be known of, and the label of that they are there.
+    """Sessions whose chains may be known of, and the label of the list.
 
-    `complete` tells that these are all that may be known of.
+    `complete` tells that these are all sessions that may be known of.
     """
 
     names: frozenset[str]
@@ -73,7 +73,7 @@ class VisibleChains:
 
 
 class AuditTrail:
-    """Reads the chains of an installation for people; `top` tells the highest label there is."""
+    """Reads the chains of an installation for people; `top` returns the highest label."""
 
     def __init__(self, store: Store, chains: AnchoredChains, top: Callable[[], Label]) -> None:
         self._store = store
@@ -81,8 +81,8 @@ class AuditTrail:
         self._top = top
 
     async def rows(self, chain: str, reader: Label) -> AsyncIterator[VisibleRow]:
-        """Yield the rows of a chain that may be told, newest first; none of one that does not exist."""
-        # Before the session's label is: what it held when it wrote the newest of these rows is in that.
+        """Yield the visible rows of a chain, newest first; none for an unknown chain."""
+        # Read before the session's label, which then covers everything the session held when it wrote these rows.
         newest, _hash = await self._store.audit.head(chain)
         floor, known, found = PUBLIC, dict[str, Label](), 0
         if chain != OUTSIDE:
@@ -101,7 +101,7 @@ class AuditTrail:
             newest = after
 
     async def find(self, name: str, reader: Label) -> VisibleRow | None:
-        """Return the row of a name, None if none that may be told has it."""
+        """Return the row with a name, None if no visible row has it."""
         async for told in self.rows(name.rpartition(":")[0], reader):
             if told.id == name:
                 return told
@@ -120,7 +120,7 @@ class AuditTrail:
         return VisibleChains(frozenset(newest), label, complete=len(newest) == len(visible))
 
     async def _page(self, chain: str, after: int, upto: int) -> list[AuditRecord]:
-        """Return the records of a chain from `after` up to `upto`, oldest first, without those that cannot be read."""
+        """Return the readable records of a chain from `after` up to `upto`, oldest first."""
         try:
             return list(await self._store.audit.records(chain, after=after, limit=upto - after))
         except SchemaError:
@@ -133,7 +133,7 @@ class AuditTrail:
         return self._top() if state is None else state.visibility
 
     async def _session(self, sid: str, known: dict[str, Label]) -> Label:
-        """Return the label of everything a session ever held: its rows also tell of what its context never had."""
+        """Return the label of everything a session ever held: its rows also record items outside its context."""
         if sid not in known:
             try:
                 known[sid] = await self._everything(sid)
@@ -150,7 +150,7 @@ class AuditTrail:
         return label
 
     async def _row(self, chain: str, record: AuditRecord, known: dict[str, Label]) -> Label:
-        """Return the label of what a row tells by itself; of one that nothing is known of it is the highest."""
+        """Return the label of a row's own content; for an unknown kind of row it is top."""
         body = record.body
         sessions = [str(body[name]) for name in _SESSIONS if name in body]
         if "destination" in body:
@@ -178,5 +178,5 @@ class AuditTrail:
 
 
 def _is_open(record: AuditRecord) -> bool:
-    """Say whether a row outside sessions tells by itself what every admin is told anywhere."""
+    """Say whether a row outside sessions has only content that every admin may be shown in any chat."""
     return record.kind in _OPEN or (record.kind == _REFUSED and record.actor == _ROUTER)

@@ -1,4 +1,4 @@
-"""`lockgate audit` and `lockgate explain`: the chains of decisions, whether they hold, and what came from what."""
+"""`lockgate audit` and `lockgate explain`: the chains of decisions, whether they hold, and lineage."""
 
 import asyncio
 import shlex
@@ -44,7 +44,7 @@ async def tail(config: Config, chain: str, count: int, *, as_json: bool) -> None
 
 
 async def verify(config: Config, *, as_json: bool) -> int:
-    """Check every chain and print what was found; return 3 if one does not hold."""
+    """Check every chain and print the result; return 3 if one does not hold."""
     async with as_owner(config) as (app, _):
         checked = await app.audit.checked(None)
     if as_json:
@@ -56,7 +56,7 @@ async def verify(config: Config, *, as_json: bool) -> int:
 
 
 async def explain(config: Config, decision: str, *, as_json: bool) -> None:
-    """Print one record of a chain and what it means.
+    """Print one record of a chain and its meaning.
 
     Raises OperatorError: there is no such record.
     """
@@ -94,7 +94,7 @@ async def trace(config: Config, query: LineageQuery, *, as_json: bool, picture: 
         print_json(lineage_rendering.document(lineage))
         return
     way = " --forward" if query.direction is Direction.FORWARD else ""
-    # The cursor counts what this depth finds.
+    # The cursor counts the things that this depth finds.
     depth = "" if query.depth == DEEPEST else f" --depth {query.depth}"
     command = f"lockgate audit trace {shlex.quote(query.name)}{way}{depth} --cursor"
     print_lines(lineage_rendering.lines(lineage, command))

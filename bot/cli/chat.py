@@ -5,23 +5,24 @@ person waits. A command line's own way in is the router's, like every channel's.
 """
 
 import asyncio
+import os
 import signal
 import sys
-from collections.abc import Generator
-from contextlib import contextmanager
+from collections.abc import AsyncGenerator, Generator
+from contextlib import asynccontextmanager, contextmanager
 from types import MappingProxyType
 from typing import TYPE_CHECKING, Final, TextIO
 
 from bot.app.first_run import seed
 from bot.cli import identity
-from bot.cli.console import BadLine, ConsoleView, LineReader
+from bot.cli.console import BadLine, ConsoleView, LineReader, Lines
 from bot.cli.run import reloading
 from bot.config.model import Config
-from bot.core.logs import LogLevel
+from bot.core.logs import LogLevel, Write
 from bot.sessions.approvals import Approval, ApprovalState
 from bot.sessions.deliveries import DeliveryState
 from bot.sessions.models import SessionState
-from channels.console import QUIT, Console
+from channels.console import QUIT, Console, TerminalLook
 from channels.messages import Inbound
 from policy.labels import PUBLIC
 
@@ -30,10 +31,11 @@ if TYPE_CHECKING:
 
 GREETING: Final = "Lockgate. /help lists the commands, /quit leaves."
 
+_ERASE: Final = "\r\x1b[K"
 _POLL_SECONDS: Final = 0.25
 _UNSAID: Final = frozenset({DeliveryState.PENDING, DeliveryState.SENDING})
 _WORDS: Final = MappingProxyType({"yes": "/approve", "no": "/deny"})
-_NOTHING: Final = "nothing is running, /quit leaves"
+NOTHING: Final = "nothing is running, /quit leaves"
 _ASKS: Final = "· the agent waits for your answer: type it, `/stop` ends it"
 _WAITS: Final = "· a question waits: `yes` or `no` answers it, `/stop` ends it"
 _RESTS: Final = "· this conversation rests: `/resume` lets it go on"
@@ -43,56 +45,69 @@ _BEHIND: Final = MappingProxyType(
         _WAITS: "· this waits behind a question: `yes` or `no` answers it, `/approvals` shows it, `/stop` ends it",
     }
 )
-"""What is said of what waits, by what it waits behind."""
+"""The notes on waiting messages, by the thing that they wait behind."""
 
 
 async def chat(config: Config, level: LogLevel | None = None) -> None:
-    """Run the console until its input ends or `/quit`. `level` is what the command line says of the log.
+    """Run the console until its input ends or `/quit`. `level` is the log level of the command line.
 
     Raises OperatorError: the data directory or the store cannot be used.
     """
     await asyncio.to_thread(seed, config.data_dir)
     who = await asyncio.to_thread(identity.person, config.data_dir)
     terminal = sys.stdin.isatty() and sys.stdout.isatty()
-    console = Console(sys.stdout, person=who, terminal=terminal)
+    # Control sequences mean nothing to a terminal that is called so.
+    look = TerminalLook(colour=not os.environ.get("NO_COLOR"), plain=os.environ.get("TERM", "") in {"", "dumb"})
+    console = Console(sys.stdout, person=who, terminal=terminal, look=look)
     lines = LineReader(sys.stdin.buffer, config.limits.message_characters)
+    erase = "\n" if look.plain else _ERASE
     if terminal:
-        _write(sys.stdout, f"{GREETING}\n{_prompt(None)}")
+        _write(sys.stdout, f"{GREETING}\n{prompt(None)}")
         lines.ask()
-    # What follows loads the store's and the tools' libraries; the prompt is there already.
-    from bot.app.opening import open_app
-    from bot.cli.log import logged
 
     def beside(text: str) -> None:
         again = console.prompt() if console.prompt is not None else ""
-        _write(sys.stderr, f"\r\x1b[K{text}{again}")
+        _write(sys.stderr, f"{erase}{text}{again}")
 
-    with logged(config, level, beside if terminal else None):
+    async with serving(config, level, console, beside if terminal else None) as app:
+        sid = await session(app, who)
+        await ConsoleChat(app, console, lines, who, sid=sid, terminal=terminal).run()
+
+
+@asynccontextmanager
+async def serving(
+    config: Config, level: LogLevel | None, console: Console, beside: Write | None
+) -> AsyncGenerator["App"]:
+    """Open the application for a console and serve it. `beside` writes the log, None to standard error."""
+    # The next import loads the store's and the tools' libraries; the prompt is there already.
+    from bot.app.opening import open_app
+    from bot.cli.log import logged
+
+    with logged(config, level, beside):
         async with open_app(config, [console]) as app, asyncio.TaskGroup() as tasks:
 
             async def tell(line: str) -> None:
                 await console.show(line, "dim")
 
             behind = [tasks.create_task(app.serve(tell)), tasks.create_task(reloading(app, tell))]
-            sid = await _session(app, who)
-            await _Conversation(app, console, lines, who, sid=sid, terminal=terminal).run()
+            yield app
             for task in behind:
                 task.cancel()
 
 
-async def _session(app: "App", who: str) -> str:
-    """Return the session of a person at the console, whom the configuration may have called by another name before."""
+async def session(app: "App", who: str) -> str:
+    """Return the session of a person at the console; the configuration may have used another name for them before."""
     known, address = app.gate.document.principal(identity.account(who)), identity.address(who)
     return app.session_id(address) if known is None else await app.session_ids.of(address, known[0])
 
 
-class _Conversation:
+class ConsoleChat:
     """One person's conversation at this console."""
 
-    def __init__(self, app: "App", console: Console, lines: LineReader, who: str, *, sid: str, terminal: bool) -> None:
+    def __init__(self, app: "App", console: Console, lines: Lines, who: str, *, sid: str, terminal: bool) -> None:
         self._app = app
         self._console = console
-        self._lines = lines
+        self._source = lines
         self._who = who
         self._address = identity.address(who)
         self._sid = sid
@@ -118,17 +133,21 @@ class _Conversation:
                 await self._say("/approvals" if how == _WAITS else "/questions")
                 if self._terminal:
                     await self._show(how)
+            await self._converse()
+
+    async def _converse(self) -> None:
+        """Take one line after the other, each after all answers to the one before."""
+        if self._terminal:
+            await self._show_prompt()
+        while True:
+            self._console.prompt = self._prompt
+            line = await self._next()
+            self._console.prompt = None
+            if line is None or (isinstance(line, str) and line.strip() == QUIT):
+                break
+            await self._take(line)
             if self._terminal:
                 await self._show_prompt()
-            while True:
-                self._console.prompt = self._prompt
-                line = await self._next()
-                self._console.prompt = None
-                if line is None or (isinstance(line, str) and line.strip() == QUIT):
-                    break
-                await self._take(line)
-                if self._terminal:
-                    await self._show_prompt()
         if self._terminal and line is None:
             # Ctrl-D left the cursor behind the prompt.
             await self._console.show("")
@@ -141,16 +160,19 @@ class _Conversation:
         if not line.strip():
             return
         await self._say(await self._meant(line))
-        state = await self._settled()
+        if hint := await self._hint(await self._settled()):
+            await self._show(hint)
+
+    async def _hint(self, state: SessionState | None) -> str:
+        """Tell the person here, in a line, that a session waits for people; empty if it does not."""
         if state is not None and state.rests and state.waiting_items:
-            await self._show(_RESTS)
-        elif state is not None and state.waiting_items and state.turn is not None:
-            if how := await self._how():
-                await self._show(_BEHIND[how])
-        elif (
-            self._terminal and state is not None and await self._waits_for_people(state) and (how := await self._how())
-        ):
-            await self._show(how)
+            return _RESTS
+        if state is not None and state.waiting_items and state.turn is not None:
+            how = await self._how()
+            return _BEHIND[how] if how else ""
+        if self._terminal and state is not None and await self._waits_for_people(state):
+            return await self._how()
+        return ""
 
     async def _say(self, text: str) -> None:
         """Send a text as the person's. After an end of the conversation this one goes on in another session."""
@@ -172,12 +194,12 @@ class _Conversation:
         return next((one.asked_in for one in await self._pending() if not one.is_question), "")
 
     async def _pending(self) -> list[Approval]:
-        """Return all that this conversation waits for people with: approvals, and what the agent wants to know."""
+        """Return all open questions of this conversation: approvals, and questions of the agent."""
         known = await self._app.store.approvals.of(self._sid)
         return [one for one in known if one.state is ApprovalState.PENDING]
 
     async def _how(self) -> str:
-        """Return how to answer what this conversation waits for, empty if nothing that may be known of here."""
+        """Return how to answer the open questions of this conversation, empty if none of them may be known here."""
         if not any(one.label.flows_to(self._clearance) for one in await self._pending()):
             return ""
         return _WAITS if await self._question() else _ASKS
@@ -202,13 +224,13 @@ class _Conversation:
     async def _quiet(self, state: SessionState | None) -> bool:
         if state is None or self._app.reloader.behind:
             return True
-        # What was said meanwhile waits behind a question, and its answer has yet to be typed, or `/resume` has.
+        # A message sent meanwhile waits behind a question, and its answer has yet to be typed, or `/resume` has.
         held = state.rests or await self._waits_for_people(state)
         if not held and (state.waiting_items or state.turn is not None):
             return False
         deliveries = await self._app.store.outbox.deliveries(self._sid)
         if not self._terminal and await self._app.spawner.working(state.principal, self._sid):
-            # On a pipe nobody is there to come back later for what it sent somebody off to do, but for its questions.
+            # On a pipe no person comes back later for the result of a background task, only for its questions.
             return False
         serves = self._app.outbox.serves
         return not any(delivery.state in _UNSAID and serves(delivery.address) for delivery in deliveries)
@@ -228,22 +250,22 @@ class _Conversation:
     async def _next(self) -> "str | BadLine | None":
         """Wait for a line; Ctrl-C while nothing runs begins a fresh prompt."""
         async with asyncio.TaskGroup() as tasks:
-            line = tasks.create_task(self._lines.next())
+            line = tasks.create_task(self._source.next())
             while not line.done():
                 stop = tasks.create_task(self._stops.wait())
                 await asyncio.wait({line, stop}, return_when=asyncio.FIRST_COMPLETED)
                 if self._stops.is_set():
                     self._stops.clear()
-                    await self._show(await self._how() or _NOTHING)
+                    await self._show(await self._how() or NOTHING)
                 stop.cancel()
         return line.result()
 
     async def _show_prompt(self) -> None:
         await self._view.refresh()
-        await asyncio.to_thread(_write, sys.stdout, f"\r\x1b[K{self._prompt()}")
+        await asyncio.to_thread(_write, sys.stdout, f"{'' if self._console.look.plain else _ERASE}{self._prompt()}")
 
     def _prompt(self) -> str:
-        return _prompt(self._view.told(self._clearance))
+        return prompt(self._view.told(self._clearance))
 
     @contextmanager
     def _interrupts(self) -> Generator[None]:
@@ -263,7 +285,8 @@ class _Conversation:
         self._console.changed.set()
 
 
-def _prompt(taint: str | None) -> str:
+def prompt(taint: str | None) -> str:
+    """Return the prompt of a conversation; one that is not open yet has no taint to tell."""
     return "lockgate> " if taint is None else f"lockgate [{taint}]> "
 
 

@@ -1,7 +1,7 @@
-"""The terminal of `lockgate chat`: lines from its keyboard, and what it shows of a session besides what is said.
+"""The terminal of `lockgate chat`: lines from its keyboard, and its status lines about a session.
 
-Reading must not stop the loop, and a read that nobody waits for any more must not keep the process alive; so one daemon
-thread reads, and reads only when a line is asked for. Lines are checked before they are acted on.
+Reading must not stop the loop, and an abandoned read must not keep the process alive. So one daemon thread reads, and
+reads only when a line is asked for. Lines are checked before they are acted on.
 
 Progress lines have a constant form around names that configuration and code gave, never a model's text. Nothing is
 shown whose label does not flow to the address's clearance (law `no_read_up`).
@@ -13,10 +13,19 @@ import unicodedata
 from collections.abc import Awaitable, Callable
 from dataclasses import dataclass
 from types import MappingProxyType
-from typing import BinaryIO, Final
+from typing import BinaryIO, Final, Protocol
 
 from bot.history.event_log import decision_in
-from bot.sessions.log.event_types import AgentMessage, PolicyDecision, TaintRaised, ToolOutcome, ToolResult, UserMessage
+from bot.sessions.log.event_types import (
+    AgentMessage,
+    PolicyDecision,
+    TaintRaised,
+    ToolCall,
+    ToolOutcome,
+    ToolResult,
+    TurnCompleted,
+    UserMessage,
+)
 from bot.sessions.log.events import Event, Visibility
 from bot.sessions.models import SessionState
 from bot.sessions.ports.sessions import SessionStore
@@ -40,8 +49,16 @@ Line = str | BadLine | None
 """A line without its end, a line that is not taken, or None at the end of input."""
 
 
+class Lines(Protocol):
+    """A source of lines."""
+
+    async def next(self) -> Line:
+        """Return the next line; a call that was cancelled left its line to the next call."""
+        ...
+
+
 class LineReader:
-    """Reads lines of at most `longest` characters; what is longer is read over, not kept."""
+    """Reads lines of at most `longest` characters; a longer line is skipped, not kept."""
 
     def __init__(self, stream: BinaryIO, longest: int) -> None:
         self._stream = stream
@@ -107,7 +124,7 @@ class LineReader:
 
 
 ABOVE: Final = "above here"
-"""What is shown in place of a taint that may not be known where it is shown."""
+"""The text in place of a taint that may not be known where it is shown."""
 
 HISTORY: Final = 6
 """Messages shown when a conversation goes on."""
@@ -133,7 +150,13 @@ class ConsoleView:
         self._show = show
         self._tools = tools
         self._cursor = 0
+        self._calls = dict[str, str]()
         self.taint = PUBLIC
+
+    @property
+    def running(self) -> str:
+        """The name of the tool that was called last of those at work, empty if none is."""
+        return next(reversed(self._calls.values()), "")
 
     async def open(self, clearance: Label) -> None:
         """Begin at the end of the log, showing the last messages of a conversation that goes on."""
@@ -155,15 +178,18 @@ class ConsoleView:
         """Follow another session from now on."""
         state = await self._store.state(sid)
         self._sid = sid
+        self._calls.clear()
         self._cursor, self.taint = (0, PUBLIC) if state is None else (state.seq, state.taint)
 
     async def follow(self, clearance: Label) -> None:
-        """Show what happened since."""
+        """Show the events since the last call."""
         while events := await self._store.events(self._sid, after=self._cursor, limit=_WINDOW):
             self._cursor = events[-1].seq
             for event in events:
                 line = self._line(event)
-                if line and event.visibility is Visibility.PROGRESS and event.label.flows_to(clearance):
+                told = event.visibility is Visibility.PROGRESS and event.label.flows_to(clearance)
+                self._note(event, told=told)
+                if line and told:
                     await self._show(line)
 
     async def refresh(self) -> SessionState | None:
@@ -187,6 +213,18 @@ class ConsoleView:
                 return ""
             case _:
                 return self._decided(decision_in(event))
+
+    def _note(self, event: Event, *, told: bool) -> None:
+        """Note which calls are at work, those that may be told of alone."""
+        match event.body:
+            case ToolCall(call=call, tool=tool) if told:
+                self._calls[call] = self._named(tool)
+            case ToolResult(call=call):
+                self._calls.pop(call, None)
+            case TurnCompleted():
+                self._calls.clear()
+            case _:
+                pass
 
     def _decided(self, told: PolicyDecision | None) -> str:
         if told is None:

@@ -1,5 +1,6 @@
-"""`lockgate check` and `lockgate doctor`: what is in force, and whether all that running needs is there."""
+"""`lockgate check` and `lockgate doctor`: the policy in force, and whether all requirements of running are met."""
 
+import asyncio
 import os
 from typing import TYPE_CHECKING, Final
 
@@ -10,12 +11,14 @@ from bot.cli.identity import as_owner
 from bot.cli.mcp_servers import ServerReport, look, not_there, weak
 from bot.cli.output import print_json, print_lines
 from bot.config.model import Config
+from bot.config.observability.telemetry import given_headers
 from bot.config.shown import machine
-from bot.config.telemetry import given_headers
 from bot.core.errors import EXIT_OPERATOR, ConfigError, LockgateError, OperatorError
 from bot.mcp.servers import check_library
 from bot.operations import diagnostics
 from bot.operations.diagnostics import Diagnosis, make_agents, make_models, read_secrets, uncleared, unheard
+from bot.operations.probes.replaced import dropped, in_words
+from bot.operations.probes.variables import named
 from bot.policy_state import other
 
 if TYPE_CHECKING:
@@ -23,7 +26,7 @@ if TYPE_CHECKING:
 
 
 def check(config: Config) -> None:
-    """Print what the configuration says, in a few lines.
+    """Print a summary of the configuration, in a few lines.
 
     Raises OperatorError: the value of a secret or the command of an MCP server is not there, or a configured model
     cannot be used.
@@ -43,24 +46,25 @@ def check(config: Config) -> None:
             ("channels", policy.channels),
             ("recipients", policy.recipients),
             ("folders", policy.folders),
-            ("rules of your own", policy.rules),
+            ("rules of your own", policy.all_rules),
         )
     )
     store = "embedded" if config.store.url is None else "at an address of its own"
     bare = [f"model {name} may read PUBLIC alone, until `policy.models` says more" for name in uncleared(config)]
-    bare += [
-        f"transcriber {name} may hear PUBLIC alone, until `policy.transcribers` says more" for name in unheard(config)
-    ]
+    bare += [f"transcriber {name} may hear PUBLIC alone, see `policy.transcribers`" for name in unheard(config)]
     doubtful = [f"MCP server {seen.server}: {seen.problem}, {seen.next_step}" for seen in weak(config)]
     agents = f", agents {', '.join(config.agents)}" if config.agents else ""
     servers = f", {len(config.mcp_servers)} MCP servers" if config.mcp_servers else ""
     if config.telemetry is not None:
         given_headers(config.telemetry, os.environ)
         bare.append(f"traces go to {machine(config.telemetry.endpoint)}, cleared for {config.telemetry.clearance}")
+    if config.metrics is not None:
+        bare.append(", ".join(filter(None, (f"metrics at {config.metrics.url}", config.metrics.warning))))
     api = config.channels.api
     if api is not None:
         bare.append(", ".join(filter(None, (f"programs come in at {api.url}", api.warning))))
         bare += filter(None, [diagnostics.speaking(config)])
+    bare += [in_words(one) for one in dropped(config)]
     print_lines(
         [
             f"{config.source or 'no config.yaml, the defaults'}: in order",
@@ -76,18 +80,29 @@ _MOST_NAMED: Final = 30
 """Tools of a server that one line names; `--json` has all."""
 
 
-async def doctor(config: Config, *, as_json: bool) -> int:
-    """Print what was looked at; return 2 if something is to be mended."""
-    found = [Diagnosis("configuration"), *await diagnostics.configured(config, os.environ)]
+async def doctor(config: Config, *, as_json: bool, probe: bool = False, fix: bool = False) -> int:
+    """Print the findings; return 2 if there is a fault.
+
+    With `probe` the installation is also tried, and with `fix` safe faults are mended before.
+    """
+    from bot.cli.probing import fix as fixing
+    from bot.cli.probing import probe as probing
+
+    found = [Diagnosis("configuration"), *await diagnostics.configured(config, os.environ), *dropped(config)]
     try:
+        if fix:
+            found += await asyncio.to_thread(fixing.files, config)
+        if probe:
+            found += await probing.without_store(config, os.environ)
         async with as_owner(config) as (app, caller):
             found.append(Diagnosis("data directory"))
-            # Who may run this may read the configuration, and of sessions what they are cleared for.
+            # The caller may read the configuration, and sessions up to their clearance.
             cleared = caller.clearance.join(CONFIGURED)
-            found.extend(one for one in await _running(config, app) if one.label.flows_to(cleared))
+            running = await _running(config, app, probe=probe, fix=fix)
+            found.extend(named((one for one in running if one.label.flows_to(cleared)), config.channels))
             found.extend(map(_server, await look(app, caller, os.environ)))
             found.append(await _policy(app))
-            # What failed while this one looked stands above.
+            # The failures while this process looked stand above.
             found += [diagnostics.failed(one, app.gate.document.top) for one in await app.failures.elsewhere()]
     except LockgateError as error:
         if str(error) not in {one.problem for one in found}:
@@ -100,10 +115,10 @@ async def doctor(config: Config, *, as_json: bool) -> int:
 
 
 async def _policy(app: "App") -> Diagnosis:
-    """Look whether what serves decides by this file."""
+    """Look whether the serving processes decide by this file."""
     head = await app.store.policy.read_policy()
     if head is None or head.digest == app.config.policy.digest or not await app.store.wake.others():
-        # Whoever starts next puts its own in force.
+        # The next process to start puts its own in force.
         return Diagnosis("policy in force")
     return Diagnosis(
         "policy in force",
@@ -112,25 +127,37 @@ async def _policy(app: "App") -> Diagnosis:
     )
 
 
-async def _running(config: Config, app: "App") -> list[Diagnosis]:
-    """Look at what runs, and ask every platform that is configured what is wrong with the connection there."""
+async def _running(config: Config, app: "App", *, probe: bool, fix: bool) -> list[Diagnosis]:
+    """Look at the running processes, and ask every configured platform for faults of its connection."""
     from bot.app.adapters import platforms
+    from bot.cli.probing import fix as fixing
+    from bot.cli.probing import probe as probing
 
     try:
         made = platforms(
-            config.channels, os.environ, lease=app.store.rights, vault=app.vault, in_force=lambda: app.gate.document
+            config.channels,
+            os.environ,
+            lease=app.store.rights,
+            vault=app.vault,
+            in_force=lambda: app.gate.document,
+            plugins=app.plugins,
         )
     except ConfigError as error:
         found = await app.diagnostics.running((), config.policy.top)
+        found += await probing.with_store(app, ()) if probe else []
         return [*found, Diagnosis("channels", str(error), error.next_step)]
-    found = await app.diagnostics.running(made, config.policy.top)
-    for adapter in made:
-        await adapter.close()
+    try:
+        found = await fixing.platforms(made) if fix else []
+        found += await app.diagnostics.running(made, config.policy.top)
+        found += await probing.with_store(app, made) if probe else []
+    finally:
+        for adapter in made:
+            await adapter.close()
     return found
 
 
 def _server(seen: ServerReport) -> Diagnosis:
-    """Return what is told of an MCP server."""
+    """Return the diagnosis of an MCP server."""
     details: dict[str, JsonValue] = {"lacking": [*seen.lacking], "not_offered": [*seen.not_offered]}
     named = ", ".join(f"`{tool}`" for tool in seen.not_offered[:_MOST_NAMED])
     left = len(seen.not_offered) - _MOST_NAMED

@@ -51,7 +51,7 @@ async def export(config: Config, sid: str, out: Path | None) -> None:
 
 
 async def verify(config: Config, path: Path) -> int:
-    """Check a file and print what was found; return 3 if it is not as it was made.
+    """Check a file and print the result; return 3 if it was changed.
 
     Raises OperatorError: it cannot be read.
     """

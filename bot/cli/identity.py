@@ -1,4 +1,4 @@
-"""Who runs a command: the system user who owns the data directory is the owner, anybody else a stranger.
+"""The user of a command: the system user who owns the data directory is the owner, any other user a stranger.
 
 Only the owner looks into store and audit from the command line.
 """
@@ -25,14 +25,14 @@ if TYPE_CHECKING:
 
 
 def person(data_dir: Path) -> str:
-    """Return the chat, and the account's id, of whoever runs this process."""
+    """Return the chat, and the account's id, of the user who runs this process."""
     if not hasattr(os, "getuid") or data_dir.stat().st_uid == os.getuid():
         return OWNER
     try:
         name = getpass.getuser()
     except (KeyError, OSError):
         name = str(os.getuid())
-    # Somebody whose user name happens to be the owner's chat is not the owner.
+    # A user whose name happens to be the owner's chat is not the owner.
     return f"user-{name}"
 
 
@@ -50,7 +50,7 @@ def address(chat: str) -> Address:
 async def as_owner(config: Config) -> AsyncGenerator[tuple["App", Caller]]:
     """Open the application for an operator's command; nothing of it runs turns.
 
-    Raises OperatorError: whoever runs this is not the owner, or the store cannot be used.
+    Raises OperatorError: the user who runs this is not the owner, or the store cannot be used.
     """
     await asyncio.to_thread(seed, config.data_dir)
     who = account(await asyncio.to_thread(person, config.data_dir))

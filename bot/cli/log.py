@@ -18,9 +18,9 @@ _PASSWORD: Final = re.compile(r"(?<=://)[^\s/@]+(?=@)")
 
 @contextmanager
 def logged(config: Config, level: LogLevel | None, write: Write | None = None) -> Generator[None]:
-    """Write what is logged in a block to standard error, or by `write` where that is a terminal's.
+    """Write the log of a block to standard error, or by `write` where that is a terminal's.
 
-    `level` is what the command line says, None for what the configuration does.
+    `level` is the log level of the command line, None for the configured one.
     """
     readable = sys.stderr.isatty()
     out = write if write is not None and readable else _write
@@ -29,13 +29,18 @@ def logged(config: Config, level: LogLevel | None, write: Write | None = None) -
         yield
 
 
+def scrubbing(config: Config) -> Scrub:
+    """Return the function that takes secrets out of each line of the log; it blocks."""
+    return _scrub(config, dict(os.environ))
+
+
 def _write(text: str) -> None:
     sys.stderr.write(text)
     sys.stderr.flush()
 
 
 def _scrub(config: Config, environment: Mapping[str, str]) -> Scrub:
-    """Return what takes secrets out of a text: those of the configuration and the environment, and what looks like one.
+    """Return the scrubber of secrets: those of the configuration and the environment, and texts that look like one.
 
     It blocks.
     """

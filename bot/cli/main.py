@@ -1,5 +1,6 @@
 """The command `lockgate`: its options, and the commands that stand by themselves; groups have `bot.cli.groups`."""
 
+import os
 import sys
 from io import TextIOWrapper
 from pathlib import Path
@@ -21,16 +22,15 @@ from bot.cli.roles import ProcessRole
 from bot.core.logs import LogLevel
 
 EXIT_CODES: Final = (
-    "Exit codes: 0 done, 1 unexpected error, or with `doctor --ready` not ready, 2 an error that configuration, store "
-    "or arguments cause and the operator can mend, 3 `audit verify`, `export verify` or `policy test` found something "
-    "wrong, 130 interrupted."
+    "Exit codes. 0: done. 1: an unexpected error, or not ready (`health`, `doctor --ready`). 2: an error of the "
+    "configuration, the store or the arguments. 3: a fault that `audit verify`, `export verify` or `policy test` "
+    "found. 130: interrupted."
 )
 
 app: Final = typer.Typer(
-    help="Lockgate: what a session has read decides where it may speak.",
+    help="Lockgate: the data that a session has read decide where it may speak.",
     epilog=EXIT_CODES,
     no_args_is_help=True,
-    add_completion=False,
     pretty_exceptions_enable=False,
     rich_markup_mode=None,
 )
@@ -48,26 +48,44 @@ app.add_typer(slack_app, name="slack")
 
 _LogLevel = Annotated[
     LogLevel | None,
-    typer.Option("--log-level", help="Lines of the log to write, instead of what the configuration says."),
+    typer.Option("--log-level", help="Lines of the log to write, instead of the configured ones."),
 ]
+
+
+def _version(value: bool) -> None:  # noqa: FBT001 - typer gives an option's value by position
+    if value:
+        from importlib.metadata import version
+
+        sys.stdout.write(f"lockgate {version('lockgate')}\n")
+        raise typer.Exit
 
 
 @app.callback()
 def _options(
     context: typer.Context,
+    *,
     config: Annotated[Path | None, typer.Option("--config", help="The file to use instead of ./config.yaml.")] = None,
+    version: Annotated[  # noqa: ARG001 - its callback ends the program
+        bool,
+        typer.Option("--version", callback=_version, is_eager=True, help="Print the version."),
+    ] = False,
 ) -> None:
     context.obj = config
     for stream in (sys.stdout, sys.stderr):
         if isinstance(stream, TextIOWrapper):
-            # What the terminal's encoding lacks is escaped instead of ending the program.
+            # Characters outside the terminal's encoding are escaped instead of ending the program.
             stream.reconfigure(errors="backslashreplace")
 
 
 @app.command("chat")
 def _chat(context: typer.Context, log_level: _LogLevel = None) -> None:
     """Talk to the agent here; also with piped input, line by line."""
-    from bot.cli.chat import chat
+    from bot.cli.keyboard.capable import editable
+
+    if editable(os.environ):
+        from bot.cli.keyboard.live import chat
+    else:
+        from bot.cli.chat import chat
 
     carry_out(chat(config_of(context), log_level))
 
@@ -76,7 +94,7 @@ def _chat(context: typer.Context, log_level: _LogLevel = None) -> None:
 def _serve(
     context: typer.Context,
     role: Annotated[
-        ProcessRole, typer.Option(help="What this process does of it; several may share one store.")
+        ProcessRole, typer.Option(help="The work of this process; several may share one store.")
     ] = ProcessRole.ALL,
     log_level: _LogLevel = None,
 ) -> None:
@@ -113,8 +131,16 @@ def _doctor(
     ready: Annotated[
         bool, typer.Option("--ready", help="Tell only whether `lockgate run` is ready here; exit code 1 if it is not.")
     ] = False,
+    probe: Annotated[
+        bool,
+        typer.Option("--probe", help="Also ask models, bind ports, reach public addresses and measure the machine."),
+    ] = False,
+    fix: Annotated[
+        bool,
+        typer.Option("--fix", help="Mend safe things: a stale webhook, modes of files, a missing data directory."),
+    ] = False,
 ) -> None:
-    """Check configuration, data directory and store, and say how to mend what is wrong."""
+    """Check configuration, data directory and store, and say how to mend each problem."""
     from bot.cli.doctor import doctor
 
     if ready:
@@ -122,7 +148,16 @@ def _doctor(
         from bot.core.clock import SystemClock
 
         raise typer.Exit(look(config_of(context).data_dir, SystemClock(), as_json=as_json))
-    raise typer.Exit(carry_out(doctor(config_of(context), as_json=as_json)))
+    raise typer.Exit(carry_out(doctor(config_of(context), as_json=as_json, probe=probe, fix=fix)))
+
+
+@app.command("health")
+def _health(context: typer.Context) -> None:
+    """Tell in one line whether `lockgate run` is ready on this machine. Exit code 1: it is not."""
+    from bot.cli.operating.health import health
+    from bot.core.clock import SystemClock
+
+    raise typer.Exit(health(config_of(context).data_dir, SystemClock()))
 
 
 @app.command("simulate")
@@ -130,7 +165,7 @@ def _simulate(
     context: typer.Context,
     tool: Annotated[str, typer.Argument(help="The tool's name.")],
     arguments: Annotated[str, typer.Argument(help="Its arguments as a JSON object.")] = "{}",
-    taint: Annotated[str, typer.Option(help="What the session would have read, such as CONFIDENTIAL~.")] = "PUBLIC",
+    taint: Annotated[str, typer.Option(help="The taint of the session, such as CONFIDENTIAL~.")] = "PUBLIC",
     *,
     as_json: AsJson = False,
 ) -> None:
@@ -160,7 +195,7 @@ def _export(
     file: Annotated[Path | None, typer.Argument(help="The file that `verify` checks.")] = None,
     out: Annotated[Path | None, typer.Option(help="A new file to write to, instead of the standard output.")] = None,
 ) -> None:
-    """Write a signed copy of a session, check one, or print the key; exit code 3 if a copy was changed."""
+    """Write a signed copy of a session, check one, or print the key. Exit code 3: a copy was changed."""
     from bot.cli.export import export, public_key, verify
 
     if what == "key" and file is None and out is None:

@@ -1,4 +1,4 @@
-"""What operators are told about MCP servers: what can be known beforehand, and what a look at each of them finds."""
+"""Diagnoses of MCP servers for operators: those known beforehand, and those found by connecting."""
 
 import asyncio
 import os
@@ -28,7 +28,7 @@ LOCKED = "not connected, as none of its tools may use its secrets"
 
 @dataclass(frozen=True, slots=True)
 class ServerReport:
-    """What was found about a server: `problem` and how to mend it are empty if it is in order.
+    """The findings about a server: `problem` and how to mend it are empty if it is in order.
 
     `lacking` are listed tools that it does not have, `not_offered` its tools that are not listed.
     """
@@ -41,7 +41,7 @@ class ServerReport:
 
 
 def not_there(config: Config, environment: Mapping[str, str]) -> Iterator[ServerReport]:
-    """Yield the servers whose command is none that could be started; `environment` is Lockgate's. It reads folders."""
+    """Yield the servers whose command cannot be started; `environment` is Lockgate's. It reads folders."""
     for name, server in config.mcp_servers.items():
         if server.command is not None:
             path = server.env.get("PATH", environment.get("PATH", os.defpath))
@@ -51,10 +51,10 @@ def not_there(config: Config, environment: Mapping[str, str]) -> Iterator[Server
 
 
 def weak(config: Config) -> Iterator[ServerReport]:
-    """Yield the servers whose entry works and yet may not be what is meant."""
+    """Yield the servers whose entry works and yet may be a mistake."""
     for name, server in config.mcp_servers.items():
         if server.url is not None and not confidential(server.url):
-            told = "what it is asked and answers is not encrypted"
+            told = "its requests and answers are not encrypted"
             yield ServerReport(name, told, f"begin `mcp_servers.{name}.url` with https://")
         if not server.tools:
             told = "none of its tools is offered"
@@ -62,22 +62,25 @@ def weak(config: Config) -> Iterator[ServerReport]:
 
 
 async def look(app: "App", caller: Caller, environment: Mapping[str, str]) -> list[ServerReport]:
-    """Connect every server that can be, and return what was found about each.
+    """Connect every server that can be, and return the findings about each.
 
     A server gets its secrets as in a call: each is decided at SECRET_ACCESS, for one of its tools, and in the audit
     before.
     """
     absent = {seen.server: seen for seen in await asyncio.to_thread(lambda: [*not_there(app.config, environment)])}
     doubtful = {seen.server: seen for seen in weak(app.config)}
-    found = list[ServerReport]()
-    async with app.servers.served():
-        for name, settings in app.config.mcp_servers.items():
-            seen = absent.get(name) or await _asked(app, caller, name, settings)
-            doubt = doubtful.get(name)
-            if doubt is not None and not seen.problem:
-                seen = replace(seen, problem=doubt.problem, next_step=doubt.next_step)
-            found.append(seen)
-    return found
+
+    async def found(name: str, settings: McpServerSettings) -> ServerReport:
+        seen = absent.get(name) or await _asked(app, caller, name, settings)
+        doubt = doubtful.get(name)
+        if doubt is not None and not seen.problem:
+            return replace(seen, problem=doubt.problem, next_step=doubt.next_step)
+        return seen
+
+    async with app.servers.served(), asyncio.TaskGroup() as together:
+        # Side by side, as each may take its whole time to start.
+        tasks = [together.create_task(found(*one)) for one in app.config.mcp_servers.items()]
+    return [task.result() for task in tasks]
 
 
 async def _asked(app: "App", caller: Caller, name: str, settings: McpServerSettings) -> ServerReport:
@@ -98,7 +101,7 @@ def _list(name: str) -> str:
 
 
 async def _handed(app: "App", caller: Caller, name: str, settings: McpServerSettings) -> Mapping[str, str] | None:
-    """Return what a server is given beside its calls, with the values of its secrets, None if it may not have them."""
+    """Return the values handed to a server beside its calls, with its secrets, None if it may not have them."""
     if not references(" ".join(settings.handed.values())):
         return settings.handed
     home = identity.address(OWNER)

@@ -21,7 +21,7 @@ def print_lines(lines: Iterable[str]) -> None:
 
 
 def _write(text: str) -> None:
-    """Write to a reader, who may leave when he has seen enough. Raises SystemExit: he did."""
+    """Write to a reader, who may leave when they have seen enough. Raises SystemExit: they did."""
     try:
         sys.stdout.write(text)
     except BrokenPipeError:

@@ -1,7 +1,9 @@
 """`lockgate policy` and `lockgate simulate`: check the policy, run its cases, and tell how a call is decided."""
 
+from collections.abc import Iterator, Sequence
 from dataclasses import asdict
 from pathlib import Path
+from typing import cast
 
 from pydantic import JsonValue
 
@@ -27,7 +29,7 @@ FAILED = 3
 
 
 def check(config: Config, *, as_json: bool) -> None:
-    """Print what is in force and every warning about its rules; what cannot be put in force never gets here."""
+    """Print the policy in force and every warning about its rules; an invalid policy never gets here."""
     policy, found = config.policy, policy_check.warnings(config)
     source = str(config.source or "the defaults")
     if as_json:
@@ -35,12 +37,12 @@ def check(config: Config, *, as_json: bool) -> None:
             {
                 "source": source,
                 "policy": policy.digest,
-                "rules": [rule.id for rule in policy.rules],
+                "rules": [rule.id for rule in policy.all_rules],
                 "warnings": [asdict(warning) for warning in found],
             }
         )
         return
-    rules = f"{len(policy.rules)} rule{'' if len(policy.rules) == 1 else 's'} of your own"
+    rules = f"{len(policy.all_rules)} rule{'' if len(policy.all_rules) == 1 else 's'} of your own"
     print_lines(
         [
             *policy_check.lines(source, found),
@@ -58,15 +60,17 @@ def test(config: Config, file: Path, *, as_json: bool) -> int:
     results = list[dict[str, JsonValue]]()
     for line, case in read_cases(file):
         decision = tried(request_of(case.request, config), case.at)
-        results.append({"line": line, "case": case.case, "passed": _fits(case, decision), **_short(decision)})
+        wrong: list[JsonValue] = [*_differences(case, decision)]
+        told = {"line": line, "case": case.case, "passed": not wrong, "differences": wrong}
+        results.append({**told, "expected": _expected(case), **_short(decision)})
     failed = [result for result in results if not result["passed"]]
     if as_json:
         print_json({"policy": config.policy.digest, "cases": list[JsonValue](results), "failed": len(failed)})
     else:
         lines = [
-            f"{file}:{result['line']}: {result['case']}: decided {result['verdict']} by {result['rules']}, "
-            f"remedies {result['remedies']}"
+            f"{file}:{result['line']}: {result['case']}: {one}"
             for result in failed
+            for one in cast("list[str]", result["differences"])
         ]
         print_lines([*lines, f"{len(results) - len(failed)} of {len(results)} cases are decided as they say"])
     return FAILED if failed else 0
@@ -92,12 +96,28 @@ def explained(config: Config, file: Path, name: str, *, as_json: bool) -> None:
     print_lines([*told, "evaluated:", *evaluated, f"policy {decision.policy[:12]}"])
 
 
-def _fits(case: Case, decision: Decision) -> bool:
-    return (
-        decision.verdict.name == case.verdict
-        and set(decision.rules) == set(case.rules)
-        and (case.remedies is None or {str(remedy) for remedy in decision.remedies} == set(case.remedies))
-    )
+def _differences(case: Case, decision: Decision) -> Iterator[str]:
+    """Yield the expected and the actual outcome, a line for each part that differs."""
+    if decision.verdict.name != case.verdict:
+        by = f" by {_listed(decision.rules)}" if decision.rules else ""
+        yield f"expected verdict {case.verdict}, decided {decision.verdict.name}{by}"
+    if case.rules is not None and set(decision.rules) != set(case.rules):
+        told = f"expected rules {_listed(case.rules)}, decided by {_listed(decision.rules)}"
+        yield f"{told}; `rules` may be left out"
+    remedies = [str(remedy) for remedy in decision.remedies]
+    if case.remedies is not None and set(remedies) != set(case.remedies):
+        told = f"expected remedies {_listed(case.remedies)}, decided with {_listed(remedies)}"
+        yield f"{told}; `remedies` may be left out"
+
+
+def _listed(names: Sequence[str]) -> str:
+    return ", ".join(f"`{name}`" for name in sorted(names)) or "none"
+
+
+def _expected(case: Case) -> dict[str, JsonValue]:
+    """Return the outcome that a case expects, without the parts that it leaves out."""
+    named = {"rules": case.rules, "remedies": case.remedies}
+    return {"verdict": case.verdict, **{name: list(one) for name, one in named.items() if one is not None}}
 
 
 def _short(decision: Decision) -> dict[str, JsonValue]:

@@ -1,12 +1,13 @@
-"""Cases of a policy, as a file holds them: a request, a moment, and what is to be decided.
+"""Cases of a policy, as a file holds them: a request, a moment, and the expected decision.
 
-A case names what the gate would have established at run time. Whatever it leaves out is as for a fresh session of
-the owner at the console.
+A case names the facts that the gate establishes at run time. Every omitted fact is as for a fresh session of the owner
+at the console.
 """
 
 from collections.abc import Mapping
 from datetime import UTC, datetime
 from pathlib import Path
+from types import MappingProxyType
 from typing import Annotated, Final, Literal
 
 from pydantic import AwareDatetime, BaseModel, BeforeValidator, ConfigDict, Field, JsonValue, ValidationError
@@ -45,7 +46,7 @@ class _Part(BaseModel):
 
 
 class CaseTool(_Part):
-    """A call's tool as it declares itself; what the policy says under `tools` tightens it.
+    """A call's tool as it declares itself; the policy's section `tools` tightens it.
 
     With a `server` it is an MCP server's, which the policy labels.
     """
@@ -60,7 +61,7 @@ class CaseTool(_Part):
 
 
 class CaseDestination(_Part):
-    """An address: one of the policy's recipients, or a channel with who reads there."""
+    """An address: one of the policy's recipients, or a channel with the clearance of its readers."""
 
     recipient: str | None = None
     channel: str = "console"
@@ -76,7 +77,7 @@ class CaseSecret(_Part):
 
 
 class CaseRequest(_Part):
-    """What is asked, in an operator's words.
+    """A request, in an operator's words.
 
     `asker` is the person who set it going, in a shared chat one of its members, else the principal. `others` are people
     whose words are in the conversation, too. `asker_role` and `other_roles` are their roles where those are not the
@@ -103,13 +104,13 @@ class CaseRequest(_Part):
 
 
 class Case(_Part):
-    """One case; `rules` are the ids of the rules that do not simply allow, in any order."""
+    """One case; `rules` are the ids of the rules that do not simply allow, in any order, None for any rules."""
 
     case: str
     request: CaseRequest
     at: AwareDatetime = NOON
     verdict: Literal["ALLOW", "REDACT", "REQUIRE_APPROVAL", "BLOCK"]
-    rules: tuple[str, ...] = ()
+    rules: tuple[str, ...] | None = None
     remedies: tuple[str, ...] | None = None
 
 
@@ -156,8 +157,27 @@ def _told(place: tuple[str | int, ...], kind: str, message: str) -> str:
     name = str(place[-1]) if place else "the file"
     if kind == "extra_forbidden":
         block = CaseRequest if len(place) > 3 else Case if len(place) > 1 else CaseFile  # noqa: PLR2004 - cases, n, request
-        return f"unknown field `{name}`{nearest(name, block.model_fields)}"
+        close, home = nearest(name, block.model_fields), _home(name, place, block)
+        return f"unknown field `{name}`{(close if block is CaseFile and 'did you mean' in close else home) or close}"
     return f"`{name}` is missing, add it" if kind == "missing" else f"`{name}`: {message[:1].lower()}{message[1:]}"
+
+
+def _home(name: str, place: tuple[str | int, ...], block: type[BaseModel]) -> str:
+    """Say where a field belongs that stands at a wrong place, empty for a field that there is nowhere."""
+    homes = {
+        "the case itself, beside `request`": Case,
+        "`request`": CaseRequest,
+        "`request.tool`": CaseTool,
+        "`request.destination`": CaseDestination,
+        "`request.secret`": CaseSecret,
+    }
+    here = _IN_REQUEST.get(str(place[3])) if len(place) > 4 else block  # noqa: PLR2004 - cases, n, request, its block
+    found = [told for told, fields in homes.items() if name in fields.model_fields and fields is not here]
+    return f" here, it belongs into {' or '.join(found)}" if found else ""
+
+
+_IN_REQUEST: Final = MappingProxyType({"tool": CaseTool, "destination": CaseDestination, "secret": CaseSecret})
+"""The blocks of fields within a request."""
 
 
 def _written(policy: Document, written: Label | Literal["top"] | None) -> Label | None:
@@ -188,7 +208,7 @@ def _tool(case: CaseRequest, policy: Document) -> ToolFacts | None:
 
 
 def request_of(case: CaseRequest, config: Config) -> Request:
-    """Return the request a case describes, with what the policy in force says of its names."""
+    """Return the request that a case describes, with the policy's facts about its names."""
     policy = config.policy
     principal, channel = policy.principals.get(case.principal), policy.channel(case.channel)
     asker = case.principal if case.asker is None else case.asker
@@ -218,7 +238,7 @@ def request_of(case: CaseRequest, config: Config) -> Request:
 
 
 def _others(case: CaseRequest, config: Config) -> Others | None:
-    """Return what may be known of the other people of a case; of roles alone it is that these may know PUBLIC."""
+    """Return the known facts about the other people of a case; if only roles are given, these may know PUBLIC."""
     known = labelling.others(config.policy, case.principal, Address(case.channel, ""), case.others)
     if case.other_roles is None:
         return known

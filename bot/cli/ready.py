@@ -1,12 +1,14 @@
 """How `lockgate run` tells that it is ready: in a file of the data directory, and to a service manager.
 
-Each process writes a file of its own under `ready/` every two seconds and removes it when it ends, so one that is older
+Each process writes a file of its own under `ready/` every two seconds and removes it when it ends. So an older file
 tells of a process that is gone. `lockgate doctor --ready` reads them and needs no store.
 """
 
 import asyncio
 import json
 import os
+import platform
+import re
 import socket
 import threading
 from collections.abc import AsyncGenerator, Awaitable, Callable, Mapping
@@ -30,17 +32,25 @@ _INTERVAL: Final = 2.0
 """Seconds between two looks."""
 
 _STALE_MS: Final = 15_000
-"""How long a process that tells nothing is waited for; one that was killed is not told of any longer."""
+"""The time for which a silent process counts as alive; a killed one is not reported any longer."""
 
 _GONE_MS: Final = 60_000
 """After how long its file is removed."""
+
+
+def machine() -> str:
+    """Return the name of this machine or container as names of files have it.
+
+    Containers that share a data directory have the same process ids.
+    """
+    return re.sub(r"[^A-Za-z0-9-]", "-", platform.node())[:64]
 
 
 class ReadinessFile:
     """The file in which this process tells whether it is ready; `environment` may name a service manager's socket."""
 
     def __init__(self, data_dir: Path, environment: Mapping[str, str]) -> None:
-        self._path = data_dir / FOLDER / f"{os.getpid()}.json"
+        self._path = data_dir / FOLDER / f"{os.getpid()}@{machine()}.json"
         self._notify = environment.get("NOTIFY_SOCKET", "")
         self._told = False
         self._over = False
@@ -63,7 +73,7 @@ class ReadinessFile:
             self.notify("READY=1")
 
     def remove(self) -> None:
-        """Tell nothing any more. It blocks. A thread that was to tell, and is late, tells nothing."""
+        """Tell nothing any more. It blocks. A late thread reports nothing."""
         with self._writing, suppress(OSError):
             self._over = True
             self._path.unlink(missing_ok=True)
@@ -97,10 +107,13 @@ async def telling(file: ReadinessFile, look: Callable[[], Awaitable[Readiness]])
                 await asyncio.to_thread(file.remove)
 
 
-def found(data_dir: Path, clock: Clock) -> list[Readiness]:
-    """Return what the processes of a data directory told last, and remove what is left of those that are gone."""
+def found(data_dir: Path, clock: Clock, on: str = "*") -> list[Readiness]:
+    """Return the last states of the processes of a data directory, and remove the files of those that are gone.
+
+    With `on`, only the processes of that machine count.
+    """
     told = list[Readiness]()
-    for path in sorted((data_dir / FOLDER).glob("*.json")):
+    for path in sorted((data_dir / FOLDER).glob(f"*@{on}.json")):
         with suppress(OSError):
             # One of later on is of before a clock was set back: who is there writes anew.
             age = abs(clock.wall_ms() - path.stat().st_mtime_ns // 1_000_000)

@@ -1,4 +1,4 @@
-"""What a process of `lockgate run` does, so that several may share it."""
+"""The roles of a process of `lockgate run`, so that several may share the work."""
 
 from enum import StrEnum
 

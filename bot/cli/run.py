@@ -1,11 +1,11 @@
-"""`lockgate run`: the bot in the places where people are, until it is told to end.
+"""`lockgate run`: the bot in the places where people are, until it is asked to end.
 
-Every role has the platforms' adapters, also a worker's: who reads in a chat is asked there before anything is read for
-it, and what is said is said by whoever has it. A worker does not listen.
+Every role has the platforms' adapters, also a worker's: it asks there for a chat's readers before it reads anything for
+the chat, and any process sends its own texts. A worker does not listen.
 
-SIGTERM and SIGINT end it in order: it listens no more and takes no turn on, and those that run may end for a while.
-What still runs then is left to other processes, or to the next start. A second signal ends the waiting, a third the
-process. SIGHUP reads the policy again. What operators are told is a line of the log.
+SIGTERM and SIGINT end it in order: it listens no more and takes no turn on, and those that run may end for a while. A
+turn that still runs then is left to other processes, or to the next start. A second signal ends the waiting, a third
+the process. SIGHUP reads the policy again. Notices for operators are lines of the log.
 """
 
 import asyncio
@@ -18,6 +18,7 @@ from contextlib import AsyncExitStack, contextmanager
 from functools import partial
 from typing import TYPE_CHECKING, Final
 
+from bot.cli.operating.metrics import measured
 from bot.cli.ready import ReadinessFile, telling
 from bot.cli.roles import ProcessRole
 from bot.config.channels import ADD_API, NO_API
@@ -32,10 +33,10 @@ if TYPE_CHECKING:
 
 LISTENING: Final = "listening to {}"
 WORKING: Final = "running turns of {}"
-ENDING: Final = "told to end: nothing new is taken on, and what runs may finish"
+ENDING: Final = "told to end: open turns may finish, and no new one begins"
 LEFT: Final = "{} sessions are left to other processes"
 WAITING: Final = "there is no store yet, waiting for it"
-_PORTS: Final = "end what listens there, or give another host or port under `channels` in config.yaml"
+_PORTS: Final = "end the program that listens there, or give another host or port under `channels` in config.yaml"
 _PAUSE: Final = 1.0
 _LOGGER: Final = logging.getLogger(__name__)
 _ENDING: Final = (signal.SIGINT, signal.SIGTERM)
@@ -70,7 +71,7 @@ async def run(config: Config, role: ProcessRole = ProcessRole.ALL) -> None:
 
 
 def freeze_heap() -> None:
-    """Leave what is loaded out of every later search for garbage: it stays until the process ends.
+    """Leave all loaded objects out of later garbage collections: they stay until the process ends.
 
     Turns make many objects, and each search went over all modules otherwise.
     """
@@ -101,7 +102,7 @@ def _first(broken: "BaseExceptionGroup[OSError | ListenError]") -> OSError | Lis
 
 
 async def until_ended(app: "App", role: ProcessRole) -> None:
-    """Serve as a role until signals end it, in order; a process that runs no turns says what waits to be said."""
+    """Serve as a role until signals end it, in order; a process that runs no turns delivers waiting texts."""
     from bot.app import programs
 
     ended, hurry = asyncio.Event(), asyncio.Event()
@@ -109,7 +110,7 @@ async def until_ended(app: "App", role: ProcessRole) -> None:
     look = partial(app.readiness.look, role, listens=listens, works=works, answers=answers)
     file = ReadinessFile(app.config.data_dir, os.environ)
     with _ended_by_signals(ended, hurry):
-        async with telling(file, look), asyncio.TaskGroup() as tasks:
+        async with measured(app, look) as looked, telling(file, looked), asyncio.TaskGroup() as tasks:
             work = [tasks.create_task(reloading(app, _tell))]
             work.append(tasks.create_task(app.serve(_tell) if works else app.deliver(_tell)))
             taking = [tasks.create_task(app.listen(_began))] if listens else []
@@ -128,7 +129,7 @@ async def until_ended(app: "App", role: ProcessRole) -> None:
 
 
 async def reloading(app: "App", tell: "Tell") -> None:
-    """Follow the signal until cancelled; `tell` is told what became of it."""
+    """Follow the signal until cancelled; `tell` gets the outcome."""
     loop, told = asyncio.get_running_loop(), asyncio.Event()
     loop.add_signal_handler(signal.SIGHUP, told.set)
     try:
@@ -158,7 +159,7 @@ async def _tell(line: str) -> None:
 
 @contextmanager
 def _ended_by_signals(ended: asyncio.Event, hurry: asyncio.Event) -> Generator[None]:
-    """Set `ended` at the first signal and `hurry` at the second; a third does what it does to every process."""
+    """Set `ended` at the first signal and `hurry` at the second; a third ends the process as usual."""
     loop = asyncio.get_running_loop()
 
     def told() -> None:

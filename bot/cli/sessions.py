@@ -83,7 +83,7 @@ async def release_session(config: Config, sid: str) -> None:
 
 
 class Act(StrEnum):
-    """What an operator does with a session as a whole."""
+    """An operator's action on a session as a whole."""
 
     PAUSE = "pause"
     RESUME = "resume"
@@ -102,7 +102,7 @@ _DONE: Final = MappingProxyType(
 
 
 async def change_session(config: Config, sid: str, act: Act) -> None:
-    """Let a session rest or go on, make it read-only or undo that.
+    """Pause or resume a session, make it read-only or undo that.
 
     Raises OperatorError: there is no such session that the owner is cleared for, or its status does not allow that.
     """
@@ -178,7 +178,7 @@ async def _inspecting(config: Config) -> AsyncGenerator[tuple[SessionInspector, 
 
 
 def _record(state: SessionState, clearance: Label) -> dict[str, JsonValue]:
-    """Return what an operator is shown besides: what a reader in a conversation may not count."""
+    """Return the record for an operator, with facts that a reader in a conversation may not count."""
     more: dict[str, JsonValue] = {
         "updated": state.updated_at,
         "generation": state.generation,
@@ -240,7 +240,7 @@ def _line(event: Event) -> tuple[str, ...]:
 
 
 def _told(body: EventBody) -> str:
-    """Return an event's text, or else what it is about."""
+    """Return an event's text, or else its subject."""
     match body:
         case (
             UserMessage(text=text)

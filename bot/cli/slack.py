@@ -23,7 +23,8 @@ def manifest(config: Config) -> None:
 async def install(config: Config) -> None:
     """Print a link that installs the bot in one workspace; that it was made stands in the audit.
 
-    Raises OperatorError: whoever runs this is not the owner, installing is not configured, or the store cannot be used.
+    Raises OperatorError: the user who runs this is not the owner, installing is not configured, or the store cannot be
+    used.
     """
     async with as_owner(config) as (app, caller):
         made = installer(config.channels, os.environ, app.vault())
@@ -31,6 +32,6 @@ async def install(config: Config) -> None:
         try:
             link = await made.link(new_key().hex())
         except VaultError as error:
-            # What the store said is what tells how to mend it.
+            # The store's own error tells how to mend it.
             raise error.__cause__ if isinstance(error.__cause__, StoreError) else StoreError(str(error)) from None
     print_lines([link])

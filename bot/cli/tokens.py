@@ -1,7 +1,7 @@
 """`lockgate token`: the tokens of programs that use the HTTP API.
 
-The text of a token is the only line on the standard output, so that a script can take it from there; what people are
-told of it stands beside that. It is shown once and kept nowhere.
+The text of a token is the only line on the standard output, so that a script can take it from there. The notes for
+people go to standard error. It is shown once and kept nowhere.
 """
 
 import re
@@ -74,7 +74,7 @@ async def list_tokens(config: Config, *, as_json: bool) -> None:
 
 
 def life(written: str) -> int:
-    """Read for how long a token is to count, in milliseconds, 0 for ever. Raises OperatorError: it is no time."""
+    """Read for how long a token is to count, in milliseconds, 0 for ever. Raises OperatorError: it is not a time."""
     if written == NEVER:
         return 0
     match = _LIFE.match(written)
@@ -116,12 +116,12 @@ def _print(made: MadeToken, *, as_json: bool) -> None:
 
 
 def _note_bound(policy: Document, token: ApiToken) -> None:
-    """Tell that a program reads less than its token says, or nothing, by what is said of its channel."""
+    """Tell that a program reads less than its token allows, or nothing, because of its channel's classification."""
     most = labelling.classification(policy, address_of(token.name), shared=False)
     if most is not None and not token.clearance.flows_to(most):
         _note(f"it reads no more than `policy.channels.{API}` is classified for, which is {most}")
     if unsighted(policy, [token]):
-        _note("it may not read what it says itself, so it sees none of its own sessions")
+        _note("it may not read its own messages, so it sees none of its sessions")
 
 
 def _note(line: str) -> None:

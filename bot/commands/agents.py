@@ -30,14 +30,14 @@ from policy import explain
 from policy.labels import Label, join_all
 
 SPAWNED: Final = (
-    "{run_id} works on it in the background, what it finds comes here; "
-    "`/agents` tells how it is, `/agents cancel {run_id}` ends it"
+    "Session {run_id} works on it in the background, and its answer comes here. "
+    "`/agents` tells its state, `/agents cancel {run_id}` ends it."
 )
-SENT: Final = "it was taken, `/status {receipt}` tells what became of it"
-NONE: Final = "there are no background sessions here"
+SENT: Final = "It was accepted. `/status {receipt}` tells its fate."
+NONE: Final = "There are no background sessions here."
 
-ASKED: Final = explain.LabelWording("what you asked is labelled", "with what comes of it")
-"""What the labels are those of where a person asked for what is refused: the session has no part in it."""
+ASKED: Final = explain.LabelWording("Your request is labelled", "With the result")
+"""The subjects of the labels where a person's own call is refused: the session has no part in it."""
 
 _SHOWN: Final = 500
 _TASK: Final = 80
@@ -59,12 +59,13 @@ class PersonalCalls:
     ) -> ResultDecision | Reply:
         """Make a tool call for a person, through the gate; return its response, or why it was refused.
 
-        What he types carries the label of the place he types it in, whatever the conversation there has read; what was
-        written before, that which it has since then. `leads` is what the recipients that it names meant when they were
-        offered, empty if they were not.
+        A person's text has the label of the place where they type it, at any taint of the conversation there; a text
+        written before has the taint of now. `leads` is the meaning of each named recipient at the time of the offer,
+        empty if there was none.
 
-        Raises CommandError: nothing can come back yet. ChangedRecipientError: a recipient means another place or
-        person by now.
+        Raises:
+            CommandError: nothing can come back yet.
+            ChangedRecipientError: a recipient means another place or person by now.
         """
         state = await request.state()
         if state is None:
@@ -119,7 +120,7 @@ class BackgroundCommands:
         return await self._sent(request, await self.calls.called(request, Call(self.ids.op(), "message", given)), "")
 
     async def _sent(self, request: CommandRequest, response: ResultDecision | Reply, sentence: str) -> Reply:
-        """Put what a call says into the outbox of this conversation, and tell what came of it."""
+        """Put a call's texts into the outbox of this conversation, and tell the outcome."""
         if isinstance(response, Reply):
             return response
         state = await request.state()
@@ -130,7 +131,7 @@ class BackgroundCommands:
         return Reply(_in_words(response, sentence) if sentence else response.text)
 
     async def agents(self, request: CommandRequest, argument: str) -> Reply:
-        """List the caller's background sessions, stop one, or show what one did."""
+        """List the caller's background sessions, stop one, or show its events."""
         action, _, name = argument.partition(" ")
         if action in {"", "list"} and not name:
             return await self._list(request)
@@ -161,7 +162,7 @@ class BackgroundCommands:
         return Reply("\n".join(lines) or NONE, join_all(state.visibility for _, state in known))
 
     async def _task(self, state: SessionState) -> str:
-        """Return what a background session is called, or how its task begins; its readers may know that."""
+        """Return the title of a background session, or the beginning of its task; its readers may know that."""
         title = title_for(state, state.visibility)
         if title is not None:
             return self.gate.masks.masked(title.text)
@@ -178,7 +179,7 @@ class BackgroundCommands:
         self.interrupt(slot.sid)
         await self.spawner.stop(request.caller.principal, slot.sid, request.typed, interrupt=self.interrupt)
         await self.close(slot.sid)
-        return Reply(f"stopping {slot.run} and whatever it spawned")
+        return Reply(f"Stopping {slot.run} and its background sessions.")
 
     async def _log(self, state: SessionState) -> Reply:
         events = await self.sessions.events(state.sid, after=max(state.seq - _EVENTS, 0), limit=_EVENTS)
@@ -187,7 +188,7 @@ class BackgroundCommands:
 
 
 def _in_words(response: ResultDecision, sentence: str) -> str:
-    """Return what a tool told a model as a sentence for people; what is no success it tells in words itself."""
+    """Return a tool's result for a model as a sentence for people; a failure is in words already."""
     try:
         return sentence.format_map(json.loads(response.text))
     except (KeyError, TypeError, ValueError):

@@ -1,7 +1,7 @@
-"""Commands that take an offer: to go on in private, to have it done in the background, or to let it be.
+"""Commands that take an offer: to go on in private, to have it done in the background, or to decline it.
 
-An offer is its asker's alone. To anybody else, and where what it tells may not be told, it is as if there were none
-(law `no_read_up`). What it stands for is read from the log of its session again; after a reset nothing is left of it.
+An offer is its asker's alone. To other people, and for readers below its label, it counts as absent (law `no_read_up`).
+Its text is read from the log of its session again; after a reset nothing is left of it.
 """
 
 from collections.abc import Awaitable, Callable
@@ -29,9 +29,9 @@ from bot.sessions.refs import elsewhere
 from bot.sessions.transcript import backwards
 from channels.messages import Address, OutboundKind
 
-TAKEN: Final = "this was answered already, in another way"
-NO_SUCH_WAY: Final = "this cannot be had in that way"
-NOT_BEGUN: Final = "nothing can come back to your private chat yet, say something there first"
+TAKEN: Final = "This was answered already, in another way."
+NO_SUCH_WAY: Final = "This offer cannot be accepted in that way."
+NOT_BEGUN: Final = "Nothing can come back to your private chat yet, say something there first."
 
 
 @dataclass(frozen=True, slots=True)
@@ -48,7 +48,7 @@ class AlternativeCommands:
     calls: PersonalCalls
 
     async def proceed(self, request: CommandRequest, argument: str) -> Reply:
-        """Go on in the asker's private chat: with the question asked anew, or with the answer that there is."""
+        """Continue in the asker's private chat: with the question asked anew, or with the existing answer."""
         offer = await self._offered(request, _code(argument))
         known = alternatives.private_chats(self.gate.document, request.caller.principal, Address("", ""))
         private = Address.parse(offer.private) if offer.private else None
@@ -70,7 +70,7 @@ class AlternativeCommands:
                     refs=elsewhere(offered.refs, offer.sid),
                 )
             )
-            return Reply("this is asked in your private chat with this bot, the answer comes there", offer.told)
+            return Reply("This is asked in your private chat with this bot, the answer comes there.", offer.told)
         answer = NewDelivery(
             key=f"{offer.turn}-private",
             address=offer.private,
@@ -81,13 +81,13 @@ class AlternativeCommands:
             meant_for=offer.principal,
             refs=offered.refs,
         )
-        # Decided like all that is sent, against who reads there now; what people approved was to be said elsewhere.
+        # Decided like all outputs, against the readers there now; the approval was for another address.
         await self.outbox.put(offer.sid, answer)
         await self.deliver(offer.sid)
-        return Reply("this is told in your private chat with this bot", offer.told)
+        return Reply("This is told in your private chat with this bot.", offer.told)
 
     async def background(self, request: CommandRequest, argument: str) -> Reply:
-        """Let a background session of the asker's answer the question, and tell an alias that is cleared for it."""
+        """Let a background session of the asker's answer the question, for an alias that is cleared for the answer."""
         code, _, alias = argument.partition(" ")
         offer = await self._offered(request, _code(code))
         known = dict(offer.recipients)
@@ -104,16 +104,16 @@ class AlternativeCommands:
         response = await self.calls.called(own, task, question.label, leads=(known[alias],))
         if isinstance(response, Reply):
             return response
-        return Reply(f"a background session does this, tells `{alias}` and reports to your private chat", offer.told)
+        return Reply(f"A background session does this, tells `{alias}` and reports to your private chat.", offer.told)
 
     async def decline(self, request: CommandRequest, code: str) -> Reply | None:
-        """Let an offer be, None if there is none of that code for this caller here."""
+        """Decline an offer, None if this caller has none of that code here."""
         try:
             offer = await self._offered(request, _code(code))
         except NotFoundError:
             return None
         await self._take(offer, Way.NONE)
-        return Reply(f"{offer.code} is let be", offer.told)
+        return Reply(f"Offer {offer.code} is declined.", offer.told)
 
     async def _offered(self, request: CommandRequest, code: str) -> Alternative:
         """Return the caller's offer of a code.
@@ -130,7 +130,7 @@ class AlternativeCommands:
     async def _bound(self, offer: Alternative) -> BoundText:
         """Return the text that an offer is bound to, from the log as it is now.
 
-        Raises NotFoundError: its conversation was reset, or the text is not what was offered.
+        Raises NotFoundError: its conversation was reset, or the text differs from the offered one.
         """
         state = await self.sessions.state(offer.sid)
         if state is None or state.generation != offer.generation:
@@ -150,9 +150,11 @@ class AlternativeCommands:
         return offered
 
     async def _take(self, offer: Alternative, way: Way) -> None:
-        """Take an offer; what follows may be done again when the same way is taken again.
+        """Take an offer; the steps after it may be repeated when the same way is taken again.
 
-        Raises NotFoundError: it is gone. CommandError: it was taken in another way before.
+        Raises:
+            NotFoundError: it is gone.
+            CommandError: it was taken in another way before.
         """
         gone = await self.alternatives.take_offer(offer.code, way)
         if gone is None:

@@ -34,19 +34,22 @@ class ApprovalCommands:
     alternatives: AlternativeCommands
 
     async def approvals(self, request: CommandRequest, argument: str) -> Reply:
-        """List what waits here, of the caller, and wherever they may answer; or show one question whole."""
+        """List the questions here, the caller's own, and those elsewhere that they may answer.
+
+        Or show one question whole.
+        """
         found = await self.answers.pending(await _decider(request))
         pending = tuple(known for known in found if not known.approval.is_question)
         if argument:
             pending = _named(pending, argument)
         if not pending:
-            return Reply("nothing waits for an answer")
+            return Reply("Nothing waits for an answer.")
         longest = None if argument else _LONGEST
         label = join_all(known.label for known in pending)
         return Reply("\n".join(self._line(request, known.approval, longest) for known in pending), label)
 
     async def approve(self, request: CommandRequest, argument: str) -> Reply:
-        """Let a waiting call go on."""
+        """Approve a waiting call."""
         return await self._answer(request, argument, ApprovalState.APPROVED)
 
     async def deny(self, request: CommandRequest, argument: str) -> Reply:
@@ -68,19 +71,19 @@ class ApprovalCommands:
             return Reply("\n".join(self._others(request, argument, done.left)), done.label)
         lines = [_settled(approval, answer) for approval in done.settled]
         if done.left:
-            lines += [f"{len(done.left)} more wait", *approval_prompts.answers(self.gate.document, done.left)]
+            lines += [f"{len(done.left)} more wait.", *approval_prompts.answers(self.gate.document, done.left)]
         return Reply("\n".join(lines), done.label)
 
     def _others(self, request: CommandRequest, argument: str, asked: tuple[Approval, ...]) -> list[str]:
-        """Return why a caller answers nothing of a question: who does, and how to take back what they asked for."""
+        """Return why a caller answers no part of a question: who does, and how to withdraw their own request."""
         name, document = argument.strip().lower(), self.gate.document
         rules = dict.fromkeys(rule for approval in asked for rule in approval.rules)
         lines = [
-            f"{name} asks by {', '.join(rules)}",
+            f"Question {name} was asked by {', '.join(rules)}.",
             *(approval_prompts.answers(document, asked) or (approval_prompts.OTHERS_DO,)),
         ]
         if any(may_withdraw(approval, request.caller.principal) for approval in asked):
-            lines.append(f"`/deny {name}` takes it back, `/stop` ends all of it")
+            lines.append(f"`/deny {name}` takes it back, `/stop` ends all of it.")
         return lines
 
     def _line(self, request: CommandRequest, approval: Approval, longest: int | None) -> str:
@@ -100,7 +103,7 @@ class ApprovalCommands:
     def _how(self, request: CommandRequest, approval: Approval) -> str:
         """Tell how a call is answered, with the commands alone that the caller may give."""
         if self.answers.may_approve(request.caller.principal, approval):
-            return f"answer with `/approve {approval.id}` or `/deny {approval.id}`"
+            return f"Answer with `/approve {approval.id}` or `/deny {approval.id}`."
         who = " ".join(approval_prompts.answers(self.gate.document, (approval,))) or approval_prompts.OTHERS_DO
         return (
             f"{who} `/deny {approval.id}` takes it back." if may_withdraw(approval, request.caller.principal) else who
@@ -113,7 +116,12 @@ async def _decider(request: CommandRequest) -> Decider:
 
 
 def _named(pending: tuple[PendingCall, ...], argument: str) -> tuple[PendingCall, ...]:
-    """Return the calls that an argument names. Raises UsageError: more than an id. NotFoundError: it names none."""
+    """Return the calls that an argument names.
+
+    Raises:
+        UsageError: more than an id.
+        NotFoundError: it names none.
+    """
     if len(argument.split()) != 1:
         raise UsageError("")
     return named(pending, argument.strip().lower())
@@ -122,5 +130,5 @@ def _named(pending: tuple[PendingCall, ...], argument: str) -> tuple[PendingCall
 def _settled(approval: Approval, answer: ApprovalState) -> str:
     if approval.state is answer:
         what = "goes on" if answer is ApprovalState.APPROVED else "is refused"
-        return f"{approval.id} {answer.value}, `{approval.tool}` {what}"
-    return f"{approval.id} was {approval.state.value} already"
+        return f"Call {approval.id} {answer.value}, `{approval.tool}` {what}."
+    return f"Call {approval.id} was {approval.state.value} already."

@@ -1,4 +1,4 @@
-"""What a command is, what it is given, and what it answers."""
+"""A command: its inputs, and its answer."""
 
 from collections.abc import AsyncGenerator, Awaitable, Callable
 from contextlib import asynccontextmanager
@@ -22,8 +22,8 @@ from policy.document.model import Document
 from policy.errors import LabelTextError
 from policy.labels import PUBLIC, Label
 
-ASKS_NOBODY: Final = "nobody is asked to approve a command; what the agent does of its own is asked about"
-"""What is said where a rule wants an approval of what a person typed as a command."""
+ASKS_NOBODY: Final = "Nobody is asked to approve a command; ask the agent to make the call instead."
+"""The answer where a rule demands an approval of a text that a person typed as a command."""
 
 
 class CommandError(RequestError):
@@ -40,7 +40,7 @@ class UsageError(RequestError):
 
 @dataclass(frozen=True, slots=True)
 class Reply:
-    """An answer: `label` is that of what it tells, and the outbox compares it with the readers'.
+    """An answer: `label` is that of its content, and the outbox compares it with the readers' clearances.
 
     `buttons` are commands that may be given next.
     """
@@ -52,11 +52,11 @@ class Reply:
 
 @dataclass(frozen=True, slots=True)
 class CommandRequest:
-    """Who asks, where and when, and the session that they ask in.
+    """The caller of a command, with its address, its time, and its session.
 
-    `address` is where the answer is said: in a shared chat to the caller alone. `sid` is the session of the chat. `now`
-    is milliseconds since the epoch. `gate`, `sessions` and `agents` tell what a decision about this caller starts from;
-    what else a command uses it is made with.
+    `address` is where the answer goes: in a shared chat to the caller alone. `sid` is the session of the chat. `now` is
+    milliseconds since the epoch. `gate`, `sessions` and `agents` give the basis of a decision about this caller; other
+    services are given to the command when it is made.
     """
 
     caller: Caller
@@ -69,13 +69,13 @@ class CommandRequest:
 
     @property
     def typed(self) -> Label:
-        """The label of what the caller types here."""
+        """The label of a text that the caller types here."""
         return labelling.inbound(self.gate.document, self.address, self.caller.role, authored=True)
 
     async def state(self) -> SessionState | None:
         """Return the session's record, None before its first message.
 
-        An archived one that may not be told of here is absent, too (law `no_read_up`).
+        An archived one above this address's clearance is absent, too (law `no_read_up`).
         """
         state = await self.sessions.state(self.sid)
         if state is None or state.status is not Status.ARCHIVED:
@@ -83,9 +83,9 @@ class CommandRequest:
         return state if state.visibility.flows_to((await self.standing(None)).reader) else None
 
     async def above(self, state: SessionState | None) -> bool:
-        """Say whether a session has read more than may be told here.
+        """Say whether a session has read more than this address is cleared for.
 
-        What it does by then is the choice of a model that knows that, so no answer here may depend on it (ADR 0021).
+        Its acts by then are the choice of a model that knows that, so no answer here may depend on them (ADR 0021).
         """
         return state is not None and not state.visibility.flows_to((await self.standing(None)).reader)
 
@@ -138,7 +138,7 @@ class CommandRequest:
     ) -> str:
         """Return a decision about a command in words for the readers of this address, with its labels as `told`.
 
-        People are asked about what an agent does, so that no command is told to have itself approved.
+        People are asked about an agent's calls only, so no command is offered an approval of its own.
         """
         left = tuple(offer for offer in decision.remedies if offer is not Remedy.APPROVER)
         text = explained(replace(decision, remedies=left), standing.destination.clearance or PUBLIC, subject, told)
@@ -148,7 +148,7 @@ class CommandRequest:
 def label_named(document: Document, text: str) -> Label:
     """Return a label that a person typed.
 
-    Raises CommandError: it is none, or names a compartment there is not.
+    Raises CommandError: it is not a label, or names an unknown compartment.
     """
     try:
         return labelling.named(document, text)

@@ -39,11 +39,11 @@ from policy.document.overrides import ChatPlace
 from policy.labels import PUBLIC, Label
 from policy.request import Hook, Role
 
-NOTHING_YET: Final = "this conversation has not begun, it has read nothing"
+NOTHING_YET: Final = "This conversation has not begun, it has read nothing."
 
-NOTHING_RUNS: Final = "there is nothing to stop here; its background sessions are stopped, if there are any"
-STOPPED: Final = "whatever ran here is stopped, and whatever it spawned"
-"""The answer where nobody may know whether anything ran."""
+NOTHING_RUNS: Final = "There is nothing to stop here; its background sessions are stopped, if there are any."
+STOPPED: Final = "Any turn that ran here is stopped, with its background sessions."
+"""The answer where it may not be known whether anything ran."""
 
 _LOOKED_BACK: Final = 1000
 _CAUSES: Final = 5
@@ -51,7 +51,7 @@ _CAUSES: Final = 5
 
 @dataclass(frozen=True, slots=True)
 class ConversationCommands:
-    """Tell of the conversation at hand, stop it, or begin a new one."""
+    """Show the present conversation, stop it, or begin a new one."""
 
     sessions: SessionStore
     store: Store
@@ -65,18 +65,18 @@ class ConversationCommands:
     session_ids: SessionIds
 
     async def whoami(self, request: CommandRequest, argument: str) -> Reply:
-        """Tell the caller's principal, role and clearance, and what may be said here."""
+        """Show the caller's principal, role and clearance, and the clearance of this address."""
         _nothing_more(argument)
         here = request.address
         everybody = (await self.gate.readers.destination(replace(here, recipient=""))).clearance or PUBLIC
         alone = (await self.gate.readers.destination(here)).clearance or PUBLIC
         cleared = f"cleared for {everybody}"
         if await request.in_shared_chat() and self._nobody_classified(request):
-            cleared = NOT_CLASSIFIED
-        told = f"; what you alone are told here may be {alone} at most" if here.recipient else ""
+            cleared = f"not classified. {NOT_CLASSIFIED.removesuffix('.')}"
+        told = f" Answers to you alone may be {alone} at most." if here.recipient else ""
         return Reply(
-            f"you are {request.caller.principal}, {request.caller.role}, cleared for {request.caller.clearance}\n"
-            f"here is {ChatPlace(here.channel, here.workspace, here.chat)}, {cleared}{told}"
+            f"You are {request.caller.principal}, {request.caller.role}, cleared for {request.caller.clearance}.\n"
+            f"Here is {ChatPlace(here.channel, here.workspace, here.chat)}, {cleared}.{told}"
         )
 
     def _nobody_classified(self, request: CommandRequest) -> bool:
@@ -85,7 +85,7 @@ class ConversationCommands:
         return chat is None and labelling.classification(document, replace(here, recipient="")) is None
 
     async def status(self, request: CommandRequest, argument: str) -> Reply:
-        """Tell the session's record, or what became of something that was sent from here to another session."""
+        """Tell the session's record, or the state of a message that was sent from here to another session."""
         if len(argument.split()) > 1:
             raise UsageError("")
         state, observed = await request.state(), self._observed(request)
@@ -110,12 +110,12 @@ class ConversationCommands:
         )
 
     async def _agent(self, request: CommandRequest, state: SessionState) -> str:
-        """Return which agent a session has, and what of it is configured in another way by now, each line anew."""
+        """Return the agent of a session, and its settings that differ from the configuration by now, each on a line."""
         agent = await request.agent(state)
         return "\n".join(told(agent, request.agents.drift(agent)))
 
     async def _memories(self, request: CommandRequest, state: SessionState) -> str:
-        """Return what a session does with memories, and how many were recalled by themselves in its newest turn."""
+        """Return a session's use of memories, and how many were recalled by themselves in its newest turn."""
         use = (await request.agent(state)).using(state.memory).memory
         if use is not MemoryUse.AUTO:
             return f"memories {use}"
@@ -128,7 +128,7 @@ class ConversationCommands:
         return f"memories {use}, {many} recalled in the newest turn"
 
     async def _undelivered(self, request: CommandRequest, state: SessionState) -> tuple[str, Label]:
-        """Return what is told the caller of what did not reach them, each line anew, with the label of that."""
+        """Return a line about each text that did not reach the caller, with the label of these lines."""
         if not state.unsaid:
             return "", PUBLIC
         every, reader = await self.outbox.deliveries(state.sid), (await request.standing(None)).reader
@@ -136,7 +136,7 @@ class ConversationCommands:
         return undelivered.lines(every, state.generation, home=home, person=person, reader=reader)
 
     async def _recap(self, state: SessionState) -> str:
-        """Return a line about the newest recap that may stand for what was said before it, empty if there is none.
+        """Return a line about the newest recap that may stand for the conversation before it, empty if there is none.
 
         Where the context does not begin with one, no further back than `_LOOKED_BACK` events.
         """
@@ -149,13 +149,13 @@ class ConversationCommands:
         return ""
 
     async def stop(self, request: CommandRequest, argument: str) -> Reply:
-        """Stop the running turn and cancel what waits."""
+        """Stop the running turn and cancel the waiting messages."""
         _nothing_more(argument)
         reader = (await request.standing(None)).reader
         stopped = await self.sessions.stop(request.sid, actor=request.caller.principal, reader=reader)
         # A turn in another process learns of it when it next writes or renews its lease.
         self.interrupt(request.sid)
-        # Whether there were any is not told: they may be above what may be known here.
+        # Whether there were any is not told: they may be above the clearance here.
         state = await request.state()
         whose = request.caller.principal if state is None else state.principal
         await self.spawner.stop(whose, request.sid, request.typed, interrupt=self.interrupt)
@@ -167,11 +167,11 @@ class ConversationCommands:
         if not stopped.running and not stopped.cancelled:
             return Reply(NOTHING_RUNS)
         many = f"{stopped.cancelled} waiting {'message' if stopped.cancelled == 1 else 'messages'} cancelled"
-        told = "stopping" if stopped.running else "nothing was running"
-        return Reply(f"{told}, {many}" if stopped.cancelled else told)
+        told = "Stopping the turn" if stopped.running else "Nothing was running"
+        return Reply(f"{told}, {many}." if stopped.cancelled else f"{told}.")
 
     async def _answer(self, request: CommandRequest, state: SessionState, positions: tuple[int, ...]) -> None:
-        """Answer each cancelled message as a turn would have, where what was read may not be told at its address.
+        """Answer each cancelled message as a turn would have, where the taint may not be told at its address.
 
         Which of them a turn had taken in is the model's choice by then (ADR 0021).
         """
@@ -192,7 +192,7 @@ class ConversationCommands:
                 await self.outbox.put(request.sid, notice)
 
     async def taint(self, request: CommandRequest, argument: str) -> Reply:
-        """Show the taint and what raised it, or raise it on purpose."""
+        """Show the taint and its sources, or raise it on purpose."""
         words = argument.split()
         state = await request.state()
         if words[:1] == ["raise"] and len(words) == 2:  # noqa: PLR2004 - the word and the label
@@ -200,15 +200,15 @@ class ConversationCommands:
         if words:
             raise UsageError("")
         if state is None:
-            return Reply(f"taint {PUBLIC}: {NOTHING_YET}")
+            return Reply(f"Taint {PUBLIC}. {NOTHING_YET}")
         raised = [event.body async for event in backwards(self.sessions, state) if isinstance(event.body, TaintRaised)]
-        lines = [f"taint {state.taint}", *(f"- {one.before} → {one.after} by {one.cause}" for one in raised[:_CAUSES])]
+        lines = [f"Taint {state.taint}.", *(f"- {one.before} → {one.after} by {one.cause}" for one in raised[:_CAUSES])]
         if len(raised) > _CAUSES:
-            lines.append(f"and {len(raised) - _CAUSES} raises before these")
+            lines.append(f"And {len(raised) - _CAUSES} raises before these.")
         return Reply("\n".join(lines), state.visibility)
 
     async def reset(self, request: CommandRequest, argument: str) -> Reply:
-        """Say what a reset would do, or do it when confirmed."""
+        """Tell the effect of a reset, or reset when confirmed."""
         if argument not in {"", "confirm"}:
             raise UsageError("")
         state = await request.state()
@@ -222,8 +222,8 @@ class ConversationCommands:
         decision = self.gate.requests.reset(standing, confirmed=argument == "confirm")
         if decision.verdict is Verdict.REQUIRE_APPROVAL and not argument:
             return Reply(
-                f"this forgets the conversation and empties its workspace, and its taint {state.taint} "
-                f"becomes {PUBLIC}; nothing of it can be recalled\ntype `/reset confirm` to do it",
+                "This forgets the conversation and empties its workspace; nothing of it can be recalled. "
+                f"Its taint {state.taint} becomes {PUBLIC}.\nType `/reset confirm` to do it.",
                 state.visibility,
             )
         if decision.verdict is not Verdict.ALLOW:
@@ -231,30 +231,30 @@ class ConversationCommands:
         row = decision_row(standing, Hook.SESSION_RESET, decision)
         agent, actor = await request.agents.pin(state.principal), request.caller.principal
         fresh = await self.sessions.reset(request.sid, op=self.ids.op(), actor=actor, audit=(row,), agent=agent)
-        # A turn that goes on could write nothing, and what comes now would wait for it: that tells that it ran.
+        # A turn that goes on could write nothing, and a new message would wait for it: that tells that it ran.
         self.interrupt(request.sid)
-        # What it spawned could report to nobody, and its questions would be about what is forgotten.
+        # Its background sessions could report to no session, and their questions would be about forgotten things.
         await self.spawner.stop(state.principal, request.sid, request.typed, interrupt=self.interrupt)
         await asyncio.to_thread(self.files.forget, request.sid, fresh.generation)
-        # What was observed is kept beside the first session of an address.
+        # Observed texts are kept beside the first session of an address.
         await self.store.observed.forget(self.session_ids.first(Address.parse(state.home)))
-        return Reply(f"a new conversation begins, taint {fresh.taint}")
+        return Reply(f"A new conversation begins, taint {fresh.taint}.")
 
     async def leave(self, request: CommandRequest, argument: str) -> Reply:  # noqa: ARG002 - every command's signature
         """Answer where the line did not come from the console's own keyboard, which ends it by itself."""
-        return Reply("only a console can be left")
+        return Reply("Only a console can be left.")
 
     def _observed(self, request: CommandRequest) -> str:
         """Tell people that they are listened to, where they are."""
         here = request.address
         most = self.gate.document.observed(here.channel, here.workspace, here.chat)
-        return f"\nobserved: what is said here and not to the bot, the last {most} texts of a day" if most else ""
+        return f"\nobserved: messages here that are not for the bot, the last {most} of a day" if most else ""
 
     async def _receipt(self, request: CommandRequest, state: SessionState, name: str) -> Reply:
         reader = (await request.standing(state)).reader
         receipt = await receipts.look_up(self.store, state, name, reader)
         if receipt is None:
-            # That there is none tells of what was sent from here, as much as that there is one.
+            # The absence of one tells of the messages sent from here, as much as its presence.
             return Reply(receipts.UNKNOWN, state.visibility)
         return Reply(json.dumps(receipt.told()), state.visibility.join(receipt.label))
 
@@ -263,9 +263,9 @@ class ConversationCommands:
         wanted = label_named(self.gate.document, text)
         state = await request.state()
         if state is None:
-            raise CommandError(f"{NOTHING_YET}, so there is nothing to raise yet")
+            raise CommandError(NOTHING_YET, next_step="say something first")
         if wanted.flows_to(state.taint) and (state.taint.untrusted or not wanted.untrusted):
-            return Reply(f"taint {state.taint}, that is {wanted} or more already", state.visibility)
+            return Reply(f"Taint {state.taint}, that is {wanted} or more already.", state.visibility)
         async with request.claimed(self.ids.owner()) as claim:
             return await self._raise_claimed(request, claim, wanted)
 
@@ -287,7 +287,7 @@ class ConversationCommands:
         )
         if not allowed:
             return Reply(request.explained(decision, standing, "/taint raise"), state.visibility)
-        return Reply(f"taint {written.taint}", state.visibility.join(written.taint))
+        return Reply(f"Taint {written.taint}.", state.visibility.join(written.taint))
 
 
 def at_console(request: CommandRequest) -> bool:

@@ -1,4 +1,4 @@
-"""Commands about decisions: why something was refused, and what would happen if."""
+"""Commands about decisions: the reasons of a refusal, and the gate's decision about a call that is not made."""
 
 from dataclasses import dataclass
 from typing import Final
@@ -19,7 +19,7 @@ from policy.labels import PUBLIC, Label
 MOST_THREADS: Final = 50
 """How many of a chat's threads are looked through, those that changed last."""
 
-NOTHING_REFUSED: Final = "nothing was refused in this conversation"
+NOTHING_REFUSED: Final = "Nothing was refused in this conversation."
 
 _REFUSED: Final = frozenset({Verdict.BLOCK, Verdict.REQUIRE_APPROVAL})
 
@@ -33,7 +33,7 @@ class DecisionCommands:
     simulator: Simulator
 
     async def why(self, request: CommandRequest, argument: str) -> Reply:
-        """Explain the last denial; in a shared chat the caller's own, in whichever thread it was."""
+        """Explain the last denial; in a shared chat the caller's own, in any thread."""
         if argument:
             raise UsageError("")
         own = await request.state()
@@ -45,7 +45,7 @@ class DecisionCommands:
             threads = (await self.index.listed(listed)).sessions
             states += tuple(state for state in threads if state.sid != request.sid and self._is_here(request, state))
         found = [denial for state in states if (denial := await self._last_denial(state, reader, asker)) is not None]
-        # That nothing was refused here tells of this conversation as much as what was.
+        # The absence of a refusal tells of this conversation as much as a refusal.
         known = PUBLIC if own is None else own.visibility
         if not found:
             return Reply(NOTHING_REFUSED, known)
@@ -62,13 +62,13 @@ class DecisionCommands:
             told = event_log.decision_in(event)
             if told is None or told.verdict not in _REFUSED or (asker and told.asker != asker):
                 continue
-            # One that tells of what was held is shown only where that may be known (law `no_read_up`).
+            # A denial that tells of a held item is shown only where that may be known (law `no_read_up`).
             if event.label.flows_to(reader.join(state.visibility)):
                 return _Denial(event.ts, told, event.label.join(state.visibility))
         return None
 
     async def simulate(self, request: CommandRequest, argument: str) -> Reply:
-        """Tell what the gate would decide about a call; audited, and nothing else happens."""
+        """Tell the gate's decision about a call; it is audited, and nothing else happens."""
         tool, _, rest = argument.partition(" ")
         try:
             arguments = simulation.call_arguments(rest.strip())
@@ -85,7 +85,7 @@ class DecisionCommands:
 
 @dataclass(frozen=True, slots=True)
 class _Denial:
-    """A decision that refused something, when, in milliseconds on the store's clock, and the label of what it tells."""
+    """A decision that refused something, its time, in milliseconds on the store's clock, and the label of its text."""
 
     ts: int
     decision: PolicyDecision

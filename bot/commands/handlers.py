@@ -16,6 +16,7 @@ from bot.commands.alternatives import AlternativeCommands
 from bot.commands.approvals import ApprovalCommands
 from bot.commands.background.runs import RunCommands
 from bot.commands.background.schedules import ScheduleCommands
+from bot.commands.command import Run
 from bot.commands.conversation import ConversationCommands
 from bot.commands.decisions import DecisionCommands
 from bot.commands.held_messages import HeldMessageCommands
@@ -29,6 +30,7 @@ from bot.commands.questions import QuestionCommands
 from bot.commands.release import ReleaseCommands
 from bot.commands.sessions import SessionCommands
 from bot.commands.summarize import SummaryCommands
+from bot.commands.tools import ToolCommands
 from bot.commands.workflows.workflow import WorkflowCommands
 from bot.config.model import Config
 from bot.core.clock import Clock
@@ -54,15 +56,16 @@ from bot.policy_state import PolicyReloader
 from bot.sessions.ports.store import Store
 from bot.tools.labelled_files import FileRoot
 from bot.tools.summarize import Recap
+from channels.port import ChannelVault
 
 
 @dataclass(frozen=True, slots=True)
 class CommandServices:
-    """What commands work with; the composition root gives it, and each command is made with what it declares.
+    """The services of commands; the composition root gives them, and each command is made with those that it declares.
 
-    `interrupt` stops a session's turn at once if it runs in this process, `deliver` says what waits in an outbox,
-    `close` edits the copies of questions that a session does not ask any more. `config` is what this process was
-    started with.
+    `interrupt` stops a session's turn at once if it runs in this process, and `deliver` sends the texts that wait in an
+    outbox. `close` edits the copies of questions that a session does not ask any more. `config` is the configuration
+    that this process was started with. `vault` keeps values for commands of plugins.
     """
 
     clock: Clock
@@ -95,13 +98,17 @@ class CommandServices:
     memories: MemoryOperations
     skills: SkillOperations
     workflows: WorkflowOperations
+    vault: ChannelVault
 
 
 class CommandHandlers:
-    """The commands of a running application, each made with the services it needs."""
+    """The commands of a running application, each made with the services it needs.
 
-    def __init__(self, of: CommandServices) -> None:
-        calls = PersonalCalls(of.calls)
+    `services` are for the commands of plugins, `help` is the command that lists all.
+    """
+
+    def __init__(self, of: CommandServices, help_command: Run) -> None:
+        self.services, self.help, calls = of, help_command, PersonalCalls(of.calls)
         self.chats = ChatCommands(gate=of.gate, reloader=of.reloader)
         self.alternatives = _alternatives(of, calls)
         self.access = AccessCommands(
@@ -134,7 +141,7 @@ class CommandHandlers:
             budget=of.budget,
             config=of.config,
         )
-        self.questions = QuestionCommands(answers=of.question_answers)
+        self.questions, self.tools = QuestionCommands(answers=of.question_answers), ToolCommands(gate=of.gate)
         self.release = _release(of)
         self.runs = RunCommands(runs=of.runs, gate=of.gate, ids=of.ids)
         self.schedules = ScheduleCommands(

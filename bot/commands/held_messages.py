@@ -1,4 +1,4 @@
-"""Commands about what is held: what other sessions sent that a conversation may not know of until a person says so."""
+"""Commands about held messages: texts of other sessions that a conversation takes in only after a person consents."""
 
 from collections.abc import Awaitable, Callable
 from dataclasses import dataclass
@@ -21,8 +21,8 @@ from channels.messages import Button
 from policy.labels import Label, join_all
 from policy.request import Role
 
-NOTHING: Final = "nothing is held"
-SHARED: Final = "in a shared chat it needs the role admin to let something in that raises it"
+NOTHING: Final = "Nothing is held."
+SHARED: Final = "In a shared chat it needs the role admin to let something in that raises it."
 
 _SHOWN: Final = 300
 _MOST_BUTTONS: Final = 5
@@ -42,7 +42,7 @@ class HeldMessageCommands:
     close: Callable[[str], Awaitable[None]]
 
     async def held(self, request: CommandRequest, argument: str) -> Reply:
-        """Show what is held for the caller's sessions, one of it whole, or let it in, or drop it."""
+        """Show the held items for the caller's sessions, one of them whole, or let it in, or drop it."""
         action, _, name = argument.partition(" ")
         if action in {"", "list"} and not name:
             return self._listed(await self._found(request))
@@ -60,9 +60,9 @@ class HeldMessageCommands:
         return await self._decide(request, state, item, accept=action == "accept")
 
     async def _found(self, request: CommandRequest) -> list[tuple[SessionState, PendingMessage]]:
-        """Return what may be told of here: this address must be cleared for the item, and for the session it is for.
+        """Return the items that may be told here: this address must be cleared for the item and the receiving session.
 
-        What came for a shared chat's session is for the person who set its sender going.
+        A message to a shared chat's session is for the person who started its sender.
         """
         standing, caller = await request.standing(await request.state()), request.caller.principal
         found = list[tuple[SessionState, PendingMessage]]()
@@ -114,8 +114,8 @@ class HeldMessageCommands:
         await self._closed(item)
         label = _label(state, item)
         if not accept:
-            return Reply(f"{item.id} is dropped", label)
-        return Reply(f"{item.id} is let in, session {state.sid} reads it next", label)
+            return Reply(f"Message {item.id} is dropped.", label)
+        return Reply(f"Message {item.id} is accepted, session {state.sid} reads it next.", label)
 
 
 def _theirs(state: SessionState, item: PendingMessage, caller: str) -> bool:

@@ -1,7 +1,7 @@
 """Commands about a session as a whole: let it rest, make it read-only, delete it.
 
-A person may end a session of theirs that may not be told of where they ask, blindly: then all that is said is the same
-for one that there is and for one that there is not (law `no_read_up`).
+A person may blindly end a session of theirs that is above their address's clearance. Then the answer is the same for an
+existing session and for an absent one (law `no_read_up`).
 """
 
 from collections.abc import Awaitable, Callable
@@ -19,7 +19,7 @@ from channels.messages import Button
 from policy.request import Role
 
 BLIND: Final = "If that conversation is yours, this is done now; it may not be told of here."
-"""What is said of one that may not be told of at this address, and of one that there is not."""
+"""The answer for a session above this address's clearance, and for an absent one."""
 
 NOTHING_HERE: Final = "This conversation has not begun."
 ADMINS: Final = "In a shared chat this needs the role admin."
@@ -35,11 +35,11 @@ class LifecycleCommands:
     lifecycle: SessionLifecycle
 
     async def pause(self, request: CommandRequest, argument: str) -> Reply:
-        """Let a session rest: what it is told waits."""
+        """Pause a session: messages to it wait."""
         return await self._do(request, argument, self.lifecycle.pause, "The conversation rests until `/resume`.")
 
     async def resume(self, request: CommandRequest, argument: str) -> Reply:
-        """Let a session that rests go on."""
+        """Resume a paused session."""
         return await self._do(request, argument, self.lifecycle.resume, "The conversation goes on.")
 
     async def archive(self, request: CommandRequest, argument: str) -> Reply:
@@ -55,17 +55,17 @@ class LifecycleCommands:
         return await self._do(request, argument, self.lifecycle.restore, told)
 
     async def delete(self, request: CommandRequest, argument: str) -> Reply:
-        """Say what deleting a session would do, or do it when confirmed."""
+        """Tell the effect of deleting a session, or delete it when confirmed."""
         words = argument.split()
         confirmed = words[-1:] == [_CONFIRM]
         named = " ".join(words[:-1] if confirmed else words)
-        # Another conversation may go on here since the question was put, so what is erased has to be named.
+        # Another conversation may go on here since the question was put, so the session to erase has to be named.
         confirmed = confirmed and bool(named)
         state, shown = await self._found(request, named)
         if not confirmed:
             name = named or request.sid
             text = (
-                "This erases the conversation, its files and what it spawned for good. "
+                "This erases the conversation, its files and its background sessions for good. "
                 f"Copies that were sent stay.\nType `/delete {name} confirm` to do it."
             )
             return Reply(text, buttons=(Button("Delete", f"/delete {name} confirm"),))

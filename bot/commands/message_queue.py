@@ -1,4 +1,4 @@
-"""`/queue`: what waits while this conversation is busy, what becomes of it, and taking back what one sent."""
+"""`/queue`: the messages that wait while this conversation is busy, their treatment, and withdrawing one's own."""
 
 import re
 from dataclasses import dataclass
@@ -18,17 +18,17 @@ from policy.request import Role
 
 MEANINGS: Final = MappingProxyType(
     {
-        QueueMode.COLLECT: "what one person sends meanwhile becomes one message",
+        QueueMode.COLLECT: "later messages of one person become one message",
         QueueMode.QUEUE: "each message is answered by itself, in order",
-        QueueMode.STEER: "what the person being answered sends meanwhile enters the answer",
-        QueueMode.INTERRUPT: "what the person being answered sends meanwhile stops the answer and takes its place",
+        QueueMode.STEER: "later messages of the person being answered enter the answer",
+        QueueMode.INTERRUPT: "a later message of the person being answered stops the answer and takes its place",
     }
 )
-NOT_YOURS: Final = "no message {position} of yours waits here"
-"""The answer for one that is another's, that another session sent, or that there is none of."""
+NOT_YOURS: Final = "No message {position} of yours waits here."
+"""The answer for a message that is another person's or session's, or that does not exist."""
 
-NOT_HERE: Final = "this conversation has read more than may be told here, so `/stop` alone cancels what waits"
-"""The answer where nobody may know what waits: a model that has read more chooses that (ADR 0021)."""
+NOT_HERE: Final = "This conversation has read more than may be told here, so only `/stop` cancels waiting messages."
+"""The answer where the waiting messages may not be known: a model that has read more chooses them (ADR 0021)."""
 
 _MODES: Final = frozenset(QueueMode)
 _DROP: Final = "drop"
@@ -39,14 +39,14 @@ _NUMBER: Final = re.compile(r"[0-9]{1,9}")
 
 @dataclass(frozen=True, slots=True)
 class QueueCommands:
-    """Show what waits in a conversation, and change what becomes of it."""
+    """Show the messages that wait in a conversation, and change their treatment."""
 
     sessions: SessionStore
     queue: QueueStore
     gate: Gate
 
     async def manage(self, request: CommandRequest, argument: str) -> Reply:
-        """Show what waits and what becomes of it, change that, or cancel a waiting message of the caller's own."""
+        """Show the waiting messages and their treatment, change that, or cancel one of the caller's own."""
         match argument.split():
             case []:
                 return await self._shown(request)
@@ -65,10 +65,10 @@ class QueueCommands:
         begun = 0 if state.turn is None else state.turn.position
         every = [item for item in await self.sessions.waiting(request.sid) if item.position != begun]
         waiting = [item for item in every if item.label.flows_to(reader)]
-        many = {0: "nothing waits", 1: "1 message waits"}.get(len(waiting), f"{len(waiting)} messages wait")
+        many = {0: "Nothing waits.", 1: "1 message waits."}.get(len(waiting), f"{len(waiting)} messages wait.")
         lines = [_meaning(state.mode), many, *(self._line(item) for item in waiting[:_SHOWN])]
         if len(waiting) > _SHOWN:
-            lines.append(f"and {len(waiting) - _SHOWN} behind these")
+            lines.append(f"And {len(waiting) - _SHOWN} behind these.")
         return Reply("\n".join(lines), state.visibility)
 
     async def _changed(self, request: CommandRequest, mode: QueueMode) -> Reply:
@@ -91,10 +91,10 @@ class QueueCommands:
             await self.queue.withdraw(request.sid, item, (self._row(request, dropped=position),))
         except NotFoundError:
             return Reply(NOT_YOURS.format(position=position))
-        return Reply(f"message {position} is cancelled")
+        return Reply(f"Message {position} is cancelled.")
 
     def _line(self, item: InboxItem) -> str:
-        # Masked as a whole, so that the end of what is shown cannot cut a secret in two.
+        # Masked as a whole, so that shortening cannot cut a secret in two.
         text = " ".join(self.gate.masks.masked(item.body.text).split())
         beginning = text if len(text) <= _BEGINNING else f"{text[:_BEGINNING]}…"
         return f"{item.position}. {author(item.body.origin, item.sender)}: {beginning}"
@@ -104,4 +104,4 @@ class QueueCommands:
 
 
 def _meaning(mode: QueueMode) -> str:
-    return f"mode {mode}: {MEANINGS[mode]}"
+    return f"Mode {mode}: {MEANINGS[mode]}."

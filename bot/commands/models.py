@@ -1,10 +1,10 @@
-"""`/model` and `/usage`: which models a conversation thinks with, switching to another, and what models were used for.
+"""`/model` and `/usage`: the models of a conversation, switching to another, and the use of models.
 
-What may be read of a model's clearance is told as far as whoever asks may know it. A switch is decided like a
-request to that model with the context as it is (law `read_is_decided_before_it_happens`).
+A model's clearance is shown as far as the caller may know it. A switch is decided like a request to that model with the
+context as it is (law `read_is_decided_before_it_happens`).
 
-What was used today is counted as far as sessions go that whoever asks may know of (law `no_read_up`). People see their
-own, and a shared chat's in that chat; an admin sees everybody's. Both have their tokens of a day for each level.
+Today's usage is counted over the sessions that the caller may know of (law `no_read_up`). People see their own, and a
+shared chat's in that chat; an admin sees all of it. Both have their tokens of a day for each level.
 """
 
 from collections.abc import Iterable
@@ -30,8 +30,8 @@ from policy.errors import nearest
 from policy.labels import PUBLIC, Label, join_all
 from policy.request import Hook, Role
 
-NOT_BEGUN: Final = "this conversation has not begun, say something first"
-NOT_HERE: Final = "in a shared chat another model needs the role approver"
+NOT_BEGUN: Final = "This conversation has not begun, say something first."
+NOT_HERE: Final = "In a shared chat another model needs the role approver."
 
 _LONGEST: Final = 80
 
@@ -65,10 +65,10 @@ class ModelCommands:
         fallback = [name for name in agent.models[1:] if name != first]
 
         def line(name: str, how: str) -> str:
-            return f"{how} {name}, which may read {document.provider(name).meet(standing.reader)} of what you may know"
+            return f"{how} {name}, which may read {document.provider(name).meet(standing.reader)} of your clearance"
 
         lines = [
-            line(first, "this conversation thinks with"),
+            line(first, "This conversation thinks with"),
             *(line(name, "- if that does not answer") for name in fallback),
         ]
         others = [name for name in self.config.model.all if name != first]
@@ -80,7 +80,9 @@ class ModelCommands:
         usual = (await _usable(request, state)).models[0]
         known = (usual, *self.config.model.all)
         if name not in known:
-            raise CommandError(f"there is no model `{name[:_LONGEST]}`{nearest(name, known)}, `/model` lists them")
+            raise CommandError(
+                f"there is no model `{name[:_LONGEST]}`{nearest(name, known)}", next_step="`/model` lists the models"
+            )
         if await request.in_shared_chat() and not at_least(request.caller.role, Role.APPROVER):
             raise CommandError(NOT_HERE)
         if state is None:
@@ -106,14 +108,14 @@ class ModelCommands:
         return Reply(_told(name), state.visibility)
 
     async def _last(self, state: SessionState | None) -> list[str]:
-        """Return a line about what the last turn used, none before the first of a generation ended."""
+        """Return a line about the usage of the last turn, none before the first of a generation ended."""
         if state is None or state.last_turn is None:
             return []
         page = await self.lifecycle.turns(state.sid, before=state.last_turn.seq + 1, limit=1)
-        return [f"last turn {described(turn.told.usage)}" for turn in page.turns]
+        return [f"Last turn {described(turn.told.usage)}." for turn in page.turns]
 
     async def usage(self, request: CommandRequest, argument: str) -> Reply:
-        """Tell what the session and its last turn used, and what the person and the chat did today."""
+        """Tell the usage of the session and its last turn, and today's usage of the person and the chat."""
         state = await request.state()
         match argument.split():
             case []:
@@ -128,7 +130,7 @@ class ModelCommands:
         return Reply("\n".join(told), _label(today) if state is None else state.visibility.join(_label(today)))
 
     async def _today(self, request: CommandRequest, state: SessionState | None) -> tuple[Spent, ...]:
-        """Return what was used today, as far as the caller may know of it."""
+        """Return today's usage, as far as the caller may know of it."""
         reader = (await request.standing(state)).reader
         return tuple(spent for spent in await self.budget.spent() if spent.label.flows_to(reader))
 
@@ -137,11 +139,11 @@ class ModelCommands:
         if not limits.kept:
             return
         mine = [spent for spent in today if (spent.whose, spent.name) == (Whose.PERSON, request.caller.principal)]
-        yield f"you used {_amount(mine, limits.person)} today, {AS_FAR}"
+        yield f"You used {_amount(mine, limits.person)} today, {AS_FAR}."
         if shared:
             name = principals.of_chat(request.address)
             here = [spent for spent in today if (spent.whose, spent.name) == (Whose.CHAT, name)]
-            yield f"this chat used {_amount(here, limits.chat)} today, {AS_FAR}"
+            yield f"This chat used {_amount(here, limits.chat)} today, {AS_FAR}."
 
     def _everybody(self, today: tuple[Spent, ...]) -> Iterable[str]:
         limits = self.budget.limits
@@ -149,7 +151,7 @@ class ModelCommands:
             yield NOT_COUNTED
             return
         people = [spent for spent in today if spent.whose is Whose.PERSON]
-        yield f"all used {_total(people, limits.all)} today, {AS_FAR}"
+        yield f"All used {_total(people, limits.all)} today, {AS_FAR}."
         yield from _ranked(people, limits.person)
         yield from _ranked([spent for spent in today if spent.whose is Whose.CHAT], limits.chat)
 
@@ -163,17 +165,17 @@ async def _usable(request: CommandRequest, state: SessionState | None) -> AgentS
 
 
 def _told(name: str) -> str:
-    return f"this conversation thinks with {name}, until it is reset"
+    return f"This conversation thinks with {name}, until it is reset."
 
 
-NOT_COUNTED: Final = "no limit of a day is configured, so nothing is counted by the day"
+NOT_COUNTED: Final = "No limit of a day is configured, so nothing is counted by the day."
 AS_FAR: Final = "as far as may be told here"
 
 _MOST: Final = 20
 
 
 def described(used: Usage) -> str:
-    """Return usage in words; what is not known is said to be unknown, and is never counted as nothing."""
+    """Return usage in words; an unknown amount is named unknown, and never counted as nothing."""
     known = "" if used.complete else ", not all of it known"
     requests = f"{used.requests} model {'request' if used.requests == 1 else 'requests'}"
     return f"{requests}, {used.input_tokens} tokens in, {used.output_tokens} out{known}, cost {_cost(used)}"
@@ -181,7 +183,7 @@ def described(used: Usage) -> str:
 
 def _conversation(state: SessionState | None) -> Iterable[str]:
     if state is None:
-        yield "this conversation has not begun, it has used nothing"
+        yield "This conversation has not begun, it has used nothing."
         return
     yield f"in all {described(state.usage)}"
 
@@ -199,7 +201,7 @@ def _ranked(today: list[Spent], limit: int | None) -> Iterable[str]:
 
 
 def _amount(spent: list[Spent], limit: int | None) -> str:
-    """Return what was used in words; where there is a limit, for each of the levels that it is for."""
+    """Return usage in words; where there is a limit, for each level that it applies to."""
     pools = sorted({one.label for one in spent}, key=lambda pool: (pool.level, str(pool)))
     if limit is None or pools in ([], [PUBLIC]):
         return _total(spent, limit)

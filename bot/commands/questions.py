@@ -1,7 +1,7 @@
-"""Commands that list and answer what agents want to know of their user.
+"""Commands that list and answer agents' questions to their user.
 
-A person finds their questions at any address that may know of them; nobody else finds them anywhere. A question that
-the caller or a reader at this address may not know of is answered like one that does not exist (law `no_read_up`).
+A person finds their questions at any address that may know of them; other people find them nowhere. A question that the
+caller or a reader at this address may not know of is answered like one that does not exist (law `no_read_up`).
 """
 
 from dataclasses import dataclass
@@ -57,7 +57,9 @@ class QuestionCommands:
         try:
             value = asked.value(words[0] if words else "")
         except ValueError:
-            raise CommandError(f"this takes {fitting(asked)}: write `/answer {asked.question.id} TEXT`") from None
+            raise CommandError(
+                f"this takes {fitting(asked)}", next_step=f"write `/answer {asked.question.id} TEXT`"
+            ) from None
         by = Replier(request.caller.principal, request.caller.role, request.address, await request.in_shared_chat())
         try:
             question, counts = await self.answers.give(asked, value, by)
@@ -69,7 +71,7 @@ class QuestionCommands:
         return await self.answers.readable(request.caller.principal, (await request.standing(None)).reader)
 
     async def _line(self, request: CommandRequest, asked: AskedQuestion) -> str:
-        """Return what is told of a question; the model's words only where they may be said like any output."""
+        """Return the line about a question, with the model's words only where they may be sent like any output."""
         question, text = asked.question, self.answers.spoken(asked, await request.standing(asked.state))
         minutes = max(0, -(-(question.expires_at - request.now) // _MINUTE))
         place = "here" if question.sid == request.sid else f"in session {question.sid}"

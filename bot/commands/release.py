@@ -2,7 +2,7 @@
 
 The sole exception to law `no_write_down`, in two steps. The first shows the text, its label and where it would go, and
 keeps a record of exactly that. The second, with the record's code, sends it once. A person who does not hold the right
-is answered as if there were no such command, and no tool reaches this: a model cannot type a command.
+is answered as for an unknown command, and no tool reaches this: a model cannot type a command.
 """
 
 from collections.abc import Awaitable, Callable
@@ -36,12 +36,12 @@ from policy.decision import Verdict
 from policy.labels import PUBLIC, Label
 from policy.request import Hook
 
-CHANGED: Final = "something has changed since this was shown, so nothing was sent, ask for it again with `/release`"
-WOULD_GO: Final = explain.LabelWording("what would be released is labelled", "with it")
-"""What the labels of a refused release are those of."""
+CHANGED: Final = "Something has changed since this was shown, so nothing was sent. Ask for it again with `/release`."
+WOULD_GO: Final = explain.LabelWording("The text to release is labelled", "With it")
+"""The subjects of the labels of a refused release."""
 
-UNSEEN: Final = "this text holds characters that cannot be seen, so what is shown would not be what is sent"
-NOT_WHOLE: Final = "this text cannot be shown whole here, so it cannot be released from here"
+UNSEEN: Final = "This text holds invisible characters, so the shown text would differ from the sent one."
+NOT_WHOLE: Final = "This text cannot be shown whole here, so it cannot be released from here."
 
 _LIFE: Final = 600_000
 """How long a code counts, in milliseconds."""
@@ -54,7 +54,7 @@ def may_release(request: CommandRequest) -> bool:
 
 @dataclass(frozen=True, slots=True)
 class ReleaseCommands:
-    """Show what a release would send, and send it."""
+    """Show the text that a release would send, and send it."""
 
     sessions: SessionStore
     outbox: OutboxStore
@@ -63,14 +63,14 @@ class ReleaseCommands:
     deliver: Callable[[str], Awaitable[None]]
 
     async def release(self, request: CommandRequest, argument: str) -> Reply:
-        """Show what would be sent, or send what was shown."""
+        """Show the text to send, or send the shown one."""
         words = argument.split()
         if await request.above(await request.state()):
-            # Which number a text has, and whether a turn is open, tells of what was read since.
+            # The number of a text, and an open turn, tell of the data read since.
             raise NotFoundError
         if len(words) == 2 and words[0] == "confirm":  # noqa: PLR2004 - the word and the code
             return await self._confirm(request, words[1].lower())
-        if len(words) == 3 and words[1] == "to":  # noqa: PLR2004 - what, the word, and whom
+        if len(words) == 3 and words[1] == "to":  # noqa: PLR2004 - the text, the word, and the recipient
             return await self._show(request, words[0].lower(), words[2])
         raise UsageError("")
 
@@ -121,7 +121,7 @@ class ReleaseCommands:
         return Reply(told, source.label)
 
     async def _confirm(self, request: CommandRequest, code: str) -> Reply:
-        """Send what was shown under a code, once; anything that differs from then sends nothing."""
+        """Send the text shown under a code, once; any difference from then sends nothing."""
         if await request.state() is None:
             raise NotFoundError
         async with request.claimed(self.ids.owner()) as claim:
@@ -167,10 +167,10 @@ class ReleaseCommands:
             )
         await self.deliver(request.sid)
         sent = [entry.state.value for entry in await self.outbox.deliveries(request.sid) if entry.key == delivery.key]
-        return Reply(f"released under {code}: {', '.join(sent)}", source.label)
+        return Reply(f"Released under {code}: {', '.join(sent)}.", source.label)
 
     async def _means(self, request: CommandRequest, shown: Release) -> bool:
-        """Say whether the recipient's name still means what it meant when the text was shown."""
+        """Say whether the recipient's name still has the meaning that it had when the text was shown."""
         try:
             return (await self._meant(request, shown.recipient))[1] == shown.meant
         except recipients.UnknownRecipientError:
@@ -198,7 +198,7 @@ class ReleaseCommands:
         raise NotFoundError
 
     async def _meant(self, request: CommandRequest, recipient: str) -> tuple[Address, str]:
-        """Return the place that a name leads to now, and what the name means.
+        """Return the place that a name leads to now, and the name's meaning.
 
         Raises UnknownRecipientError: there is not one that the caller may know of.
         """
@@ -238,7 +238,7 @@ class _Source:
 
     @property
     def refs(self) -> tuple[Ref, ...]:
-        """What a release of it comes from."""
+        """The sources of a release of it."""
         return (EventsRef(self.seq, self.seq),)
 
 
@@ -246,15 +246,15 @@ def _told(shown: Release, text: str) -> str:
     """Return the text as it would be sent, behind a bar on each line so that none of it can stand for ours."""
     lines = "\n".join(f"| {line}" for line in text.split("\n"))
     return (
-        f"this text of {len(text)} characters, labelled {shown.label}, would be sent to `{shown.recipient}`, "
+        f"This text of {len(text)} characters, labelled {shown.label}, would be sent to `{shown.recipient}`, "
         f"which is cleared for {shown.clearance}:\n{lines}\n"
         f"sha256 {shown.digest}\n"
-        f"type `/release confirm {shown.code}` within {_LIFE // 60_000} minutes to send exactly this, once"
+        f"Type `/release confirm {shown.code}` within {_LIFE // 60_000} minutes to send exactly this, once."
     )
 
 
 def _hides(text: str) -> bool:
-    """Say whether a text holds what does not show: such characters, or blanks behind the end of a line."""
+    """Say whether a text holds invisible characters, or blanks behind the end of a line."""
     lines = text.split("\n")
     return any(unseen(char) and char != "\t" for line in lines for char in line) or any(
         line != line.rstrip(" \t") for line in lines

@@ -1,6 +1,6 @@
 """Commands that list, read, name and export the caller's own sessions.
 
-What they tell is compared with the clearance of the address that answers, and enters no context (law `no_read_up`).
+Their answers are compared with the clearance of the answering address, and enter no context (law `no_read_up`).
 """
 
 from dataclasses import dataclass
@@ -22,7 +22,7 @@ from bot.tools.history import MESSAGE, said, shortened, source
 from bot.tools.sessions import ONLY, entry, title_for
 from policy.labels import Label, join_all
 
-NOTHING_SAID: Final = "nothing was said yet"
+NOTHING_SAID: Final = "Nothing was said yet."
 LONGEST_TITLE: Final = 100
 
 _PAGE: Final = 20
@@ -42,7 +42,7 @@ class SessionCommands:
     exporter: Exporter
 
     async def list_sessions(self, request: CommandRequest, argument: str) -> Reply:
-        """List the caller's sessions that may be told of here, newest first; with `all` also archived ones."""
+        """List the caller's sessions that this address is cleared for, newest first; with `all` also archived ones."""
         filters, words = _filters(argument.split())
         archived = words[:1] == [_ALL]
         words = words[1:] if archived else words
@@ -70,13 +70,13 @@ class SessionCommands:
                     page.cursor,
                 )
             )
-            lines.append(f"more with `/sessions {again}`")
+            lines.append(f"More with `/sessions {again}`.")
         told = (state.visibility for state in page.sessions)
         label = join_all((*told, *(title.label for title in titles.values() if title is not None)))
         return Reply("\n".join([*lines, ONLY]), label)
 
     async def history(self, request: CommandRequest, argument: str) -> Reply:
-        """Show what was said here or in another session of the caller's, the newest or what came before a place."""
+        """Show the transcript of this session or another one of the caller's, from the end or before a place."""
         words = argument.split()
         tools = words[-1:] == [_TOOLS]
         words = words[:-1] if tools else words
@@ -90,11 +90,11 @@ class SessionCommands:
         found = await transcript(self.sessions, state, standing.reader, before=before, limit=_PAGE, tools=tools)
         lines = [self._entry(event, state) for event in found.events] or [NOTHING_SAID]
         if found.before is not None:
-            lines.append(f"before these: `/history {state.sid} {found.before}{f' {_TOOLS}' if tools else ''}`")
+            lines.append(f"Before these: `/history {state.sid} {found.before}{f' {_TOOLS}' if tools else ''}`")
         return Reply("\n".join(lines), join_all((event.label for event in found.events), state.visibility))
 
     async def rename(self, request: CommandRequest, argument: str) -> Reply:
-        """Give this conversation a title, which keeps the label of what is typed here; without one, take it away."""
+        """Give this conversation a title, which keeps the label of a text typed here; without one, take it away."""
         title = " ".join(argument.split())
         if len(title) > LONGEST_TITLE:
             raise CommandError(f"a title has at most {LONGEST_TITLE} characters")
@@ -102,7 +102,7 @@ class SessionCommands:
             raise CommandError("this conversation has not begun, so there is nothing to name yet")
         label = labelling.inbound(self.gate.document, request.address, request.caller.role, authored=True)
         await self.sessions.name(request.sid, Title(title, label) if title else None)
-        return Reply(f"this conversation is called {title}" if title else "this conversation has no title", label)
+        return Reply(f"This conversation is called {title}." if title else "This conversation has no title.", label)
 
     async def _asked_for(self, request: CommandRequest, sid: str, reader: Label) -> SessionState | None:
         """Return the record of the session of this address, None before it began, or of another of the caller's.
@@ -129,13 +129,13 @@ class SessionCommands:
 
     def _entry(self, event: Event, state: SessionState) -> str:
         what, text = said(event)
-        # What a model called a tool may be as long as any text, and hold as much.
+        # A model's name for a tool may be as long as any text, and hold as much.
         told = "" if what == MESSAGE else f", {shortened(self.gate.masks.masked(what))}"
         shown = shortened(self.gate.masks.masked(text)).replace("\n", "\n  ")
         return f"{place(event, state)}. {source(event)}{told}, {event.label}, {moment(event.ts)} UTC\n  {shown}"
 
     async def export(self, request: CommandRequest, argument: str) -> Reply:
-        """Show an export of this conversation or of another that may be told of here."""
+        """Show an export of this conversation or of another that this address is cleared for."""
         words = argument.split()
         if len(words) > 1:
             raise UsageError("")
@@ -154,7 +154,7 @@ class SessionCommands:
         whole = shown.decision.verdict in MAY_GO_ON and shown.text == made.text
         if len(made.text) > LARGEST or not whole:
             command = f"lockgate export {state.sid} --out FILE"
-            return Reply(f"this export cannot be shown whole here, the owner makes it with `{command}`", made.label)
+            return Reply(f"This export cannot be shown whole here, the owner makes it with `{command}`.", made.label)
         return Reply(made.text, made.label)
 
 

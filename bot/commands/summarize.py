@@ -34,14 +34,14 @@ class SummaryCommands:
     limits: SessionLimits
 
     async def summarize(self, request: CommandRequest, argument: str) -> Reply:
-        """Recap the conversation, or what was said in it about a topic. Raises BusyError: a turn runs in it."""
+        """Recap the conversation, or its messages about a topic. Raises BusyError: a turn runs in it."""
         state = await request.state()
         if state is None:
-            return Reply("this conversation has not begun, there is nothing to summarize")
+            return Reply("This conversation has not begun, there is nothing to summarize.")
         standing = await request.standing(state)
         if not state.visibility.flows_to(standing.reader):
             # Withheld by the outbox like every answer of that label; no model is asked for it.
-            return Reply("this may not be told here", state.visibility)
+            return Reply("The recap may not be told here. Ask in a private chat with this bot.", state.visibility)
         if state.turn is not None:
             raise BusyError
         log = await generation(self.sessions, request.sid, state.generation)
@@ -65,7 +65,7 @@ class SummaryCommands:
         return replace(standing, allowance=TokenAllowance(claim.sid, claim.state.generation, claim.fence, tokens))
 
     async def _kept(self, request: CommandRequest, before: SessionState, recapped: Recapped) -> Reply:
-        """Write a recap and what it cost under the fence; one of a conversation that was reset meanwhile is dropped.
+        """Write a recap and its cost under the fence; one of a conversation that was reset meanwhile is dropped.
 
         Raises BusyError: a turn began meanwhile and goes on.
         """
@@ -75,7 +75,7 @@ class SummaryCommands:
         standing = replace(await request.standing(state), authors=past.folds.authors)
         text, written, rows = recapped.why, (), ()
         if state.generation != before.generation:
-            text = "a new conversation began meanwhile, there is nothing to summarize"
+            text = "A new conversation began meanwhile, there is nothing to summarize."
         elif recapped.summary is not None:
             spoken = self.gate.requests.admit(standing, state.taint, recapped.summary.text)
             rows = (decision_row(standing, Hook.PRE_CONTEXT_INJECTION, spoken.decision, cause="/summarize"),)

@@ -1,7 +1,7 @@
 """The table of slash commands, and how a line becomes an answer.
 
-Every channel renders the same table. The router asks `needed` what role a line needs, authorizes, and
-calls `CommandTable.answer`; handlers print nothing.
+Every channel renders the same table. The router asks `needed` for the role that a line needs, authorizes, and calls
+`CommandTable.answer`; handlers print nothing.
 """
 
 from collections.abc import Callable
@@ -14,13 +14,13 @@ from bot.commands.command import CommandRequest, Reply, Run, UsageError
 from bot.commands.conversation import at_console
 from bot.commands.handlers import CommandHandlers, CommandServices
 from bot.commands.release import may_release
-from bot.core.errors import BusyError, RequestError, in_words
+from bot.core.errors import BusyError, RequestError, in_sentences, sentence
 from channels.messages import Address
 from policy.labels import PUBLIC, Level
 from policy.request import Role
 
 OPENED: Final = "/sessions"
-"""What a page that people open shows: their own conversations and what those have read."""
+"""The content of a page that people open: their own conversations and the taints of those."""
 
 _POLICY: Final = "policy"
 """The name of the command that puts a policy in force."""
@@ -34,9 +34,9 @@ def _to_everybody(_request: CommandRequest) -> bool:
 class Command:
     """One row of the table; `usage` begins with the name, `help` is one sentence.
 
-    `needs` is the role it takes, but for what begins with a word of `for_members` or of `for_admins`. A caller who is
-    not `offered` it gets the answer for an unknown command. What is `urgent` has a rate limit of its own, so that other
-    messages of its sender do not hold it up.
+    `needs` is the required role, except where the argument begins with a word of `for_members` or of `for_admins`. A
+    caller who is not `offered` it gets the answer for an unknown command. An `urgent` command has a rate limit of its
+    own, so that other messages of its sender do not hold it up.
     """
 
     name: str
@@ -67,221 +67,220 @@ class Command:
         return Role.MEMBER if self.for_members else self.needs
 
 
-EACH: Final = "`/help COMMAND` tells how one is written"
-
-
-async def _help(request: CommandRequest, argument: str) -> Reply:
-    """Show the table, or one row of it."""
-    if not argument:
-        # No columns: most platforms show no two letters equally wide, and phones break long lines.
-        lines = [f"/{command.name}: {command.help}" for command in _offered(request)]
-        return Reply("\n".join((*lines, EACH)))
-    command = find(argument)
-    if command is None or command not in _offered(request):
-        return Reply(unknown(argument, _names(request)))
-    return Reply(f"{command.usage}  {command.help}")
+EACH: Final = "`/help COMMAND` tells how to write one."
 
 
 COMMANDS: Final = (
-    Command("help", "/help [COMMAND]", "list the commands, or explain one", lambda _: _help),
-    Command("whoami", "/whoami", "who you are here, and what may be said here", lambda made: made.conversation.whoami),
+    Command("help", "/help [COMMAND]", "List the commands, or explain one.", lambda made: made.help),
+    Command("whoami", "/whoami", "Tell who you are here, and your clearance.", lambda made: made.conversation.whoami),
     Command(
         "status",
         "/status [RECEIPT]",
-        "what this conversation is doing, or what became of what it sent",
+        "Tell the state of this conversation, or of a message that it sent.",
         lambda made: made.conversation.status,
     ),
     Command(
         "taint",
         "/taint [raise LABEL]",
-        "what this conversation has read, and what raised it",
+        "Tell the taint of this conversation and its sources.",
         lambda made: made.conversation.taint,
     ),
     Command(
         "usage",
         "/usage [all]",
-        "what was used of models here, and by you today; for admins by all",
+        "Tell the use of models here, and yours today; for admins the use of all.",
         lambda made: made.models.usage,
         for_admins=frozenset({"all"}),
     ),
     Command(
         "summarize",
         "/summarize [TOPIC]",
-        "recap this conversation, or a topic of it",
+        "Recap this conversation, or a topic of it.",
         lambda made: made.summary.summarize,
     ),
-    Command("why", "/why", "explain the last denial", lambda made: made.decisions.why),
+    Command("tools", "/tools", "List the tools of the agent here, with their labels.", lambda made: made.tools.tools),
+    Command("why", "/why", "Explain the last denial.", lambda made: made.decisions.why),
     Command(
         "simulate",
         "/simulate TOOL [JSON]",
-        "what the gate would decide about a call",
+        "Tell the gate's decision about a call, without making it.",
         lambda made: made.decisions.simulate,
     ),
     Command(
         "sessions",
         "/sessions [all] [kind=chat|task|run] [active=SECONDS] [CURSOR]",
-        "your conversations, newest first; with `all` also archived ones",
+        "List your conversations, newest first; with `all` also archived ones.",
         lambda made: made.sessions.list_sessions,
     ),
     Command(
         "history",
         "/history [SESSION [PLACE]] [tools]",
-        "what was said here, or in another conversation",
+        "Show the messages here, or of another conversation.",
         lambda made: made.sessions.history,
     ),
     Command(
         "export",
         "/export [SESSION]",
-        "a signed copy of this conversation, or of another",
+        "Send a signed copy of this conversation, or of another.",
         lambda made: made.sessions.export,
     ),
     Command(
         "name",
         "/name [TITLE]",
-        "give this conversation a title, or take it away",
+        "Give this conversation a title, or take it away.",
         lambda made: made.sessions.rename,
     ),
     Command(
         "model",
         "/model [NAME]",
-        "which model this conversation thinks with, or switch to another",
+        "Show the model of this conversation, or switch to another.",
         lambda made: made.models.model,
     ),
-    Command("approvals", "/approvals [ID]", "what waits for an answer from you", lambda made: made.approvals.approvals),
-    Command("approve", "/approve ID", "let a waiting call go on", lambda made: made.approvals.approve, urgent=True),
     Command(
-        "deny", "/deny ID", "refuse a waiting call, or let an offer be", lambda made: made.approvals.deny, urgent=True
+        "approvals",
+        "/approvals [ID]",
+        "List the calls that wait for your answer.",
+        lambda made: made.approvals.approvals,
     ),
-    Command("questions", "/questions [ID]", "what the agent asks you", lambda made: made.questions.questions),
-    Command("answer", "/answer ID TEXT", "answer the agent", lambda made: made.questions.answer, urgent=True),
+    Command("approve", "/approve ID", "Let a waiting call go on.", lambda made: made.approvals.approve, urgent=True),
+    Command(
+        "deny", "/deny ID", "Refuse a waiting call, or decline an offer.", lambda made: made.approvals.deny, urgent=True
+    ),
+    Command(
+        "questions", "/questions [ID]", "List the agent's questions to you.", lambda made: made.questions.questions
+    ),
+    Command("answer", "/answer ID TEXT", "Answer the agent.", lambda made: made.questions.answer, urgent=True),
     Command(
         "continue",
         "/continue ID",
-        "have in your private chat what was offered to you",
+        "Accept an offer: get the answer in your private chat.",
         lambda made: made.alternatives.proceed,
     ),
     Command(
         "background",
         "/background ID [RECIPIENT]",
-        "let a background session do what was offered to you",
+        "Accept an offer: let a background session work on it.",
         lambda made: made.alternatives.background,
     ),
     Command(
         "spawn",
         "/spawn TASK",
-        "let a background session do a task and report back",
+        "Let a background session do a task and report back.",
         lambda made: made.background.spawn,
     ),
     Command(
         "send",
         "/send SESSION TEXT",
-        "hand something over to another of your sessions",
+        "Send a text to another of your sessions.",
         lambda made: made.background.send,
     ),
     Command(
         "message",
         "/message CHANNEL RECIPIENT TEXT",
-        "send a message to an alias, a person or a known chat",
+        "Send a message to an alias, a person or a known chat.",
         lambda made: made.background.message,
     ),
     Command(
         "held",
         "/held [list | show ID | accept ID | drop ID]",
-        "what other sessions sent to yours, to let it in or drop it",
+        "Review messages of other sessions that wait for your consent.",
         lambda made: made.held_messages.held,
     ),
     Command(
-        "agents", "/agents [list | cancel ID | log ID]", "your background sessions", lambda made: made.background.agents
+        "agents",
+        "/agents [list | cancel ID | log ID]",
+        "List your background sessions, cancel one, or show its log.",
+        lambda made: made.background.agents,
     ),
     Command(
         "runs",
         "/runs [start [NAME=VALUE …] GOAL | list [all] | show ID | stats ID | log ID | steer ID [urgent | abort] NOTE"
         " | pause ID | resume ID | stop ID]",
-        "your autonomous runs: start one, see how they are, steer and end them",
+        "Start autonomous runs, see their state, steer and end them.",
         lambda made: made.runs.manage,
     ),
     Command(
         "schedule",
         "/schedule [[NAME=VALUE …] MOMENT GOAL | list | show ID | pause ID | resume ID | cancel ID]",
-        "start runs at a moment or again and again, and see what is due",
+        "Start runs at a moment or again and again, and list them.",
         lambda made: made.schedules.schedule,
     ),
     Command(
         "remind",
         "/remind [[NAME=VALUE …] MOMENT TEXT | list | show ID | pause ID | resume ID | cancel ID]",
-        "have something said here at a moment or again and again",
+        "Have a text said here at a moment or again and again.",
         lambda made: made.schedules.remind,
     ),
     Command(
         "memory",
         "/memory [list [ID] | recall [domain=NAME] TEXT | show ID | learn [domain=NAME] TEXT | correct ID TEXT"
         " | keep ID | forget ID | export | mode [auto | tool | off]]",
-        "what is remembered of you here, to see, teach, correct, forget and copy it",
+        "See, teach, correct, forget and copy the memories about you.",
         lambda made: made.memories.manage,
     ),
     Command(
         "skills",
         "/skills [list [ID] | show ID | approve ID [VERSION DIGEST] | reject ID [VERSION DIGEST] | deprecate ID"
         " | rollback ID VERSION | log ID | export ID]",
-        "what your agents know how to do, to see it and to decide what is in force",
+        "See the skills of your agents, and put them in force or not.",
         lambda made: made.skills.manage,
     ),
     Command(
         "workflow",
         "/workflow [list | start PROJECT DEFINITION | show PROJECT | resume PROJECT [STEP [again | anyway]]"
         " | later PROJECT | skip PROJECT STEP | pass PROJECT VERSION | finding PROJECT [remove ID | TEXT]]",
-        "work in steps: see where it stands, go on with it, and let it pass its gates",
+        "Work in steps: see the state, go on, and let the work pass its gates.",
         lambda made: made.workflows.manage,
     ),
     Command(
         "release",
         "/release last|NUMBER to RECIPIENT, or /release confirm CODE",
-        "send exactly what you are shown to somebody below its label",
+        "Send exactly the shown text to a recipient below its label.",
         lambda made: made.release.release,
         offered=may_release,
     ),
     Command(
         "reset",
         "/reset [confirm]",
-        "forget this conversation and begin a new one",
+        "Forget this conversation and begin a new one.",
         lambda made: made.conversation.reset,
     ),
     Command(
         "archive",
         "/archive [SESSION]",
-        "make this conversation read-only; the next message begins another",
+        "Make this conversation read-only; the next message begins another.",
         lambda made: made.lifecycle.archive,
     ),
     Command(
         "restore",
         "/restore SESSION",
-        "speak again in a conversation that was archived",
+        "Speak again in a conversation that was archived.",
         lambda made: made.lifecycle.restore,
     ),
     Command(
         "delete",
         "/delete [SESSION [confirm]]",
-        "erase this conversation and what it spawned for good",
+        "Erase this conversation and its background sessions for good.",
         lambda made: made.lifecycle.delete,
     ),
     Command(
         "pause",
         "/pause [SESSION]",
-        "let this conversation rest; what it is told waits",
+        "Let this conversation rest; new messages wait.",
         lambda made: made.lifecycle.pause,
         Role.ADMIN,
     ),
     Command(
         "resume",
         "/resume [SESSION]",
-        "let a conversation that rests go on",
+        "Let a conversation that rests go on.",
         lambda made: made.lifecycle.resume,
         Role.ADMIN,
     ),
     Command(
         "pair",
         "/pair [list | approve CODE [NAME] | deny CODE | revoke NAME | link CODE]",
-        "let in who asks, or link another account of yours",
+        "Let in people who ask, or link another account of yours.",
         lambda made: made.access.pair,
         Role.ADMIN,
         for_members=frozenset({"link"}),
@@ -289,69 +288,73 @@ COMMANDS: Final = (
     Command(
         "allow",
         "/allow [ACCOUNT [NAME] | chat CHAT | NAME LABEL]",
-        "unblock, let an account in, or say how much somebody may know",
+        "Unblock an account, let one in, or set a person's clearance.",
         lambda made: made.access.allow,
         Role.ADMIN,
     ),
     Command(
         "block",
         "/block [ACCOUNT | chat CHAT]",
-        "shut out an account, or a chat",
+        "Shut out an account, or a chat.",
         lambda made: made.access.block,
         Role.ADMIN,
     ),
     Command(
         "classify",
         "/classify [CHAT] [LABEL | vouch | unvouch | none]",
-        "what may be said in a shared chat, this one if none is named",
+        "Set the classification of a shared chat, this one if none is named.",
         lambda made: made.chats.classify,
         Role.ADMIN,
     ),
     Command(
         "deadletter",
         "/deadletter [list | retry ID | discard ID]",
-        "what could not be said, to try it again or let it go",
+        "List undelivered messages, and retry or discard them.",
         lambda made: made.dead_letters.deadletter,
         Role.ADMIN,
     ),
     Command(
         "audit",
         "/audit [tail [SESSION] [NUMBER] | verify | trace ID [back | forward] [PAGE]]",
-        "what was decided and done, whether the record of it holds, and what came from what",
+        "Show the audit, verify its chains, or trace the sources of an item.",
         lambda made: made.audit.audit,
         Role.ADMIN,
     ),
     Command(
         "config",
         "/config [SECTION]",
-        "what is configured, without secrets",
+        "Show the configuration, without secrets.",
         lambda made: made.configuration.show,
         Role.ADMIN,
     ),
     Command(
-        "doctor", "/doctor", "what is to be mended here, and how", lambda made: made.configuration.doctor, Role.ADMIN
+        "doctor",
+        "/doctor",
+        "List the problems of this installation, and how to mend them.",
+        lambda made: made.configuration.doctor,
+        Role.ADMIN,
     ),
     Command(
         "queue",
         "/queue [collect | queue | steer | interrupt | drop NUMBER]",
-        "what waits here, what becomes of it, or cancel a message of yours that waits",
+        "List waiting messages, choose how they are taken, or cancel one of yours.",
         lambda made: made.queue.manage,
     ),
     Command(
         "policy",
         "/policy [show|check|reload]",
-        "the policy in force",
+        "Show, check or reload the policy in force.",
         lambda made: made.configuration.policy,
         Role.ADMIN,
     ),
     Command(
         "stop",
         "/stop",
-        "stop what is running and cancel what waits",
+        "Stop the running turn and cancel waiting messages.",
         lambda made: made.conversation.stop,
         urgent=True,
     ),
-    Command("quit", "/quit", "leave the console", lambda made: made.conversation.leave, offered=at_console),
+    Command("quit", "/quit", "Leave the console.", lambda made: made.conversation.leave, offered=at_console),
 )
 
 
@@ -360,10 +363,48 @@ def is_command(text: str) -> bool:
     return text.startswith("/")
 
 
-def find(name: str) -> Command | None:
-    """Return the command of a name, written with or without its slash, None if there is none."""
-    wanted = name.strip().removeprefix("/").lower()
-    return next((command for command in COMMANDS if command.name == wanted), None)
+_LONGEST_NAME: Final = 40
+
+
+@dataclass(frozen=True, slots=True)
+class Commands:
+    """The commands of an installation: those of `COMMANDS`, and those that plugins add."""
+
+    rows: tuple[Command, ...] = COMMANDS
+
+    def find(self, name: str) -> Command | None:
+        """Return the command of a name, written with or without its slash, None if there is none."""
+        wanted = name.strip().removeprefix("/").lower()
+        return next((command for command in self.rows if command.name == wanted), None)
+
+    def needed(self, text: str) -> Role:
+        """Return the role that a line needs; an unknown command needs the same role as `/help`."""
+        name, argument = _split(text)
+        command = self.find(name)
+        return Role.MEMBER if command is None else command.needed(argument)
+
+    def is_urgent(self, text: str) -> bool:
+        """Say whether a line is a command that its sender must be able to give also after too many messages."""
+        command = self.find(_split(text)[0])
+        return command is not None and command.urgent
+
+    def offered(self, request: CommandRequest) -> list[Command]:
+        """Return the commands that exist for a caller."""
+        role = request.caller.role
+        return [command for command in self.rows if at_least(role, command.least) and command.offered(request)]
+
+    def unknown(self, name: str, request: CommandRequest) -> str:
+        """Return the one sentence for a command that does not exist for a caller, with the nearest that does.
+
+        A command that others may give is not taken for a misspelt one.
+        """
+        word = name.strip().removeprefix("/").lower()[:_LONGEST_NAME]
+        known = [command.name for command in self.offered(request)]
+        close = get_close_matches(word, known, n=1) if self.find(word) is None else []
+        return f"Unknown command `/{word}`. {f'Did you mean `/{close[0]}`?' if close else '`/help` lists them.'}"
+
+
+BUILT_IN: Final = Commands()
 
 
 def may_be_pressed(text: str) -> bool:
@@ -396,35 +437,22 @@ def may_be_opened(text: str) -> bool:
     return text == OPENED
 
 
-def needed(text: str) -> Role:
-    """Return the role a line needs; an unknown command needs what `/help` needs."""
-    name, argument = _split(text)
-    command = find(name)
-    return Role.MEMBER if command is None else command.needed(argument)
-
-
-def is_urgent(text: str) -> bool:
-    """Say whether a line is a command that somebody must be able to give also after he said too much."""
-    command = find(_split(text)[0])
-    return command is not None and command.urgent
-
-
 def puts_policy(text: str) -> bool:
     """Say whether a line is the command that puts a policy in force."""
-    command = find(_split(text)[0])
-    return command is not None and command.name == _POLICY
+    return _split(text)[0].lower() == f"/{_POLICY}"
 
 
 class CommandTable:
-    """Runs the commands of this table with the services of an application."""
+    """Runs the commands of an installation with the services of an application."""
 
-    def __init__(self, services: CommandServices) -> None:
-        made = CommandHandlers(services)
+    def __init__(self, services: CommandServices, commands: Commands = BUILT_IN) -> None:
+        made = CommandHandlers(services, self._help)
+        self.commands = commands
         self._services = services
-        self._run = {command.name: command.run(made) for command in COMMANDS}
+        self._run = {command.name: command.run(made) for command in commands.rows}
 
     def request(self, caller: Caller, address: Address, sid: str) -> CommandRequest:
-        """Return what a command is told of a caller who asks now, at an address and in its session."""
+        """Return the request of a caller who asks now, at an address and in its session."""
         services = self._services
         return CommandRequest(
             caller=caller,
@@ -436,50 +464,41 @@ class CommandTable:
             agents=services.agents,
         )
 
-    async def answer(self, request: CommandRequest, text: str) -> Reply:
-        """Run the command in a text whose sender was authorized for it, and return what to say.
+    def offered(self, request: CommandRequest) -> list[Command]:
+        """Return the commands that exist for a caller."""
+        return self.commands.offered(request)
 
-        What the sender can mend is an answer, not an exception. Raises what the store raises otherwise.
+    async def answer(self, request: CommandRequest, text: str) -> Reply:
+        """Run the command in a text whose sender was authorized for it, and return its answer.
+
+        A fault that the sender can mend is an answer, not an exception. Raises the store's other errors.
         """
         name, argument = _split(text)
-        command = find(name)
-        if command is None or command not in _offered(request):
-            return Reply(unknown(name, _names(request)))
+        command = self.commands.find(name)
+        if command is None or command not in self.commands.offered(request):
+            return Reply(self.commands.unknown(name, request))
         try:
             return await self._run[command.name](request, argument)
         except UsageError as error:
-            reason = f"{error}, " if str(error) else ""
-            return Reply(f"{reason}write it as `{command.usage}`")
+            return Reply(" ".join((*filter(None, [sentence(str(error))]), f"Write it as `{command.usage}`.")))
         except BusyError as error:
-            # What keeps a conversation busy is the choice of a model that has read what it has.
+            # A conversation's being busy is the choice of a model that knows its taint's data.
             state = await request.state()
-            return Reply(str(error), PUBLIC if state is None else state.visibility)
+            return Reply(in_sentences(error), PUBLIC if state is None else state.visibility)
         except RequestError as error:
-            return Reply(in_words(error))
+            return Reply(in_sentences(error))
 
-
-def unknown(name: str, known: list[str]) -> str:
-    """Return the one sentence for a command there is not, with the nearest of those that `known` names.
-
-    One that others may give is no misspelt other one.
-    """
-    word = name.strip().removeprefix("/").lower()[:_LONGEST_NAME]
-    close = get_close_matches(word, known, n=1) if find(word) is None else []
-    return f"unknown command `/{word}`, {f'did you mean `/{close[0]}`?' if close else '`/help` lists them'}"
-
-
-_LONGEST_NAME: Final = 40
-
-
-def _offered(request: CommandRequest) -> list[Command]:
-    """Return the commands that exist for a caller."""
-    return [
-        command for command in COMMANDS if at_least(request.caller.role, command.least) and command.offered(request)
-    ]
-
-
-def _names(request: CommandRequest) -> list[str]:
-    return [command.name for command in _offered(request)]
+    async def _help(self, request: CommandRequest, argument: str) -> Reply:
+        """Show the table, or one row of it."""
+        offered = self.commands.offered(request)
+        if not argument:
+            # No columns: most platforms show no two letters equally wide, and phones break long lines.
+            lines = [f"/{command.name}: {command.help}" for command in offered]
+            return Reply("\n".join((*lines, EACH)))
+        command = self.commands.find(argument)
+        if command is None or command not in offered:
+            return Reply(self.commands.unknown(argument, request))
+        return Reply(f"{command.usage}  {command.help}")
 
 
 def _split(text: str) -> tuple[str, str]:

@@ -1,1 +1,1 @@
-"""The configuration: what config.yaml may say, and reading it with every problem named by file and line."""
+"""The configuration: the schema of config.yaml, and reading it with every problem named by file and line."""

@@ -1,7 +1,7 @@
 """`agents:`: agents for people and chats, each with its models, instructions, tools and limits.
 
-A session pins its agent when it is created, so all of this counts for sessions that begin afterwards. What a session
-may know and do is never said here: that is the policy's.
+A session pins its agent when it is created, so all of this counts for sessions that begin afterwards. The policy, not
+this section, decides the knowledge and rights of a session.
 """
 
 from collections.abc import Collection, Iterable, Iterator, Mapping
@@ -49,7 +49,7 @@ class AgentModel(Block):
 
 
 class AgentLimits(Block):
-    """What bounds a session of an agent, see `SessionLimits`; null is as for every session."""
+    """The limits of an agent's session, see `SessionLimits`; null is as for every session."""
 
     tokens: int | None = Field(default=None, ge=1000, le=1_000_000_000_000)
     turn_seconds: int | None = Field(default=None, ge=1, le=7 * 24 * 3600)
@@ -57,22 +57,21 @@ class AgentLimits(Block):
 
 
 class AgentSettings(Block):
-    """One agent; a field that is null is as `model:` says, or as for every session.
-
-    `tools` are names of tools, or globs of them, null for all. `credential` is the name under `secrets` of the key that
-    its models are asked with. `people` are the principals or accounts whose own sessions have this agent, `chats` the
-    shared chats, by their name in the policy or as `/classify` names them. `memory` is what its sessions do with
-    memories, where people of a conversation choose nothing else.
-    """
+    """One agent; a null field is as under `model:`, or as for every session."""
 
     model: AgentModel | None = Field(default=None)
     instructions: str | None = Field(default=None, max_length=100_000)
     tools: tuple[str, ...] | None = Field(default=None, strict=False, max_length=1000)
+    """Names of tools, or globs of them, null for all."""
     limits: AgentLimits = AgentLimits()
     credential: str | None = Field(default=None, min_length=1, max_length=64)
+    """The name under `secrets` of the key that its models are asked with."""
     memory: MemoryUse = Field(default=MemoryUse.TOOL, strict=False)
+    """Its sessions' use of memories, where people of a conversation choose nothing else."""
     people: tuple[str, ...] = Field(default=(), strict=False, max_length=1000)
+    """The principals or accounts whose own sessions have this agent."""
     chats: tuple[str, ...] = Field(default=(), strict=False, max_length=1000)
+    """The shared chats that have this agent, by their name in the policy or as `/classify` names them."""
 
 
 AgentsSettings = Mapping[AgentName, AgentSettings]
@@ -92,21 +91,20 @@ def agent_places(agents: AgentsSettings, policy: Document) -> dict[str, str]:
 
 @dataclass(frozen=True, slots=True)
 class NamedElsewhere:
-    """What agents may name of the rest of the configuration.
-
-    `models` are all models that may be asked, `usual` those of an agent that names none, `addresses` the addresses of
-    those that have one of their own.
-    """
+    """The names in the rest of the configuration that agents may use."""
 
     models: Collection[str]
+    """All models that may be asked."""
     usual: tuple[str, ...]
+    """The models of an agent that names none."""
     addresses: Mapping[str, str | None]
+    """The addresses of the models that have one of their own."""
     secrets: Collection[str]
     tools: Collection[str]
 
 
 def agent_problems(agents: AgentsSettings, known: NamedElsewhere, policy: Document | None) -> Iterator[Problem]:
-    """Yield what is wrong with the agents: names of what is not there, and two agents for one person or chat.
+    """Yield the faults of the agents: unknown names, and two agents for one person or chat.
 
     Without a `policy`, which is wrong itself then, people and chats are not looked at.
     """
@@ -182,7 +180,7 @@ def _nobody(name: str, agent: AgentSettings, policy: Document) -> Iterator[Probl
 
 
 def _incomplete(named: str) -> str:
-    """Return what is wrong with the name of an account or a chat that there cannot be, empty if there can."""
+    """Return the fault of an impossible name of an account or a chat, empty if it is possible."""
     channel, *parts = named.split(":")
     if not parts or (all(parts) and len(parts) >= 1 + (channel in _IN_WORKSPACES)):
         return ""

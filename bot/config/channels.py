@@ -4,13 +4,14 @@ import re
 from collections.abc import Iterator
 from typing import Annotated, Final
 
-from pydantic import AfterValidator, Field
+from pydantic import AfterValidator, Field, JsonValue
 
 from bot.config.api import ApiSettings
 from bot.config.fields import Block, Variable, WebAddress
+from bot.sessions.background.delegation import SESSION
 from policy.document.model import Document
 from policy.document.reading import API
-from policy.errors import Problem
+from policy.errors import Problem, nearest
 
 NO_API: Final = "`channels.api` is not configured"
 ADD_API: Final = (
@@ -27,7 +28,7 @@ def _public_url(url: str) -> str:
 class WebhookSettings(Block):
     """Where Telegram reaches us: `url` as it is on the internet, `host` and `port` to listen at on this machine.
 
-    `secret` names the environment variable that holds what Telegram proves itself by.
+    `secret` names the environment variable that holds Telegram's proof of itself.
     """
 
     url: Annotated[str, AfterValidator(_public_url)]
@@ -37,7 +38,7 @@ class WebhookSettings(Block):
 
 
 def _accounts(form: str, example: str) -> AfterValidator:
-    """Return what reads a list of accounts of a platform, which look like an example."""
+    """Return the validator of a list of a platform's accounts, which look like an example."""
 
     def read(accounts: tuple[str, ...]) -> tuple[str, ...]:
         for account in accounts:
@@ -71,8 +72,8 @@ def _back_url(url: str) -> str:
 class RequestSettings(Block):
     """Where Slack's requests come in: `host` and `port` to listen at on this machine.
 
-    `secret` names the environment variable that holds what Slack signs its requests with. `url` is the address as it is
-    on the internet, which the app's manifest tells Slack.
+    `secret` names the environment variable that holds the key with which Slack signs its requests. `url` is the address
+    as it is on the internet, which the app's manifest tells Slack.
     """
 
     url: WebAddress | None = None
@@ -83,7 +84,7 @@ class RequestSettings(Block):
 
 
 class InstallSettings(Block):
-    """What installing a Slack app in further workspaces needs: its `client_id`, as api.slack.com shows it.
+    """The settings for installing a Slack app in further workspaces: its `client_id`, as api.slack.com shows it.
 
     `client_secret` names the environment variable that holds its secret. `url` is where Slack sends people back to, as
     it is on the internet, `host` and `port` where we listen for them on this machine.
@@ -114,17 +115,35 @@ class SlackSettings(Block):
     base_url: WebAddress | None = None
 
 
+def _other_name(name: str) -> str:
+    if not re.fullmatch(r"[a-z][a-z0-9_-]{0,31}", name):
+        raise ValueError("a channel's name has 1 to 32 of `a` to `z`, `0` to `9`, `-` and `_`, a letter first")
+    if name in _TAKEN:
+        raise ValueError(f"`{name}` is a channel of Lockgate's own, choose another name")
+    return name
+
+
+_TAKEN: Final = frozenset({"api", "console", "slack", "telegram", SESSION})
+
+OtherName = Annotated[str, AfterValidator(_other_name)]
+
+
 class ChannelsSettings(Block):
-    """The platforms and the HTTP API, None for those that are not listened to."""
+    """The platforms and the HTTP API, None for those that are not listened to.
+
+    `others` are the channels of plugins that are listened to, by name, with settings that the plugin reads.
+    """
 
     telegram: TelegramSettings | None = Field(default=None)
     slack: SlackSettings | None = Field(default=None)
     api: ApiSettings | None = Field(default=None)
+    others: dict[OtherName, dict[str, JsonValue]] = Field(default_factory=dict[str, dict[str, JsonValue]])
 
     @property
     def listened(self) -> tuple[str, ...]:
-        """The names of what is listened to: platforms, and the API."""
-        return tuple(name for name in type(self).model_fields if getattr(self, name) is not None)
+        """The names of the channels that are listened to: platforms, the API, and channels of plugins."""
+        own = {"telegram": self.telegram, "slack": self.slack, API: self.api}
+        return (*(name for name, settings in own.items() if settings is not None), *self.others)
 
     @property
     def platforms(self) -> tuple[str, ...]:
@@ -139,9 +158,17 @@ class ChannelsSettings(Block):
 
 
 def unlabelled(channels: ChannelsSettings, policy: Document | None) -> Iterator[Problem]:
-    """Yield a problem for every platform of which the policy does not say what may be said there."""
+    """Yield a problem for every platform that the policy does not classify."""
     for name in channels.listened:
         if policy is not None and name not in policy.channels:
             entry = f"{name}: {{classification: PUBLIC}}"
             missing = f"`policy.channels` does not say what may be said there, add `{entry}` to it"
-            yield Problem(("channels", name), missing)
+            block = ("channels", "others") if name in channels.others else ("channels",)
+            yield Problem((*block, name), missing)
+
+
+def unknown_channels(channels: ChannelsSettings, known: frozenset[str]) -> Iterator[Problem]:
+    """Yield a problem for every channel of `others` that no plugin brings."""
+    for name in channels.others:
+        if name not in known:
+            yield Problem(("channels", "others", name), f"no plugin has a channel `{name}`{nearest(name, known)}")

@@ -1,4 +1,4 @@
-"""What the blocks of config.yaml share: their strictness, and fields that several have."""
+"""The common part of the blocks of config.yaml: their strictness, and fields that several have."""
 
 import ipaddress
 from collections.abc import Iterable
@@ -14,6 +14,14 @@ class Block(BaseModel):
     """A block of fields: frozen, without unknown fields, and no value of one stands in an error."""
 
     model_config = ConfigDict(extra="forbid", frozen=True, strict=True, hide_input_in_errors=True)
+
+
+def only_here(host: str) -> bool:
+    """Say whether an address of this machine is reached by this machine alone."""
+    try:
+        return ipaddress.ip_address(host).is_loopback
+    except ValueError:
+        return host == "localhost"
 
 
 def _variable(name: str) -> str:

@@ -1,4 +1,4 @@
-"""Files that people send, and who writes down what is said in them."""
+"""Files that people send, and the transcriber of recordings."""
 
 from pydantic import Field
 
@@ -6,28 +6,27 @@ from bot.config.fields import Block, Variable, WebAddress
 
 
 class FilesSettings(Block):
-    """How much of what people send is taken in.
-
-    A file has at most `megabytes`, and all files of a conversation together at most `total_megabytes`. `characters` of
-    what a file says are put into the conversation. A message brings at most `per_message` files, each of which may take
-    `seconds` to be fetched.
-    """
+    """The limits of files that people send."""
 
     megabytes: int = Field(default=20, ge=1, le=1000)
+    """The largest file."""
     total_megabytes: int = Field(default=200, ge=1, le=100_000)
+    """The most of all files of a conversation together."""
     characters: int = Field(default=20_000, ge=1, le=1_000_000)
+    """The most characters of a file's text that are put into the conversation."""
     per_message: int = Field(default=10, ge=1, le=100)
+    """The most files of one message."""
     seconds: float = Field(default=60, gt=0, le=600)
+    """The longest time to fetch one file."""
 
 
 class TranscriberSettings(Block):
-    """A server that writes down what is said in a file, by OpenAI's protocol for that.
-
-    `base_url` is its address without `/audio/transcriptions`. `key` is the environment variable that holds its key,
-    null if it needs none. What it may hear stands under `policy.transcribers`, by the name of its `model`.
-    """
+    """A server that transcribes a file, by OpenAI's protocol for that."""
 
     base_url: WebAddress
+    """Its address without `/audio/transcriptions`."""
     model: str = Field(min_length=1, max_length=200)
+    """Its clearance stands under `policy.transcribers`, by this name."""
     key: Variable | None = None
+    """The environment variable that holds its key, null if it needs none."""
     seconds: float = Field(default=60, gt=0, le=600)

@@ -1,4 +1,4 @@
-"""What config.yaml may say of imports: whose exports count with their labels, besides this installation's own."""
+"""The section on imports in config.yaml: the installations whose exports keep their labels, besides this one."""
 
 import re
 from collections.abc import Mapping
@@ -27,7 +27,7 @@ def _key(key: str) -> str:
 class ImportsSettings(Block):
     """Whose exports count: `keys` maps a name of your choice to another installation's public key.
 
-    The labels of what it signed are taken as they stand, so it is trusted as much as this installation is.
+    The labels in their signed exports are accepted, so each is trusted as much as this installation is.
     """
 
     keys: Mapping[Annotated[str, AfterValidator(_name)], Annotated[str, AfterValidator(_key)]] = Field(

@@ -1,6 +1,6 @@
 """Reading config.yaml: find it, parse it, check it, and name every problem by file and line.
 
-All problems of a file are told at once, as `config.yaml:12: unknown field ...`, in one ConfigError.
+All problems of a file are reported at once, as `config.yaml:12: unknown field ...`, in one ConfigError.
 """
 
 import os
@@ -13,10 +13,12 @@ from pydantic import BaseModel, JsonValue, ValidationError
 from pydantic_core import ErrorDetails
 
 from bot.config.agents import DEFAULT, NamedElsewhere, agent_problems
-from bot.config.channels import unlabelled
+from bot.config.channels import unknown_channels, unlabelled
 from bot.config.mcp import naming_problems, server_names, tool_arguments, tool_names
 from bot.config.model import Config, Settings, StoreSettings
+from bot.config.plugins import PLUGINS, FindPlugin, PluginSet, plugin_set, unknown_tools
 from bot.config.secrets import grant_problems, granted
+from bot.config.shipped import console_dropped
 from bot.config.workflows import load_definitions
 from bot.config.yaml import BrokenYamlError, Parsed, parse_yaml
 from bot.core.errors import ConfigError
@@ -25,6 +27,7 @@ from policy.document.model import Document
 from policy.document.model import load as load_policy
 from policy.errors import DocumentError, Problem, nearest
 from policy.labels import PUBLIC
+from policy.rules import CodeRules
 
 DEFAULT_FILE: Final = "config.yaml"
 CONFIG_VARIABLE: Final = "LOCKGATE_CONFIG"
@@ -50,12 +53,14 @@ _EXPECTED: Final = MappingProxyType(
 )
 
 
-def load_config(named: Path | None, environment: Mapping[str, str], tools: Collection[str]) -> Config:
+def load_config(
+    named: Path | None, environment: Mapping[str, str], tools: Collection[str], find: FindPlugin | None = None
+) -> Config:
     """Return the configuration in force.
 
     `named` is the file given on the command line; without one LOCKGATE_CONFIG counts, then ./config.yaml, then the
     defaults. LOCKGATE_DATA_DIR and LOCKGATE_STORE_URL override their fields. `tools` are the names that the policy may
-    use beside those of MCP servers, or those names with their arguments, see `policy.document.model.load`.
+    use, see `policy.document.model.load`. `find` loads the plugins that the file names; without it none are loaded.
     Raises ConfigError: with one line for each problem.
     """
     path, problems = find_config(named, environment), list[Problem]()
@@ -64,15 +69,10 @@ def load_config(named: Path | None, environment: Mapping[str, str], tools: Colle
     if isinstance(parsed.value, dict):
         # A block whose every line is commented out is empty, not wrong.
         known = {name: value for name, value in parsed.value.items() if value is not None or name not in _BLOCKS}
-        labels, servers = known.pop(_POLICY, {}), known.get(_SERVERS, {})
-        policy = _policy(labels, servers, tools, problems)
-        settings = _settings(known, problems)
-        problems.extend(grant_problems(settings.secrets, settings.mcp_servers, (*tools, *tool_names(servers))))
-        labelled = labels.get(_SERVERS) if isinstance(labels, dict) else None
-        problems.extend(naming_problems(servers, tools, labelled))
-        problems.extend(_unfit(settings, (*tools, *tool_names(servers)), policy))
+        plugins = None if find is None else plugin_set(known.get(PLUGINS), _folder(path), find, frozenset(tools))
+        settings, policy = _read(known, tools, plugins, problems)
     elif parsed.value is None:
-        policy = _policy({}, {}, tools, problems)
+        policy = _policy({}, problems, servers={}, tools=tools)
     else:
         problems.append(Problem((), "the file must hold fields, such as `model:`"))
     if problems or parsed.problems or policy is None:
@@ -81,6 +81,7 @@ def load_config(named: Path | None, environment: Mapping[str, str], tools: Colle
         data_dir=_data_dir(settings, path, environment),
         logs=settings.logs,
         telemetry=settings.telemetry,
+        metrics=settings.metrics,
         store=_store(settings, environment),
         model=settings.model,
         agents=settings.agents,
@@ -96,16 +97,50 @@ def load_config(named: Path | None, environment: Mapping[str, str], tools: Colle
         secrets=granted(settings.secrets, settings.mcp_servers),
         mcp_servers=settings.mcp_servers,
         channels=settings.channels,
+        tools=settings.tools,
+        plugins=tuple(settings.plugins),
         policy=policy,
         source=path,
         rule_lines=tuple(parsed.line((_POLICY, "rules", place)) for place in range(len(policy.rules))),
     )
 
 
+def _read(
+    known: dict[str, JsonValue], tools: Collection[str], plugins: PluginSet | None, problems: list[Problem]
+) -> tuple[Settings, Document | None]:
+    """Return the settings and the policy of a file, and note their problems; `plugins` is None if none were loaded."""
+    labels, servers = known.pop(_POLICY, {}), known.get(_SERVERS, {})
+    added = plugins or PluginSet()
+    problems.extend(added.problems)
+    tools = _added(tools, added)
+    policy = _policy(labels, problems, servers=servers, tools=tools, code=added.code)
+    settings = _settings(known, problems)
+    problems.extend(grant_problems(settings.secrets, settings.mcp_servers, (*tools, *tool_names(servers))))
+    labelled = labels.get(_SERVERS) if isinstance(labels, dict) else None
+    problems.extend(naming_problems(servers, tools, labelled))
+    if plugins is not None:
+        problems.extend(unknown_channels(settings.channels, plugins.channels))
+        problems.extend(unknown_tools(settings.tools, plugins))
+    problems.extend(_unfit(settings, (*tools, *tool_names(servers)), policy))
+    return settings, policy
+
+
+def _folder(path: Path | None) -> Path:
+    """Return the folder in which relative paths of the configuration begin."""
+    return (Path() if path is None else path.parent).absolute()
+
+
+def _added(tools: Collection[str], plugins: PluginSet) -> Collection[str]:
+    """Return the tools that are known, with those of plugins."""
+    if isinstance(tools, Mapping):
+        return {**cast("Mapping[str, Mapping[str, str]]", tools), **plugins.tools}
+    return (*tools, *plugins.tools)
+
+
 def _workflows(settings: Settings, path: Path | None) -> Mapping[str, WorkflowDefinition]:
     """Return the definitions of workflows. Raises ConfigError: with one line for each problem."""
     named = settings.workflows.definitions
-    folder = None if named is None else (Path() if path is None else path.parent).absolute() / named
+    folder = None if named is None else _folder(path) / named
     return load_definitions(folder, (*settings.agents, DEFAULT))
 
 
@@ -163,27 +198,36 @@ def _settings(value: dict[str, JsonValue], problems: list[Problem]) -> Settings:
         return Settings()
 
 
-def _policy(value: JsonValue, servers: JsonValue, tools: Collection[str], problems: list[Problem]) -> Document | None:
+def _policy(
+    value: JsonValue,
+    problems: list[Problem],
+    *,
+    servers: JsonValue,
+    tools: Collection[str],
+    code: CodeRules | None = None,
+) -> Document | None:
     try:
-        return load_policy(value, tools=_known(tools, servers), servers=server_names(servers))
+        return load_policy(value, tools=_known(tools, servers), servers=server_names(servers), code=code)
     except DocumentError as error:
-        problems.extend(Problem((_POLICY, *problem.path), problem.message) for problem in error.problems)
+        found = (*error.problems, *console_dropped(value, error.problems))
+        problems.extend(Problem((_POLICY, *problem.path), problem.message) for problem in found)
         return None
 
 
 def _unfit(settings: Settings, tools: Collection[str], policy: Document | None) -> Iterator[Problem]:
-    """Yield what does not fit the policy, or other parts of the file."""
+    """Yield the parts that do not fit the policy, or other parts of the file."""
     yield from unlabelled(settings.channels, policy)
     yield from _unknown_clearance(settings, policy)
     yield from _agents(settings, tools, policy)
 
 
 def _unknown_clearance(settings: Settings, policy: Document | None) -> Iterator[Problem]:
-    """Yield what is wrong with the clearance of telemetry or records: a compartment that the policy does not have."""
+    """Yield the faults of the clearance of telemetry or records: a compartment that the policy does not have."""
     if policy is None:
         return
     sinks = (
         (("telemetry", "clearance"), None if settings.telemetry is None else settings.telemetry.label),
+        (("metrics", "clearance"), None if settings.metrics is None else settings.metrics.label),
         (("runs", "records", "clearance"), settings.runs.records.label),
     )
     for place, label in sinks:
@@ -211,7 +255,7 @@ def _known(tools: Collection[str], servers: JsonValue) -> Collection[str]:
 
 
 def _problem(details: ErrorDetails) -> Problem:
-    """Return what pydantic found, in our words."""
+    """Return pydantic's error, in our words."""
     # pydantic marks an error in the name of an entry by one more element
     path = tuple(part for part in details["loc"] if part != "[key]")
     context = details.get("ctx", {})
@@ -246,7 +290,7 @@ def _block(annotation: object) -> type[BaseModel] | None:
 
 
 def _config_error(path: Path | None, parsed: Parsed, problems: Iterable[Problem]) -> ConfigError:
-    # What could not even be read is told once, not again for what it was read as.
+    # An unreadable part is reported once, not again for its placeholder.
     unread = {problem.path for problem in parsed.problems}
     mistakes = (*parsed.problems, *(problem for problem in problems if problem.path not in unread))
     told = sorted({(parsed.line(problem.path), problem.message) for problem in mistakes})
@@ -257,4 +301,4 @@ def _data_dir(settings: Settings, path: Path | None, environment: Mapping[str, s
     overridden = environment.get(DATA_VARIABLE)
     if overridden:
         return Path(overridden).absolute()
-    return (Path() if path is None else path.parent).absolute() / Path(settings.data_dir).expanduser()
+    return _folder(path) / Path(settings.data_dir).expanduser()

@@ -1,4 +1,4 @@
-"""`mcp_servers:`: which MCP servers there are, how each is reached, and which of its tools may be called with what.
+"""`mcp_servers:`: the MCP servers, how each is reached, and its tools with their arguments.
 
 Names, descriptions and arguments of tools stand here and are never taken from the server (ADR 0009). Their
 labels stand under `policy:`. A tool is offered as `server__tool`, in the letters that providers take.
@@ -34,7 +34,7 @@ _DEPTH: Final = 8
 _SIMPLE: Final[Mapping[str, str]] = MappingProxyType(
     {"string": STRING, "integer": INT, "number": DOUBLE, "boolean": BOOL}
 )
-"""What conditions call the types of arguments that they can look at."""
+"""The names that conditions use for the types of arguments that they can look at."""
 
 
 def _matching(pattern: re.Pattern[str], kind: str) -> AfterValidator:
@@ -77,7 +77,7 @@ _ArgumentName = Annotated[str, _matching(_ARGUMENT, "an argument")]
 class McpArgument(Block):
     """One argument of a tool: `values` are the only texts allowed, `items` describes a list's, `fields` an object's.
 
-    `content` tells that a text chooses nothing, so that a held result may stand in its place.
+    `content` means that a text chooses nothing, so that a held result may stand in its place.
     """
 
     type: Literal["string", "integer", "number", "boolean", "array", "object"]
@@ -95,7 +95,7 @@ class McpArgument(Block):
             if given and self.type != kind:
                 raise ValueError(f"`{name}` belongs to type `{kind}` only")
             if not given and self.type == kind and kind != "string":
-                raise ValueError(f"type `{kind}` needs `{name}`, what is not described here is not passed on")
+                raise ValueError(f"type `{kind}` needs `{name}`, parts that are not described here are not passed on")
         if self.content and (self.type != "string" or self.values is not None):
             raise ValueError("`content` belongs to type `string` without `values`, others choose something")
         if _depth(self) > _DEPTH:
@@ -104,7 +104,7 @@ class McpArgument(Block):
 
 
 class McpToolSettings(Block):
-    """One tool that may be called; what is not said about it is the worst."""
+    """One tool that may be called; an unset field means the worst case."""
 
     description: str = Field(min_length=1, max_length=4000)
     arguments: dict[_ArgumentName, McpArgument] = Field(default_factory=dict[str, McpArgument])
@@ -141,12 +141,15 @@ class McpServerSettings(Block):
 
     @property
     def handed(self) -> Mapping[str, str]:
-        """What the server is given beside its calls: its variables, or the headers of every request."""
+        """The values handed to the server beside its calls: its variables, or the headers of every request."""
         return self.env if self.url is None else self.headers
 
     @property
     def host(self) -> str:
-        """Whom a secret would be sent to, with the port unless it is 443; empty for a process of this machine."""
+        """The host that a secret would be sent to, with the port unless it is 443.
+
+        Empty for a process of this machine.
+        """
         if self.url is None:
             return ""
         parts = urlsplit(self.url)
@@ -188,9 +191,9 @@ def server_names(raw: object) -> tuple[str, ...]:
 
 
 def naming_problems(raw: object, taken: Iterable[str], labelled: object) -> Iterator[Problem]:
-    """Yield what is wrong with a section beside its shape: names given twice or too long, servers without a label.
+    """Yield the faults of a section beside its shape: names given twice or too long, servers without a label.
 
-    `taken` are the names of other tools, `labelled` is what `policy.mcp_servers` says.
+    `taken` are the names of other tools, `labelled` is the section `policy.mcp_servers`.
     """
     counts = Counter((*tool_names(raw), *taken))
     for server, tool, _ in _listed(raw):
@@ -207,7 +210,7 @@ def naming_problems(raw: object, taken: Iterable[str], labelled: object) -> Iter
 
 
 def confidential(url: str) -> bool:
-    """Say whether what is sent to an address is encrypted, or stays in this machine or its network."""
+    """Say whether requests to an address are encrypted, or stay in this machine or its network."""
     parts = urlsplit(url)
     name = parts.hostname or ""
     try:

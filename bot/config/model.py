@@ -1,16 +1,16 @@
-"""What config.yaml may say besides its policy: every field with its default, its unit and its range.
+"""The schema of config.yaml besides its policy: every field with its default, its unit and its range.
 
 Unknown fields are errors. No secret stands here: keys of model providers come from the environment, and `secrets`
 only names where a tool's are.
 """
 
 import re
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Annotated, Final, Literal, Self, TypeAlias
 
-from pydantic import AfterValidator, Field, model_validator
+from pydantic import AfterValidator, Field, JsonValue, model_validator
 
 from bot.config.agents import AgentName, AgentSettings
 from bot.config.channels import ChannelsSettings
@@ -19,9 +19,11 @@ from bot.config.files import FilesSettings, TranscriberSettings
 from bot.config.imports import ImportsSettings
 from bot.config.knowledge import KnowledgeSettings
 from bot.config.mcp import McpServerSettings, ServerName
+from bot.config.observability.metrics import MetricsSettings
+from bot.config.observability.telemetry import TelemetrySettings
+from bot.config.plugins import PluginName, ToolsSettings
 from bot.config.runs import RunSettings
 from bot.config.secrets import SecretName, SecretSettings
-from bot.config.telemetry import TelemetrySettings
 from bot.config.workflows import WorkflowSettings
 from bot.sessions.limits import SessionLimits
 from bot.sessions.workflows.definitions import WorkflowDefinition
@@ -76,42 +78,43 @@ _Price = Annotated[float | None, Field(default=None, ge=0, le=1_000_000, allow_i
 
 
 class ProviderSettings(Block):
-    """What one model needs beside its name.
+    """The settings of one model beside its name.
 
-    `base_url` is another server that speaks the provider's protocol, `key` the environment variable that holds its
-    key. `pictures` tells whether it takes them; null leaves that to what is known of the model. `context_tokens` is its
-    window, null where the library knows it by the model's name. Prices are for a million tokens, in the currency the
-    operator counts in; null is unknown, which is not free.
+    Prices are for a million tokens, in the currency the operator counts in; null is unknown, which is not free.
     """
 
     base_url: WebAddress | None = None
+    """Another server that speaks the provider's protocol, null for the provider's own."""
     key: Variable | None = None
+    """The environment variable that holds its key."""
     stream: bool = True
     pictures: bool | None = None
+    """Whether it takes pictures; null leaves that to known facts about the model."""
     context_tokens: int | None = Field(default=None, ge=1000, le=100_000_000)
+    """Its window in tokens, null where the library knows it by the model's name."""
     output_tokens: int | None = Field(default=None, ge=1, le=10_000_000)
     input_price: _Price = None
     output_price: _Price = None
 
 
 class ModelSettings(Block):
-    """Who thinks: `offline` needs no key and no network.
-
-    `fallback` names the models that are asked in turn when the one before does not answer, `choices` those that a
-    conversation may be switched to beside them. Times are in seconds:
-    until a connection stands, until the first byte, and for the whole of an answer with its `retries`. A provider
-    that asks to wait longer than `retry_wait_seconds` is not waited for.
-    """
+    """The models of turns: `offline` needs no key and no network."""
 
     name: _ModelName = OFFLINE
     fallback: tuple[_ModelName, ...] = Field(default=(), strict=False, max_length=10)
+    """The models that are asked in turn when the one before does not answer."""
     choices: tuple[_ModelName, ...] = Field(default=(), strict=False, max_length=20)
+    """Further models that a conversation may be switched to."""
     instructions: str = Field(default=INSTRUCTIONS, max_length=100_000)
     connect_seconds: float = Field(default=5, gt=0, le=600)
+    """The time until a connection stands."""
     first_byte_seconds: float = Field(default=60, gt=0, le=3600)
+    """The time until the first byte of an answer."""
     answer_seconds: float = Field(default=300, gt=0, le=3600)
+    """The time for the whole of an answer with its `retries`."""
     retries: int = Field(default=2, ge=0, le=10)
     retry_wait_seconds: float = Field(default=20, ge=0, le=600)
+    """A provider that asks to wait longer is not waited for."""
     providers: Mapping[_ModelName, ProviderSettings] = Field(default_factory=dict, max_length=100)
 
     @property
@@ -125,7 +128,7 @@ class ModelSettings(Block):
         return (*self.chain, *self.choices)
 
     def provider(self, name: str) -> ProviderSettings:
-        """Return what is said about a model, the defaults if nothing is."""
+        """Return the settings of a model, the defaults if it has none."""
         return self.providers.get(name, ProviderSettings())
 
     def addressed(self, name: str) -> bool:
@@ -152,16 +155,16 @@ class LogSettings(Block):
 
 
 class Limits(Block):
-    """How much of anything: per turn, per session, per message, per day.
+    """Limits per turn, per session, per message and per day; null is no limit.
 
-    Tokens of a day are those that models read and write, of all together, of each person and of each shared chat; null
-    is no limit, as it is for a session's. `turns_alone` is how many turns may end in a row without a person's message.
-    Background sessions, and tokens of a person or a chat, are for each level and its compartments.
+    Tokens of a day are those that models read and write. Background sessions, and tokens of a person or a chat, are
+    counted for each level and its compartments.
     """
 
     model_steps: int = Field(default=20, ge=1, le=1000)
     turn_seconds: int = Field(default=1800, ge=1, le=7 * 24 * 3600)
     turns_alone: int | None = Field(default=50, ge=1, le=100_000)
+    """The number of turns that may end in a row without a person's message."""
     session_tokens: _Tokens = None
     cancel_grace_seconds: float = Field(default=5, ge=0, le=600)
     drain_seconds: float = Field(default=20, ge=0, le=3600)
@@ -178,24 +181,27 @@ class Limits(Block):
     endorsed_bits: int = Field(default=40, ge=0, le=1000)
     delivery_hours: int = Field(default=24, ge=1, le=24 * 30)
     daily_tokens: _Tokens = None
+    """Tokens of all together."""
     person_daily_tokens: _Tokens = None
+    """Tokens of each person."""
     chat_daily_tokens: _Tokens = None
+    """Tokens of each shared chat."""
 
     @property
     def session(self) -> SessionLimits:
-        """The limits of a session of which nothing else says them."""
+        """The limits of a session without limits of its own."""
         return SessionLimits(self.session_tokens, self.turn_seconds, self.turns_alone)
 
 
 class WebSettings(Block):
-    """Fetching pages: all of a fetch takes at most `seconds`, a page has at most `kilobytes`.
-
-    `unsafe_allow_private_addresses` lets every session reach these addresses of the machine or its network.
-    """
+    """Fetching web pages."""
 
     seconds: int = Field(default=20, ge=1, le=600)
+    """The longest time of a whole fetch."""
     kilobytes: int = Field(default=2000, ge=1, le=100_000)
+    """The largest page."""
     unsafe_allow_private_addresses: list[PrivateAddress] = Field(default_factory=list[str])
+    """Every session may reach these addresses of the machine or its network."""
 
     @property
     def private(self) -> frozenset[tuple[str, int]]:
@@ -204,21 +210,20 @@ class WebSettings(Block):
 
 
 class SentWebhookSettings(Block):
-    """What programs have sent to servers: a receiver has `seconds` to take an event.
-
-    `retry_seconds` are how long to wait before each further try, after which an event is given up. One that took
-    nothing for `failing_days` is sent nothing any more. A program has at most `per_program` of them.
-    `unsafe_allow_private_addresses` lets every program have events sent to these addresses of the machine or its
-    network, also without encryption.
-    """
+    """The limits of webhooks of programs."""
 
     seconds: int = Field(default=10, ge=1, le=60)
+    """The time that a receiver has to take an event."""
     retry_seconds: list[Annotated[int, Field(ge=1, le=86_400)]] = Field(
         default_factory=lambda: list(RETRY_SECONDS), max_length=20
     )
+    """The waits before each further try, after which an event is given up."""
     failing_days: int = Field(default=5, ge=1, le=30)
+    """A receiver that took nothing for so long is sent nothing any more."""
     per_program: int = Field(default=20, ge=1, le=1000)
+    """The most webhooks of one program."""
     unsafe_allow_private_addresses: list[PrivateAddress] = Field(default_factory=list[str])
+    """Every program may have events sent to these addresses of the machine or its network, also without encryption."""
 
     @property
     def private(self) -> frozenset[tuple[str, int]]:
@@ -232,6 +237,7 @@ class Settings(Block):
     data_dir: str = Field(default=".bot", min_length=1, max_length=4096)
     logs: LogSettings = LogSettings()
     telemetry: TelemetrySettings | None = Field(default=None)
+    metrics: MetricsSettings | None = Field(default=None)
     store: StoreSettings = StoreSettings()
     model: ModelSettings = ModelSettings()
     agents: dict[AgentName, AgentSettings] = Field(default_factory=dict[str, AgentSettings], max_length=100)
@@ -247,20 +253,22 @@ class Settings(Block):
     secrets: dict[SecretName, SecretSettings] = Field(default_factory=dict[str, SecretSettings])
     mcp_servers: dict[ServerName, McpServerSettings] = Field(default_factory=dict[str, McpServerSettings])
     channels: ChannelsSettings = ChannelsSettings()
+    tools: ToolsSettings = Field(default_factory=dict[str, dict[str, JsonValue]], max_length=100)
+    plugins: list[PluginName] = Field(default_factory=list[str], max_length=100)
 
 
 @dataclass(frozen=True, slots=True)
 class Config:
     """The configuration in force.
 
-    `data_dir` is absolute. `policy` is the validated document. `source` is the file it was read from,
-    None when the defaults are in force because there is none; `rule_lines` are the lines its rules stand on.
-    `workflows` are the definitions by name.
+    `data_dir` is absolute. `policy` is the validated document. `source` is the file it was read from, None for the
+    defaults without a file; `rule_lines` are the lines of its rules. `workflows` are the definitions by name.
     """
 
     data_dir: Path
     logs: LogSettings
     telemetry: TelemetrySettings | None
+    metrics: MetricsSettings | None
     store: StoreSettings
     model: ModelSettings
     agents: Mapping[str, AgentSettings]
@@ -277,6 +285,8 @@ class Config:
     policy: Document
     mcp_servers: Mapping[str, McpServerSettings]
     channels: ChannelsSettings
+    tools: Mapping[str, Mapping[str, JsonValue]]
+    plugins: Sequence[str]
     source: Path | None
     rule_lines: tuple[int, ...] = ()
 

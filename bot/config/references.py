@@ -4,7 +4,7 @@ import re
 from typing import Final
 
 NAME: Final = re.compile(r"[a-z0-9][a-z0-9_-]{0,63}")
-"""What a secret may be called."""
+"""The form of a secret's name."""
 
 REFERENCE: Final = re.compile(r"\$\{secret:(" + NAME.pattern + r")\}")
 

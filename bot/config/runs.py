@@ -1,4 +1,4 @@
-"""What config.yaml may say of runs and schedules: how long they go on, how many there are, and what is recorded."""
+"""The section on runs and schedules in config.yaml: how long they go on, how many there are, and their records."""
 
 from typing import Annotated
 from zoneinfo import ZoneInfo, ZoneInfoNotFoundError
@@ -19,13 +19,12 @@ def _zone(name: str) -> str:
 
 
 class RunRecordSettings(Block):
-    """Where records of runs are committed, and the most that may be written there.
-
-    Without a `folder` that is `workspace` in the data directory, without a `clearance` it is the highest label.
-    """
+    """The repository of run records, and the highest label that may be written there."""
 
     folder: str | None = Field(default=None, min_length=1, max_length=4096)
+    """The repository's folder, null for `workspace` in the data directory."""
     clearance: Clearance | None = None
+    """The highest label that may be written there, null for the highest of all."""
 
     @property
     def label(self) -> Label | None:
@@ -34,26 +33,29 @@ class RunRecordSettings(Block):
 
 
 class RunSettings(Block):
-    """What bounds runs, and schedules with them.
-
-    A run takes at most `hours` and `turns`; `live` go on at once of one principal and level. Its breaker opens when
-    more than `failures` came in a row, for `cool_down_seconds` at first. `notes` may wait for one. `schedules` are
-    active of one principal and level, in `time_zone` unless they name another.
-    """
+    """The limits of runs, and of schedules."""
 
     hours: int = Field(default=24, ge=1, le=24 * 30)
+    """The longest time of a run."""
     turns: int = Field(default=500, ge=1, le=1_000_000)
+    """The most turns of a run."""
     live: int = Field(default=50, ge=1, le=10_000)
+    """The most runs that go on at once, for each principal and level."""
     failures: int = Field(default=3, ge=0, le=1000)
+    """A run's breaker opens when more failures than this came in a row."""
     cool_down_seconds: int = Field(default=600, ge=1, le=86_400)
+    """The time for which a breaker opens at first."""
     notes: int = Field(default=100, ge=1, le=1000)
+    """The most steering notes that may wait for one run."""
     schedules: int = Field(default=100, ge=1, le=10_000)
+    """The most active schedules, for each principal and level."""
     time_zone: Annotated[str, Field(min_length=1, max_length=64), AfterValidator(_zone)] = "UTC"
+    """The time zone of schedules that name none."""
     records: RunRecordSettings = RunRecordSettings()
 
     @property
     def limits(self) -> RunLimits:
-        """What bounds a run."""
+        """The limits of a run."""
         return RunLimits(
             hours=self.hours,
             turns=self.turns,

@@ -1,4 +1,4 @@
-"""`secrets:`: where the values of secrets are, who may use them, and where the configuration itself refers to one.
+"""`secrets:`: where the values of secrets are, their users, and where the configuration itself refers to one.
 
 Only names stand here. The values are read by `bot.secrets`.
 """
@@ -64,9 +64,9 @@ def granted(
 def grant_problems(
     secrets: Mapping[str, SecretSettings], servers: Mapping[str, McpServerSettings], tools: Collection[str]
 ) -> Iterator[Problem]:
-    """Yield what is wrong with the tools that secrets name, and with the secrets that servers refer to.
+    """Yield the faults of the tools that secrets name, and of the secrets that servers refer to.
 
-    `tools` are the names of all tools. What could never be used is refused here already.
+    `tools` are the names of all tools. A secret that could never be used is refused here already.
     """
     known = {*tools, *map(_all_of, servers)}
     for name, secret in secrets.items():

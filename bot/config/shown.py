@@ -1,6 +1,6 @@
-"""What of a configuration may be shown: its values by their paths, of those that may hold a secret that they are given.
+"""The parts of a configuration that may be shown: values by their paths, but no value that may hold a secret.
 
-A text is shown only if its path stands here: one that is new is not, until somebody said that it holds no secret. Of an
+A text is shown only if its path stands here: a new one is hidden until its author states that it holds no secret. Of an
 address the machine is shown, as user, path and query may be secrets.
 """
 
@@ -38,10 +38,13 @@ _PLAIN: Final = frozenset(
         "imports.keys.*",
         "logs.level",
         "mcp_servers.*.command",
+        "metrics.clearance",
+        "metrics.host",
         "model.choices.*",
         "model.fallback.*",
         "model.name",
         "model.providers.*.key",
+        "plugins.*",
         "runs.records.clearance",
         "runs.records.folder",
         "runs.time_zone",
@@ -86,7 +89,7 @@ class Shown:
 
 
 def sections(config: Config) -> dict[str, tuple[Shown, ...]]:
-    """Return what may be shown of every section that is in force, but the policy."""
+    """Return the values that may be shown of every section that is in force, but the policy."""
     defaults = Settings()
     usual = {one.path: one.value for name in Settings.model_fields for one in _leaves(name, getattr(defaults, name))}
     usual["data_dir"] = str(config.folder / defaults.data_dir)

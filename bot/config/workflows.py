@@ -1,4 +1,4 @@
-"""Definitions of workflows: what config.yaml says of them, and their files, with the line of each mistake.
+"""Definitions of workflows: those in config.yaml, and their files, with the line of each mistake.
 
 The shipped ones are there in any case; a file of one's own with the name of one takes its place.
 """
@@ -94,7 +94,7 @@ def read_definition(text: str, source: str, agents: Collection[str] | None) -> W
 
 
 class _Reading:
-    """Reads one definition, and notes what is wrong with it."""
+    """Reads one definition, and notes its faults."""
 
     def __init__(self, agents: Collection[str] | None) -> None:
         self.problems: list[Problem] = []
@@ -219,7 +219,7 @@ def _paths(folder: Path) -> list[Path]:
 
 
 def _text(path: Path) -> str:
-    """Return what stands in a file. Raises ConfigError: it cannot be read, or is too large."""
+    """Return the text of a file. Raises ConfigError: it cannot be read, or is too large."""
     try:
         with path.open("rb") as file:
             content = file.read(_LIMIT + 1)

@@ -1,7 +1,7 @@
 """YAML as a configuration needs it: plain values, and the line each of them stands on.
 
-The text is parsed to nodes and built here rather than by the library, so that a duplicate key, an alias
-or a tag is a problem with a line like any other, and nothing in a file can build more than was written.
+The text is parsed to nodes and built here rather than by the library. So a duplicate key, an alias or a tag is a
+problem with a line like any other, and no file can build more than was written.
 """
 
 from collections.abc import Iterator, Mapping
@@ -25,7 +25,7 @@ class _Mark(Protocol):
 
 
 class _Node(Protocol):
-    """What is used of the library's nodes, which it does not annotate.
+    """The part of the library's nodes in use, which it does not annotate.
 
     `id` is scalar, sequence or mapping; `value` a text, nodes, or pairs of nodes.
     """
@@ -38,7 +38,7 @@ class _Node(Protocol):
 
 @dataclass(frozen=True, slots=True)
 class Parsed:
-    """A document: its value, the line of each path in it, and what is wrong with its writing."""
+    """A document: its value, the line of each path in it, and the faults of its syntax."""
 
     value: JsonValue
     lines: Mapping[Path, int]
@@ -52,7 +52,7 @@ class Parsed:
 
 
 class BrokenYamlError(Exception):
-    """The text is not YAML; `line` is where reading stopped, 0 if that is not known."""
+    """The text is not YAML; `line` is where reading stopped, 0 if unknown."""
 
     def __init__(self, message: str, line: int) -> None:
         super().__init__(message)
@@ -77,7 +77,7 @@ def parse_yaml(text: str) -> Parsed:
     if composed is None:
         return Parsed(None, {(): 1}, ())
     builder = _Builder()
-    # Composing takes more stack for each level than building does, so what was composed can be built.
+    # Composing takes more stack for each level than building does, so a composed document can be built.
     value = builder.build(cast("_Node", composed), ())
     return Parsed(value, builder.lines, tuple(builder.problems))
 

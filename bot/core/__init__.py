@@ -1,4 +1,4 @@
-"""What everything else uses, and uses nothing of ours: clock, ids, errors, logs, rates.
+"""The base of all other packages, with no dependency on them: clock, ids, errors, logs, rates.
 
-`faults` tells why a server that was asked over HTTP did not answer, `invisible` finds characters that nobody sees.
+`faults` tells why a server did not answer over HTTP, `invisible` finds invisible characters.
 """

@@ -1,8 +1,7 @@
-"""The only place that asks the machine for the time; everything else is given a clock.
+"""The only module that asks the machine for the time; all other code is given a clock.
 
-Wall time is for stamps that people read and for dates; how long something took is asked of the
-monotonic clock, which no clock change moves. Leases and expiries use neither: the store's own clock
-decides them.
+Wall time is for time stamps and dates that people read. Durations come from the monotonic clock, which no clock change
+moves. Leases and expiries use neither: the store's own clock decides them.
 """
 
 import time
@@ -14,7 +13,7 @@ LAST_MS: Final = 253_402_300_799_999
 
 
 class Clock(Protocol):
-    """What time it is."""
+    """Tells the time."""
 
     def wall_ms(self) -> int:
         """Return milliseconds since the epoch."""
@@ -38,5 +37,5 @@ class SystemClock:
 
 
 def moment(milliseconds: int) -> str:
-    """Return a time since the epoch as people write it, in UTC; it is at most `LAST_MS`."""
+    """Return a time in milliseconds since the epoch, at most `LAST_MS`, as people write it, in UTC."""
     return datetime.fromtimestamp(milliseconds / 1000, UTC).strftime("%Y-%m-%d %H:%M:%S")

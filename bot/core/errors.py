@@ -9,23 +9,24 @@ LockgateError                carries a stable `code`, one plain sentence and, wh
 │   ├── StoreGoneError       it does not answer; the only one worth retrying
 │   ├── StoreRefusedError    it answers and refuses: full, read-only, no permission
 │   └── SchemaError          its records are of another version
-├── RequestError             whoever asked mends it; shown to them as it is
+├── RequestError             the caller mends it; shown to them as it is
 │   ├── DedupeConflictError  the same key with another body
 │   ├── BusyError            a limit, quota or lock; one constant sentence (law `no_read_up`)
-│   ├── FullError            as many are kept as may be; what makes room is the next step, not waiting
+│   ├── FullError            a limit of kept items; waiting does not help, the next step makes room
 │   ├── ChangedSkillError    a person decides about a text that is not the one that waits
-│   ├── CursorError          a page's cursor that was not given to whoever asks, at the level of the question
+│   ├── CursorError          a cursor that this caller was not given at this level
 │   ├── NotFoundError        absent or not theirs; one constant sentence (law `no_read_up`)
 │   ├── ForeignError         the session there belongs to another principal; the same sentence
 │   ├── ArchivedError        a session that is archived; it is read and not changed
 │   ├── DeletedError         a session that was deleted; the sentence of NotFoundError
-│   └── IllegalMoveError     a status that may not follow another, or does not allow something
+│   └── IllegalMoveError     a status that may not follow another, or does not allow an operation
+├── AskedError               an input that may answer an agent's question; it was not accepted
 ├── ElsewhereError           the channel is served by another process, which is left its work
-├── UnsettledError           more of what waits in a session may come in a moment
-├── WornError                a session was claimed too often without anything being written
+├── UnsettledError           another part of a waiting message may arrive in a moment
+├── WornError                a session was claimed too often without a write
 └── LeaseLostError           another worker took over; the turn stops and writes nothing
     ├── ResetError           the session was reset while the turn ran
-    └── WithdrawnError       the input that was to be taken does not wait any more
+    └── WithdrawnError       the input to take does not wait any more
 """
 
 from collections.abc import Iterator
@@ -37,7 +38,7 @@ EXIT_OPERATOR: Final = 2
 
 
 class LockgateError(Exception):
-    """Base of all; `code` is stable, `str()` is one sentence, `next_step` says what to do."""
+    """Base of all; `code` is stable, `str()` is one sentence, `next_step` is the step that helps, empty for none."""
 
     code = "error"
 
@@ -89,7 +90,7 @@ class StoreRefusedError(StoreError):
 
 
 UNREADABLE: Final = "upgrade lockgate if a newer version wrote them, else restore the store from a backup"
-"""What operators do about records that this program cannot read."""
+"""The operator's step for records that this program cannot read."""
 
 
 class SchemaError(StoreError):
@@ -99,7 +100,7 @@ class SchemaError(StoreError):
 
 
 class RequestError(LockgateError):
-    """Whoever asked can mend it."""
+    """The caller can mend it."""
 
     code = "request"
 
@@ -138,9 +139,9 @@ _FULL: Final = MappingProxyType(
 
 
 class FullError(RequestError):
-    """As many memories, skills, workflows or their events are kept of a principal and label as may be.
+    """A principal and label has its most memories, skills, workflows or workflow events.
 
-    The sentence is constant for each, so that it tells nothing about others. Waiting does not help.
+    The sentence is constant for each, so that it reveals nothing about others. Waiting does not help.
     """
 
     code = "full"
@@ -151,7 +152,7 @@ class FullError(RequestError):
 
 
 class ChangedSkillError(RequestError):
-    """Somebody decides about a skill whose text is not the one that they were shown."""
+    """A person decides about a skill whose text is not the one that they were shown."""
 
     code = "conflict"
 
@@ -172,7 +173,7 @@ class NotFoundError(RequestError):
 
 
 class ArchivedError(RequestError):
-    """A session is archived, or a background one has ended: what it did can be read, and nothing more is taken in."""
+    """A session is archived, or a background session has ended: it can be read, and accepts nothing more."""
 
     code = "archived"
 
@@ -181,7 +182,7 @@ class ArchivedError(RequestError):
 
 
 class ForeignError(RequestError):
-    """The session there belongs to another principal; the writer has one of their own, or begins it."""
+    """The session there belongs to another principal; the writer has, or begins, one of their own."""
 
     code = "not_found"
 
@@ -190,7 +191,7 @@ class ForeignError(RequestError):
 
 
 class CursorError(RequestError):
-    """A cursor that is none, or was given to somebody else or at another level; the sentence is the same for all."""
+    """A cursor is invalid, or was given to another caller or at another level; the sentence is the same for all."""
 
     code = "cursor"
 
@@ -199,7 +200,7 @@ class CursorError(RequestError):
 
 
 class DeletedError(RequestError):
-    """A session was deleted. Its chat goes on in another; any other caller is told that there is none."""
+    """A session was deleted. Its chat continues in another; any other caller is told that there is none."""
 
     code = "not_found"
 
@@ -208,7 +209,7 @@ class DeletedError(RequestError):
 
 
 class IllegalMoveError(RequestError):
-    """A session's status may not move like this, or does not allow what was asked for."""
+    """A session's status may not change like this, or does not allow the operation."""
 
     code = "illegal_move"
 
@@ -218,13 +219,13 @@ class IllegalMoveError(RequestError):
 
 
 class AskedError(LockgateError):
-    """An agent may have asked the sender of an input something, so it may be the answer; it was not taken in."""
+    """An agent may have asked the sender of an input a question, which it may answer; it was not accepted."""
 
     code = "asked"
 
 
 class ElsewhereError(LockgateError):
-    """Something is on a channel that this process does not serve."""
+    """The operation needs a channel that this process does not serve."""
 
     code = "elsewhere"
 
@@ -233,7 +234,7 @@ class ElsewhereError(LockgateError):
 
 
 class UnsettledError(LockgateError):
-    """More of what waits in a session may come in a moment; `seconds` is how long that is."""
+    """Another part of a waiting message may arrive within `seconds`."""
 
     code = "unsettled"
 
@@ -259,29 +260,40 @@ class LeaseLostError(LockgateError):
 
 
 class ResetError(LeaseLostError):
-    """The session was reset while the turn ran; what the turn made is dropped."""
+    """The session was reset while the turn ran; the turn's results are dropped."""
 
     code = "reset"
 
 
 class WithdrawnError(LeaseLostError):
-    """The input that a turn was about to take does not wait any more; the turn may go on without it."""
+    """The input that a turn was about to take does not wait any more; the turn may continue without it."""
 
     code = "withdrawn"
 
 
 def in_words(error: LockgateError) -> str:
-    """Return an error as one who can mend it is told of it: what is wrong, and the next step if there is one."""
+    """Return an error as one line for operators and models: the problem, and the next step if there is one."""
     return f"{error}; {error.next_step}" if error.next_step else str(error)
+
+
+def in_sentences(error: LockgateError) -> str:
+    """Return an error as people in a chat read it: a sentence for the problem, and one for the next step."""
+    return " ".join(filter(None, (sentence(str(error)), sentence(error.next_step))))
+
+
+def sentence(text: str) -> str:
+    """Return an error's words as people are shown them: they begin with a capital and end with a full stop."""
+    ended = text if text.endswith(("?", ".", "!")) else f"{text}."
+    return f"{ended[0].upper()}{ended[1:]}" if text else ""
 
 
 _MOST_CAUSES: Final = 50
 
 
 def causes(error: BaseException, *, suppressed: bool) -> Iterator[BaseException]:
-    """Yield an error and what led to it, nearest first, at most fifty.
+    """Yield an error and its causes, nearest first, at most fifty.
 
-    With `suppressed` also what a `from None` or another cause conceals.
+    With `suppressed` also those that a `from None` or another cause conceals.
     """
     waiting, seen = [error], set[int]()
     while waiting and len(seen) < _MOST_CAUSES:

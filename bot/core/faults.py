@@ -1,7 +1,7 @@
-"""Why a server that was asked over HTTP did not answer, and whether the operator has to mend that.
+"""Faults: why a server did not answer over HTTP, and whether the operator has to mend that.
 
-A status or a broken connection becomes a cause in our words. No sentence of the server or of a library is handed on:
-it may hold a key, or what was asked.
+A status or a broken connection becomes a cause in our words. No sentence of the server or of a library is passed on: it
+may hold a key, or data of the request.
 """
 
 import re
@@ -31,7 +31,7 @@ class Fault:
 
 
 def refused(status: int, *, key: str, quota: bool = False) -> Fault:
-    """Return what a status means. `key` says where the key is, `quota` that the account's quota is used up."""
+    """Return the fault of a status. `key` names the place of the key; `quota` means that the quota is used up."""
     match status:
         case _ if quota or status == HTTPStatus.PAYMENT_REQUIRED:
             cause, step = "the quota of its account is used up", "add credit at the provider, or raise the limit there"
@@ -49,7 +49,7 @@ def refused(status: int, *, key: str, quota: bool = False) -> Fault:
         case _ if status < HTTPStatus.BAD_REQUEST:
             cause, step = "it redirects, which is not followed", "write the address it redirects to as `base_url`"
         case _:
-            cause, step = "it does not take the request", "mend the model's name or what is configured for it"
+            cause, step = "it does not take the request", "mend the model's name or its configuration"
     return Fault(f"{cause} (status {status})", step)
 
 
@@ -72,6 +72,6 @@ def unreached(error: BaseException) -> Fault:
 
 
 def place(url: str | None) -> str:
-    """Return host and port of an address, or hosts and ports: what stands beside them may be a secret."""
+    """Return host and port of an address, or several of them, without the parts that may be a secret."""
     front, *_ = _BEHIND_HOSTS.split((url or "").partition("://")[2], maxsplit=1)
     return front.rpartition("@")[2]

@@ -1,4 +1,4 @@
-"""Characters that change a text without showing: what a person decides on must be all there is to decide on."""
+"""Invisible characters, which change a text without showing: a person must see all of the text they decide on."""
 
 from typing import Final
 
@@ -14,10 +14,10 @@ def unseen(char: str) -> bool:
 
 
 def spelled(text: str) -> str:
-    """Return a text with what does not show written as an escape."""
+    """Return a text with its invisible characters written as escapes."""
     return "".join(ascii(char)[1:-1] if unseen(char) and char != "\n" else char for char in text)
 
 
 def one_line(text: str) -> str:
-    """Return a text that stays one line, wherever it is shown: with its line ends written as escapes, too."""
+    """Return a text that stays one line everywhere: with its line ends written as escapes, too."""
     return spelled(text).replace("\n", "\\n")

@@ -1,7 +1,7 @@
-"""JSON objects as they were stored, and readers that check each value before they hand it on.
+"""Readers of stored JSON objects that check each value before they return it.
 
 A reader takes an object and a name, and gives the value of the one kind it promises. A value that is missing or of
-another kind raises, so that a record is never half read. Names that no reader asks for do no harm.
+another kind raises, so that a record is never half read. Names that no reader asks for are ignored.
 """
 
 from collections.abc import Callable, Mapping
@@ -15,7 +15,7 @@ JsonObject: TypeAlias = Mapping[str, JsonValue]
 def whole_object(value: JsonValue | JsonObject) -> JsonObject:
     """Return a value that is an object.
 
-    Raises TypeError: it is something else.
+    Raises TypeError: it is not an object.
     """
     if not isinstance(value, dict):
         raise TypeError("not an object")
@@ -23,9 +23,9 @@ def whole_object(value: JsonValue | JsonObject) -> JsonObject:
 
 
 def text(found: JsonObject, name: str, absent: str | None = None) -> str:
-    """Return a text; `absent` stands for one that is missing.
+    """Return a text; `absent` is the value of a missing one.
 
-    Raises TypeError: it is missing and may not be, or is no text.
+    Raises TypeError: it is missing without an `absent` value, or is not a text.
     """
     value = found.get(name, absent)
     if not isinstance(value, str):
@@ -34,9 +34,9 @@ def text(found: JsonObject, name: str, absent: str | None = None) -> str:
 
 
 def whole(found: JsonObject, name: str, absent: int | None = None) -> int:
-    """Return a whole number; `absent` stands for one that is missing.
+    """Return a whole number; `absent` is the value of a missing one.
 
-    Raises TypeError: it is missing and may not be, or is no whole number.
+    Raises TypeError: it is missing without an `absent` value, or is not a whole number.
     """
     value = found.get(name, absent)
     if not isinstance(value, int) or isinstance(value, bool):
@@ -45,9 +45,9 @@ def whole(found: JsonObject, name: str, absent: int | None = None) -> int:
 
 
 def numbers(found: JsonObject, name: str, absent: tuple[int, ...]) -> tuple[int, ...]:
-    """Return a list of as many whole numbers as there are in `absent`, which stands for one that is missing.
+    """Return a list of as many whole numbers as there are in `absent`, which is the value of a missing list.
 
-    Raises TypeError: it is something else.
+    Raises TypeError: it is anything else.
     """
     value = found.get(name, list(absent))
     if not isinstance(value, list) or len(value) != len(absent):
@@ -56,9 +56,9 @@ def numbers(found: JsonObject, name: str, absent: tuple[int, ...]) -> tuple[int,
 
 
 def flag(found: JsonObject, name: str, *, absent: bool = False) -> bool:
-    """Return a boolean; `absent` stands for one that is missing.
+    """Return a boolean; `absent` is the value of a missing one.
 
-    Raises TypeError: it is no boolean.
+    Raises TypeError: it is not a boolean.
     """
     value = found.get(name, absent)
     if not isinstance(value, bool):
@@ -67,9 +67,9 @@ def flag(found: JsonObject, name: str, *, absent: bool = False) -> bool:
 
 
 def child(found: JsonObject, name: str) -> JsonObject | None:
-    """Return an object within an object, None for null or one that is missing.
+    """Return an object within an object, None for null or a missing one.
 
-    Raises TypeError: it is something else.
+    Raises TypeError: it is anything else.
     """
     value = found.get(name)
     return None if value is None else whole_object(value)
@@ -78,7 +78,7 @@ def child(found: JsonObject, name: str) -> JsonObject | None:
 def texts(found: JsonObject, name: str) -> tuple[str, ...]:
     """Return the texts of a list, none if it is missing.
 
-    Raises TypeError: it is no list of texts.
+    Raises TypeError: it is not a list of texts.
     """
     value = found.get(name)
     if value is None:
@@ -94,7 +94,7 @@ def texts(found: JsonObject, name: str) -> tuple[str, ...]:
 def objects(found: JsonObject, name: str) -> tuple[JsonObject, ...]:
     """Return the objects of a list, none if it is missing.
 
-    Raises TypeError: it is no list of objects.
+    Raises TypeError: it is not a list of objects.
     """
     value = found.get(name)
     if value is None:
@@ -105,7 +105,7 @@ def objects(found: JsonObject, name: str) -> tuple[JsonObject, ...]:
 
 
 def mapped_object(found: JsonObject, change: Callable[[str], str]) -> JsonObject:
-    """Return an object with every text of it changed, names too; a number that would be changed becomes a text."""
+    """Return an object with every text in it changed, names too; a number that would change becomes a text."""
     return {change(name): _mapped(value, change) for name, value in found.items()}
 
 

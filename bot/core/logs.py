@@ -1,11 +1,11 @@
-"""The operational log: what operators read while Lockgate runs, on standard error, for people or as JSON.
+"""The operational log on standard error, for operators while Lockgate runs: readable or as JSON.
 
-All modules log by the standard library, so that what its libraries log goes the same way. A line names what happened in
-a constant, and facts beside it: no text of a person, above the level `debug`, so that of an error's words only our own
-are shown, and of a library's line only where it comes from. Values of secrets are taken out of every line.
+All modules log by the standard library, so that log lines of libraries take the same way. A line names an event in a
+constant, with facts beside it. Above the level `debug` it holds no text of a person. Of an error's words it has only
+our own, and of a library's line only its place in the source. Values of secrets are removed from every line.
 
-Lines are made and written in a thread of its own. Where their reader stands still, that holds nobody up:
-then lines are dropped and counted. structlog renders them; it is imported when that begins.
+Lines are made and written in a thread of its own. A reader that stops reading blocks no other work: then lines are
+dropped and counted. structlog renders them; it is imported when the log begins.
 """
 
 import logging
@@ -35,7 +35,7 @@ FACTS: Final = (
     *("subject", "cause", "address", "step", "destination", "state", "attempt", "tool", "kind", "where"),
     *("reference", "reason", "outcome", "policy", "store", "role", "channels", "seconds"),
 )
-"""What a line may tell beside its event; of anything else, which may be a person's words, only a debug line tells."""
+"""The facts that a line may have beside its event; other ones may hold a person's words, and need a debug line."""
 
 LOST: Final = "lines of the log were lost, since nobody read them"
 UNTOLD: Final = "a library logged this"
@@ -59,7 +59,7 @@ Scrub = Callable[[str], str]
 
 
 class LogLevel(StrEnum):
-    """The least of our own lines that are written."""
+    """The least level of our own lines that are written."""
 
     DEBUG = "debug"
     INFO = "info"
@@ -90,16 +90,21 @@ def bound(**facts: str) -> AbstractContextManager[None]:
 
 
 def in_session() -> bool:
-    """Say whether what is done here is done for a session."""
+    """Say whether the running code works for a session."""
     return "session" in _BOUND.get()
 
 
 @contextmanager
 def logging_to(write: Write, level: str, scrub: Callable[[], Scrub], *, readable: bool) -> Generator[None]:
-    """Write what is logged in a block; in the end all of it is written, unless nobody reads it.
+    """Write the log in a block; at the end all lines are written, unless the reader stopped reading.
 
-    `level` is the least of our own lines that are written, of libraries warnings are. `scrub` is made when a line needs
-    it. `readable` lines are for people, others JSON. An error that nobody foresaw is logged, and ends the program.
+    An unforeseen error is logged, and ends the program.
+
+    Args:
+        write: Writes lines.
+        level: The least level of our own lines; of libraries, warnings are written.
+        scrub: Makes the function that removes secrets, when a line needs it.
+        readable: Whether lines are for people; otherwise they are JSON.
     """
     least = logging.getLevelNamesMapping()[level.upper()]
     writer = _Writer(write, scrub, readable=readable, words=least <= logging.DEBUG)
@@ -107,7 +112,7 @@ def logging_to(write: Write, level: str, scrub: Callable[[], Scrub], *, readable
     loggers = {logging.getLogger(name): logging.getLogger(name).level for name in OURS}
     hook = threading.excepthook
     for logger in loggers:
-        # Those that remember failures are told of them, whatever is written.
+        # The handlers that remember failures get them, at any level of the log.
         logger.setLevel(min(least, logging.WARNING))
     writer.start()
     root.addHandler(handler)
@@ -129,7 +134,7 @@ def logging_to(write: Write, level: str, scrub: Callable[[], Scrub], *, readable
 
 @dataclass(frozen=True, slots=True)
 class _Line:
-    """A record with what is known only where it was logged: what was bound there, and what its exception tells."""
+    """A record with the facts that are known only where it was logged: bound facts, and those of its exception."""
 
     record: logging.LogRecord
     bound: Mapping[str, str]
@@ -184,9 +189,9 @@ class _Writer:
         self._thread.start()
 
     def stop(self) -> None:
-        """Write what waits."""
+        """Write the waiting lines."""
         self._waiting.put(None)
-        # A reader that stands still keeps no process from ending.
+        # A reader that stopped reading does not keep a process from ending.
         self._thread.join(_PATIENCE)
 
     def _run(self) -> None:
@@ -212,19 +217,19 @@ class _Writer:
 
     def _out(self, scrub: Scrub, render: "Processor", told: Mapping[str, str | int]) -> None:
         clean = {name: _line(scrub(one)) if isinstance(one, str) else one for name, one in told.items()}
-        # A reader that left is told nothing more.
+        # A reader that left gets nothing more.
         with suppress(OSError, ValueError):
             self._write(f"{render(None, '', clean)}\n")
 
 
 class _Repeats:
-    """Counts lines that tell the same within a minute, so that a loop that fails all the time fills no disk."""
+    """Counts equal lines within a minute, so that a loop that fails all the time does not fill the disk."""
 
     def __init__(self) -> None:
         self._known: dict[frozenset[tuple[str, str | int]], tuple[float, int]] = {}
 
     def of(self, told: Mapping[str, str | int], now: float) -> int | None:
-        """Return how often a line was left out since it was written, None if it is left out, too. `now` in seconds."""
+        """Return how often a line was left out since it was written, None if it is left out too; `now` is in s."""
         key = frozenset((name, one) for name, one in told.items() if name != "timestamp")
         since, count = self._known.pop(key, (0.0, 0))
         if now - since < _MINUTE:
@@ -237,7 +242,7 @@ class _Repeats:
 
 
 def _facts(line: _Line) -> dict[str, str | int]:
-    """Return what a line tells."""
+    """Return the facts of a line."""
     record = line.record
     mine = record.name.partition(".")[0] in OURS
     given = record.__dict__
@@ -261,7 +266,7 @@ def _facts(line: _Line) -> dict[str, str | int]:
 
 
 def _words(line: _Line) -> str:
-    """Return what a line says in words of others, for a debug line."""
+    """Return the words of others in a line, for a debug line."""
     mine = line.record.name.partition(".")[0] in OURS
     said = "" if mine else line.record.getMessage()
     return "\n".join(filter(None, (said, line.words)))
@@ -272,13 +277,13 @@ def _plain(value: object) -> str | int:
 
 
 def _line(text: str) -> str:
-    """Return a text without what a terminal would obey; a traceback keeps its lines."""
+    """Return a text without characters that control a terminal; a traceback keeps its lines."""
     shown = text if text.isprintable() else "".join(one if one.isprintable() or one == "\n" else " " for one in text)
     return shown[:_LONGEST]
 
 
 def _renderer(*, readable: bool) -> "Processor":
-    """Return what makes a line of facts. It takes a moment to load."""
+    """Return the renderer of lines. It takes a moment to load."""
     if readable:
         from structlog.dev import ConsoleRenderer, plain_traceback
 
@@ -297,7 +302,7 @@ def _foreseen(error: BaseException) -> BaseException | None:
 
 
 def _traced(error: BaseException) -> str:
-    """Return an exception and what led to it, the first cause first, without what they say."""
+    """Return an exception and its causes, the first cause first, without their messages."""
     parts = list[str]()
     for one in islice(causes(error, suppressed=False), _MOST_CAUSES):
         said = f": {one}" if isinstance(one, LockgateError | ChannelError) else ""
@@ -308,7 +313,7 @@ def _traced(error: BaseException) -> str:
 
 
 def _in_thread(ended: threading.ExceptHookArgs) -> None:
-    """Log what ended a thread."""
+    """Log the exception that ended a thread."""
     if ended.exc_value is not None:
         error = (ended.exc_type, ended.exc_value, ended.exc_traceback)
         logging.getLogger(__name__).error("a thread ended by an error", exc_info=error)

@@ -1,4 +1,4 @@
-"""How often something may be done: counted in this process, forgotten when it ends."""
+"""Rate limits that are counted in this process and forgotten when it ends."""
 
 from collections import OrderedDict, deque
 
@@ -6,7 +6,7 @@ from bot.core.clock import Clock
 
 
 class RateLimiter:
-    """At most `limit` uses per key within `seconds`; it remembers only keys that were used lately."""
+    """At most `limit` uses for each key within `seconds`; it remembers only keys that were used lately."""
 
     def __init__(self, clock: Clock, limit: int, seconds: float = 60) -> None:
         self._clock = clock
@@ -16,7 +16,7 @@ class RateLimiter:
         self._used = OrderedDict[str, deque[tuple[float, str]]]()
 
     def allows(self, key: str, use: str = "") -> bool:
-        """Count one use; return False, and do not count it, if there were too many. One that has a name counts once."""
+        """Count one use; return False, and do not count it, beyond the limit. A use with a name counts once."""
         before = self._clock.monotonic() - self._seconds
         while self._used and next(iter(self._used.values()))[-1][0] <= before:
             self._used.popitem(last=False)

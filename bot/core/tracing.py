@@ -1,8 +1,8 @@
-"""Spans: how long the parts of a turn took and what was decided there, noted where they happen.
+"""Spans: the durations and decisions of the parts of a turn, noted where they happen.
 
-A turn that is traced opens a `Recorder`; everything done for it, in tasks that it begins too, notes its spans there.
-Where nothing is traced, a span costs one look at a context variable. This module sends nothing: `bot.telemetry` decides
-what may leave. A span holds counts, verdicts, ids of rules and names from the configuration, and never a text.
+A traced turn opens a `Recorder`; all code that works for it notes its spans there, also in tasks that it begins.
+Without tracing, a span costs one look at a context variable. This module sends nothing: `bot.telemetry` decides which
+spans may leave. A span holds counts, verdicts, ids of rules and names from the configuration, and never a text.
 """
 
 from collections.abc import Generator, Mapping
@@ -14,7 +14,7 @@ from typing import Final, Self, TypeAlias
 from bot.core.clock import Clock
 
 Fact: TypeAlias = str | int | bool
-"""What a span may tell of a thing."""
+"""The value of a fact of a span."""
 
 _MS: Final = 1_000_000
 _SECOND: Final = 1_000_000_000
@@ -32,7 +32,7 @@ class TraceSpan:
 
 
 class Stopwatch:
-    """Tells the time in nanoseconds since the epoch; no change of the machine's clock moves it once it is made."""
+    """Tells the time in nanoseconds since the epoch; once made, it ignores changes of the machine's clock."""
 
     __slots__ = ("_clock", "_monotonic", "_wall")
 
@@ -55,7 +55,7 @@ class Recorder:
 
 
 class OpenSpan:
-    """A span that is going on; what is told of it is kept when it ends."""
+    """A span that is still open; its facts are kept when it ends."""
 
     __slots__ = ("_error", "_facts", "_name", "_recorder", "_secret", "_start")
 
@@ -73,7 +73,7 @@ class OpenSpan:
             self._facts |= facts
 
     def conceal(self) -> None:
-        """Let the span tell that it was, and neither how long it took nor how it ended."""
+        """Let the span show that it happened, and neither its duration nor its error."""
         self._secret = True
 
     def __enter__(self) -> Self:
@@ -91,13 +91,13 @@ _CURRENT: Final = ContextVar[Recorder | None]("lockgate_trace", default=None)
 
 
 def span(name: str) -> AbstractContextManager[OpenSpan]:
-    """Note a block as a span of the turn that it is done for, if that is traced."""
+    """Note a block as a span of the turn it works for, if that is traced."""
     return OpenSpan(_CURRENT.get(), name)
 
 
 @contextmanager
 def recording(recorder: Recorder | None) -> Generator[None]:
-    """Let the spans of a block, and of the tasks begun in it, be noted in `recorder`; None traces nothing."""
+    """Note the spans of a block, and of the tasks begun in it, in `recorder`; None traces nothing."""
     token = _CURRENT.set(recorder)
     try:
         yield

@@ -1,5 +1,5 @@
-"""Sessions that work for sessions.
+"""Background sessions and messages between sessions.
 
-`spawn` starts them, `handoff` carries what they say to one another, `receipts` tell what became of it, and
-`structured_result` bounds what an UNTRUSTED one may answer.
+`spawn` starts sessions, `handoff` carries messages between them, `receipts` report their arrival, and
+`structured_result` bounds the answer of an UNTRUSTED session.
 """

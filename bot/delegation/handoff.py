@@ -1,12 +1,12 @@
-"""Between sessions: what one session's outbox holds for another is handed over to that one's inbox.
+"""Messages between sessions: deliveries in one session's outbox are handed over to another session's inbox.
 
-Delivered once, however often it is tried: the key is the sender's, and the target's store knows it. Whether it may
-enter is decided in the target's own step, against what that has read by then. What may not is held there, and nobody
-hears of it who may not know it. That a background session rose above its parent, that hears before (`announce` in
-`prelude.lua`), and nothing afterwards.
+A message is delivered once, no matter how often that is tried: the key is the sender's, and the target's store knows
+it. Its admission is decided in the target's own step, against the target's taint at that moment. A message that may not
+enter is held there, and only readers who may know of it are told. A background session that rises above its parent is
+announced to that before (`announce` in `prelude.lua`); the parent hears nothing of it afterwards.
 
-Bounded answers that a message depends on go with it and are charged where its target's tree began, as its own are
-(ADR 0017): otherwise conversations could add up by sending one another what each of them may endorse.
+Bounded answers that a message depends on go with it. They are charged where its target's tree began, as that tree's own
+are (ADR 0017). Otherwise conversations could add up their limits by sending one another endorsed answers.
 """
 
 from typing import Final
@@ -24,22 +24,22 @@ from channels.messages import Address, OutboundKind
 from policy.labels import Integrity
 
 TAKEN: Final = frozenset({Arrival.WAITING, Arrival.HELD, Arrival.UNTOLD})
-"""What became of what a session took, as far as its sender may know; everything else is a final failure."""
+"""The arrivals that count as taken, as far as the sender may know; each other one is a final failure."""
 
 
 class Handoff:
-    """Hands over what sessions send one another; `endorsed_bits` as in `Spawner`."""
+    """Hands over messages between sessions; `endorsed_bits` as in `Spawner`."""
 
     def __init__(self, store: Store, endorsed_bits: int) -> None:
         self._store = store
         self._endorsed_bits = endorsed_bits
 
     async def hand_over(self, delivery: Delivery, text: str) -> Arrival | None:
-        """Hand a text to the session at a delivery's address; return what that did with it, None for try again."""
+        """Hand a text to the session at a delivery's address; return its arrival there, None to try again."""
         address = Address.parse(delivery.address)
         sender = await self._store.sessions.state(delivery.sid)
         if sender is None:
-            # Nobody is left who could be told.
+            # There is no sender left to tell.
             return Arrival.ABSENT
         lineage, upwards = sender.lineage, goes_up(sender, address)
         report = upwards and delivery.kind != OutboundKind.MESSAGE
@@ -48,7 +48,7 @@ class Handoff:
         endorsed = delivery.endorsed
         label, hold = delivery.label, False
         if result is not None and result.endorsed:
-            # What was charged for is one answer; those behind it, which may be as many as was read wants, are held.
+            # One answer was charged. Later ones, whose number the data read may choose, are held.
             hold = delivery.key != told_key(result.run)
             if not hold:
                 told = Endorsed(delivery.sid, text, result.run, structured_result.millibits(result.returns))
@@ -75,10 +75,10 @@ class Handoff:
             return None
 
     async def _fits(self, sender: SessionState, delivery: Delivery, sid: str, endorsed: tuple[Endorsed, ...]) -> bool:
-        """Charge the bounded answers that a text depends on where its target's tree began, if another one's was.
+        """Charge the bounded answers that a text depends on where its target's tree began, if that is another tree.
 
-        Within a tree they are charged already, and an UNTRUSTED text endorses nothing. Each is charged once, however
-        often it comes. Returns whether all may still be endorsed there.
+        Within a tree they are charged already, and an UNTRUSTED text endorses nothing. Each is charged once, no matter
+        how often it comes. Returns whether all may still be endorsed there.
         """
         target = await self._store.sessions.state(sid)
         if target is None or delivery.label.integrity is Integrity.UNTRUSTED:
@@ -103,12 +103,12 @@ def _root(state: SessionState) -> tuple[str, int]:
 
 
 def dedupe(delivery: Delivery) -> str:
-    """Return the key under which the session that it is for knows a delivery."""
+    """Return the dedupe key of a delivery in its target session."""
     return f"session/{delivery.sid}/{delivery.generation}/{delivery.key}"
 
 
 def _kind(sender: SessionState, delivery: Delivery, *, report: bool) -> OriginKind:
-    """Return as what the session that it is for hears a delivery."""
+    """Return the kind of message that a delivery is for its target session."""
     if not report:
         return OriginKind.MESSAGE
     risen = sender.lineage is not None and delivery.key == risen_key(sender.lineage.run)
@@ -116,6 +116,6 @@ def _kind(sender: SessionState, delivery: Delivery, *, report: bool) -> OriginKi
 
 
 def goes_up(sender: SessionState, address: Address) -> bool:
-    """Say whether an address is where a background session reports to: its parent."""
+    """Say whether an address is the parent that a background session reports to."""
     lineage = sender.lineage
     return lineage is not None and (lineage.parent, lineage.run) == (address.chat, address.thread)

@@ -1,10 +1,10 @@
-"""Receipts: what became of what a session sent to another one, for the session that sent it and nobody else.
+"""Receipts: the arrival of messages that a session sent to another one, for the sending session alone.
 
-A receipt is no record of its own. It names one of the sender's deliveries, and what it tells is derived from that and
-from what the target notes of its inputs. Beyond `accepted` it tells only what the asker may know of the target at this
-moment (law `no_read_up`): of a target that is absent, hidden or the asker's parent, and of a text that is or was held
-there, it tells `accepted` and nothing else. Of what came before the target's last reset it tells only that. A receipt
-shows that something was sent, so a reader who may not know that finds none.
+A receipt is not a record of its own. It names one of the sender's deliveries, and is derived from that and from the
+target's records of its inputs. Beyond `accepted` it tells only facts that the asker may know of the target at this
+moment (law `no_read_up`). For a target that is absent, hidden or the asker's parent, and for a text that is or was held
+there, it tells `accepted` and nothing else. A message from before the target's last reset is only reported as that. A
+receipt shows that something was sent, so a reader who may not know that finds none.
 """
 
 from dataclasses import dataclass, replace
@@ -26,19 +26,19 @@ if TYPE_CHECKING:
     from pydantic import JsonValue
 
 UNKNOWN: Final = "there is no such receipt"
-"""Invented, another session's, another generation's and forgotten are one answer."""
+"""The one answer for invented receipts, forgotten ones, and those of another session or generation."""
 
 WITHHELD: Final = "withheld"
-"""The code of what was not handed over because the policy at that moment forbade it."""
+"""The code of a message that was not handed over because the policy at that moment forbade it."""
 
 _UNTOLD: Final = frozenset({Arrival.HELD, Arrival.FULL, Arrival.UNTOLD})
-"""What the sender is never told: the text was above what the target had read, or the target above its sender."""
+"""Arrivals that the sender is never told: the text was above the target's taint, or the target above its sender."""
 
 _UNDER_WAY: Final = frozenset({ItemStatus.WAITING, ItemStatus.TAKEN})
 
 
 class Stage(StrEnum):
-    """How far something that was sent has come; the last two are final until the target is reset."""
+    """The stage of a sent message; the last two are final until the target is reset."""
 
     ACCEPTED = "accepted"
     DELIVERED = "delivered"
@@ -48,9 +48,14 @@ class Stage(StrEnum):
 
 @dataclass(frozen=True, slots=True)
 class DeliveryReceipt:
-    """What a receipt tells, and the label of that beside what is known of the sender itself.
+    """A receipt for a reader.
 
-    `seq` is the place in the target's transcript where it was read, `code` why it failed.
+    Args:
+        id: Its id.
+        stage: The stage of the message.
+        seq: The place in the target's transcript where it was read, 0 before.
+        code: Why it failed, empty for no failure.
+        label: The label that it adds to the label of the sender's own facts.
     """
 
     id: str
@@ -70,10 +75,10 @@ class DeliveryReceipt:
 
 
 async def look_up(store: Store, own: SessionState, name: str, reader: Label) -> DeliveryReceipt | None:
-    """Return what a receipt of the session `own` tells somebody who may know of what flows to `reader`.
+    """Return a receipt of the session `own` for a reader who may know of facts that flow to `reader`.
 
-    None if this generation of the session has no such receipt, or not any more, or if what it is for is above the
-    reader: what a session passes on by reference may be, and then whether it was sent at all tells of that.
+    None if this generation of the session has no such receipt (any more), or if its message is above the reader. A
+    message passed on by reference may be above them, and then even the fact that it was sent reveals it.
     """
     found = [delivery for delivery in await store.outbox.deliveries(own.sid) if _is(delivery, own, name)]
     if not found or not found[0].label.flows_to(reader):
@@ -82,7 +87,7 @@ async def look_up(store: Store, own: SessionState, name: str, reader: Label) -> 
     address = Address.parse(sent.address)
     if goes_up(own, address):
         return DeliveryReceipt(name, label=sent.label)
-    # Read before whether the target may be known of: what it has read only grows, until a reset.
+    # Read before checking whether the target may be known of: its taint only grows, until a reset.
     outcome = await store.sessions.outcome(address.chat, dedupe(sent))
     target, label = await look(store.sessions, address.chat, own.principal, reader)
     accepted = DeliveryReceipt(name, label=sent.label.join(label))
@@ -93,7 +98,7 @@ async def look_up(store: Store, own: SessionState, name: str, reader: Label) -> 
 def _arrived(
     accepted: DeliveryReceipt, sent: Delivery, target: SessionState, outcome: ItemOutcome | None
 ) -> DeliveryReceipt | None:
-    """Return what is told of a text whose target may be known of and did not hold it."""
+    """Return the receipt of a text whose target may be known of and did not hold it."""
     if sent.state in {DeliveryState.WITHHELD, DeliveryState.EXPIRED}:
         return replace(accepted, stage=Stage.FAILED, code=sent.state.value)
     if str(target.generation) != Address.parse(sent.address).thread:
@@ -111,7 +116,7 @@ def _is(delivery: Delivery, own: SessionState, name: str) -> bool:
 def _taken(
     accepted: DeliveryReceipt, sent: Delivery, target: SessionState, outcome: ItemOutcome | None
 ) -> DeliveryReceipt | None:
-    """Return what is told of a text that its target did not refuse, by what became of the input."""
+    """Return the receipt of a text that its target did not refuse, by the outcome of the input."""
     under_way = outcome is None or outcome.status in _UNDER_WAY
     if under_way and target.status is Status.ARCHIVED:
         return replace(accepted, stage=Stage.FAILED, code=Arrival.ARCHIVED.value)

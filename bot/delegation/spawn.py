@@ -1,12 +1,12 @@
-"""Background sessions: made with their task in one step, within the caps, and their slots freed when they are over.
+"""Background sessions: created with their task in one step, within limits, and their slots freed at their end.
 
-A slot is reserved in the principal's place in the store, the session is created in its own. That a session exists is
-what confirms its reservation, and that it has ended is what frees it; a process that died between two of these steps
-leaves a slot that the next one in want of it looks into. The gate alone mints.
+A slot is reserved in the principal's part of the store, the session is created in its own. The session's existence
+confirms the reservation, and its end frees it. A process that died between two of these steps leaves a slot, which the
+next process in need of one examines. Only the gate creates sessions here.
 
-Slots are counted in pools, one for each principal and label of those who ask (ADR 0015, law `no_read_up`). What is
-taken in a pool is given back there by the deadline fixed when it was taken. Before, it is given back by an end or a
-stop that this label may know of, and by nothing else: a session that has read more keeps its slot until then.
+Slots are counted in pools, one for each principal and label of the asking sessions (ADR 0015, law `no_read_up`). A slot
+goes back to its pool by the deadline fixed when it was taken. It goes back earlier only by an end or a stop that this
+label may know of: a session that has read more keeps its slot until the deadline.
 """
 
 import hashlib
@@ -50,7 +50,7 @@ class HopsError(RequestError):
 
 
 class DepthError(RequestError):
-    """A background session's child's child may have no children."""
+    """A background session at the deepest level may not spawn."""
 
     code = "depth"
 
@@ -59,10 +59,15 @@ class DepthError(RequestError):
 
 
 class Spawner:
-    """Makes background sessions.
+    """Creates background sessions.
 
-    `minutes` is how long one may take at most. `endorsed_bits` is how much their bounded answers may endorse in a
-    conversation and all below it since a person's last message.
+    Args:
+        store: The store.
+        session_id: Returns the id of the session at an address.
+        caps: The limits on live sessions and depth.
+        minutes: The longest time a session may take.
+        endorsed_bits: How much bounded answers may endorse in a conversation and below it since a person's last
+            message, in bits.
     """
 
     def __init__(
@@ -75,10 +80,18 @@ class Spawner:
         self._endorsed_bits = endorsed_bits
 
     async def mint_child(self, standing: DecisionContext, key: str, errand: Errand) -> Child:
-        """Create a background session for the session of `standing`, with its task labelled like what that has read.
+        """Create a background session for the session of `standing`, with its task labelled at that session's taint.
 
-        `key` is the call's idempotency key: the same again is the same child. Raises NotFoundError: the parent is
-        gone or was reset. BusyError: as many live in its pool as may. DepthError, HopsError: the parent may have none.
+        Args:
+            standing: The parent.
+            key: The call's idempotency key: the same again is the same child.
+            errand: The task.
+
+        Raises:
+            NotFoundError: The parent is gone or was reset.
+            BusyError: The pool has as many live sessions as it may.
+            DepthError: The parent is at the deepest level.
+            HopsError: The parent's message came through too many sessions.
         """
         parent = await self._store.sessions.state(standing.sid)
         if parent is None or parent.generation != standing.generation or parent.ended_at:
@@ -115,10 +128,10 @@ class Spawner:
         return Child(run, sid, lineage.beyond)
 
     async def _charged(self, standing: DecisionContext, lineage: Lineage) -> Lineage:
-        """Return where a background session comes from with whether its answer endorses: what it may tell is charged.
+        """Return a lineage with whether its answer is endorsed: the information it may carry is charged.
 
-        It is decided here, before anything is read, so it tells nothing of the answer. What UNTRUSTED data may have
-        asked for endorses nothing.
+        This is decided here, before anything is read, so it reveals nothing of the answer. A wish that UNTRUSTED data
+        may have caused endorses nothing.
         """
         if not lineage.returns or standing.taint.integrity is Integrity.UNTRUSTED:
             return lineage
@@ -140,23 +153,23 @@ class Spawner:
         await self._store.delegation.free(principal, tuple([slot for slot in live if await self._given_back(slot)]))
 
     async def below(self, principal: str, sid: str) -> tuple[str, ...]:
-        """Return what descends from a session and has not ended and been heard.
+        """Return the descendants of a session that have not ended and reported.
 
-        One that waits for its children has ended and comes back when they report; it holds no slot.
+        A descendant that waits for its children has ended and comes back when they report; it holds no slot.
         """
         found = _descending(await self._store.delegation.slots(principal), sid)
         return tuple([slot.sid for slot in found if not await self._over(slot)])
 
     async def working(self, principal: str, sid: str) -> bool:
-        """Say whether anything that descends from a session goes on by itself; what asks people or rests does not."""
+        """Say whether any descendant of a session works by itself; those that ask people or are paused do not count."""
         states = [await self._store.sessions.state(child) for child in await self.below(principal, sid)]
         return any(state is None or not (state.asks or state.rests) for state in states)
 
     async def stop(self, principal: str, sid: str, typed: Label, *, interrupt: Callable[[str], None]) -> None:
-        """Stop all that descends from a session, whatever it has read; `interrupt` stops a turn run here.
+        """Stop all descendants of a session, regardless of their taint; `interrupt` stops a turn in this process.
 
-        `typed` is the label of the command. The slots of pools that may know of it are free at once, the session's own
-        among them: what its sessions have read since, and how they end, tells nothing.
+        `typed` is the label of the command. The slots of pools that may know of it are free at once, also the session's
+        own: nothing that these sessions have read since, and no way they end, is revealed by that.
         """
         stopped = set[str]()
         while left := [child for child in await self.below(principal, sid) if child not in stopped]:
@@ -170,7 +183,7 @@ class Spawner:
         await self._store.delegation.free(principal, freed)
 
     async def _reserve(self, principal: str, new: NewSlot) -> Reservation:
-        """Reserve a slot; if there is none, look whether some are held by what has ended."""
+        """Reserve a slot; if there is none, first free the slots of sessions that have ended."""
         try:
             return await self._store.delegation.reserve(principal, new, self._caps)
         except BusyError:
@@ -178,9 +191,9 @@ class Spawner:
             return await self._store.delegation.reserve(principal, new, self._caps)
 
     async def _given_back(self, slot: Slot) -> bool:
-        """Say whether a slot is to be free: due, not used in time, or of a session that ended as its pool may know.
+        """Say whether a slot can be freed: due, not used in time, or of a session that ended as its pool may know.
 
-        That a session was deleted may be more than its pool may know. `stop` gives back what may be known of there.
+        The deletion of a session may be above its pool. `stop` frees the slots that may be known of there.
         """
         if slot.due:
             return True
@@ -190,7 +203,7 @@ class Spawner:
         return state.ended_at > 0 and state.visibility.flows_to(slot.pool)
 
     async def _over(self, slot: Slot) -> bool:
-        """Say whether a slot's session was deleted, was heard so that it is archived, or was not created in time."""
+        """Say whether a slot's session was deleted, has reported so that it is archived, or was not created in time."""
         state = await self._store.sessions.state(slot.sid)
         if state is None:
             return slot.lapsed or await self._store.lifecycle.holder(slot.sid) is not None
@@ -198,7 +211,7 @@ class Spawner:
 
 
 def _descending(slots: tuple[Slot, ...], sid: str) -> list[Slot]:
-    """Return the slots of all that descends from a session."""
+    """Return the slots of all descendants of a session."""
     found, above = list[Slot](), {sid}
     while more := [slot for slot in slots if slot.parent in above and slot not in found]:
         found += more
@@ -207,7 +220,7 @@ def _descending(slots: tuple[Slot, ...], sid: str) -> list[Slot]:
 
 
 def _origin(standing: DecisionContext) -> Origin:
-    """Return where a task comes from, and what it depends on that the task need not say: facts.
+    """Return the origin of a task, with the facts it depends on.
 
     They are the web addresses that its asker typed, and the bounded answers that the asking session has heard.
     """
@@ -215,7 +228,7 @@ def _origin(standing: DecisionContext) -> Origin:
 
 
 def _lineage(standing: DecisionContext, parent: SessionState, errand: Errand, *, run: str, deadline: int) -> Lineage:
-    """Return where a background session of a parent comes from, before it is known whether its answer endorses."""
+    """Return the lineage of a background session of a parent, before it is known whether its answer is endorsed."""
     above = parent.lineage
     return Lineage(
         parent=standing.sid,
@@ -239,9 +252,11 @@ def _depth(parent: SessionState) -> int:
 
 
 def next_hop(state: SessionState, turn: str) -> int:
-    """Return through how many sessions something will have come that a session sends now.
+    """Return the number of sessions that a message of a session will have come through if it is sent now.
 
-    `turn` is empty for what a person types into a command, which no session made them type. Raises HopsError: too many.
+    `turn` is empty for words that a person types into a command, which no session made them type.
+
+    Raises HopsError: there are too many.
     """
     hops = 1 + (state.turn.hops if state.turn is not None and turn else 0)
     if hops > MOST_HOPS:

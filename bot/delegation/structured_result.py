@@ -1,10 +1,10 @@
-"""Bounded values: what a background session may answer with, so that its answer tells little and nothing else.
+"""Bounded values: the only possible answers of a background session with fields, so that they carry little information.
 
-The fields are given before anything is read. What the model says is read here, against them: exactly these fields, each
-a boolean, a number of a given range and step, a day of a given range, or one of its members. All else becomes one
-constant, and each value is written in one way. So the answers that there can be are counted before anything is read
-(`millibits`), and while few enough of them were asked for, the answer's integrity is endorsed, see `labelling.bounded`
-and ADR 0017.
+The fields are given before anything is read. The model's answer is parsed here: it must have exactly these fields. Each
+is a boolean, a number of a given range and step, a day of a given range, or one of its members. Any other answer
+becomes one constant, and each value has one written form. So the possible answers are counted before anything is read
+(`millibits`). While few enough bits were asked for, the answer's integrity is endorsed, see `labelling.bounded` and ADR
+0017.
 """
 
 import json
@@ -19,10 +19,10 @@ from bot.sessions.approvals import AnswerValue
 from bot.sessions.background.delegation import FieldKind, ResultField
 
 FAILED: Final = "the background session gave no answer of the fields that were asked for"
-"""What is told instead of any other answer."""
+"""Stands for any other answer."""
 
 DIGITS: Final = 15
-"""Most digits of a number, before and after the point together: so many are written exactly."""
+"""The most digits of a number, before and after the point together: so many are written exactly."""
 
 FIRST_DAY: Final = date.min.isoformat()
 LAST_DAY: Final = date.max.isoformat()
@@ -34,17 +34,20 @@ _YES_OR_NO: Final = MappingProxyType({"yes": True, "true": True, "no": False, "f
 
 
 def instruction(fields: tuple[ResultField, ...]) -> str:
-    """Return what a task says of the answer that is asked for."""
+    """Return the part of a task that describes the expected answer."""
     wanted = {field.name: _wanted(field) for field in fields}
     return (
         "Answer with one JSON object and nothing else. It has exactly these fields. A list names the texts to choose"
-        f" from, a date is written like 2026-11-22, and a number has at most {DIGITS} digits and no exponent:\n"
+        f" from. A date is written like 2026-11-22. A number has at most {DIGITS} digits and no exponent:\n"
         f"{json.dumps(wanted, ensure_ascii=False)}"
     )
 
 
 def values(field: ResultField) -> int:
-    """Return how many values a field can have; raises ValueError: none, or more than can be written exactly."""
+    """Return how many values a field can have.
+
+    Raises ValueError: there are none, or they cannot all be written exactly.
+    """
     match field.kind:
         case FieldKind.BOOLEAN:
             count = 2
@@ -65,7 +68,7 @@ def values(field: ResultField) -> int:
 
 
 def millibits(fields: tuple[ResultField, ...]) -> int:
-    """Return what an answer of these fields may tell, in thousandths of a bit, rounded up; a failure is an answer."""
+    """Return the information of an answer of these fields, in millibits, rounded up; a failure is an answer."""
     return math.ceil(1000 * math.log2(math.prod(map(values, fields)) + 1))
 
 
@@ -84,7 +87,7 @@ def answer(fields: tuple[ResultField, ...], text: str) -> str:
 
 
 def described(field: ResultField) -> str:
-    """Return in words for people what a field can be answered with."""
+    """Return the possible answers of a field, in words for people."""
     match field.kind:
         case FieldKind.BOOLEAN:
             return "yes or no"
@@ -99,7 +102,7 @@ def described(field: ResultField) -> str:
 
 
 def typed(field: ResultField, words: str) -> AnswerValue:
-    """Return the value of a field that a person typed; raises ValueError: the words are none."""
+    """Return the value of a field that a person typed. Raises ValueError: the words are not a value of it."""
     word = words.strip()
     match field.kind:
         case FieldKind.BOOLEAN:
@@ -117,7 +120,7 @@ def typed(field: ResultField, words: str) -> AnswerValue:
 
 
 def fitting(field: ResultField, value: AnswerValue) -> AnswerValue:
-    """Return a value as the field writes it; raises ValueError: it is none of the field's."""
+    """Return a value as the field writes it. Raises ValueError: it is not a value of the field."""
     number = isinstance(value, int | float) and not isinstance(value, bool)
     return _value(field, _number(f"{Decimal(repr(value)):f}") if number else value)
 
@@ -135,14 +138,14 @@ def _wanted(field: ResultField) -> str | list[str]:
 
 
 def _fitting(fields: tuple[ResultField, ...], got: dict[str, object]) -> dict[str, AnswerValue]:
-    """Return the values of exactly these fields; raises ValueError."""
+    """Return the values of exactly these fields. Raises ValueError: there are others, or a value is not a field's."""
     if got.keys() != {field.name for field in fields}:
         raise ValueError
     return {field.name: _value(field, got[field.name]) for field in fields}
 
 
 def _value(field: ResultField, value: object) -> AnswerValue:
-    """Return a value of a field as it is written, the same for whatever means the same; raises ValueError."""
+    """Return a value of a field in its one written form. Raises ValueError: it is not a value of the field."""
     match field.kind, value:
         case FieldKind.BOOLEAN, bool():
             return value
@@ -164,7 +167,7 @@ def _in_range(field: ResultField, value: Decimal) -> int | float:
 
 
 def _day(text: str) -> date:
-    """Return the day that a text writes in our one way; raises ValueError."""
+    """Return the day of a text in the form YYYY-MM-DD. Raises ValueError: it has another form."""
     if not _DATE.fullmatch(text):
         raise ValueError
     return date.fromisoformat(text)

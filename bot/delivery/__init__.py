@@ -1,7 +1,7 @@
-"""What is said: kept in the outbox, decided once more when it is sent, and told again where it may not have arrived.
+"""Delivery: texts are kept in the outbox, decided on again when they are sent, and reported where they may be lost.
 
 `outbox` is the only sender, `relay` drains it, `rate_limits` spaces it out, `previews` shows an answer while it is
-written. `alternatives` is what is offered in place of what may not be told, `approval_prompts` what people are asked,
-`question_updates` keeps those questions true, `undelivered` tells of answers that did not arrive, `holding` of what
-waits for a person, `alerts` tells the owner what only they can mend.
+written. `alternatives` offers other places for refused answers, `approval_prompts` words questions to people, and
+`question_updates` keeps those questions current. `undelivered` reports lost answers, `holding` held items, and `alerts`
+tells the owner about failures that only they can mend.
 """

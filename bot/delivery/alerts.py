@@ -1,8 +1,8 @@
-"""Telling the owner in private what they alone can mend: a key that a model's provider refuses, a name that is wrong.
+"""Alerts to the owner in private about failures that only they can mend, such as a refused key or a wrong name.
 
-The person who asked in a chat reads one sentence that names nothing. What the owner is told has the label of the
-session that met with it, so it is said where that may be known, and each label is counted by itself: once an hour for
-each thing. At the console nobody may be sitting; there the turn's own notice tells it.
+The person who asked in a chat reads one sentence without details. An alert has the label of the session that met with
+the failure, so it is sent to chats cleared for that. Each label is counted apart: once an hour for each failure. The
+console may have no reader; there the turn's own notice reports it.
 """
 
 import asyncio
@@ -28,7 +28,7 @@ _HOUR_MS: Final = round(HOUR * 1000)
 
 
 class Alerts:
-    """Tells owners of failures, and keeps what failed where other processes find it."""
+    """Tells owners of failures, and shares failures with other processes."""
 
     def __init__(self, failures: Failures, store: CountStore, *, gate: Gate, outbox: Outbox, clock: Clock) -> None:
         self._failures = failures

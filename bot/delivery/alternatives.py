@@ -1,9 +1,9 @@
-"""Offers: what a person asked for and may not have where they asked, to be had where all readers are cleared.
+"""Offers: a person may have a refused question or answer in another place, where all readers are cleared.
 
-A question whose answer could not be told in its chat may be asked anew in the asker's private chat, or be done by a
-background session that tells a recipient who is cleared. An answer that the readers of its chat may not hear may be
-told to the asker alone. The gate decides on every way before it is offered, and again on everything that follows from
-taking it: an offer lifts nothing. It is for one person, and tells nobody else anything.
+A question whose answer could not be told in its chat may be asked again in the asker's private chat. Or a background
+session answers it and reports to a cleared recipient. An answer that the readers of its chat may not hear may be told
+to the asker alone. The gate decides on every way before it is offered, and again on everything that follows from taking
+it: an offer lifts nothing. It is for one person, and reveals nothing to others.
 """
 
 import hashlib
@@ -36,7 +36,7 @@ from policy.document.programs import is_program
 from policy.labels import PUBLIC, Label, join_all
 from policy.request import Destination
 
-WITHHELD: Final = "the answer may not be said there, because of who reads there now"
+WITHHELD: Final = "The answer may not be said there, because of the readers there now."
 
 SPAWN: Final = "sessions_spawn"
 
@@ -52,9 +52,13 @@ _BY_READERS: Final = frozenset({"no_write_down"})
 
 @dataclass(frozen=True, slots=True)
 class BoundText:
-    """What an offer is bound to: a question or an answer; `foreign` tells that another session sent some of it.
+    """The question or answer that an offer is bound to.
 
-    `refs` are the events that hold it.
+    Args:
+        text: The text.
+        label: Its label.
+        foreign: Whether another session sent some of it.
+        refs: The events that hold it.
     """
 
     text: str
@@ -64,12 +68,12 @@ class BoundText:
 
     @property
     def digest(self) -> str:
-        """What tells it from any other text and label."""
+        """The digest of exactly this text and label."""
         return hashlib.sha256(f"{self.label}\n{self.text}".encode("utf-8", "surrogatepass")).hexdigest()
 
 
 class Alternatives:
-    """Finds, keeps and words offers. `life` is how long one counts, in milliseconds."""
+    """Finds, keeps and words offers. `life` is how long an offer is valid, in milliseconds."""
 
     def __init__(
         self, store: AlternativeStore, gate: Gate, ids: Ids, *, session_id: Callable[[Address], str], life: int
@@ -81,15 +85,15 @@ class Alternatives:
         self._life = life
 
     def asks(self, standing: DecisionContext, decision: Decision) -> bool:
-        """Say whether a refused read is one whose asker is to be offered another place, if there is one."""
+        """Say whether the asker of a refused read is to be offered another place, if there is one."""
         home, blocking = standing.home, _blocking(decision)
         asks = self._gate.document.overshoot(home.channel, home.workspace, home.chat) == "ask"
         return asks and home.channel not in UNREAD and _OVERSHOOT in blocking and blocking <= _BY_PLACE
 
     async def reading(self, standing: DecisionContext, call: Call, question: BoundText) -> Alternative | None:
-        """Return where a refused call could be made for its asker, as the gate decides now; None for nowhere.
+        """Return the places where a refused call could be made for its asker, as the gate decides now; None for none.
 
-        `question` is what they asked; one that another session sent is nobody's to ask anew.
+        `question` is the asker's question; one that another session sent cannot be asked again by a person.
         """
         if question.foreign:
             return None
@@ -114,9 +118,9 @@ class Alternatives:
     async def telling(
         self, standing: DecisionContext, decision: Decision, text: str, label: Label
     ) -> Alternative | None:
-        """Return where an answer that the readers of its chat may not hear could be told to its asker, or None.
+        """Return the place where an answer that its chat's readers may not hear could be told to its asker, or None.
 
-        What people approved was that it be said in its chat, and lifts nothing elsewhere.
+        People's approval was for the answer in its chat, and lifts nothing elsewhere.
         """
         if not standing.destination.shared or not _blocking(decision) <= _BY_READERS:
             return None
@@ -134,7 +138,7 @@ class Alternatives:
     ) -> tuple[NewDelivery, AuditRow] | None:
         """Make the offer of an answer that was withheld when it was to be sent, at `now` in milliseconds.
 
-        Returns how the asker is told of it, alone, with its audit row; None if there is nothing to be offered.
+        Returns the notice to the asker, alone, with its audit row; None if there is nothing to offer.
         """
         document, home = self._gate.document, Address.parse(delivery.address)
         person, there = document.principals.get(delivery.asker), aside(document, delivery.asker, home)
@@ -168,21 +172,21 @@ class Alternatives:
         await self._store.make_offer(offer, self._life)
 
     async def buttons(self, code: str) -> tuple[Button, ...]:
-        """Return what can be pressed under an offer: nothing under one that is taken, or gone."""
+        """Return the buttons of an offer: none if it was taken or is gone."""
         known = await self._store.offer(code)
         return () if known is None or known[1] is not None else tuple(_ways(known[0]))
 
     def wording(self, offer: Alternative) -> str:
         """Return an offer in words."""
         ways = (f"- {way.label}: `{way.command}`" for way in _ways(offer))
-        return "\n".join((f"this is offered to you alone, for {self._life // 60_000} minutes:", *ways))
+        return "\n".join((f"This is offered to you alone, for {self._life // 60_000} minutes:", *ways))
 
     async def _recipients(
         self, standing: DecisionContext, parent: Address, call: Call, question: BoundText
     ) -> tuple[list[tuple[str, str]], Label]:
-        """Return the aliases that may be told what a background session of the asker's would find, and its label.
+        """Return the aliases that may hear the findings of a background session of the asker's, and the label of these.
 
-        With each goes what it means now: it is offered for that alone.
+        Each comes with its present meaning: it is offered for that alone.
         """
         alone = await self._at(standing, parent, question.label)
         inside = await self._at(standing, Address(SESSION, alone.sid, standing.asker), question.label)
@@ -200,7 +204,7 @@ class Alternatives:
         return found[:MOST_RECIPIENTS], decision.label_after if found else PUBLIC
 
     async def _at(self, standing: DecisionContext, address: Address, taint: Label) -> DecisionContext:
-        """Return where the asker stands at an address of their own, as if nothing but this had been read there."""
+        """Return the asker's context at an address of their own, as if only data of this label had been read there."""
         document, asker = self._gate.document, standing.asker
         return replace(
             standing,
@@ -233,12 +237,12 @@ class Alternatives:
 
 
 def made(offer: Alternative) -> AuditRow:
-    """Return the row that tells that an offer was made."""
+    """Return the row that an offer was made."""
     return AuditRow("offer", offer.principal, {"step": "made", **_facts(offer)})
 
 
 def taken(offer: Alternative, way: Way) -> AuditRow:
-    """Return the row that tells that an offer is taken, and how."""
+    """Return the row that an offer was taken, and the way."""
     return AuditRow("offer", offer.principal, {"step": "taken", "way": way.value, **_facts(offer)})
 
 
@@ -254,7 +258,7 @@ def _facts(offer: Alternative) -> dict[str, JsonValue]:
 
 
 def question(events: Iterable[Event], turn: str) -> BoundText | None:
-    """Return all that was asked in a turn as one text with the join of its labels, None if nothing was."""
+    """Return all questions of a turn as one text with the join of their labels, None if there were none."""
     asked = [event for event in events if event.turn == turn and isinstance(event.body, UserMessage)]
     said = [event.body for event in asked if isinstance(event.body, UserMessage)]
     if not said:
@@ -276,9 +280,9 @@ def _held_by(events: Iterable[Event]) -> tuple[EventsRef, ...]:
 
 
 def private_chats(document: Document, principal: str, home: Address) -> tuple[Address, ...]:
-    """Return where a person is spoken to in private other than at home, the nearest to home first.
+    """Return the addresses of a person's private chats other than home, the nearest to home first.
 
-    At a console nobody may be sitting, and a program is no person.
+    The console may have no reader, and a program is not a person.
     """
     person = None if is_program(principal) else document.principals.get(principal)
     chats = () if person is None else tuple(map(principals.private_chat, person.accounts))
@@ -287,7 +291,7 @@ def private_chats(document: Document, principal: str, home: Address) -> tuple[Ad
 
 
 def aside(document: Document, principal: str, home: Address) -> Address | None:
-    """Return where a person alone is told something in a shared chat, None if they have no account there."""
+    """Return the address of messages to a person alone in a shared chat, None if they have no account there."""
     person = document.principals.get(principal)
     for account in () if person is None else person.accounts:
         if _same_site(principals.private_chat(account), home):
@@ -304,7 +308,7 @@ def _blocking(decision: Decision) -> frozenset[str]:
 
 
 def _ways(offer: Alternative) -> list[Button]:
-    """Return the ways of an offer as what can be pressed, or typed."""
+    """Return the ways of an offer as buttons or commands."""
     ways = list[Button]()
     if offer.private:
         ways.append(Button("Continue in private", f"/continue {offer.code}"))

@@ -1,4 +1,4 @@
-"""A question to people: its words, and where those are told who may answer it but are not in the conversation."""
+"""A question to people: its words, and the chats of people who may answer it but are not in the conversation."""
 
 import json
 from typing import Final
@@ -15,27 +15,26 @@ from policy.document.programs import is_program
 from policy.fixed import OUTCOME
 
 OTHERS_DO: Final = "The person who asked has to answer, or another person who is entitled."
-"""Who answers a call that the person who asked may answer, for anybody else."""
+"""For other readers: who answers a call that the person who asked may answer."""
 
-NOT_SHOWN: Final = "What it refers to is not shown, so the call is refused even once it is approved."
-"""Stands in a question that is asked without what its call refers to."""
+NOT_SHOWN: Final = "A text that it refers to is not shown, so the call is refused even once it is approved."
+"""Stands in a question that does not show the text behind its call's references."""
 
 MAY_BE_DONE: Final = (
     "This call was begun before and was interrupted: it may have taken effect already. Look first; if it did, "
     "approving it makes it happen again."
 )
-"""Stands in a question about a call whose outcome nobody knows."""
+"""Stands in a question about a call with an unknown outcome."""
 
 _TASK: Final = "{name} asks you alone, `/agents log {run}` tells its task."
 _GOAL: Final = "{name} asks you alone, `/runs log {run}` tells its goal."
 
 
 def wording(document: Document, asked: tuple[Approval, ...], background: Background | None = None) -> str:
-    """Return what people are asked about the calls of one step; an answer that is held back is not shown.
+    """Return the question to people about the calls of one step; a held-back answer is not shown.
 
-    `background` is what a task or a run was set going as: then it is named as `/agents` or `/runs` lists it.
-
-    How to answer is not in it: each channel shows the buttons of a question as they are pressed or typed there.
+    `background` is the origin of a task or a run, which is then named as `/agents` or `/runs` lists it. The way to
+    answer is not in the text: each channel shows the buttons of a question as they are pressed or typed there.
     """
     first = asked[0]
     if first.tool == ANSWER:
@@ -66,7 +65,7 @@ def buttons(
 ) -> tuple[Button, ...]:
     """Return the commands that answer a question: only those that work for one of its readers.
 
-    `readers` are the users who read it, None where they are not known. The person who asked may take it back.
+    `readers` are the users who read it, None where they are unknown. The person who asked may withdraw it.
     """
     deny = f"/deny {question}"
     if readers is None or any(may_answer(document, approval, one) for approval in asked for one in readers):
@@ -76,9 +75,9 @@ def buttons(
 
 
 def places(document: Document, asked: tuple[Approval, ...], home: Address) -> tuple[Address, ...]:
-    """Return the private chats of people who may answer; none if the asker may. A program is asked nowhere: it looks.
+    """Return the private chats of people who may answer; none if the asker may. Programs are not asked: they poll.
 
-    At a console nobody may be sitting, so it is asked there only if the policy names that chat.
+    The console may have no reader, so it is asked only if the policy names that chat.
     """
 
     def entitled(principal: str) -> bool:
@@ -101,7 +100,7 @@ def places(document: Document, asked: tuple[Approval, ...], home: Address) -> tu
 
 
 def _call(approval: Approval) -> str:
-    # A channel may leave out what does not show, and the call would not.
+    # A channel may leave out invisible characters, and the call would not.
     arguments = spelled(json.dumps(dict(approval.question.arguments), ensure_ascii=False, indent=2))
     number = approval.id.partition("-")[2]
     return (
@@ -119,13 +118,13 @@ def _begun(approval: Approval) -> str:
 
 
 def _others(approval: Approval) -> str:
-    """Tell whose words the call may follow, as the people who read them in the conversation know them."""
+    """Tell whose words the call may follow, by the names that readers of the conversation know."""
     people = approval.question.authors
     users = [f"`{person}`" for person in people if ":" not in person]
     if len(users) < len(people):
         users.append("people who are no users here")
     return (
-        f"\nWords of {', '.join(users)} are in this conversation: run it only if it is what you want." if users else ""
+        f"\nWords of {', '.join(users)} are in this conversation: run it only if you want it yourself." if users else ""
     )
 
 
@@ -135,7 +134,7 @@ def _endorsed(approval: Approval) -> list[str]:
     if not answers:
         return []
     lines = [f"- {spelled(one.text)} (session {one.session})" for one in answers]
-    return ["It may depend on what background sessions answered, from data that nobody vouches for:", *lines]
+    return ["It may depend on answers of background sessions, from data that nobody vouches for:", *lines]
 
 
 def _rules(approval: Approval) -> str:

@@ -1,7 +1,7 @@
-"""How an agent's question reaches its asker: where it may be said is decided before the turn waits for it.
+"""The delivery of an agent's question to its asker: the places for it are decided before the turn waits for it.
 
-It leaves like any other output of the agent (hook PRE_OUTPUT), at each place on its own: a rule that asks people about
-what an agent says keeps it from being said, for nobody is asked whether somebody may be asked. What may be said nowhere
+It leaves like any other output of the agent (hook PRE_OUTPUT), at each place on its own. A rule that asks people about
+an agent's words prevents it, since nobody is asked whether a person may be asked. A question that may be said nowhere
 is not asked, and the agent is told so.
 """
 
@@ -22,11 +22,11 @@ from channels.messages import Address, OutboundKind
 from policy.request import Hook
 
 NOWHERE: Final = "nobody was asked: the question may not be said anywhere your user reads; go on without an answer"
-"""What a call gets whose question may be said nowhere."""
+"""The result of a call whose question may be said nowhere."""
 
 
 class AskerQuestions:
-    """Places agents' questions. `life` is how long one stands at most, in milliseconds."""
+    """Places agents' questions. `life` is the longest time that one waits, in milliseconds."""
 
     def __init__(self, gate: Gate, ids: Ids, life: int) -> None:
         self._gate = gate

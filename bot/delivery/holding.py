@@ -1,10 +1,10 @@
-"""What is held for a person is told to that person: where they alone read and are cleared, with buttons that decide.
+"""Notices about held items to their person: in a private chat that is cleared, with buttons that decide.
 
-Once for each held item, durably: the notice stands in the outbox of the session that sent it, and loses its buttons
-once the item is decided about (`bot.delivery.question_updates`). The session that it is held for learns nothing, nor do
-readers who may know of that one alone: neither its log nor its outbox, times or counts change. Where no private chat of
-the person is cleared, nothing is told, and `/held` shows it where one may be. What is held is not in the notice: a
-model wrote it, and it is shown when its person asks for it.
+Each held item has one durable notice. It is in the outbox of the sending session, and loses its buttons once the item
+is decided (`bot.delivery.question_updates`). The session that holds the item learns nothing, nor do readers who may
+know only of that session: neither its log nor its outbox, times or counts change. If no private chat of the person is
+cleared, there is no notice, and `/held` shows the item where it may be shown. The notice does not contain the item: a
+model wrote that, and it is shown when its person asks for it.
 """
 
 from bot.access import labelling
@@ -24,7 +24,7 @@ from policy.request import Hook
 
 
 class Holding:
-    """Tells people what is held for them."""
+    """Tells people about items held for them."""
 
     def __init__(self, store: Store, gate: Gate, clock: Clock) -> None:
         self._store = store
@@ -32,7 +32,7 @@ class Holding:
         self._clock = clock
 
     async def tell(self, delivery: Delivery) -> None:
-        """Put the notice that a delivery is held into its sender's outbox, if its person can be told; once.
+        """Put the notice about a held delivery into its sender's outbox, if its person can be told; once.
 
         Raises NotFoundError: the sender is gone.
         """
@@ -62,14 +62,14 @@ class Holding:
 
 
 def buttons(item: str, *, accept: bool = True, named: bool = False) -> tuple[Button, ...]:
-    """Return what decides about a held item; `named` where others stand beside it."""
+    """Return the buttons that decide about a held item; `named` if others stand beside it."""
     which = f" {item}" if named else ""
     drop = Button(f"Drop{which}", f"/held drop {item}")
     return (Button(f"Accept{which}", f"/held accept {item}"), drop) if accept else (drop,)
 
 
 def told_of(delivery: Delivery) -> tuple[Button, ...] | None:
-    """Return the buttons of a notice that something is held, None for any other delivery."""
+    """Return the buttons of a notice about a held item, None for any other delivery."""
     return None if delivery.holds is None else _ways(delivery.holds[0])
 
 
@@ -78,7 +78,7 @@ def _ways(item: str) -> tuple[Button, ...]:
 
 
 def _began(target: SessionState) -> str:
-    """Return where the person is who has a session: its home, or where a background one was set going."""
+    """Return the address of a session's person: its home, or where a background session was set going."""
     return target.home if target.background is None else target.background.asked_at
 
 
@@ -90,7 +90,7 @@ def _worded(delivery: Delivery, sender: SessionState, target: SessionState, plac
     label, verb = delivery.label, "reported" if kind == "background session" else "sent"
     did = f"{verb} something that {whose} may not read yet"
     if label.flows_to(target.taint):
-        # It may know that; as what was read has chosen it, it is held as that is.
+        # The person may know its level; it was chosen by the data read, so it is held as UNTRUSTED.
         label = labelling.untrusted(label)
         did = f"{verb} more than may be endorsed (`endorsed_bits`), so {whose} may not read it yet"
     told = f"Held as {item} at {label}: {kind} {sender.sid} {did}."

@@ -1,9 +1,9 @@
-"""The offer to go on with a workflow that was interrupted, made to its principal when they come back.
+"""The offer to continue an interrupted workflow, made to its principal when they come back.
 
-It is made before the answer to the first message of a conversation, or to the first after an hour, where they are
-alone. It goes the way of all that is said, with the label of the workflow: who may not know of that learns nothing of
-it (law `no_read_up`). Of one interruption a conversation hears once. Whether a session works on it still is looked at
-only where those who read here may know of that session.
+It comes before the answer to the first message of a conversation, or to the first after an hour, where they are alone.
+It passes the gate like every text, with the label of the workflow: readers who may not know of that learn nothing of it
+(law `no_read_up`). A conversation gets one offer for each interruption. Whether a session still works on the workflow
+is checked only if the readers here may know of that session.
 """
 
 from dataclasses import dataclass
@@ -28,27 +28,27 @@ from policy.request import Hook
 STOPPED: Final = "Workflow {project} stopped in {where}, {ago}."
 WAY: Final = "- {label}: `{command}`"
 SILENCE_MS: Final = 60 * 60 * 1000
-"""After how long without a turn a person comes back to a conversation."""
+"""Milliseconds without a turn after which a person counts as coming back to a conversation."""
 
 MOST: Final = 3
 """How many are offered at once: more would not be read."""
 
 _DAY_MS: Final = 24 * 60 * 60 * 1000
-"""For how long it is remembered, at least, that something was said."""
+"""The least number of milliseconds for which a sent text is remembered."""
 
 _WORKING: Final = frozenset({Status.QUEUED, Status.RUNNING, Status.AWAITING_INPUT})
 
 
 @dataclass(frozen=True, slots=True)
 class InterruptedNotice:
-    """What is offered, with the rows of the decisions on that."""
+    """The offers, with the rows of the decisions on them."""
 
     deliver: tuple[NewDelivery, ...] = ()
     audit: tuple[AuditRow, ...] = ()
 
 
 class InterruptedWorkflows:
-    """Offers to go on with what was interrupted."""
+    """Offers to continue interrupted workflows."""
 
     def __init__(self, keeper: WorkflowKeeper, sessions: SessionStore, outbox: OutboxStore, gate: Gate) -> None:
         self._keeper = keeper
@@ -57,16 +57,17 @@ class InterruptedWorkflows:
         self._gate = gate
 
     async def before(self, turn: OpenTurn) -> InterruptedNotice:
-        """Return what is offered before the answer to what its principal says in this turn, mostly nothing.
+        """Return the offers before the answer to the principal's message in this turn, mostly none.
 
-        A turn that no person began offers nothing, nor does one above its address (ADR 0021), or in a shared chat.
+        A turn without a person's message offers nothing, nor does one above its address (ADR 0021), or in a shared
+        chat.
         """
         standing = turn.standing
         alone = standing.asker == standing.principal and not standing.destination.shared
         since = _since(turn)
         if since is None or not turn.asked or not alone or turn.above_home or turn.background is not None:
             return InterruptedNotice()
-        # People are told also what anybody may have written: a label says so once they resume it.
+        # People are also told of workflows that anyone may have written; a label says so once they resume one.
         reader = labelling.untrusted(standing.reader)
         found = [one for one in await self._keeper.interrupted(standing.principal, reader) if one.touched_at > since]
         if not found:
@@ -97,7 +98,7 @@ class InterruptedWorkflows:
         return InterruptedNotice(tuple(deliver), tuple(rows))
 
     async def _goes_on(self, turn: OpenTurn, workflow: Workflow, reader: Label) -> bool:
-        """Say whether a session works on a workflow, as far as those who read here may know of that session."""
+        """Say whether a session works on a workflow, as far as the readers here may know of that session."""
         if workflow.touched_by_sid == turn.standing.sid:
             return workflow.touched_at >= turn.record.started_at
         if not workflow.touched_by_sid:
@@ -107,15 +108,15 @@ class InterruptedWorkflows:
 
 
 def buttons(project: str) -> tuple[Button, ...]:
-    """Return what can be pressed under an offer."""
+    """Return the buttons of an offer."""
     return (Button("Resume", f"/workflow resume {project}"), Button("Not now", f"/workflow later {project}"))
 
 
 def _since(turn: OpenTurn) -> int | None:
-    """Return since when an interruption is told of, in milliseconds; None where its principal was here all the time.
+    """Return since when interruptions are offered, in milliseconds; None if the principal was here all the time.
 
-    A conversation that begins is told of all. One that goes on after a while heard before of what is older. One that
-    was asked to go on with a workflow is told of none.
+    A new conversation is offered all of them. One that continues after a while had earlier offers of older ones. A
+    conversation that was asked to resume a workflow is offered none.
     """
     if turn.record.dedupe.startswith(RESUMED):
         return None

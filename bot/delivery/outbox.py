@@ -1,12 +1,13 @@
 """The outbox: the only module that sends.
 
-`deliver` says what a turn committed, durably; `preview` makes what shows an answer while it is written; `reply`
-answers a command at once; `signal` shows that something is going on, without free text. Whatever is said is
-decided again here, against the readers at this moment (law `no_write_down`). What another session is to hear is
-handed to its inbox. An entry whose sender vanished in mid-send is said again only where the adapter can mark it
-as perhaps seen; elsewhere it is reported. What cannot be said yet goes back to the store with the time of its next
-try, and whatever stands behind it for the same address with it; what will not be said is a dead letter. An edit may be
-made twice, and one that cannot be made is let go.
+`deliver` sends committed texts durably; `preview` shows an answer while it is written; `reply` answers a command at
+once; `signal` shows work, without free text. Every text is decided on again here, against the present readers (law
+`no_write_down`). A text to another session is handed to its inbox.
+
+An entry whose sender vanished in mid-send is sent again only where the adapter can mark it as a possible repeat;
+elsewhere it is reported. An entry that cannot be sent yet goes back to the store with the time of its next try, and so
+do later entries to the same address. An entry that will not be sent becomes a dead letter. An edit may be made twice,
+and one that cannot be made is dropped.
 """
 
 import logging
@@ -48,14 +49,14 @@ from policy.request import Destination, Hook
 if TYPE_CHECKING:
     from pydantic import JsonValue
 
-WITHHELD_REPLY: Final = "the answer may not be shown here, ask for it where more may be told"
-"""What is said instead of a reply that may not be said, if at least this may."""
+WITHHELD_REPLY: Final = "The answer may not be shown here, ask for it where more may be told."
+"""Sent instead of a reply that may not be said, if at least this may."""
 
 GONE: Final = "nobody is there any more"
 TOO_OLD: Final = "it waited for too long"
 FAILED: Final = "it failed every time"
-NOT_THEIRS: Final = "whom it was for is not who reads there now"
-"""Why something was not said, in the audit."""
+NOT_THEIRS: Final = "the recipient of this chat has changed"
+"""Why a text was not sent, in the audit."""
 
 _SAID: Final = frozenset({DeliveryState.SENT, DeliveryState.AMBIGUOUS})
 
@@ -68,8 +69,8 @@ _MOMENT: Final = 0.01
 class Outbox:
     """Sends over the channels of this process. `sender` is this process's name in the store.
 
-    `in_force` says whether this process decides by the policy in force. If not, it leaves what is to be said to others.
-    What waited for longer than `hours` is not said any more.
+    `in_force` says whether this process decides by the policy in force. If not, it leaves deliveries to others. Entries
+    older than `hours` are not sent any more.
     """
 
     def __init__(  # noqa: PLR0913 - made in the composition root from its collaborators
@@ -115,14 +116,14 @@ class Outbox:
         return (*self._channels, SESSION, RUN)
 
     async def deliver(self, deliveries: tuple[Delivery, ...]) -> None:
-        """Say what this process claimed, in order; behind what goes back to the store, the rest of its address does.
+        """Send entries that this process claimed, in order; after one that goes back, the rest of its address does too.
 
-        Raises StoreError: the store failed. What was surely not said goes back and is said later, and what became of
-        the rest is written down, once the store takes writes again.
+        Raises StoreError: the store failed. Entries that were certainly not sent go back and are sent later. The
+        outcomes of the others are written down once the store takes writes again.
         """
         patience, waiting, failed = Patience(), set[str](), list[Exception]()
         for delivery in deliveries:
-            # A stop in mid-send would leave a text of which nobody knows whether it was said.
+            # A stop in mid-send would leave a text with an unknown outcome.
             with anyio.CancelScope(shield=True), bound(session=delivery.sid, turn=delivery.turn):
                 behind = delivery.address in waiting
                 fate = self._unasked(delivery) if behind else await self._tried(delivery, patience, failed)
@@ -137,7 +138,7 @@ class Outbox:
             raise failed[0]
 
     async def collect(self, sid: str) -> None:
-        """Claim and say what waits in a session's outbox: after a crash, or committed by another process.
+        """Claim and send the waiting entries of a session's outbox: after a crash, or committed by another process.
 
         Raises StoreError: as `deliver`.
         """
@@ -148,20 +149,20 @@ class Outbox:
         try:
             taken = await self._store.outbox.take(sid, self.sender, self.channels, op=op)
         except (StoreError, anyio.get_cancelled_exc_class()):
-            # It may have been done, and only the answer was lost: asked again, it gives the same.
+            # It may have succeeded with only its answer lost: the same `op` again gives the same answer.
             self._lost[sid] = op
             raise
         await self.deliver(taken)
 
     def unsaid(self, deliveries: tuple[Delivery, ...]) -> None:
-        """Note that deliveries, if the store gave them to this process, are surely not said: it was not told so."""
+        """Note that entries which the store may have given to this process are not sent: it never learned of them."""
         for delivery in deliveries:
             self._owed[delivery.sid, delivery.key] = (delivery, _Fate(DeliveryState.PENDING))
 
     async def settle_owed(self, sid: str = "") -> None:
-        """Write down what became of texts, of one session or of all, which the store did not take before.
+        """Write down outcomes, of one session or of all, that the store did not take before.
 
-        Raises StoreError: it does not yet.
+        Raises StoreError: it still does not.
         """
         for name, owed in tuple(self._owed.items()):
             if sid and sid != name[0]:
@@ -171,20 +172,20 @@ class Outbox:
             except (StoreGoneError, StoreRefusedError):
                 raise
             except StoreError:
-                # Its record cannot be read, and that does not pass.
+                # Its record cannot be read, which will not change.
                 self._pay(name, owed)
                 raise
             self._pay(name, owed)
 
     def _pay(self, name: tuple[str, str], owed: "tuple[Delivery, _Fate]") -> None:
-        """Forget what was owed, unless another try of that text owes something else by now."""
+        """Forget an owed outcome, unless another try of that text owes another one by now."""
         if self._owed.get(name) is owed:
             del self._owed[name]
 
     async def catch_up(self) -> tuple[str, ...]:
-        """Write down what the store did not take before; return the sessions with something this process may hold.
+        """Write down outcomes that the store did not take; return the sessions with entries this process may hold.
 
-        Raises StoreError: it does not yet.
+        Raises StoreError: it still does not.
         """
         await self.settle_owed()
         return tuple(self._lost)
@@ -192,16 +193,16 @@ class Outbox:
     async def reply(
         self, standing: DecisionContext, text: str, label: Label, *, press: str = "", buttons: tuple[Button, ...] = ()
     ) -> None:
-        """Answer a command at its address, now or never: a command is asked again if its answer is lost.
+        """Answer a command at its address, now or never: a command is given again if its answer is lost.
 
-        `label` is that of what the text tells, `press` the press on a button that it answers. The decision is in the
-        audit before anything is said.
+        `label` is that of the text, `press` the press on a button that it answers. The decision is in the audit before
+        anything is sent.
         """
         destination = await self._gate.readers.destination(standing.home)
         for said, about, offered in ((text, label, buttons), (WITHHELD_REPLY, PUBLIC, ())):
             decided = await self._decided(standing, destination, text=said, label=about, buttons=offered)
             if decided is not None:
-                # Somebody is there who asked.
+                # A person is there, who asked.
                 await self._rate_limits.heard(standing.home)
                 outbound = Outbound(
                     address=standing.home,
@@ -218,9 +219,9 @@ class Outbox:
     async def tell(
         self, standing: DecisionContext, text: str, buttons: tuple[Button, ...], label: Label = PUBLIC
     ) -> bool:
-        """Tell somebody something, without being asked, now or never; return whether it was said.
+        """Send a text to a person who did not ask, now or never; return whether it was sent.
 
-        `label` is that of what it tells.
+        `label` is that of the text.
         """
         destination = await self._gate.readers.destination(standing.home)
         decided = await self._decided(standing, destination, text=text, label=label, buttons=buttons)
@@ -250,7 +251,7 @@ class Outbox:
         label: Label,
         buttons: tuple[Button, ...],
     ) -> str | None:
-        """Return what may be said of a text of the program's own, None for nothing; that is in the audit by then."""
+        """Return the part of the program's own text that may be said, None for none, after auditing the decision."""
         await self._gate.output.read_ahead((text,))
         spoken = self._gate.output.reply(standing, destination, text, label, buttons=buttons)
         row = decision_row(standing, Hook.PRE_OUTPUT, spoken.decision, destination=str(standing.home))
@@ -260,7 +261,7 @@ class Outbox:
     async def _answer(
         self, standing: DecisionContext, destination: Destination, outbound: Outbound, label: Label
     ) -> None:
-        """Say what may be said; where that takes long, leave it in the outbox of the session, if that has begun."""
+        """Send a text; if that takes long, leave it in the outbox of the session, if the session exists."""
         turn = SendSlot(str(standing.home))
         wait = await self._rate_limits.wait(turn, shared=destination.shared, patience=Patience())
         if not wait:
@@ -269,7 +270,7 @@ class Outbox:
             except BusyChannelError as error:
                 wait = await self._rate_limits.busy(turn, error)
             except ChannelError as error:
-                # What the command did is done: a platform that cannot be told of it must not deliver it again.
+                # The command's effect is done: if its platform cannot be answered, it must not redeliver the command.
                 _log_unsent(standing.home, error, label)
                 return
         if wait:
@@ -288,7 +289,7 @@ class Outbox:
                 await self._store.outbox.put(standing.sid, notice)
 
     def preview(self, standing: DecisionContext, key: str) -> "Preview":
-        """Return what shows an answer at the session's home while it is written; `key` is the answer's."""
+        """Return a preview of an answer at the session's home while it is written; `key` is the answer's."""
         return Preview(
             self._channels.get(standing.home.channel),
             self._gate,
@@ -299,14 +300,14 @@ class Outbox:
         )
 
     async def signal(self, address: Address, signal: Signal) -> None:
-        """Show that something is going on, where there is a channel for it."""
+        """Show that work continues, if this process has the channel."""
         channel = self._channels.get(address.channel)
         if channel is not None:
             with suppress(ChannelError):
                 await channel.signal(address, signal)
 
     async def _tried(self, delivery: Delivery, patience: Patience, failed: list[Exception]) -> "_Fate":
-        """Say something, and return what became of it; what went wrong joins `failed`."""
+        """Send an entry, and return its outcome; errors join `failed`."""
         watch = self._telemetry.stopwatch()
         if watch is None:
             return await self._fate(delivery, patience, failed)
@@ -319,7 +320,7 @@ class Outbox:
         try:
             return await self._deliver(delivery, patience)
         except StoreError as error:
-            # Between a text's leaving and its fate the store is asked for nothing.
+            # Between sending a text and its outcome no request goes to the store.
             failed.append(error)
             return self._unasked(delivery)
         except _BrokenSendError as error:
@@ -330,13 +331,13 @@ class Outbox:
             return self._unasked(delivery)
 
     def _unasked(self, delivery: Delivery) -> "_Fate":
-        """Give back what was surely not said now; whether one in doubt was said before stays in doubt."""
+        """Give back an entry that was certainly not sent now; an earlier doubt about it remains."""
         channel = Address.parse(delivery.address).channel
         marks = channel == SESSION or self._channels[channel].marks_repeats
         return _Fate(DeliveryState.PENDING) if marks else _back(delivery)
 
     async def _deliver(self, delivery: Delivery, patience: Patience) -> "_Fate":
-        """Say something, and return what became of it."""
+        """Send an entry, and return its outcome."""
         if not await self._in_force():
             # Claimed before that was known.
             return _back(delivery)
@@ -364,7 +365,7 @@ class Outbox:
         return await self._say(delivery, turn, spoken.text, buttons)
 
     async def _said_before(self, delivery: Delivery) -> tuple[str, ...]:
-        """Return what the turn of a delivery said at its address already, if a rule may look at all of it together."""
+        """Return the earlier texts of an entry's turn to its address, if a rule may look at all of them together."""
         if not self._gate.output.looks_across(delivery):
             return ()
         before = (
@@ -373,12 +374,12 @@ class Outbox:
             if (one.turn, one.address) == (delivery.turn, delivery.address) and one.state in _SAID
         )
         if Address.parse(delivery.address).channel == SESSION:
-            # What is above, which a call passed on by reference, is held there apart, and decides nothing below.
+            # Texts above it, which a call passed on by reference, are held there apart, and decide nothing below.
             before = (one for one in before if one.label.flows_to(delivery.label))
         return tuple(one.text for one in before)
 
     async def _offered(self, delivery: Delivery, destination: Destination, decision: Decision) -> tuple[AuditRow, ...]:
-        """Tell whoever asked in a shared chat, alone, where he may have an answer that is withheld there."""
+        """Offer the asker in a shared chat, alone, another place for an answer that is withheld there."""
         found = await self._alternatives.withheld(delivery, destination, decision, self._clock.wall_ms())
         if found is None:
             return ()
@@ -387,7 +388,7 @@ class Outbox:
         return (row,)
 
     def _obstacle(self, delivery: Delivery, address: Address) -> "_Fate | None":
-        """Return why something is not said at all, None for what is."""
+        """Return the outcome of an entry that is not sent at all, None for one that is."""
         repeated = delivery.state is DeliveryState.AMBIGUOUS and not delivery.replaces
         if repeated and address.channel != SESSION and not self._channels[address.channel].marks_repeats:
             return _Fate(DeliveryState.AMBIGUOUS)
@@ -399,7 +400,7 @@ class Outbox:
         return None
 
     async def _say(self, delivery: Delivery, turn: SendSlot, text: str, buttons: tuple[Button, ...]) -> "_Fate":
-        """Send a text, and return what became of it."""
+        """Send a text, and return its outcome."""
         outbound = Outbound(
             Address.parse(delivery.address),
             text,
@@ -422,7 +423,7 @@ class Outbox:
         return _Fate(DeliveryState.SENT, receipt=receipt)
 
     async def _failed(self, delivery: Delivery, turn: SendSlot, error: ChannelError) -> "_Fate":
-        """Return what becomes of a text that was not said, or of which nobody knows."""
+        """Return the outcome of a text that was not sent, or whose outcome is unknown."""
         if isinstance(error, AmbiguousSendError):
             return _Fate(DeliveryState.AMBIGUOUS)
         if isinstance(error, GoneError):
@@ -432,13 +433,13 @@ class Outbox:
         return _back(delivery, wait, failed=True) if wait else self._unsaid(delivery, DeliveryState.FAILED, FAILED)
 
     async def _unedited(self, delivery: Delivery, turn: SendSlot, error: ChannelError) -> "_Fate":
-        """Return what becomes of an edit that was not made: one more try, as what stands behind it waits."""
+        """Return the outcome of an edit that was not made: one more try, since later entries wait for it."""
         if isinstance(error, GoneError) or delivery.failures:
             return self._unsaid(delivery, DeliveryState.FAILED, FAILED)
         return _back(delivery, await self._rate_limits.failed(turn, 0), failed=True)
 
     async def _buttons(self, delivery: Delivery, address: Address) -> tuple[Button, ...]:
-        """Return the answers that a question or an offer takes, of a question those that its readers may give."""
+        """Return the buttons of a question or an offer; those of a question only for readers who may answer."""
         if delivery.kind == OutboundKind.OFFER:
             if delivery.interrupted:
                 return interrupted_workflows.buttons(delivery.interrupted)
@@ -455,7 +456,7 @@ class Outbox:
         return approval_prompts.buttons(document, asked, delivery.asked, readers)
 
     async def _hand_over(self, delivery: Delivery, text: str) -> "_Fate":
-        """Hand a text to another session, and return what that did with it."""
+        """Hand a text to another session, and return its outcome there."""
         arrival = await self._handoff.hand_over(delivery, text)
         if arrival is None:
             return _back(delivery)
@@ -478,7 +479,7 @@ class Outbox:
         )
 
     async def _release(self, delivery: Delivery) -> Release | None:
-        """Return the record that releases a delivery, read from the log it was written to."""
+        """Return the record that releases an entry, read from the log it was written to."""
         if not delivery.release:
             return None
         for event in await self._store.sessions.events(delivery.sid, after=delivery.release - 1, limit=1):
@@ -496,7 +497,7 @@ class Outbox:
 
     def _unsaid(self, delivery: Delivery, state: DeliveryState, why: str) -> "_Fate":
         if delivery.replaces:
-            # Nobody misses it: whoever presses a button that is left is told.
+            # It is not missed: pressing a leftover button gives a notice.
             return _Fate(DeliveryState.CANCELLED)
         _LOGGER.warning("a text was given up", extra={"reason": why, "destination": delivery.address})
         body: dict[str, JsonValue] = {"destination": delivery.address, "key": delivery.key, "reason": why}
@@ -518,7 +519,7 @@ def _log_unsent(address: Address | str, error: ChannelError, label: Label, attem
 
 
 class _BrokenSendError(Exception):
-    """An adapter broke in the middle of a send: nobody knows whether it was seen. `why` is its error."""
+    """An adapter broke in the middle of a send, so its outcome is unknown. `why` is its error."""
 
     def __init__(self, why: Exception) -> None:
         super().__init__()
@@ -527,7 +528,7 @@ class _BrokenSendError(Exception):
 
 @dataclass(frozen=True, slots=True)
 class _Fate:
-    """What became of a delivery; a pending one is tried again after `wait` milliseconds."""
+    """The outcome of a delivery; a pending one is tried again after `wait` milliseconds."""
 
     state: DeliveryState
     arrival: Arrival | None = None
@@ -538,12 +539,12 @@ class _Fate:
 
 
 def _back(delivery: Delivery, wait: int = 0, *, failed: bool = False) -> _Fate:
-    """Give something back for a later try. Whether one in doubt was said stays in doubt, and is reported."""
+    """Give an entry back for a later try. One in doubt stays in doubt, and is reported."""
     if delivery.state is DeliveryState.AMBIGUOUS and not delivery.replaces:
         return _Fate(DeliveryState.AMBIGUOUS)
     return _Fate(DeliveryState.PENDING, wait=wait, failed=failed)
 
 
 def _open(label: Label) -> bool:
-    """Say whether links may be followed in what has a label: whoever owns what a link names may know all of it."""
+    """Say whether links may be followed in a text of this label: the owner of a link's target may learn all of it."""
     return label.level is Level.PUBLIC and not label.compartments

@@ -1,4 +1,4 @@
-"""The outbox's previews: an answer shown while it is written, gated and paced like all that is said, not durable."""
+"""Previews: an answer shown while it is written, gated and rate-limited like all texts, not durable."""
 
 from typing import TYPE_CHECKING, Final
 
@@ -24,11 +24,11 @@ PACE_SECONDS: Final = 1.0
 
 
 class Preview:
-    """An answer that is still being written, shown as far as it goes.
+    """An answer that is still being written, shown up to the present end.
 
-    It is shown only where no rule would look at what is said, for such a rule could judge the whole otherwise, and
-    only if it may be said as it is. The readers are asked for again at every edit. A response that turns out to call
-    a tool is no answer, and is taken back.
+    It is shown only where no rule looks at its text, as such a rule could judge the whole differently. It must also be
+    allowed unchanged. The readers are asked for again at every edit. A response that turns out to call a tool is not an
+    answer, and its preview is taken back.
     """
 
     def __init__(
@@ -51,7 +51,7 @@ class Preview:
         self._next = 0.0
 
     async def show(self, text: str) -> None:
-        """Show a text, at most one a second; an empty one takes back what is shown."""
+        """Show a text, at most one a second; an empty text takes the preview back."""
         now = anyio.current_time()
         if self._channel is None or text == self._shown or (text and now < self._next):
             return
@@ -62,7 +62,7 @@ class Preview:
             text = ""
         if text or self._shown:
             self._shown = text
-            # What could not be shown is said in the end all the same.
+            # A text that could not be shown is sent at the end all the same.
             try:
                 await self._channel.preview(Outbound(self._standing.home, text, self._key))
             except BusyChannelError as error:
@@ -71,7 +71,7 @@ class Preview:
                 pass
 
     async def _has_room(self) -> bool:
-        """Say whether an edit may be made now; none waits, the next one shows more."""
+        """Say whether an edit may be made now; an edit never waits, the next one shows more."""
         shared = self._standing.destination.shared
         return await self._rate_limits.wait(self._turn(), shared=shared, patience=Patience(0)) == 0
 
@@ -79,7 +79,7 @@ class Preview:
         return SendSlot(str(self._standing.home))
 
     async def _may_show(self, text: str) -> bool:
-        """Decide, against who reads there now (hook PRE_OUTPUT)."""
+        """Decide, against the present readers (hook PRE_OUTPUT)."""
         standing = self._standing
         meant = principals.meant_for(standing.principal, standing.asker, standing.home, standing.home)
         if principals.is_anothers(self._gate.document, standing.home, meant):

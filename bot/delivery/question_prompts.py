@@ -1,8 +1,8 @@
-"""An agent's question to its asker: its words, its buttons, and where it is asked.
+"""An agent's question to its asker: its words, its buttons, and the places where it is asked.
 
-A model that was taken over may ask anything. So the question says that an agent asks and whom, each line of the model's
-stands behind a mark, and a button names its choice as an answer: none of it can be taken for an approval or for words
-of ours.
+A model that was taken over may ask anything. So the question says that an agent asks, and which person. Each line of
+the model stands behind a mark, and a button names its choice as an answer. None of it can be taken for an approval or
+for words of ours.
 """
 
 import re
@@ -23,7 +23,7 @@ from channels.messages import Address, Button
 from policy.document.model import Document
 
 MARK: Final = "> "
-"""What each line of a model's stands behind."""
+"""The mark before each line of a model's words."""
 
 _AGENT: Final = "The agent asks `{asker}`, question {id}:"
 _ALONE: Final = "{name} asks `{asker}` alone, question {id}:"
@@ -35,9 +35,9 @@ _WORD: Final = re.compile(r"[A-Za-z0-9_.-]{1,40}")
 
 
 def wording(question: Approval, asked_at: int, background: Background | None = None) -> str:
-    """Return what the asker is asked.
+    """Return the question as the asker is shown it.
 
-    `asked_at` is now, in milliseconds on the store's clock, and `background` what a task or a run was set going as.
+    `asked_at` is now, in milliseconds on the store's clock, and `background` the origin of a task or a run.
     """
     asker, name = question.principal, question.id
     first = _AGENT.format(asker=asker, id=name)
@@ -52,7 +52,7 @@ def quoted(question: Approval) -> list[str]:
 
 
 def facts(call: Call, inquiry: Inquiry) -> dict[str, JsonValue]:
-    """Return what is kept of a question: the arguments of the call that asks, and the words."""
+    """Return the stored facts of a question: the arguments of the asking call, and the words."""
     return {**(call.arguments or {}), WORDS: inquiry.question}
 
 
@@ -63,17 +63,17 @@ def closing(inquiry: Inquiry) -> str:
 
 
 def buttons(question: Approval, readers: frozenset[str] | None) -> tuple[Button, ...]:
-    """Return the answers that can be pressed, for readers among whom is the asker; None for readers not known."""
+    """Return the buttons of answers, for readers that include the asker; None for unknown readers."""
     if readers is not None and question.principal not in readers:
         return ()
     return tuple(Button(f"Answer: {spelled(one)}", f"/answer {question.id} {one}") for one in _choices(question))
 
 
 def places(document: Document, question: Approval, home: Address, background: Background | None) -> tuple[Address, ...]:
-    """Return where the asker may be asked, the best first: at home, and in their private chats cleared for it.
+    """Return the places where the asker may be asked, the best first: home, and their private chats cleared for it.
 
-    Nobody reads where a background session or a run lives. At a console nobody may be sitting, so it is asked there
-    only if the session lives there, was set going there, or the policy names that chat.
+    The home of a background session or a run has no readers. The console may have none either: it is asked only if the
+    session lives there, was set going there, or the policy names that chat.
     """
     first = str(home) if background is None else background.asked_at
     chats = labelling.private_places(document, question.principal, question.label, first)
@@ -90,7 +90,7 @@ def places(document: Document, question: Approval, home: Address, background: Ba
 
 
 def stands(question: Approval, address: Address, *, private: bool) -> bool:
-    """Say whether a question was asked where something was typed: at that address, or in all of a private chat."""
+    """Say whether a question was asked where a text was typed: at that address, or in all of a private chat."""
     asked = map(Address.parse, question.places)
     return any(one == address or (private and not one.thread and one == address.place) for one in asked)
 
@@ -134,11 +134,11 @@ def _time(minutes: int) -> str:
 
 
 def _default(value: AnswerValue) -> str:
-    """Return the answer that counts for none; it is the model's, so it is told only where it is a mere word."""
+    """Return the default answer; it is the model's, so it is shown only if it is a mere word."""
     word = ("no", "yes")[value] if isinstance(value, bool) else str(value)
     return f"`{word}`" if _WORD.fullmatch(word) else "a default"
 
 
 def _marked(text: str) -> list[str]:
-    # A channel may leave out what does not show, and breaks lines at more than one character.
+    # A channel may leave out invisible characters, and breaks lines at more than one character.
     return [f"{MARK}{spelled(line)}" for line in text.splitlines() or [""]]

@@ -1,10 +1,12 @@
-"""Copies of what people decide: once it is decided, or not asked any more, every place where it stands says so.
+"""Copies of questions: once a question is decided, or not asked any more, every copy says so.
 
-Each copy that can be edited loses its buttons and gets one line. That line goes the way of all that is said, through
-the session's outbox, where its readers are asked for again; the store knows which copies there are, so that another
-process edits what this one left. Those are questions, and notices that something is held. Who answered is told in
-private chats alone: they are of people who were asked, or who asked. A question that could not be delivered is asked
-again where it came up as soon as somebody writes there: else they would wait behind what they never saw.
+Each copy that can be edited loses its buttons and gets one line. That line passes the session's outbox like every text,
+where its readers are asked for again. The store knows the copies, so that another process edits those that this one
+left. Copies are of questions, and of notices about held items. The person who answered is named only in private chats,
+whose people were asked or did ask.
+
+A question that could not be delivered is asked again at its home as soon as a person writes there. Otherwise they would
+wait behind a question they never saw.
 """
 
 from collections import Counter
@@ -51,12 +53,12 @@ class QuestionUpdates:
         self._outbox = outbox
 
     async def sweep(self) -> None:
-        """Put the edits of all questions that are not asked any more into their outboxes, and mark these ready.
+        """Put the edits of all questions that are not asked any more into the outboxes, and mark the sessions ready.
 
-        Those at channels of other processes are left to them. Raises StoreError.
+        Copies at channels of other processes are left to them. Raises StoreError.
         """
         for copy in await self._store.question_copies.copies():
-            # One whose session cannot be read is closed when it can; the others do not wait for it.
+            # The copy of a session that cannot be read is closed when it can; the others do not wait for it.
             with suppress(SchemaError):
                 await self._close(copy)
 
@@ -69,7 +71,7 @@ class QuestionUpdates:
             await self._outbox.collect(sid)
 
     async def ask_again(self, sid: str) -> None:
-        """Put back what a session asks at its home and could not deliver, if somebody wrote there since it was put.
+        """Retry the undelivered questions of a session at its home, if a person wrote there since.
 
         Raises StoreError.
         """
@@ -81,7 +83,7 @@ class QuestionUpdates:
             here = (one.address, one.kind, one.turn) == (state.home, OutboundKind.QUESTION, state.turn.id)
             if here and one.state is DeliveryState.FAILED and one.created_at < newest:
                 body: dict[str, JsonValue] = {"what": "retry", "key": one.key, "destination": one.address}
-                # Somebody may have let it go, or another process was faster.
+                # A person may have dropped it, or another process was faster.
                 with suppress(NotFoundError):
                     await self._store.outbox.decide_dead(
                         one, again=True, audit=(AuditRow("deadletter", "worker", body),)
@@ -92,19 +94,19 @@ class QuestionUpdates:
         if question is not None:
             address = Address.parse(question.address)
             if address.channel not in self._outbox.channels:
-                # Who reads there is known where the channel is.
+                # The readers are known where the channel is.
                 return
             destination = await self._gate.readers.destination(address)
             held = f"{copy.asked}: {NOT_HELD}" if copy.holder else ""
             line = held or outcome(copy.asked, asked, named=not destination.shared)
-            # A session that is gone says nothing any more.
+            # A session that is gone sends nothing any more.
             with suppress(NotFoundError):
                 await self._store.outbox.put(copy.sid, _edit(question, line))
         await self._store.question_copies.uncopied(copy)
 
 
 def outcome(name: str, asked: tuple[Approval, ...], *, named: bool) -> str:
-    """Return what became of a question in one line; with `named` it tells who answered."""
+    """Return the outcome of a question in one line; with `named` it names the person who answered."""
     told = Counter(_word(approval, named=named) for approval in asked)
     if len(told) > 1:
         return f"{name}: {', '.join(f'{count} {word}' for word, count in told.items())}"
@@ -119,7 +121,7 @@ def _word(approval: Approval, *, named: bool) -> str:
 
 
 def _edit(question: Delivery, line: str) -> NewDelivery:
-    # Below its first line a notice that something is held tells how to decide.
+    # After its first line a notice about a held item tells how to decide.
     told = question.text.partition("\n")[0] if question.holds is not None else question.text
     return NewDelivery(
         key=f"{question.key}-then",

@@ -1,9 +1,9 @@
-"""Pacing: how fast the outbox speaks, so that no platform has to tell it to be quiet.
+"""Rate limits of the outbox, so that no platform has to refuse its requests.
 
-Rates and turns are in the store, so they hold for all processes together, and nobody holds a worker while he waits
-long: a short wait is waited here, at most `PATIENCE` seconds for everything that is to be said in one go; for a longer
-one the text goes back to the store with the time at which it is tried again. A channel without rates is not asked
-about. What is dead is not tried for `DEAD_MS`, unless something comes in from there.
+Rates and turns are in the store, so they hold for all processes together. No worker is held for a long wait: short
+waits happen here, at most `PATIENCE` seconds for all texts that are sent in one go. For a longer wait the text goes
+back to the store with the time of its next try. A channel without rates has no limits here. A dead address is not tried
+for `DEAD_MS` milliseconds, unless a message comes in from there.
 """
 
 from collections.abc import Mapping
@@ -21,12 +21,12 @@ from channels.port import BusyChannelError
 PATIENCE: Final = 2.0
 DEAD_MS: Final = 60 * 60 * 1000
 BACK_OFF: Final = (1_000, 5_000, 25_000)
-"""Milliseconds after which a send that failed for certain is tried again; after the last it has failed."""
+"""Milliseconds after which a send that failed for certain is tried again; after the last one it has failed."""
 
 
 @dataclass(frozen=True, slots=True)
 class Rates:
-    """How fast may be said on one channel: at every place, and in addition at shared ones."""
+    """The rates of one channel: for every place, and additional ones for shared places."""
 
     always: tuple[Rate, ...]
     shared: tuple[Rate, ...] = ()
@@ -40,11 +40,11 @@ RATES: Final = MappingProxyType(
         "slack": Rates((Rate("chat", 1000, 1),)),
     }
 )
-"""What the platforms take, by channel; what is not named takes anything."""
+"""The limits of the platforms, by channel; a channel that is not named has none."""
 
 
 class Patience:
-    """What is left of the seconds that may be waited in place."""
+    """The rest of the seconds that may be waited in place."""
 
     def __init__(self, seconds: float = PATIENCE) -> None:
         self._left = seconds
@@ -60,14 +60,14 @@ class Patience:
 
 
 class RateLimits:
-    """Says when something may be said. `rates` are by channel."""
+    """Tells when a text may be sent. `rates` are by channel."""
 
     def __init__(self, store: RateLimitStore, rates: Mapping[str, Rates]) -> None:
         self._store = store
         self._rates = rates
 
     async def wait(self, turn: SendSlot, *, shared: bool, patience: Patience) -> int | None:
-        """Wait until it may be said; return 0, or the milliseconds that are too long to wait, None for a dead address.
+        """Wait until a text may be sent; return 0, or the milliseconds of a longer wait, None for a dead address.
 
         `shared` tells whether the address is a shared chat.
         """
@@ -91,14 +91,14 @@ class RateLimits:
             await self._store.pause(turn, DeliveryPause.ADDRESS, DEAD_MS)
 
     async def failed(self, turn: SendSlot, failures: int) -> int:
-        """Return the milliseconds after which to try again what failed for certain so often before, 0 for never."""
+        """Return the milliseconds until the next try after so many certain failures before, 0 for no further try."""
         wait = BACK_OFF[failures] if failures < len(BACK_OFF) else 0
         if wait and self.paced(turn.address):
             await self._store.pause(turn, DeliveryPause.TEXT, wait)
         return wait
 
     async def heard(self, address: Address) -> None:
-        """Note that something came in from an address, so that it is tried again."""
+        """Note that a message came in from an address, so that it is tried again."""
         if address.channel in self._rates:
             await self._store.heard(str(address))
 

@@ -1,7 +1,7 @@
-"""The relay: says what waits to be said, in a process that runs no turns.
+"""The relay: sends waiting deliveries, in a process that runs no turns.
 
-It takes no marks of readiness, which are for workers; the sweep tells what waits, so while no worker says it, it is
-said with the next sweep.
+It takes no marks of readiness, which are for workers. The sweep finds waiting deliveries, so those that no worker sends
+are sent with the next sweep.
 """
 
 from contextlib import suppress
@@ -30,7 +30,7 @@ class Relay:
         self._busy = set[str]()
 
     async def serve(self) -> None:
-        """Run until cancelled. What is being said then is said to its end."""
+        """Run until cancelled. Sends under way are finished."""
         async with anyio.create_task_group() as tasks:
             while True:
                 swept = Swept()

@@ -1,4 +1,4 @@
-"""The sweep: finds which sessions have work or something to say of which no hint tells.
+"""The sweep: finds sessions that have work or waiting deliveries without a hint.
 
 Processes of one role and schema that serve the same channels take turns: one of them sweeps at a time, for all.
 """
@@ -18,9 +18,12 @@ SWEEP_SECONDS: Final = 2.0
 
 @dataclass(frozen=True, slots=True)
 class Swept:
-    """The ids of sessions with work or something to say, each once, and in how many seconds to sweep again.
+    """The result of a sweep: the ids of sessions with work or waiting deliveries, each once.
 
-    Of what is `own` no other process knows. All that was `found` is marked ready.
+    Args:
+        own: Those that no other process knows of.
+        found: All that were found, which are marked ready.
+        wait: In how many seconds to sweep again.
     """
 
     own: tuple[str, ...] = ()
@@ -29,9 +32,9 @@ class Swept:
 
 
 class Sweep:
-    """Looks through the store for what hints did not tell, and edits the questions that are out of date.
+    """Searches the store for sessions without hints, and edits the questions that are out of date.
 
-    Those of one schema with the same `role` and channels take turns.
+    Processes of one schema with the same `role` and channels take turns.
     """
 
     def __init__(
@@ -47,7 +50,7 @@ class Sweep:
     async def find(self) -> Swept:
         """Sweep, if it is this process's turn. Raises StoreError."""
         await self._quarantine.refresh()
-        # Before what a question held goes on, as it would stand until that is done.
+        # Before a turn that waited for a question continues, or the question's copies would stand until its end.
         await self._question_updates.sweep()
         own = await self._outbox.catch_up()
         wait = await self._wake.sweep_turn(self._name, SWEEP_SECONDS)

@@ -1,8 +1,8 @@
-"""What could not be delivered, told to the people it was for: once before the next answer there, and by `/status`.
+"""Reports of undelivered texts to the people they were for: once before the next answer there, and by `/status`.
 
-It is told where it would have been said, to the same people, and by its own label: that a text was not delivered
-depends on what the text was. So who may not know the one learns nothing of the other (ADR 0024). Nobody is told of what
-was for another place or for somebody else alone. What may have been seen is no more than named, by `/status`.
+A report goes to the address of the text, to the same people, and has the text's own label: whether a text was delivered
+depends on the text. So readers who may not know the text learn nothing of its loss (ADR 0024). Texts for another place
+or for another person alone are not reported. Texts that may have been seen are only named, by `/status`.
 """
 
 from collections.abc import Iterable
@@ -26,11 +26,11 @@ GONE: Final = "this chat took nothing then"
 REFUSED: Final = "this chat refused it every time"
 TOO_OLD: Final = "it waited for too long"
 UNKNOWN: Final = "nobody knows whether it was seen"
-"""Why something was not delivered, as the people of its address are told."""
+"""Why a text was not delivered, as the people of its address are told."""
 
-TOLD: Final = "my {what} of {at} UTC could not be delivered, {why}{others}{step}"
-STEP: Final = "; `/history` shows it"
-"""What is added where that is so: of an answer."""
+TOLD: Final = "My {what} of {at} UTC could not be delivered, {why}{others}{step}."
+STEP: Final = ". `/history` shows it"
+"""The next step that is added for an answer."""
 
 _OTHERS: Final = "; nor could {number} before it"
 _LINE: Final = "{perhaps}not delivered: {what} of {at} UTC, {why}"
@@ -40,7 +40,7 @@ _ON_ITS_WAY: Final = frozenset(
     {DeliveryState.PENDING, DeliveryState.SENDING, DeliveryState.SENT, DeliveryState.AMBIGUOUS}
 )
 _DAY_MS: Final = 24 * 60 * 60 * 1000
-"""For how long it is remembered, at least, that something was told: as long as what was said is kept."""
+"""For how many milliseconds a report is remembered at least: as long as delivered texts are kept."""
 
 _HOURS_MS: Final = 60 * 60 * 1000
 _MOST: Final = 5
@@ -48,14 +48,14 @@ _MOST: Final = 5
 
 @dataclass(frozen=True, slots=True)
 class UndeliveredNotice:
-    """What is to be said of what was not delivered, with the rows of the decisions on that."""
+    """The reports of undelivered texts, with the rows of the decisions on them."""
 
     deliver: tuple[NewDelivery, ...] = ()
     audit: tuple[AuditRow, ...] = ()
 
 
 class Undelivered:
-    """Tells of what was not delivered. What waited for longer than `hours` was given up."""
+    """Reports undelivered texts. Texts that waited for longer than `hours` were given up."""
 
     def __init__(self, store: OutboxStore, gate: Gate, hours: float) -> None:
         self._store = store
@@ -63,9 +63,9 @@ class Undelivered:
         self._longest_ms = round(hours * _HOURS_MS)
 
     async def before(self, turn: OpenTurn) -> UndeliveredNotice:
-        """Return what is told before the answer to what people said in this turn, nothing else.
+        """Return the reports that come before the answer to people's messages in this turn, only then.
 
-        A turn that no person began tells nothing, nor does one above its address (ADR 0021).
+        A turn without a person's message reports nothing, nor does one above its address (ADR 0021).
         """
         state = turn.claim.state
         if not state.unsaid or not turn.asked or turn.above_home or turn.background is not None:
@@ -93,9 +93,9 @@ class Undelivered:
         return UndeliveredNotice(tuple(deliver), tuple(rows))
 
     def _untold(self, here: list[Delivery], now: int) -> list[Delivery]:
-        """Return what was certainly not delivered at one address and not told yet, oldest first.
+        """Return the texts that were certainly not delivered at one address and not reported yet, oldest first.
 
-        What is said at an address is settled in order, so what was told of one was told of those before it.
+        Texts at an address are settled in order, so the report of one covers those before it.
         """
         keys, first = {one.key: one.state for one in here}, 0
         for place, one in enumerate(here):
@@ -103,20 +103,20 @@ class Undelivered:
                 first = place + 1
         left = [one for one in here[first:] if one.state in DEAD and one.state is not DeliveryState.AMBIGUOUS]
         left = [one for one in left if now - one.created_at < self._remembered(one)]
-        # A key is used once: what was lost itself is told with the next that is.
+        # A key is used once: a report that was lost itself is covered by the next one.
         return [] if left and f"{left[-1].key}{_SUFFIX}" in keys else left
 
     def _remembered(self, one: Delivery) -> int:
-        """Return for how long after its beginning it is told of one, in milliseconds: never again once it was."""
+        """Return for how many milliseconds after its creation a text is reported."""
         return _DAY_MS + (self._longest_ms if one.state is DeliveryState.EXPIRED else 0)
 
 
 def lines(
     every: Iterable[Delivery], generation: int, *, home: Address, person: str, reader: Label
 ) -> tuple[str, Label]:
-    """Return what `/status` tells of what was not delivered at a session's home, with the label of that.
+    """Return the lines of `/status` about undelivered texts at a session's home, with their label.
 
-    Each line begins anew. It is told `person`, as far as what flows to `reader` may be known.
+    Each line begins with a line end. They are for `person`, as far as `reader` may know.
     """
     dead = _theirs((one for one in every if one.state in DEAD), generation, home, person)
     dead = [one for one in dead if one.label.flows_to(reader)]
@@ -127,7 +127,7 @@ def lines(
 
 
 def _theirs(every: Iterable[Delivery], generation: int, home: Address, person: str) -> list[Delivery]:
-    """Return what was to be said at a home to everybody, or to one person alone."""
+    """Return the texts for a home that were for everyone there, or for one person alone."""
     found = list[Delivery]()
     for one in every:
         address = Address.parse(one.address)

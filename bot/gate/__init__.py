@@ -1,6 +1,6 @@
-"""The gate: `judge` has the policy decide for `requests`, `output`, `calls` and results; `gate` runs a tool.
+"""The gate: `judge` gets decisions on `requests`, `output`, `calls` and results; `gate` runs tools.
 
-`services` is what a running tool may ask, `results` the values that the parts return.
+`services` are the services of a running tool, `results` the values that the parts return.
 
-Nobody outside this package asks the policy engine or runs a tool.
+No code outside this package asks the policy engine or runs a tool.
 """

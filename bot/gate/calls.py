@@ -1,6 +1,6 @@
-"""What a tool call would be: decided before anything is touched, or merely simulated.
+"""Decisions on tool calls, before anything is touched, and simulated calls.
 
-Every call is decided at hook PRE_TOOL_CALL, one of an MCP server's tools at MCP_TOOL_CALL too.
+Every call is decided at hook PRE_TOOL_CALL, a call of an MCP server's tool at MCP_TOOL_CALL too.
 """
 
 import logging
@@ -49,33 +49,33 @@ from policy.request import Effect, Hook, Request, ToolFacts
 
 NOBODY: Final = "nobody may approve this"
 NOBODY_ALONE: Final = (
-    "nobody may approve this: a background session asks the person who set it going, alone, in a private chat cleared "
-    "for what it has read; have the conversation itself make this call"
+    "Nobody may approve this: a background session asks only its asker, in a private chat cleared for its taint. "
+    "Have the conversation itself make this call."
 )
-UNSEEN: Final = "people were not shown what is referred to, so they did not approve it"
+UNSEEN: Final = "people were not shown the text of the reference, so they did not approve it"
 UNDECIDED: Final = "this call could not be decided"
-ELSEWHERE: Final = "a reference may stand for what is said, not for where it goes"
-UNASKED: Final = "what is referred to needs an approval, and to ask for one would tell of it"
-REFERS: Final = "what comes of a call that refers to something is held; `admit` reads it afterwards"
-REFERRED: Final = "what is referred to"
+ELSEWHERE: Final = "a reference may stand for a text, not for its recipient"
+UNASKED: Final = "the text of the reference needs an approval, and to ask for one would tell of it"
+REFERS: Final = "the result of a call with a reference is held; `admit` reads it afterwards"
+REFERRED: Final = "the text of the reference"
 MAY_BE_DONE: Final = "this call was begun before and was interrupted, so it may have taken effect already"
 
 _LOGGER: Final = logging.getLogger(__name__)
 _DOWN: Final = "no_write_down"
 _BY_READERS: Final = frozenset({Remedy.RECLASSIFY, Remedy.CLEAR_READER, Remedy.VOUCH})
-"""The remedies of which it takes the readers of an address to tell whether they work."""
+"""The remedies whose effect depends on the readers of an address."""
 
 _DEPENDS: Final = MappingProxyType(
     {
-        Effect.READ: ("the label of what is read",),
+        Effect.READ: ("the label of the data that are read",),
         Effect.SEND: ("who reads there, or where it leads, at the moment of sending",),
     }
 )
-"""What only the result or the send can tell, for `simulate`."""
+"""The facts that `simulate` cannot know, since they depend on the result or the moment of sending."""
 
 
 UNKNOWN_TOOL: Final = "unknown"
-"""What stands in the audit for the name of a tool that there is not."""
+"""Stands in the audit for the name of an unknown tool."""
 
 
 class CallGate:
@@ -91,14 +91,20 @@ class CallGate:
     ) -> CallDecision:
         """Decide on a tool call (hooks PRE_TOOL_CALL and MCP_TOOL_CALL) without touching anything.
 
-        `approvals` are the session's; one that is live and bound to exactly this call lifts what an
-        approval can lift. A call that names nothing that could run is refused by `fails_closed`. `begun` tells that the
-        log has the call begun and no result of it: one that is consequential needs an approval to be made again. A call
-        by another name of a tool is a call of the tool from here on.
+        A call that names nothing runnable is refused by `fails_closed`. A call by another name of a tool becomes a call
+        of the tool here.
+
+        Args:
+            standing: The session.
+            call: The call.
+            approvals: The session's approvals. One that is live and bound to exactly this call lifts the rules that an
+                approval can lift.
+            begun: Whether the log has the call begun and no result of it; then a consequential call needs an approval
+                to be made again.
         """
         call = self.named(call)
         tool = self._judge.tool(standing, call.tool)
-        # One that can be decided says so itself; of one that cannot any more, nothing is told that it may have been.
+        # A decidable call sets this itself; for an undecidable one it must not be revealed whether it was held.
         hold = begun and (self._judge.document.holds(call.tool) or mentions(call.arguments))
         asked = next((one for one in approvals if one.is_question and one.call == call.id), None)
         made = CallDecision(call, self._judge.refused(standing, UNDECIDED), "", hold=hold, begun=begun, asked=asked)
@@ -111,20 +117,20 @@ class CallGate:
         except RefusedCallError as refusal:
             return replace(made, decision=self._judge.refused(standing, str(refusal)))
         except Exception:
-            # Whatever a tool's declaration or its arguments do, the answer is BLOCK.
+            # The answer is BLOCK, no matter how a tool's declaration or its arguments fail.
             _LOGGER.exception("a call could not be decided")
             return made
 
     async def read_call(self, call: Call) -> None:
         """Read long texts of a call in a thread, before `prepare` decides on them."""
-        # What cannot be written as texts is no call.
+        # Arguments that cannot be written as texts are not a call.
         with suppress(ValueError, RecursionError):
             await self._judge.read_ahead(tuple(strings(dict(call.arguments or {}))), Hook.PRE_TOOL_CALL)
 
     def named(self, call: Call) -> Call:
         """Return a call by another name of a tool as a call of the tool, with the arguments that the name stands for.
 
-        Any other is returned as it is. Rules, approvals and the audit know the tool alone.
+        Any other call is returned as it is. Rules, approvals and the audit know only the tool.
         """
         if call.arguments is None or call.tool not in self._judge.aliases:
             return call
@@ -132,21 +138,21 @@ class CallGate:
         return replace(call, tool=tool, arguments={**call.arguments, **fixed})
 
     def known(self, name: str) -> str:
-        """Return the name of a tool as the audit keeps it: one that there is not was made up, and may be any text."""
+        """Return the name of a tool for the audit: an unknown name was made up by a model, and may be any text."""
         return name if name in self._judge.tools else UNKNOWN_TOOL
 
     def reaches_others(self, call: Call) -> bool:
-        """Say whether a call must wait for the reads before it: it writes or sends, or names no tool there is."""
+        """Say whether a call must wait for the reads before it: it writes or sends, or names an unknown tool."""
         tool = self._judge.tools.get(call.tool)
         return tool is None or tool.effect in {Effect.SEND, Effect.WRITE}
 
     async def foresee(self, standing: DecisionContext, prepared: CallDecision) -> CallDecision:
-        """Decide on what a call would say once more, against who reads there now (hook PRE_OUTPUT).
+        """Decide again on a call, with the text it would send and the present readers of its address (hook PRE_OUTPUT).
 
-        So neither people nor a model are promised what would be withheld: a call that would be is refused before
-        anybody is asked about it. Of one that is refused already, only what really helps there is offered. A call whose
-        result is to be told to another one later is refused if nothing that follows from it can flow there. What the
-        call refers to is not looked at, as that tells of it.
+        So neither people nor a model are promised a delivery that would be withheld: such a call is refused before
+        people are asked about it. For a refused call, only remedies that work at that address are offered. A call whose
+        result is to be told to another reader later is refused if nothing that follows from it can flow there. The text
+        behind a reference is not considered, as the answer would reveal it.
         """
         decision = prepared.decision
         settled = decision.verdict is Verdict.BLOCK and _BY_READERS.isdisjoint(decision.remedies)
@@ -164,11 +170,12 @@ class CallGate:
         return replace(prepared, decision=combined(decision, spoken))
 
     async def inquire(self, standing: DecisionContext, prepared: CallDecision) -> CallDecision:
-        """Return a call that may be made with what it wants to know of the asker, unless that is over.
+        """Return a permitted call with its question to the asker, unless that is over.
 
-        Its tool may look at what the call may read, so this comes after the decision. If it fails the call is refused.
+        Its tool may read the data that the call may read, so this follows the decision. If it fails the call is
+        refused.
 
-        Raises StoreError: what the tool looks at cannot be read.
+        Raises StoreError: the data cannot be read.
         """
         if prepared.accepted is None or prepared.asked is not None or prepared.decision.verdict not in MAY_GO_ON:
             return prepared
@@ -187,14 +194,14 @@ class CallGate:
     async def simulate(
         self, standing: DecisionContext, name: str, arguments: Mapping[str, JsonValue], reader: Label
     ) -> dict[str, JsonValue]:
-        """Report what is decided about a call, as far as `reader` may know; nothing is written or run."""
+        """Report the decision about a call, as far as `reader` may know it; nothing is written or run."""
         prepared = await self.foresee(standing, self.prepare(standing, Call("simulated", name, arguments)))
         report = cast("dict[str, JsonValue]", explain.as_dict(prepared.told, reader))
         if prepared.accepted is not None and prepared.told.verdict is not Verdict.BLOCK:
             tool, given = prepared.accepted
             depends = [] if prepared.open is None else [REFERRED]
             if isinstance(tool, Foresees):
-                # The label of what is referred to may be above its floor, and that is not told.
+                # The label of the text behind a reference may be above its floor, which must not be revealed.
                 known = prepared if prepared.open is None else replace(prepared, carried=prepared.floor)
                 depends += await tool.foresee(given, self.tool_context(standing, known))
             report["depends"] = [*depends, *_DEPENDS.get(tool.effect, ())]
@@ -203,9 +210,9 @@ class CallGate:
     def _prepared(
         self, standing: DecisionContext, made: CallDecision, tool: Tool, approvals: tuple[Approval, ...]
     ) -> CallDecision:
-        """Decide on a call of a tool there is: openly first, then with what it refers to.
+        """Decide on a call of a known tool: first openly, then with the text behind its references.
 
-        Raises RefusedCallError: it cannot be made as it stands, or would be another call once redacted.
+        Raises RefusedCallError: the call cannot be made as it stands, or would be another call once redacted.
         """
         taken = asked(tool, made.call.arguments, standing.held)
         made = replace(made, hold=self._holds(tool, taken), carried=taken.floor, known=taken.floor)
@@ -226,10 +233,10 @@ class CallGate:
     def _asked_openly(
         self, standing: DecisionContext, opened: CallDecision, whole: CallDecision, approvals: tuple[Approval, ...]
     ) -> CallDecision:
-        """Return a call as decided as a whole, but for who is asked, and about what: that is seen, so it is open.
+        """Return a call as decided as a whole, but with the question to people as decided openly, since they see it.
 
-        What refuses the call as a whole does so once they have answered, and spends their approval. That counts for
-        nothing that they were not shown.
+        A refusal of the call as a whole takes effect after they have answered, and spends their approval. That approval
+        does not cover texts they were not shown.
         """
         whole, asks = replace(whole, use=opened.use), asking(whole.decision)
         if opened.decision.verdict is Verdict.REQUIRE_APPROVAL:
@@ -242,7 +249,7 @@ class CallGate:
         return whole
 
     def _no_tool(self, standing: DecisionContext, name: str) -> Decision:
-        """Return the decision on a call of a tool there is not; it names the nearest that its asker is offered."""
+        """Return the decision on a call of an unknown tool; it names the most similar one offered to its asker."""
         decision = self._judge.settled(self._judge.request(Hook.PRE_TOOL_CALL, standing), standing)
         like = nearest(name, (tool.name for tool in self._judge.offered(standing)))
         outcomes = (
@@ -252,16 +259,16 @@ class CallGate:
         return replace(decision, outcomes=tuple(outcomes))
 
     def _holds(self, tool: Tool, taken: Asked) -> bool:
-        """Say whether a call's result stays out of the context: by policy, as the model asks, or for what it refers to.
+        """Say whether a call's result stays out of the context: by policy, by the model's wish, or due to references.
 
-        A tool may give back what it was given, and whether a call is made may depend on that. So the result of a call
-        that refers to something is held, whatever its label: if it entered the context, the session would rise where
-        the call is made and stay where it is refused (ADR 0008).
+        A tool may return its arguments, and whether a call is made may depend on them. So the result of a call with
+        references is held, regardless of its label. If it entered the context, the session would rise where the call is
+        made and stay where it is refused (ADR 0008).
 
-        Raises RefusedCallError: the model asks for what is held.
+        Raises RefusedCallError: the model asks for a result that must be held.
         """
         if taken.hold is False and self._judge.document.holds(tool.name):
-            raise RefusedCallError(f"the policy keeps what `{tool.name}` returns out of the context")
+            raise RefusedCallError(f"the policy keeps the results of `{tool.name}` out of the context")
         if taken.hold is False and taken.refers:
             raise RefusedCallError(REFERS)
         return bool(taken.hold) or bool(taken.refers) or self._judge.document.holds(tool.name)
@@ -275,7 +282,7 @@ class CallGate:
         taken: Asked,
         approvals: tuple[Approval, ...],
     ) -> CallDecision:
-        """Decide on a call, on every hook it crosses: openly, or as a whole once that is decided.
+        """Decide on a call at every hook it crosses: openly, or as a whole once the open decision is made.
 
         Raises RefusedCallError: as `_prepared`.
         """
@@ -301,7 +308,7 @@ class CallGate:
         openly = made.open is None and decision.verdict is Verdict.REQUIRE_APPROVAL
         if openly and not self._may_be_asked(standing, decision, made.carried, request.content):
             decision = self._judge.unapproved(standing, nobody(standing), decision)
-        # Without an effect nothing leaves: what such a call is asked with stays in the session, and is asked whole.
+        # Without an effect nothing leaves: the arguments of such a call stay in the session, and are kept whole.
         if decision.redact and (tool.effect is not Effect.NONE or facts.server):
             arguments = self._redacted(tool, context, declared, decision=decision, given=given)
         label = self._judge.document.top if facts.result is None else facts.result.join(made.carried)
@@ -326,7 +333,7 @@ class CallGate:
         declared: CallFacts,
         approvals: tuple[Approval, ...],
     ) -> tuple[Decision, Approval | None]:
-        """Return the decision on a call, with the approval that people gave of it if that changes anything."""
+        """Return the decision on a call, with the approval that people gave for it if that changes the decision."""
         decision = self._crossed(standing, facts, request, declared=declared)
         if made.asks_again:
             decision = _in_doubt(decision)
@@ -345,9 +352,9 @@ class CallGate:
         return decision, approval
 
     def _bound(self, standing: DecisionContext, made: CallDecision, taken: Asked, declared: CallFacts) -> CallDecision:
-        """Return a call with what its recipients mean now, and what an approval for it must be bound to.
+        """Return a call with the present meaning of its recipients, and the binding for its approval.
 
-        A session's id means one session for ever.
+        A session's id always means the same session.
         """
         said = None if declared.says is None else declared.says[0]
         places = (place for place in (said, declared.tells) if place is not None and place.channel != SESSION)
@@ -384,9 +391,9 @@ class CallGate:
         decision: Decision,
         given: Mapping[str, JsonValue],
     ) -> Arguments:
-        """Return a call's arguments with what a rule wants replaced.
+        """Return a call's arguments with the parts replaced that a rule wants replaced.
 
-        Raises RefusedCallError: it cannot be replaced, or what is left would be another call.
+        Raises RefusedCallError: a part cannot be replaced, or the rest would be another call.
         """
         replaced = changed(given, lambda text: self._judge.masks.replaced(text, decision))
         self._check_replaced(tuple(strings(replaced)), decision)
@@ -397,18 +404,18 @@ class CallGate:
         return arguments
 
     def _check_replaced(self, left: tuple[str, ...], decision: Decision) -> None:
-        """Check that nothing is left of what a rule wants replaced.
+        """Check that none of the parts that a rule wants replaced is left.
 
-        Raises RefusedCallError: a number, a field's name, another way to write a text, or two texts that only together
-        are what the rule looks for.
+        Raises RefusedCallError: one is left: a number, a field's name, another way to write a text, or two texts that
+        match the rule only together.
         """
         if self._judge.policy.engine.finds(("\n".join(left), *seen(left)), decision):
-            raise RefusedCallError("what a rule would replace in its arguments cannot be replaced there")
+            raise RefusedCallError("a rule would replace parts of its arguments that cannot be replaced")
 
     def _may_be_asked(self, standing: DecisionContext, decision: Decision, carried: Label, said: str) -> bool:
-        """Say whether anybody may answer a question about a call, where it is asked.
+        """Say whether a principal may answer a question about a call, where it is asked.
 
-        Nobody may where the question itself may not be said.
+        None may if the question itself may not be said there.
         """
         leaving, places = standing.taint.join(carried), [standing.destination]
         if standing.home.channel in UNREAD:
@@ -422,7 +429,7 @@ class CallGate:
         )
 
     def tool_context(self, standing: DecisionContext, made: CallDecision) -> ToolContext:
-        """Return what a tool is told: it works at the join of the taint with what the call carries."""
+        """Return the context of a tool: it works at the join of the taint with the label of the call's references."""
         by_model = bool(standing.turn) or standing.by_model
         caller = ToolCaller(
             principal=standing.principal,
@@ -463,7 +470,7 @@ class CallGate:
 
 
 def _in_doubt(decision: Decision) -> Decision:
-    """Return a decision on a call of which nobody knows whether it took effect: people are asked to make it again."""
+    """Return a decision on a call with an unknown outcome: people are asked whether to make it again."""
     remedies = (Remedy.APPROVER,)
     asks = RuleOutcome(OUTCOME, Verdict.REQUIRE_APPROVAL, fixed=True, message=MAY_BE_DONE, remedies=remedies)
     asked = replace(decision, verdict=Verdict.REQUIRE_APPROVAL, outcomes=(asks,), remedies=remedies, redact=())
@@ -471,19 +478,19 @@ def _in_doubt(decision: Decision) -> Decision:
 
 
 def nobody(standing: DecisionContext) -> str:
-    """Return why nobody is asked, and what to do where that can be told."""
+    """Return why no person is asked, and the next step where there is one."""
     return NOBODY_ALONE if standing.home.channel in UNREAD else NOBODY
 
 
 def _check_route(tool: Tool, taken: Asked, context: ToolContext) -> None:
-    """Check that what a call refers to changes its words alone: data does not choose what is read or where it goes.
+    """Check that the texts behind a call's references change only its words, and no target of a read or a send.
 
-    Raises RefusedCallError: it does.
+    Raises RefusedCallError: they change such a target.
     """
     if len({_reaches(tool.declare(checked(tool, given), context)) for given in (taken.opened(), taken.whole())}) > 1:
         raise RefusedCallError(ELSEWHERE)
 
 
 def _reaches(declared: CallFacts) -> CallFacts:
-    """Return what a call reads, uses and where it leads, without the words it says."""
+    """Return everything that a call reads, uses and leads to, without the words it says."""
     return replace(declared, says=None if declared.says is None else (declared.says[0], ""))

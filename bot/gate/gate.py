@@ -1,10 +1,12 @@
 """The gate: the parts that decide on each crossing, and the only module that runs a tool.
 
-Every crossing is one method of a part: `requests.admit` what enters the context, `requests.invoke` a model,
-`calls.prepare` and `run` a tool call, `results.respond` with its result, `output.speak` to an address, `requests.reset`
-a session, `calls.simulate` a call. Each takes a `DecisionContext`, the frozen facts of the session at that moment, and
-returns the decision with what follows from it. The parts write nothing: their caller records the decision before acting
-on it (law `every_effect_has_a_decision`).
+Each crossing is one method of a part. `requests.admit` decides on an item that enters the context, `requests.invoke` on
+a model call, `requests.reset` on a new generation. `calls.prepare` decides on a tool call, `run` runs it, and
+`results.respond` decides on its result. `output.speak` decides on a text to an address; `calls.simulate` only reports.
+
+Each takes a `DecisionContext`, the frozen facts of the session at that moment, and returns the decision with its
+consequences. The parts write nothing: their caller records the decision before acting on it (law
+`every_effect_has_a_decision`).
 """
 
 import logging
@@ -23,7 +25,7 @@ from bot.gate.judge import CurrentPolicy, Judge, Masks, answered_for, call_facts
 from bot.gate.output import OutputGate
 from bot.gate.readers import Audiences, Readers
 from bot.gate.requests import RequestGate
-from bot.gate.results import MAY_GO_ON, CallDecision, ResultDecision, decision_row, explained
+from bot.gate.results import MAY_GO_ON, CallDecision, ResultDecision, decision_row, denial
 from bot.gate.services import GateServices, Minter, Record, RunMinter, revealed, started
 from bot.secrets import Keyring
 from bot.sessions.audit import AuditRow
@@ -41,7 +43,7 @@ from policy.request import Effect, Hook, ToolFacts
 _LOGGER: Final = logging.getLogger(__name__)
 
 FAILED: Final = "the tool failed"
-"""What the model reads instead of an exception's text, which nobody has labelled."""
+"""The model reads this instead of an exception's text, which has no label."""
 
 
 def _refused(hook: Hook, decision: Decision, text: str, *, label: Label, rows: list[AuditRow]) -> ResultDecision:
@@ -49,13 +51,13 @@ def _refused(hook: Hook, decision: Decision, text: str, *, label: Label, rows: l
 
 
 def _aliases(known: Mapping[str, Tool]) -> dict[str, tuple[str, Mapping[str, JsonValue]]]:
-    """Return the other names of tools: a tool that has such a name itself keeps it."""
+    """Return the other names of tools; where a tool itself has such a name, the name stays that tool's."""
     named = (tool for tool in known.values() if isinstance(tool, GoesByOtherNames))
     return {alias: (tool.name, fixed) for tool in named for alias, fixed in tool.aliases.items() if alias not in known}
 
 
 class ResultGate:
-    """Decides on what a call gave, before it enters the context."""
+    """Decides on the result of a call, before it enters the context."""
 
     def __init__(self, judge: Judge, output: OutputGate, readers: Readers) -> None:
         self._judge = judge
@@ -63,12 +65,12 @@ class ResultGate:
         self._readers = readers
 
     async def respond(self, standing: DecisionContext, prepared: CallDecision, result: Result) -> ResultDecision:
-        """Decide on a result (hook POST_TOOL_RESPONSE) and on every text it wants said (hook PRE_OUTPUT).
+        """Decide on a result (hook POST_TOOL_RESPONSE) and on every text it wants sent (hook PRE_OUTPUT).
 
-        `standing` is the session's now, not when the call was made. A refused result is replaced by a
-        constant text. If its label was refused, nothing of it is admitted; if its content was, the refusal
-        tells of the content and carries its label (law `unknown_is_worst`). Whatever came of a held call is
-        held: a notice that is the same whatever it was is admitted instead.
+        `standing` is the session's now, not when the call was made. A refused result is replaced by a constant text. If
+        its label was refused, no part of it is admitted; if its content was, the refusal reveals part of the content
+        and carries its label (law `unknown_is_worst`). Any result of a held call is held: the notice admitted in its
+        place does not depend on the result.
         """
         response = await self._responded(answered_for(standing, prepared.approved), prepared, result)
         if not prepared.hold:
@@ -78,7 +80,7 @@ class ResultGate:
 
     @staticmethod
     def kept(standing: DecisionContext, prepared: CallDecision, text: str, label: Label) -> DeferredResult:
-        """Return what became of a call as an item to be held, under the call's own reference."""
+        """Return the result of a call as an item to be held, under the call's own reference."""
         ref = held_id(key(standing, prepared.call))
         return DeferredResult(ref, text, label.join(prepared.floor).join(prepared.carried), prepared.floor)
 
@@ -99,11 +101,11 @@ class ResultGate:
         ]
         if decision.verdict not in MAY_GO_ON:
             enters = self._judge.may_enter(standing, prepared.call.tool, label, held=prepared.hold)
-            told = explained(decision, standing.taint, prepared.call.tool)
+            told = denial(standing, decision, standing.taint, prepared.call.tool)
             return _refused(
                 Hook.POST_TOOL_RESPONSE, decision, told, label=label if enters else standing.taint, rows=rows
             )
-        # Now, by the policy that decided: another one may be put in force while the channels are asked.
+        # Here, by the policy that decided: another one may be put in force while the channels are asked.
         text = self._judge.masks.replaced(result.text, decision)
         spoken = await self._delivered(standing, prepared, result, decision, label=label)
         rows += spoken.rows
@@ -126,7 +128,7 @@ class ResultGate:
     async def _delivered(
         self, standing: DecisionContext, prepared: CallDecision, result: Result, decision: Decision, *, label: Label
     ) -> "_Delivered":
-        """Decide on all that a call has said (hook PRE_OUTPUT), up to the first that is refused.
+        """Decide on all texts that a call wants sent (hook PRE_OUTPUT), up to the first that is refused.
 
         The result, which has this `label`, counts as read by then; `decision` is the one on it.
         """
@@ -143,7 +145,7 @@ class ResultGate:
             )
             rows.append(decision_row(standing, Hook.PRE_OUTPUT, spoken.decision, destination=delivery.address))
             if spoken.decision.verdict not in MAY_GO_ON:
-                why = explained(spoken.decision, standing.taint, prepared.call.tool)
+                why = denial(standing, spoken.decision, standing.taint, prepared.call.tool)
                 return _Delivered((), tuple(rows), spoken.decision, why)
             meant = principals.owner(self._judge.document, address)
             deliver.append(
@@ -154,7 +156,7 @@ class ResultGate:
 
 @dataclass(frozen=True, slots=True)
 class _Delivered:
-    """What a call has said, with the rows of that; `refused` is the first decision against it, and `why` in words."""
+    """The texts that a call wants sent, with their audit rows; `refused` is the first refusal, and `why` its words."""
 
     deliver: tuple[NewDelivery, ...]
     rows: tuple[AuditRow, ...]
@@ -165,9 +167,9 @@ class _Delivered:
 class Gate:
     """One policy in force, the tools it labels, the models, and the secrets that tools may use.
 
-    `policy` is what is in force, `readers` tells who reads where, `masks` what may go on of a text. `requests` decides
-    on what a session takes in and asks of models, `output` on what leaves, `calls` on tool calls, `results` on what
-    they gave.
+    `policy` is the policy in force, `readers` tells the readers of an address, `masks` removes secrets and redacted
+    parts from texts. `requests` decides on a session's inputs and model calls, `output` on texts that leave, `calls` on
+    tool calls, `results` on their results.
     """
 
     def __init__(  # noqa: PLR0913 - what decides and what is made, each given once
@@ -204,10 +206,10 @@ class Gate:
         return self.policy.document
 
     async def run(self, standing: DecisionContext, prepared: CallDecision, record: Record) -> Result:
-        """Run an accepted call; its decision must stand in the audit already.
+        """Run an accepted call; its decision must be in the audit already.
 
-        `record` writes down what is decided while it runs, before it takes effect. Any exception of the tool becomes
-        one constant text with the label success would have had (law `unknown_is_worst`); cancellation passes.
+        `record` writes down each decision made while it runs, before that takes effect. Any exception of the tool
+        becomes one constant text with the label success would have had (law `unknown_is_worst`); cancellation passes.
         """
         if prepared.accepted is None or prepared.decision.verdict not in MAY_GO_ON:
             raise RuntimeError("a call that was not allowed reached the tools")
@@ -218,23 +220,23 @@ class Gate:
             )
             result = await tool.run(arguments, self.calls.tool_context(standing, prepared), services)
         except Exception:
-            # What it says may hold what the tool read: nobody but a debug line tells it.
+            # The exception's text may hold data that the tool read: only a debug line shows it.
             _LOGGER.exception("a tool broke", extra={"tool": tool.name})
             return Result(FAILED, failed=True)
-        # Before any rule sees it: no echo of a secret comes further than this.
+        # Before any rule reads the text: an echo of a secret gets no further than this.
         return replace(result, text=self._judge.masks.scrubbed(result.text))
 
     async def start_run(self, order: RunOrder) -> StartedRun:
-        """Start a run that no tool call asks for: one of a schedule.
+        """Start a run without a tool call: one of a schedule.
 
-        Raises RequestError: its principal is not known or may not read its goal, or there may be no more runs.
+        Raises RequestError: its principal is not known or may not read its goal, or a limit of runs is reached.
         """
         return await started(self._judge, self._runs, order)
 
     async def reveal(
         self, standing: DecisionContext, tool: Tool, text: str, *, host: str, record: Record
     ) -> str | None:
-        """Return a text with the values of its secrets for a look at a tool's server, None if one is refused.
+        """Return a text with the values of its secrets for a request to a tool's server, None if one is refused.
 
         Each is decided as for a call of the tool (hook SECRET_ACCESS), and written down by `record` before.
         """

@@ -1,7 +1,7 @@
-"""What every gate shares: the policy in force, what it decides on a session's request, and what may go on of a text.
+"""The common base of all gates: the policy in force, its decisions on a session's requests, and redaction of texts.
 
-The lowest layer of the gate and the only module that has the policy engine decide. Only the gates of this package have
-a `Judge`; nobody outside can reach it.
+The lowest layer of the gate and the only module that calls the policy engine. Only the gates of this package have a
+`Judge`; no code outside can reach it.
 """
 
 from collections.abc import Callable, Iterable, Mapping
@@ -30,18 +30,18 @@ from policy.redaction.patterns import SECRET
 from policy.request import Effect, Hook, Request, RunState, Secret, ToolFacts
 
 _LONG: Final = 4_000
-"""Characters; reading as many takes a few milliseconds, of a hostile text a hundred."""
+"""Characters: reading this many takes a few milliseconds, or a hundred if the text is hostile."""
 
 
 def seen(texts: Iterable[str]) -> tuple[str, ...]:
-    """Return what people may see of texts, and of all of them together, beside what is written."""
+    """Return the visible forms of texts, each alone and all together, that differ from the written forms."""
     written = tuple(texts)
     views = (view for text in written for view in _views(text))
     return tuple(view for view in dict.fromkeys((*views, together(written))) if view not in written)
 
 
 def together(texts: Iterable[str]) -> str:
-    """Return what people see of texts that stand one below the other."""
+    """Return the visible form of texts that stand one below the other."""
     return "\n".join(next(iter(_views(text)), text) for text in texts)
 
 
@@ -52,7 +52,7 @@ def _views(text: str) -> tuple[str, ...]:
 
 
 def trial(document: Document) -> Callable[[Request, datetime], Decision]:
-    """Return how a policy decides, for requests that nobody makes: cases of an operator. Nothing follows from it."""
+    """Return the decision function of a policy, for an operator's test cases; nothing follows from its decisions."""
     return Engine.from_document(document).decide
 
 
@@ -69,7 +69,7 @@ class ReadyPolicy:
         return ReadyPolicy(document, Engine.from_document(document))
 
     def loaded(self) -> "ReadyPolicy":
-        """Return it once what its rules need is loaded, which takes time and reads files."""
+        """Return it after loading everything that its rules need, which takes time and reads files."""
         if self.engine.load():
             _views("*")
         return self
@@ -88,7 +88,7 @@ class CurrentPolicy:
 
     @property
     def engine(self) -> Engine:
-        """What decides by that document."""
+        """The engine made of that document."""
         return self._ready.engine
 
     def put_in_force(self, policy: ReadyPolicy) -> None:
@@ -96,24 +96,24 @@ class CurrentPolicy:
         self._ready = policy
 
     def load(self) -> None:
-        """Load what the rules in force need, in a thread: the first decision need not wait for it."""
+        """Load everything that the rules in force need, in a thread, so that the first decision need not wait."""
         self._ready.loaded()
 
 
 @dataclass(frozen=True, slots=True)
 class Masks:
-    """What may go on of a text, by the policy in force and the secrets that are configured."""
+    """Removes secrets and redacted parts from texts, by the policy in force and the configured secrets."""
 
     policy: CurrentPolicy
     keyring: Keyring
 
     def masked(self, text: str) -> str:
-        """Return a text without the values of configured secrets and without what looks like one."""
+        """Return a text without the values of configured secrets and without text that looks like a secret."""
         return self.policy.engine.redactor.redact(self.keyring.scrub(text), (SECRET,))
 
     @property
     def longest_secret(self) -> int:
-        """How many characters behind a cut have to be known, so that no secret's value is left in part."""
+        """How many characters after a cut must be known, so that no part of a secret's value is left."""
         return self.keyring.longest
 
     def scrubbed(self, text: str, most: int | None = None) -> str:
@@ -121,16 +121,16 @@ class Masks:
         return self.keyring.scrub(text, most)
 
     def cleaned(self, text: str, decision: Decision) -> str:
-        """Return a text as it may go on: without any secret's value, and with what the decision replaces replaced."""
+        """Return a text as it may be used: without any secret's value, and with the decision's redactions."""
         return self.replaced(self.keyring.scrub(text), decision)
 
     def replaced(self, text: str, decision: Decision) -> str:
-        """Return a text with what the decision replaces replaced in all that people may see of it."""
+        """Return a text with the decision's redactions in all its visible forms."""
         return self.policy.engine.redact(text, decision, _views)
 
 
 def _run_state(standing: DecisionContext) -> RunState | None:
-    """Return what a request tells of the run that a session is, None for any other session."""
+    """Return the state of a session's run for a request, None for any other session."""
     if standing.run is None:
         return None
     progress = standing.run.progress
@@ -139,12 +139,17 @@ def _run_state(standing: DecisionContext) -> RunState | None:
 
 @dataclass(frozen=True, slots=True)
 class Judge:
-    """The policy in force, asked about a session; with the tools that it labels and the models by their names.
+    """The policy in force, asked about a session.
 
-    The first model of a session's agent thinks, or of `models` where there is no session, unless people chose another
-    of `models` for a conversation. `labelled` are the tools that
-    models are offered: those that somebody labelled when this was made. `for_runs` names those that work in runs alone.
-    `aliases` are the names by which tools are called, too: each with the tool's, and the arguments that it stands for.
+    Args:
+        policy: The policy in force.
+        masks: Removes secrets and redacted parts.
+        tools: All tools by their names.
+        labelled: The tools that models may be offered: those with a label when this was made.
+        models: The names of the models. The first model of a session's agent is asked first, or the first of these
+            where there is no session, unless people chose another of these for a conversation.
+        for_runs: The names of the tools that work only in runs.
+        aliases: Other names of tools: each with the tool's name, and the arguments that it stands for.
     """
 
     policy: CurrentPolicy
@@ -175,7 +180,7 @@ class Judge:
         return tool if tool is not None and self._has(standing.agent, tool, in_run=True) else None
 
     def _has(self, agent: AgentSnapshot | None, tool: Tool, *, in_run: bool) -> bool:
-        """Say whether a session has a tool: a run has those that work in runs alone, whatever its agent has."""
+        """Say whether a session has a tool: a run also has those for runs only, whether or not its agent has."""
         if tool.name in self.for_runs:
             return in_run and (agent is None or not agent.lost)
         return agent is None or agent.offers(tool.name)
@@ -183,7 +188,7 @@ class Judge:
     def model(self, standing: DecisionContext) -> str:
         """Return the model that is asked first: the one people chose, unless it is not configured any more.
 
-        Otherwise it is the first one of the session's agent; one that is lost has none, so that the name is empty.
+        Otherwise it is the first one of the session's agent; a lost agent has none, so the name is empty.
         """
         if standing.agent is not None and standing.agent.lost:
             return ""
@@ -192,16 +197,16 @@ class Judge:
         return self.models[0] if standing.agent is None else standing.agent.models[0]
 
     def knows(self, standing: DecisionContext) -> bool:
-        """Say whether whom a session acts for is still known, and who asks: one who was removed asks for no more."""
+        """Say whether a session's principal and asker are still known: a removed person asks for no more."""
         return labelling.ceiling(self.document, standing.principal, standing.asker) is not None
 
     def ceiling(self, standing: DecisionContext) -> Label:
-        """Return what a session may know now: a clearance that was lowered counts for a turn under way, too."""
+        """Return the most a session may know now: a lowered clearance takes effect in an open turn, too."""
         known = labelling.ceiling(self.document, standing.principal, standing.asker)
         return PUBLIC if known is None else standing.ceiling.meet(known)
 
     def request(self, hook: Hook, standing: DecisionContext) -> Request:
-        """Return what is asked about a session at a hook, before what is to be decided on is filled in."""
+        """Return the request about a session at a hook, without the item to be decided on."""
         home, there = standing.home, standing.destination
         return Request(
             hook=hook,
@@ -231,13 +236,13 @@ class Judge:
         return self.settled(request, standing)
 
     def may_enter(self, standing: DecisionContext, tool: str, label: Label, *, held: bool) -> bool:
-        """Say whether a result of this label may enter the context, or be held, whatever it says."""
+        """Say whether a result of this label may enter the context, or be held, regardless of its content."""
         facts = ToolFacts(tool, Effect.READ, label)
         request = replace(self.request(Hook.POST_TOOL_RESPONSE, standing), item=label, tool=facts, held=held)
         return self.settled(request, standing).verdict in MAY_GO_ON
 
     def settled(self, request: Request, standing: DecisionContext) -> Decision:
-        """Decide on a session's request; only one that is stopped has remedies to try, and needs to tell of them."""
+        """Decide on a session's request. Remedies are tried only for a refused one, since only it shows them."""
         decision = self.decided(request, standing.now)
         if decision.verdict in MAY_GO_ON:
             return decision
@@ -249,7 +254,7 @@ class Judge:
 
     @staticmethod
     def lifting(request: Request, approved: tuple[str, ...], judge: Callable[[Request], Decision]) -> Decision:
-        """Decide, with the rules lifted that people approved; a rule that nobody was asked about lifts nothing."""
+        """Decide with the approved rules lifted; nothing is lifted if a rule asks that people were not asked about."""
         decision = judge(request)
         if decision.verdict is not Verdict.REQUIRE_APPROVAL:
             return decision
@@ -258,9 +263,9 @@ class Judge:
         return decision
 
     def showing(self, request: Request, *texts: str, standing: DecisionContext | None = None) -> Request:
-        """Return a request for these texts with what people may see of them, if a rule may look for a pattern.
+        """Return a request with the visible forms of these texts, if a rule may look for a pattern in them.
 
-        A rule may do so also once a session's remedy was taken. A call of an MCP server's tool is asked about at two
+        A rule may do so also after a session's remedy was taken. A call of an MCP server's tool is decided at two
         hooks.
         """
         served = request.tool is not None and bool(request.tool.server)
@@ -272,7 +277,7 @@ class Judge:
         return replace(request, shown=seen(texts)) if any(asked) else request
 
     def asked_anew(self, request: Request, standing: DecisionContext) -> Request:
-        """Return a session's request with what a remedy would make of it: the asker asks again at home."""
+        """Return a session's request with the labels after a remedy: the asker asks again at home."""
         fresh, _ = labelling.asked_anew(self.document, standing.home, standing.role, standing.destination)
         there, lowered = request.destination, None
         if request.hook is Hook.PRE_OUTPUT and there is not None and there.address == str(standing.home):
@@ -280,13 +285,13 @@ class Judge:
         return replace(request, fresh=fresh, lowered=lowered)
 
     def refused(self, standing: DecisionContext, why: str, decided: Decision | None = None) -> Decision:
-        """Return a BLOCK by `fails_closed`, keeping what the rules had said; `why` is a constant."""
+        """Return a BLOCK by `fails_closed`, keeping the outcomes of the rules; `why` is a constant."""
         return self._blocked(standing, "fails_closed", why, decided)
 
     def unapproved(self, standing: DecisionContext, why: str, decided: Decision) -> Decision:
         """Return a question to people as a BLOCK, since they did not approve; `why` is a constant.
 
-        Where a person said no, no other way to the same is offered.
+        After a person's refusal, no other way to the same effect is offered.
         """
         blocked = self._blocked(standing, APPROVAL, why, decided)
         return replace(blocked, remedies=()) if why == DENIED else blocked
@@ -304,7 +309,7 @@ class Judge:
         )
 
     async def read_ahead(self, texts: Iterable[str], hook: Hook = Hook.PRE_OUTPUT) -> None:
-        """Read long texts that will be decided on at a hook, in a thread: there their decision finds them read."""
+        """Read long texts of a later decision at a hook ahead, in a thread: the decision then finds them read."""
         if self.policy.engine.scans_at(hook):
             for text in texts:
                 if len(text) > _LONG:
@@ -312,7 +317,7 @@ class Judge:
 
 
 def call_facts(document: Document, tool: Tool, declared: CallFacts) -> ToolFacts:
-    """Return a call's facts as declared and as the operator tightened them; one that nobody labelled stays so."""
+    """Return a call's facts as declared and as tightened by the operator; a tool without a label stays without one."""
     known = ToolFacts(
         tool.name,
         tool.effect,
@@ -327,5 +332,5 @@ def call_facts(document: Document, tool: Tool, declared: CallFacts) -> ToolFacts
 
 
 def answered_for(standing: DecisionContext, approved: tuple[str, ...]) -> DecisionContext:
-    """Return where a session stands for what a call gives that people approved: beyond what others may order."""
+    """Return a session's context for results of an approved call: without the restriction by other authors."""
     return replace(standing, authors=frozenset()) if OTHERS in approved else standing

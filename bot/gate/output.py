@@ -1,4 +1,4 @@
-"""What leaves for an address: answers and notices (hook PRE_OUTPUT), and the look again at the moment of sending."""
+"""Texts that leave for an address: answers and notices (hook PRE_OUTPUT), and their second check when sent."""
 
 from collections.abc import Iterable
 from dataclasses import replace
@@ -17,10 +17,10 @@ from policy.labels import PUBLIC, Label
 from policy.request import Destination, Hook, Request, Role
 
 _OTHER_BYTES: Final = RuleOutcome(
-    "fails_closed", Verdict.BLOCK, fixed=True, message="what would be sent is not what was shown"
+    "fails_closed", Verdict.BLOCK, fixed=True, message="the text to send differs from the text that was shown"
 )
 _ON_BUTTONS: Final = RuleOutcome(
-    "fails_closed", Verdict.BLOCK, fixed=True, message="what stands on a button cannot be replaced"
+    "fails_closed", Verdict.BLOCK, fixed=True, message="the text on a button cannot be replaced"
 )
 
 
@@ -42,7 +42,7 @@ class OutputGate:
     ) -> OutputDecision:
         """Decide on a text leaving for an address (hook PRE_OUTPUT), with the buttons under it.
 
-        `approved` are the rules people lifted for it, `carried` is the label of what it holds by reference.
+        `approved` are the rules people lifted for it, `carried` is the label of the texts it holds by reference.
         """
         words = _words(buttons)
         request = replace(
@@ -58,7 +58,7 @@ class OutputGate:
     def beginning(self, standing: DecisionContext, destination: Destination, text: str) -> Decision | None:
         """Decide on the beginning of an answer that is not finished (hook PRE_OUTPUT).
 
-        None where a rule would look at what is said: it may judge the whole otherwise than its beginning.
+        None where a rule would look at the text: it may judge the whole differently from its beginning.
         """
         request = replace(self._judge.request(Hook.PRE_OUTPUT, standing), destination=destination, content=text)
         if self._judge.policy.engine.looks_inside(request):
@@ -75,18 +75,18 @@ class OutputGate:
         *,
         buttons: tuple[Button, ...] = (),
     ) -> OutputDecision:
-        """Decide on a command's answer or a notice: it is judged by what it tells, not by what was read.
+        """Decide on a command's answer or a notice, by the label of its own content and not by the session's taint.
 
-        A rule that asks for approvals asks about what an agent says; a person's own question needs none, or
-        nobody could be shown what to approve.
+        A rule that asks for approvals asks about an agent's words. A person's own question needs no approval; otherwise
+        people could not be shown the thing to approve.
         """
         return self.speak(replace(standing, taint=label), destination, text, approved=OURS, buttons=buttons)
 
     def release(self, standing: DecisionContext, destination: Destination, text: str, label: Label) -> OutputDecision:
         """Decide on a person's release of a text of this label (the sole exception of law `no_write_down`).
 
-        It counts for a person who holds the right, where they and the address they are at are cleared for the text. It
-        lifts no other rule: one that asks people is not lifted either.
+        It counts for a person who holds the right, where they and their present address are cleared for the text. It
+        lifts no other rule: a rule that asks people is not lifted either.
         """
         shown = self._judge.document.may_release(standing.principal) and label.flows_to(standing.reader)
         request = replace(
@@ -99,11 +99,11 @@ class OutputGate:
         return OutputDecision(decision, self._judge.masks.cleaned(text, decision), destination)
 
     async def read_ahead(self, texts: Iterable[str]) -> None:
-        """Read long texts that are to be decided on, in a thread: there their decision finds them read."""
+        """Read long texts of later decisions ahead, in a thread: the decisions then find them read."""
         await self._judge.read_ahead(texts)
 
     def looks_across(self, delivery: Delivery) -> bool:
-        """Say whether what was said before a delivery, by the same turn at the same address, is to be known."""
+        """Say whether earlier texts of the same turn to the same address matter for a delivery."""
         return (
             self._judge.policy.engine.scans_at(Hook.PRE_OUTPUT) and not delivery.release and delivery.approved != OURS
         )
@@ -118,12 +118,17 @@ class OutputGate:
         buttons: tuple[Button, ...] = (),
         before: tuple[str, ...] = (),
     ) -> OutputDecision:
-        """Decide again on a text at the moment of sending, `now` in milliseconds, against who reads there then.
+        """Decide again on a text at the moment of sending, against the readers of its destination at that moment.
 
-        An approval given for it stands; everything else is decided afresh, by the policy in force now. `release` is
-        the record that the delivery refers to: it counts for exactly these bytes, this label and this destination,
-        cleared as when it was shown, while its releaser may. `before` are the texts that its turn said there
-        already: what only they and this one together hold counts as this one's.
+        An approval given for it stands; everything else is decided afresh, by the policy in force now.
+
+        Args:
+            delivery: The text.
+            destination: The destination with its present readers.
+            now: The time in milliseconds on the store's clock.
+            release: Its record; it holds while its releaser has the right, for these bytes, label and destination.
+            buttons: The buttons under the text.
+            before: Earlier texts of its turn there; a match across them and this text belongs to this text.
         """
         released = (
             release is not None
@@ -150,12 +155,12 @@ class OutputGate:
         decision = self._judge.lifting(across, delivery.approved, partial(self._judge.decided, now=now))
         spoken = self._spoken(decision, delivery.text, destination, words=words, begun=begun)
         if released and spoken.text != delivery.text:
-            # What would be sent is not what the person was shown.
+            # The text to send differs from the one that the person was shown.
             return replace(spoken, decision=_blocked(spoken.decision, _OTHER_BYTES))
         return spoken
 
     def _begun(self, before: tuple[str, ...], request: Request) -> tuple[str, ...]:
-        """Return texts that were said before a request's, as written and as seen, without what is whole in them."""
+        """Return the beginnings of matches in earlier texts, as written and as seen, without whole matches."""
         views = ("\n".join(before), together(before)) if before and self._judge.policy.engine.scans(request) else ()
         return tuple(self._judge.policy.engine.begun(view, request) for view in dict.fromkeys(views))
 
@@ -168,10 +173,10 @@ class OutputGate:
         words: tuple[str, ...],
         begun: tuple[str, ...] = (),
     ) -> OutputDecision:
-        """Return a text as it may go on.
+        """Return a text as it may be sent.
 
-        What stands on its buttons cannot be replaced, nor what has `begun` before it: then there is no such button, and
-        nothing of the text.
+        The words on its buttons cannot be replaced, nor a match that begins in an earlier text. Then the buttons are
+        blocked, or the whole text is hidden.
         """
         cleaned = self._judge.masks.cleaned(text, decision)
         if self._judge.policy.engine.finds(_following(begun, cleaned), decision):
@@ -195,7 +200,7 @@ class OutputGate:
         approved: tuple[str, ...],
         carried: Label,
     ) -> Decision:
-        """Return a sending call's decision joined with that on its text; who reads there is asked when it is sent."""
+        """Return a sending call's decision joined with that on its text; its readers are checked when it is sent."""
         address, text = says
         there = labelling.expected(self._judge.document, address)
         said = self.speak(standing, there, text, approved=approved, carried=carried)
@@ -203,12 +208,12 @@ class OutputGate:
 
 
 def _words(buttons: tuple[Button, ...]) -> tuple[str, ...]:
-    """Return all that people see of buttons; some platforms write the command out."""
+    """Return all words that people see of buttons; some platforms write the command out."""
     return tuple(word for button in buttons for word in (button.label, button.command))
 
 
 def _following(begun: tuple[str, ...], text: str) -> tuple[str, ...]:
-    """Return what people see of a text below what was said before it."""
+    """Return the visible forms of a text below the texts before it."""
     return tuple(f"{one}\n{view}" for one in begun for view in dict.fromkeys((text, *seen((text,)))))
 
 

@@ -1,4 +1,4 @@
-"""Who reads at an address, and what it is cleared for: asked of the channels at the moment it counts."""
+"""The readers of an address and their clearance, asked of the channels at the moment it counts."""
 
 from collections.abc import Awaitable, Callable
 from dataclasses import replace
@@ -12,19 +12,19 @@ from channels.port import Audience, ChannelError
 from policy.request import Destination
 
 _UNTOLD: Final = (LockgateError, ChannelError, OSError, KeyError)
-"""What it may raise to ask who reads somewhere."""
+"""The errors of a channel that cannot tell its readers."""
 
 _NOBODY_KNOWN: Final = Audience(frozenset(), complete=False)
 
 Audiences = Callable[[Address], Awaitable[Audience]]
-"""Ask the channels who reads at an address now.
+"""Ask the channels for the present readers of an address.
 
 Raises ElsewhereError: another process has that channel.
 """
 
 
 class Readers:
-    """Tells who reads where, by the channels and the policy in force."""
+    """Tells the readers of addresses, by the channels and the policy in force."""
 
     def __init__(self, policy: CurrentPolicy, audiences: Audiences) -> None:
         self._policy = policy
@@ -35,17 +35,17 @@ class Readers:
         return labelling.destination(self._policy.document, address, await self.audience(address))
 
     async def audience(self, address: Address) -> Audience:
-        """Return who reads at an address now; a channel that cannot tell makes it unknown."""
+        """Return the present readers of an address; a channel that cannot tell makes them unknown."""
         try:
             return await self._audience(address)
         except _UNTOLD:
             return _NOBODY_KNOWN
 
     async def prospect(self, address: Address) -> Destination:
-        """Return an address for what waits in the outbox, and is decided again by the process that says it.
+        """Return an address for a text in the outbox, which the sending process decides on again.
 
-        Where another process serves its channel, that one asks who reads there. Until then it is cleared for the most
-        that may be said there, as a private chat of a known person or by its classification.
+        Where another process serves its channel, that process asks for the readers. Until then the address has its
+        highest possible clearance, as a private chat of a known person or by its classification.
         """
         try:
             audience = await self._audience(address)
@@ -60,5 +60,5 @@ class Readers:
         return labelling.destination(self._policy.document, address, audience)
 
     async def _audience(self, address: Address) -> Audience:
-        """Ask who reads at an address; what one account alone gets to see needs no question."""
+        """Ask for the readers of an address; a message for one account alone needs no question."""
         return Audience.of(principals.reader(address)) if address.recipient else await self._audiences(address)

@@ -1,4 +1,4 @@
-"""What a session may take in, ask of a model, and begin anew: each decided at its own hook."""
+"""Inputs of a session, its model calls, and its resets: each decided at its own hook."""
 
 from dataclasses import replace
 
@@ -12,7 +12,7 @@ from policy.request import Hook
 
 
 class RequestGate:
-    """Decides on what enters a context, on calls of models, and on a new generation."""
+    """Decides on items that enter a context, on calls of models, and on new generations."""
 
     def __init__(self, judge: Judge) -> None:
         self._judge = judge
@@ -34,8 +34,8 @@ class RequestGate:
     def invoke(self, standing: DecisionContext, model: str = "") -> Decision:
         """Decide on a model call with the context as it is (hook AGENT_INVOCATION).
 
-        `model` is a fall-back's name: its own provider's clearance counts then. What a session may read is
-        always decided by the clearance of the model that is asked first.
+        `model` is a fall-back's name: its own provider's clearance counts then. The ceiling of a session's reads always
+        comes from the model that is asked first.
         """
         if not self._judge.knows(standing):
             return self._judge.refused(standing, NOT_KNOWN)

@@ -1,4 +1,4 @@
-"""What a crossing of the gate gives: the decision, with what follows from it."""
+"""The results of crossing the gate: the decision, with its consequences."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass
@@ -10,6 +10,7 @@ from bot.access.decision_context import Call, DecisionContext
 from bot.sessions.alternatives import Alternative
 from bot.sessions.approvals import Approval
 from bot.sessions.audit import AuditRow
+from bot.sessions.background.runs import UNREAD
 from bot.sessions.deliveries import NewDelivery
 from bot.sessions.log.events import DeferredResult
 from bot.sessions.models import Summary
@@ -17,37 +18,52 @@ from bot.sessions.refs import Ref
 from bot.tools.base import Arguments, Inquiry, Tool
 from policy import explain
 from policy.decision import Decision, Verdict
+from policy.document.reading import API
 from policy.labels import PUBLIC, Label
 from policy.request import Destination, Hook
 
 MAY_GO_ON: Final = frozenset({Verdict.ALLOW, Verdict.REDACT})
-"""The verdicts with which a crossing happens; what is to be redacted is replaced on the way."""
+"""The verdicts with which a crossing happens; redacted parts are replaced on the way."""
 
-NOT_KNOWN: Final = "this was asked by somebody who is not known here any more"
+_WITHOUT_COMMANDS: Final = UNREAD | {API}
+"""The channels of homes where nobody types commands."""
+
+NOT_KNOWN: Final = "the person who asked this is not known here any more"
 
 
 @dataclass(frozen=True, slots=True)
 class CallDecision:
     """A call with its decision.
 
-    `label` is what its result will carry at least. `use` is the approval that its running spends, `approved`
-    names the rules that it lifts. `binding` is what an approval for it must be bound to, `leads` what the recipients
-    that it names meant when it was decided. `accepted` holds tool and
-    checked arguments, None when the call names nothing that could run. `hook` is where it was decided.
+    A call with references has two decisions: `open` was made without the texts behind them, and is the only one that
+    may be shown. `decision` is the whole one.
 
-    `hold` tells that its result stays out of the context. `floor` is what may be told of the result's label
-    beforehand. `carried` is the label of what it refers to, `known` what may be told of that label, and `shown` its
-    arguments with that in place, for people who are asked: None where it is refused whatever they answer. A call that
-    refers to something has two decisions: `open` was made without looking at what is referred to, and is all that may
-    be told; it is None where `decision` may be. `overshot` tells that it is refused because it could not be told where
-    it was asked for, which ends the turn, and `offer` is what its asker may have in its place.
-
-    `begun` tells that an attempt before began it and left no result, so nobody knows its outcome. `outward` tells that
-    it is consequential, and that nothing sees to it that it takes effect only once.
-
-    `inquiry` is what it wants to know of the asker, None for a call that asks nothing or was not accepted. `asked` is
-    the question that it put to the asker, once that is over, and `unasked` is why nobody was asked.
-    `question` is that question before it is asked, with where it is to be said.
+    Args:
+        call: The call.
+        decision: The decision.
+        binding: The digest that an approval for it must be bound to.
+        label: The least label of its result.
+        use: The id of the approval that running it spends.
+        accepted: The tool and the checked arguments, None when the call names nothing runnable.
+        approved: The rules that the approval lifts.
+        hook: The hook where it was decided.
+        hold: Whether its result stays out of the context.
+        floor: The part of the result's label that may be shown beforehand.
+        carried: The label of the texts behind its references.
+        known: The part of that label that may be shown.
+        shown: Its arguments with those texts in place, for people who are asked; None where it is refused for any
+            answer.
+        open: The open decision, None where `decision` may be shown.
+        overshot: Whether it is refused because its result could not be shown where it was asked for, which ends the
+            turn.
+        offer: The alternative that its asker is offered.
+        leads: The meanings of the recipients that it names, when it was decided.
+        begun: Whether an earlier attempt began it and left no result, so that its outcome is unknown.
+        outward: Whether it is consequential, and nothing ensures that it takes effect only once.
+        inquiry: Its question to the asker, None for a call that asks nothing or was not accepted.
+        asked: Its question to the asker, once that is over.
+        unasked: Why the question was not asked, empty if it was.
+        question: The question before it is asked, with its deliveries.
     """
 
     call: Call
@@ -82,41 +98,41 @@ class CallDecision:
 
     @property
     def told(self) -> Decision:
-        """What the context and its readers may know of the decision."""
+        """The decision that the context and its readers may know."""
         return self.decision if self.open is None else self.open
 
     @property
     def concealed(self) -> bool:
-        """Whether what the decision says beyond the open one tells of what is referred to."""
+        """Whether the decision differs from the open one, so that the difference reveals the referenced texts."""
         return self.decision.verdict is not self.told.verdict or self.decision.rules != self.told.rules
 
     @property
     def beside(self) -> Label:
-        """The label of what the decision tells beside the taint."""
+        """The label that showing the decision adds to the taint."""
         return self.carried if self.concealed else PUBLIC
 
     @property
     def repeatable(self) -> bool:
-        """Whether it may simply run again where nobody knows its outcome."""
+        """Whether it may simply run again if its outcome is unknown."""
         return self.accepted is not None and self.accepted[0].repeatable and not self.outward
 
     @property
     def in_doubt(self) -> bool:
-        """Whether nobody knows its outcome, and it may not simply run again."""
+        """Whether its outcome is unknown, and it may not simply run again."""
         return self.begun and not self.repeatable
 
     @property
     def asks_again(self) -> bool:
         """Whether people are asked to make it again, or were.
 
-        Not about what is held: that it was begun, and whether it ended, is told to nobody who may not know of it.
+        Not for a held call: whether it began or ended is shown only to readers who may know of it.
         """
         return self.in_doubt and self.outward and not self.hold
 
 
 @dataclass(frozen=True, slots=True)
 class PlacedQuestion:
-    """An agent's question with what is to be delivered of it, and the rows of the decisions on that."""
+    """An agent's question with its deliveries, and the audit rows of the decisions on them."""
 
     question: Approval
     deliver: tuple[NewDelivery, ...]
@@ -125,12 +141,20 @@ class PlacedQuestion:
 
 @dataclass(frozen=True, slots=True)
 class ResultDecision:
-    """A result on its way into the context: the text and label to admit, what to deliver, the audit rows.
+    """A result on its way into the context.
 
-    `hook` is where `decision` was made: on the result itself or on something it wanted said. `held` is what
-    is kept instead of admitted; text and label are then those of the notice. `summary` is a recap
-    to keep in the log. `refs` are what the result came from, as high as its true label. `acknowledge` are the steering
-    notes that the text tells of: none of what is held or refused.
+    Args:
+        hook: The hook of `decision`: on the result itself or on a text it wanted sent.
+        decision: The decision.
+        text: The text to admit; for a held result, the notice.
+        label: The label to admit; for a held result, that of the notice.
+        failed: Whether the call failed.
+        deliver: The texts to deliver.
+        audit: The audit rows.
+        held: The item that is held instead of being admitted.
+        summary: A recap to keep in the log.
+        refs: The sources of the result, as high as its true label.
+        acknowledge: The ids of the steering notes in the text, none for a held or refused result.
     """
 
     hook: Hook
@@ -148,7 +172,7 @@ class ResultDecision:
 
 @dataclass(frozen=True, slots=True)
 class OutputDecision:
-    """A text on its way out: `text` is what may be said, redacted where a rule asks for it."""
+    """A text on its way out: `text` is the text that may be sent, redacted where a rule asks for it."""
 
     decision: Decision
     text: str
@@ -160,8 +184,20 @@ def explained(decision: Decision, reader: Label, subject: str, told: explain.Lab
     return "\n".join(explain.render(decision, reader, subject=subject, told=told))
 
 
+def denial(standing: DecisionContext, decision: Decision, reader: Label, subject: str) -> str:
+    """Return a refusal in words for a reader with this clearance, brief where `/why` tells the rest.
+
+    `/why` knows the refusals of turns, and is typed by people in chats: not by programs, and not in background sessions
+    and runs. Those get the whole explanation.
+    """
+    rest = explain.REST_SHARED if standing.destination.shared else explain.REST
+    if not standing.turn or standing.home.channel in _WITHOUT_COMMANDS:
+        rest = ""
+    return "\n".join(explain.render(decision, reader, subject=subject, rest=rest))
+
+
 def decision_row(standing: DecisionContext, hook: Hook, decision: Decision, **more: JsonValue) -> AuditRow:
-    """Return the audit row of a decision; its actor is who set it going."""
+    """Return the audit row of a decision; its actor is the asker."""
     return AuditRow("decision", standing.asker, decision_facts(hook, decision, **more))
 
 

@@ -1,4 +1,4 @@
-"""What the gate does for a call that runs: each decision is written down before it takes effect."""
+"""The gate's services for a running call: each decision is written down before it takes effect."""
 
 from collections.abc import Awaitable, Callable, Mapping
 from dataclasses import replace
@@ -26,11 +26,11 @@ from policy.labels import Label
 from policy.request import Effect, Hook, ToolFacts
 
 Record = Callable[[Hook, Decision, Mapping[str, JsonValue]], Awaitable[None]]
-"""Write down a decision made while a call runs: the hook, the decision, and what else its audit row tells."""
+"""Write down a decision made while a call runs: the hook, the decision, and further facts of its audit row."""
 
 
 class Minter(Protocol):
-    """Who makes background sessions; the gate alone asks."""
+    """Creates background sessions; only the gate calls it."""
 
     async def mint_child(self, standing: DecisionContext, key: str, errand: Errand) -> Child:
         """Create a background session with its task; the same key is the same session."""
@@ -47,7 +47,7 @@ class RefusedRunError(RequestError):
 
 
 class RunMinter(Protocol):
-    """Who makes runs; the gate alone asks."""
+    """Creates runs; only the gate calls it."""
 
     async def mint_run(self, order: RunOrder) -> StartedRun:
         """Create a run with its goal; the same key is the same run."""
@@ -55,7 +55,7 @@ class RunMinter(Protocol):
 
 
 class GateServices:
-    """Implements `ToolServices` for one call, made as `made` by a session that stands as `standing`."""
+    """Implements `ToolServices` for one call `made` by a session in the context `standing`."""
 
     def __init__(  # noqa: PLR0913 - made by the gate from its parts, for one call
         self,
@@ -78,7 +78,7 @@ class GateServices:
         self._permitted = dict[Label, bool]()
 
     def permits(self, label: Label) -> bool:
-        """Say whether something of a label may be read, into the context or to be held; decided once in a call."""
+        """Say whether data of a label may be read, into the context or to be held; decided once in a call."""
         if label not in self._permitted:
             self._permitted[label] = self._permits(label)
         return self._permitted[label]
@@ -90,7 +90,7 @@ class GateServices:
         return self._judge.may_enter(beyond, self._made.call.tool, label, held=self._made.hold)
 
     def mask(self, text: str) -> str:
-        """Return a text without the values of configured secrets and without what looks like a secret."""
+        """Return a text without the values of configured secrets and without text that looks like a secret."""
         return self._judge.masks.masked(text)
 
     def scrub(self, text: str) -> str:
@@ -98,13 +98,13 @@ class GateServices:
         return self._judge.masks.scrubbed(text)
 
     async def simulate(self, name: str, arguments: Mapping[str, JsonValue]) -> Mapping[str, JsonValue]:
-        """Return what would be decided about another call."""
+        """Return the decision that another call would get."""
         return await self._calls.simulate(self._standing, name, arguments, self._standing.taint)
 
     async def spawn(self, errand: Errand) -> Child:
-        """Make a background session.
+        """Create a background session.
 
-        Raises RequestError: there may be none, or the recipient of its result is another by now.
+        Raises RequestError: a limit is reached, or the recipient of its result has changed.
         """
         if errand.meant and errand.meant not in self._made.leads:
             raise ChangedRecipientError
@@ -115,7 +115,7 @@ class GateServices:
     async def start_run(self, wish: RunWish) -> StartedRun:
         """Start a run for the caller.
 
-        Raises RequestError: there may be none, or the recipient of its result is another by now.
+        Raises RequestError: a limit is reached, or the recipient of its result has changed.
         """
         if wish.meant and wish.meant not in self._made.leads:
             raise ChangedRecipientError
@@ -124,7 +124,7 @@ class GateServices:
         return await started(self._judge, self._runs, ordered(standing, key(standing, call), came))
 
     def leads_to(self, address: Address) -> bool:
-        """Say whether an address that the call names means what it meant when the call was decided."""
+        """Say whether an address that the call names still means the same as when the call was decided."""
         return meaning(self._judge.document, address) in self._made.leads
 
     async def reveal(self, text: str, host: str) -> str | None:
@@ -138,8 +138,8 @@ class GateServices:
         return await revealed(self._judge, self._standing, facts, text, host=host, record=called)
 
     async def onward(self, arguments: Mapping[str, JsonValue]) -> bool:
-        """Say whether the call may go on as if it had been made with these arguments."""
-        # The server that answered wrote these, not the model, so they stand verbatim in what was said.
+        """Say whether the call may proceed as if it had been made with these arguments."""
+        # The answering server wrote these arguments, not the model, so they count as verbatim in the context.
         heard = self._standing.addresses | frozenset(strings(dict(arguments)))
         call, given = self._made.call, {**arguments, HOLD: True} if self._made.hold else arguments
         further = self._calls.prepare(replace(self._carrying, addresses=heard), replace(call, arguments=given))
@@ -150,14 +150,14 @@ class GateServices:
 
     @property
     def _carrying(self) -> DecisionContext:
-        """The session as it stands with what the call refers to."""
+        """The session's context, raised by the label of the call's references."""
         return replace(self._standing, taint=self._standing.taint.join(self._made.carried))
 
 
 def ordered(standing: DecisionContext, key: str, wish: RunWish) -> RunOrder:
-    """Return what starts a run for a session, or for a person who asks outside a turn.
+    """Return the order for a run, for a session or for a person who asks outside a turn.
 
-    Its label is that of all the session has read and may be known by: that it wants a run tells of that.
+    Its label covers everything the session has read and its visibility: the wish for a run reveals both.
     """
     inside = bool(standing.turn)
     state = None if standing.claim is None else standing.claim.state
@@ -181,7 +181,7 @@ def ordered(standing: DecisionContext, key: str, wish: RunWish) -> RunOrder:
 async def started(judge: Judge, runs: RunMinter, order: RunOrder) -> StartedRun:
     """Start a run, if its principal is known and may read its goal.
 
-    Raises RequestError: they may not, or there may be no more.
+    Raises RequestError: they may not, or a limit is reached.
     """
     ceiling = labelling.ceiling(judge.document, order.principal, order.asker)
     if ceiling is None or not order.label.flows_to(ceiling):
@@ -194,12 +194,12 @@ async def revealed(
 ) -> str | None:
     """Return a text with the values of its secrets for a host, None if one is refused.
 
-    Each is decided (hook SECRET_ACCESS), and written down by `record` before.
+    Each use is decided (hook SECRET_ACCESS), and written down by `record` before.
     """
     for name in references(text):
         decision = judge.unlock(standing, tool, name, host)
         granted = decision.verdict is Verdict.ALLOW
-        # Of what is not configured for it, not even the name is a fact.
+        # If a secret is not granted, even its name is not recorded as a fact.
         secret: JsonValue = name if granted else None
         await record(Hook.SECRET_ACCESS, decision, {"tool": tool.name, "secret": secret})
         if not granted:

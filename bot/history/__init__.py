@@ -1,4 +1,4 @@
-"""What the log of a session tells: `event_log` makes its events, `folds` say what those of a generation come to.
+"""The content of a session's log: `event_log` makes its events, `folds` sum up those of a generation.
 
-`recall` reads what a turn has to know of its generation, from the newest recap on.
+`recall` reads a turn's knowledge of its generation, from the newest recap on.
 """

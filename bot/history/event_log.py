@@ -1,7 +1,7 @@
 """The events a turn writes, one function each, so that every writer labels and marks them alike.
 
-What entered the context is `admitted` and carries the label of its content; what only tells of a decision
-carries the session's taint, which is what its reader must be cleared for.
+An event that entered the context is `admitted` and carries the label of its content. One that only tells of a decision
+carries the session's taint, as its reader must be cleared for that.
 """
 
 from collections.abc import Iterable
@@ -56,7 +56,7 @@ def turn_completed(standing: DecisionContext, completed: TurnCompleted) -> NewEv
     return _told(standing, "worker", completed)
 
 
-def user_message(  # noqa: PLR0913 - what a message is made of
+def user_message(  # noqa: PLR0913 - the parts of a message
     standing: DecisionContext,
     sender: str,
     text: str,
@@ -68,10 +68,10 @@ def user_message(  # noqa: PLR0913 - what a message is made of
     refs: Iterable[Ref] = (),
     number: int = 0,
 ) -> NewEvent:
-    """Admit what a person said and where the files are that came with it, or what another session said.
+    """Admit a person's message with the places of its files, or a message of another session.
 
-    Then `origin` tells which, and as what, and `authors` are the people whose words it derives from. `refs` are the
-    input that it is, and what that came from, `number` its place among the inputs if a program sent it.
+    Then `origin` tells which session, and the kind, and `authors` are the people whose words it derives from. `refs`
+    are the input and its sources, `number` its place among the inputs if a program sent it.
     """
     message = UserMessage(text, origin, named(authors), tuple(files), number)
     event = _admitted(standing, sender, message, label=label, visibility=Visibility.USER)
@@ -79,7 +79,7 @@ def user_message(  # noqa: PLR0913 - what a message is made of
 
 
 def observed(standing: DecisionContext, text: str, *, label: Label, upto: str, authors: Iterable[str]) -> NewEvent:
-    """Admit what people said in a chat and not to the bot; `upto` is the id of the last of it."""
+    """Admit people's messages in a chat that were not for the bot; `upto` is the id of the last of them."""
     event = _admitted(
         standing, "chat", ChatObserved(text, upto, named(authors)), label=label, visibility=Visibility.USER
     )
@@ -105,7 +105,7 @@ def thinking(standing: DecisionContext, response: AgentThinking) -> NewEvent:
 
 
 def tool_call(standing: DecisionContext, call: Call, refers: Iterable[str]) -> NewEvent:
-    """Tell that a call was decided; it stands in the log before the call runs.
+    """Record that a call was decided; it is in the log before the call runs.
 
     `refers` are the held items that its arguments refer to.
     """
@@ -114,7 +114,7 @@ def tool_call(standing: DecisionContext, call: Call, refers: Iterable[str]) -> N
 
 
 def tool_result(standing: DecisionContext, result: ToolResult, label: Label, *, refs: Iterable[Ref] = ()) -> NewEvent:
-    """Admit a call's result; `refs` are what it came from beside the call, nothing that is above its label."""
+    """Admit a call's result; `refs` are its sources beside the call, none of them above its label."""
     event = _admitted(standing, result.tool, result, label=label, visibility=Visibility.PROGRESS)
     return replace(event, refs=(CallRef(result.call), *refs))
 
@@ -128,15 +128,15 @@ def item_held(
 ) -> NewEvent:
     """Keep a result out of the context: it is not admitted, so the taint stays.
 
-    `decision` is what made it what it is. It is kept in this event: how many events a call leaves can be counted by who
-    may not know of them (law `no_read_up`). So are `refs`, what it came from.
+    `decision` is the decision behind it. It is kept in this event: readers who may not know of a call's events can
+    still count them (law `no_read_up`). So are `refs`, its sources.
     """
     item = ItemHeld(held.ref, held.text, held.floor, decision)
     return NewEvent("gate", held.label, item, turn=standing.turn, refs=tuple(refs))
 
 
 def decision_in(event: Event) -> PolicyDecision | None:
-    """Return the decision that an event tells of, alone or beside what it holds; None if it tells none."""
+    """Return the decision in an event, alone or beside its held item; None if it has none."""
     match event.body:
         case PolicyDecision():
             return event.body
@@ -147,7 +147,7 @@ def decision_in(event: Event) -> PolicyDecision | None:
 
 
 def held_in(events: Iterable[Event | NewEvent]) -> tuple[DeferredResult, ...]:
-    """Return what these events of one generation hold."""
+    """Return the items that these events of one generation hold."""
     return tuple(
         DeferredResult(event.body.ref, event.body.text, event.label, event.body.floor)
         for event in events
@@ -156,7 +156,7 @@ def held_in(events: Iterable[Event | NewEvent]) -> tuple[DeferredResult, ...]:
 
 
 def endorsed_in(events: Iterable[Event | NewEvent]) -> tuple[Endorsed, ...]:
-    """Return the bounded answers that these events let in, or that what they let in depends on; each of them once."""
+    """Return the bounded answers that these events let in, or that their content depends on; each of them once."""
     origins = (event.body.origin for event in events if isinstance(event.body, UserMessage))
     return tuple(dict.fromkeys(one for origin in origins if origin is not None for one in origin.endorsed))
 
@@ -171,7 +171,7 @@ def taint_raised(standing: DecisionContext, after: Label, cause: str) -> tuple[N
 
 
 def summarized(standing: DecisionContext, summary: Summary) -> NewEvent:
-    """Keep a recap; it carries the session's taint, whatever it says (law `labels_are_never_parsed_from_content`).
+    """Keep a recap; it carries the session's taint, with any content (law `labels_are_never_parsed_from_content`).
 
     It names the people whose words it sums up, but for the one whose session it is.
     """
@@ -188,7 +188,7 @@ def summarized(standing: DecisionContext, summary: Summary) -> NewEvent:
 def policy_decision(
     standing: DecisionContext, hook: Hook, decision: Decision, *, about: str, text: str
 ) -> PolicyDecision:
-    """Return what is told of a decision that was not simply ALLOW; `text` is what `/why` shows."""
+    """Return the body of an event about a decision that was not simply ALLOW; `text` is the text of `/why`."""
     rules = tuple(
         RuleVerdict(outcome.rule, outcome.verdict, outcome.fixed, outcome.message)
         for outcome in decision.outcomes
@@ -207,14 +207,14 @@ def policy_decision(
 
 
 def decided(standing: DecisionContext, told: PolicyDecision, label: Label = PUBLIC) -> NewEvent:
-    """Tell of a decision; `label` is that of what it tells beside the taint: what was held and decided it."""
+    """Tell of a decision; `label` is the label of its content beside the taint, from the held item that decided it."""
     return _told(standing, "gate", told, label=label)
 
 
 def told_to(event: Event, reader: Label, *, whole: bool = False) -> JsonObject:
-    """Return an event's body as JSON; the labels that a decision names are there as far as its reader may know them.
+    """Return an event's body as JSON; the labels in a decision are there as far as its reader may know them.
 
-    An answer that is held back until people approve it is told in a `whole` log alone.
+    An answer that waits for people's approval is in a `whole` log alone.
     """
     match event.body:
         case PolicyDecision() as body:
@@ -234,12 +234,12 @@ def approval_requested(standing: DecisionContext, approval: Approval, refers: It
 
 
 def approval_resolved(standing: DecisionContext, approval: Approval) -> NewEvent:
-    """Tell what people answered."""
+    """Tell people's answer."""
     return _told(standing, approval.resolved_by or "clock", ApprovalResolved(approval.id, approval.state))
 
 
 def release_requested(standing: DecisionContext, release: Release) -> NewEvent:
-    """Tell what a person was shown, who may release it."""
+    """Tell the text that was shown to a person, who may release it."""
     return _told(standing, release.principal, ReleaseRequested(release))
 
 
@@ -249,7 +249,7 @@ def release_confirmed(standing: DecisionContext, release: Release) -> NewEvent:
 
 
 def error(standing: DecisionContext, reference: str, text: str) -> NewEvent:
-    """Tell operators what went wrong; the chat only gets the reference."""
+    """Tell operators the error; the chat only gets the reference."""
     return NewEvent("worker", standing.taint, TurnError(reference, text), Visibility.INTERNAL, turn=standing.turn)
 
 

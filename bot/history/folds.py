@@ -1,9 +1,9 @@
-"""What the events of a generation come to for the decisions of a turn, folded one after another.
+"""The state that the events of a generation add up to for the decisions of a turn, folded one after another.
 
-Whose words are in the context, which addresses stand there and who typed which, what is held, which bounded answers
-were heard: each of them counts all events of the generation. Folding goes on from any event to the next and gives what
-folding all of them gives, so nobody has to read a log from its beginning: an event of the log carries the folds of what
-a recap stands for (ADR 0027), and a process remembers those of the sessions that it worked on.
+It covers the authors in the context, the addresses there and their typists, the held items, and the bounded answers.
+Each of them counts all events of the generation. Folding can go on from any event and gives the same as folding all of
+them, so no log has to be read from its beginning. An event of the log carries the folds of the part that a recap stands
+for (ADR 0027), and a process remembers those of its sessions.
 """
 
 from collections.abc import Iterable, Mapping
@@ -36,19 +36,20 @@ _NOBODY: Final[Mapping[str, tuple[str, ...]]] = MappingProxyType({})
 
 @dataclass(frozen=True, slots=True)
 class Newest:
-    """What the events of the newest turn come to.
-
-    `said` are the seqs of what was let in for it, and recalled. `foreign` tells that the first message of it came from
-    another session, None that there is none. `steps` counts the model's responses, `resolved` names the approvals whose
-    answer is in the log, and `response` is the seq of the newest response, 0 for none.
-    """
+    """The folds of the newest turn's events."""
 
     id: str = ""
+    """The turn, empty for none."""
     said: tuple[int, ...] = ()
+    """The seqs of the messages that were let in for it, and of recalled memories."""
     foreign: bool | None = None
+    """The first message of it came from another session, None if there is no message."""
     steps: int = 0
+    """The number of the model's responses."""
     resolved: frozenset[str] = frozenset()
+    """The approvals whose answer is in the log."""
     response: int = 0
+    """The seq of the newest response, 0 for none."""
 
     def plus(self, seq: int, event: Event | NewEvent) -> "Newest":
         """Return it with one more event, which may begin another turn."""
@@ -69,28 +70,31 @@ class Newest:
 
 @dataclass(frozen=True, slots=True)
 class Folds:
-    """What a generation's events come to, from its first one on.
-
-    `authors` are the people whose words are in the context. `untrusted` tells that something UNTRUSTED is. `given` are
-    the addresses that count for everybody, `repeated` those that count for the first author alone, as nobody else had
-    written yet. `typed` are the newest that each person typed. `held` is what is kept out of the context, and `held_at`
-    the seqs of those events. `endorsed` are the bounded answers that were let in, `overheard` the id up to which was
-    let in what was said to nobody. `file_bytes` is the size of all files that came with messages. `foreign` tells that
-    the newest message came from another session, None that there is none.
-    """
+    """The folds of a generation's events, from its first one on."""
 
     authors: frozenset[str] = frozenset()
+    """The people whose words are in the context."""
     first: str = ""
     untrusted: bool = False
+    """Something in the context is UNTRUSTED."""
     given: frozenset[str] = frozenset()
+    """The addresses that count for all people."""
     repeated: frozenset[str] = frozenset()
+    """The addresses that count for the first author alone, as no other person had written yet."""
     typed: Mapping[str, tuple[str, ...]] = field(default_factory=lambda: _NOBODY)
+    """The newest addresses that each person typed."""
     held: tuple[DeferredResult, ...] = ()
+    """The items kept out of the context."""
     held_at: tuple[int, ...] = ()
+    """The seqs of the events of `held`."""
     endorsed: tuple[Endorsed, ...] = ()
+    """The bounded answers that were let in."""
     overheard: str = ""
+    """The id up to which observed messages were let in."""
     file_bytes: int = 0
+    """The size in bytes of all files that came with messages."""
     foreign: bool | None = None
+    """The newest message came from another session, None if there is no message."""
     newest: Newest = Newest()
 
     def plus(self, following: Iterable[Event]) -> "Folds":
@@ -109,7 +113,7 @@ class Folds:
         return self.given | self.repeated if self.repeated and asker == self.first else self.given
 
     def of(self, standing: DecisionContext) -> DecisionContext:
-        """Return where a session stands, with what its log comes to for its asker."""
+        """Return a session's decision context, with the folds of its log for its asker."""
         return replace(
             standing,
             addresses=self.addresses(standing.asker),
@@ -120,7 +124,10 @@ class Folds:
         )
 
     def written(self) -> JsonObject:
-        """Return them as an event carries them; of what is held the seqs alone, as its label is its own."""
+        """Return them as an event carries them.
+
+        Held items are given by their seqs alone, as they have a label of their own.
+        """
         listed = {name: sorted(getattr(self, name)) for name in ("authors", "given", "repeated")}
         plain = {name: getattr(self, name) for name in ("first", "untrusted", "overheard", "file_bytes", "foreign")}
         turn = self.newest
@@ -167,7 +174,7 @@ def read(carried: JsonObject, holding: Iterable[Event]) -> Folds:
 
 
 class _Folding:
-    """Folds one event after another; what is large is put together once, in the end."""
+    """Folds one event after another; large parts are put together once, in the end."""
 
     def __init__(self, before: Folds) -> None:
         self._before = before
@@ -218,7 +225,7 @@ class _Folding:
             self._typed.setdefault(event.actor, []).extend(typed(event))
 
     def done(self) -> Folds:
-        """Return what all of them come to."""
+        """Return the folds of all of them."""
         before, folded = self._before, {person: found for person, found in self._typed.items() if found}
         return Folds(
             authors=self._authors,

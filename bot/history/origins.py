@@ -1,8 +1,8 @@
-"""What the events and deliveries of a turn came from: the references that each is given when it is written.
+"""The sources of a turn's events and deliveries: the references that each is given when it is written.
 
-An answer comes from the events that the model was asked with, a call from the model's response, a result from its
-call, and what is said from the event that holds it. Who writes something may say more precisely where it comes from;
-what they say stands. `bot.lineage` reads these references, and nothing is decided by them.
+An answer comes from the events that the model was asked with, and a call from the model's response. A result comes from
+its call, and an output from the event that holds it. A writer may give more precise sources; those stand. `bot.lineage`
+reads these references, and nothing is decided by them.
 """
 
 from collections.abc import Sequence
@@ -25,15 +25,14 @@ from bot.sessions.refs import ApprovalRef, CallRef, EventsRef, Ref
 
 @dataclass(frozen=True, slots=True)
 class Reading:
-    """What a turn goes on from, as seqs: 0 where there is nothing yet.
-
-    `first` and `last` are the events that the model was asked with last, and `response` is the one that holds its
-    newest response.
-    """
+    """The position that a turn goes on from, as seqs: 0 where there is nothing yet."""
 
     first: int = 0
+    """The first event that the model was asked with last."""
     last: int = 0
+    """The last event that the model was asked with last."""
     response: int = 0
+    """The event that holds its newest response."""
 
     def after(self, events: Sequence[NewEvent], cursor: int) -> "Reading":
         """Return it with these events behind the seq `cursor`: the newest response counts."""
@@ -57,19 +56,19 @@ class _Write:
 
     @property
     def admitted(self) -> tuple[Ref, ...]:
-        """What the write lets into the context, but for the rise of the taint itself."""
+        """The events that the write lets into the context, except the rise of the taint itself."""
         numbered = enumerate(self.events, self.cursor + 1)
         said = (seq for seq, one in numbered if one.admitted and not isinstance(one.body, TaintRaised))
         return tuple(EventsRef(seq, seq) for seq in said)
 
     @property
     def context(self) -> tuple[Ref, ...]:
-        """What the model was asked with."""
+        """The events that the model was asked with."""
         return (EventsRef(self.reading.first, self.reading.last),) if self.reading.last else ()
 
     @property
     def asking(self) -> tuple[Ref, ...]:
-        """The model's response that calls come from, or what it was asked with."""
+        """The model's response that calls come from, or the events that it was asked with."""
         response = self.reading.response
         return (EventsRef(response, response),) if response else self.context
 
@@ -79,7 +78,7 @@ class _Write:
         return (EventsRef(self.cursor, self.cursor),) if self.cursor else ()
 
     def of(self, event: NewEvent, asked: dict[str, str]) -> tuple[Ref, ...]:
-        """Return what an event came from; `asked` are the calls that approvals are for."""
+        """Return the sources of an event; `asked` are the calls that approvals are for."""
         found: tuple[Ref, ...] = ()
         match event.body:
             case AgentMessage() | AgentThinking() | SessionSummary():
@@ -101,15 +100,15 @@ class _Write:
 
 
 def referring(events: Sequence[NewEvent], cursor: int, reading: Reading, asked: dict[str, str]) -> tuple[NewEvent, ...]:
-    """Return the events of one write with what each came from; the first of them gets the seq behind `cursor`.
+    """Return the events of one write with their sources; the first of them gets the seq behind `cursor`.
 
     `asked` has the call for each approval that the write asks for.
     """
     # The response that calls come from may stand in this write.
     write = _Write(events, cursor, reading.after(events, cursor))
     return tuple(
-        # A call comes from the response and from what its arguments refer to, and so does a question whether it may be
-        # made; of anything else its writer knows best.
+        # A call comes from the response and from the references in its arguments, and so does a question whether it may
+        # be made. The sources of any other event are those of its writer, if it gave some.
         event
         if event.refs and not isinstance(event.body, ToolCall | ApprovalRequested)
         else replace(event, refs=(*write.of(event, asked), *event.refs))
@@ -118,7 +117,7 @@ def referring(events: Sequence[NewEvent], cursor: int, reading: Reading, asked: 
 
 
 def said(new: NewDelivery, events: Sequence[NewEvent], cursor: int) -> NewDelivery:
-    """Return something to be said with what it came from: of the events written with it, the one that it tells."""
+    """Return a delivery with its source: of the events written with it, the one that it tells."""
     if new.refs:
         return new
     seqs = [seq for seq, one in enumerate(events, cursor + 1) if isinstance(one.body, AgentMessage)]

@@ -1,7 +1,7 @@
-"""Reading what a turn has to know of its generation, from where its context begins.
+"""Reading a turn's knowledge of its generation, from where its context begins.
 
-The events before that a recap stands for. The recap's own event carries what they come to, so that they are not read
-again, but for what is held: that has a label of its own and stands in its own event.
+The events before that a recap stands for. The recap's own event carries the folds of the earlier events, so that they
+are not read again. Held items have a label of their own and stand in their own events.
 """
 
 from dataclasses import dataclass
@@ -20,14 +20,14 @@ _PAGE = 1000
 
 @dataclass(frozen=True, slots=True)
 class Recalled:
-    """What a generation's log comes to, and the events that its context is made of."""
+    """The folds of a generation's log, and the events that its context is made of."""
 
     folds: Folds
     tail: Tail
 
 
 async def recall(store: SessionStore, state: SessionState) -> Recalled:
-    """Read what a session's generation comes to, as far as its record says that it goes.
+    """Read a session's generation, up to the end that its record names.
 
     Raises StoreError: it cannot be read.
     """
@@ -39,9 +39,11 @@ async def recall(store: SessionStore, state: SessionState) -> Recalled:
 
 
 async def recalled(store: SessionStore, state: SessionState, found: tuple[Event, ...]) -> Recalled:
-    """Return what the generation comes to; `found` are its events from where the context begins.
+    """Return the generation's folds and events; `found` are its events from where the context begins.
 
-    Raises StoreError: what they refer to cannot be read. SchemaError: no recap stands for what is before them.
+    Raises:
+        StoreError: the events that they refer to cannot be read.
+        SchemaError: no recap stands for the events before them.
     """
     before = state.context_seq - state.generation_seq
     carrying = (event for event in reversed(found) if isinstance(event.body, SessionSummary))

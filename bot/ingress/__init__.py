@@ -1,7 +1,7 @@
-"""What comes in from platforms and people, up to the moment when it is durable.
+"""Ingress: inputs from platforms and people, up to the moment when they are durable.
 
-`router` authorizes a sender and hands on what they sent: `inbox_writer` takes messages, `command_runner` commands,
-`refusals` senders without the right, `flood_limits` those who send too much. `direct_answers` says the answers.
-`new_chats` and `memberships` answer to the bot being added somewhere, by `admin_notices`. `bot_loop_guard` keeps two
+`router` authorizes a sender and hands the input on: `inbox_writer` takes messages, `command_runner` commands,
+`refusals` inputs of unauthorized senders, `flood_limits` those beyond a limit. `direct_answers` sends the answers.
+`new_chats` and `memberships` react to the bot or people joining chats, by `admin_notices`. `bot_loop_guard` keeps two
 bots from answering one another.
 """

@@ -1,4 +1,4 @@
-"""Notices of a chat for those who may classify it: in private, and each once."""
+"""Notices about a chat for people who may classify it: in private, and each once."""
 
 from collections.abc import Callable
 from typing import Final
@@ -18,12 +18,12 @@ HOUR_MS: Final = 60 * 60 * 1000
 
 
 def _no_buttons(_caller: Caller) -> tuple[Button, ...]:
-    """Return that there is nothing to press."""
+    """Return no buttons."""
     return ()
 
 
 class AdminNotices:
-    """Tells admins of chats."""
+    """Sends admins notices about chats."""
 
     def __init__(self, gate: Gate, outbox: Outbox, clock: Clock) -> None:
         self._gate = gate
@@ -33,7 +33,7 @@ class AdminNotices:
     async def tell(
         self, place: Address, text: str, buttons: Callable[[Caller], tuple[Button, ...]] = _no_buttons
     ) -> bool:
-        """Tell the admins something of a chat, each in private; return whether anybody was told. Raises StoreError."""
+        """Tell the admins something about a chat, each in private; return whether any was told. Raises StoreError."""
         told = False
         for caller, home in admins(self._gate.document, place, self._outbox.channels):
             destination = await self._gate.readers.destination(home)
@@ -57,5 +57,5 @@ def admins(document: Document, place: Address, served: tuple[str, ...]) -> list[
 
 
 def chat_name(place: Address) -> str:
-    """Return what commands call a chat."""
+    """Return the name of a chat in commands."""
     return str(ChatPlace(place.channel, place.workspace, place.chat))

@@ -1,9 +1,9 @@
-"""Other bots that this one reads: they may ask it a few times, and then a person has to say something.
+"""Messages of other bots: a few of them are answered, and then a person has to write.
 
-Which bots are read stands in config.yaml, and what they may ask in the policy, as for anybody. Two bots that answer
-each other would go on for ever: so one gets so many answers in a shared chat within an hour, and after that it is not
-heard there for an hour, or until a person writes there. The admins are told of it in private, once a day. That this bot
-does not read itself is its adapter's matter.
+config.yaml lists the bots that are read; the policy gives their rights, as for people. Two bots that answer each other
+would never stop. So a bot gets a limited number of answers in a shared chat within an hour. After that its messages
+there are ignored for an hour, or until a person writes there. The admins are told in private, once a day. Each adapter
+ensures that this bot does not read its own messages.
 """
 
 from collections.abc import Collection, Mapping
@@ -17,8 +17,8 @@ MOST: Final = 4
 """How many messages of a bot are answered in a chat in which no person writes."""
 
 SILENT: Final = (
-    "I do not answer {bot} any more in {chat}, it wrote to me {most} times in an hour and nobody else did; "
-    "I go on in an hour, or when a person writes there"
+    "I do not answer {bot} in {chat} any more. It wrote to me {most} times in an hour, and nobody else did. "
+    "I go on in an hour, or when a person writes there."
 )
 
 _DAY_MS: Final = 24 * HOUR_MS
@@ -33,7 +33,7 @@ class BotLoopGuard:
         self._bots = bots
 
     async def heard(self, inbound: Inbound) -> None:
-        """Take note that something was said in a shared chat: if a person said it, bots may ask again there.
+        """Note a message in a shared chat: if a person wrote it, bots may ask again there.
 
         Raises StoreError.
         """
@@ -42,7 +42,7 @@ class BotLoopGuard:
                 await self._store.keep(_name(inbound.address, bot), 0)
 
     async def lets(self, inbound: Inbound) -> bool:
-        """Say whether a message may be answered; one that a person wrote always may. Raises StoreError."""
+        """Say whether a message may be answered; a person's message always may. Raises StoreError."""
         if not inbound.bot:
             return True
         name = _name(inbound.address, inbound.account)

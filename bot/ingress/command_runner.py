@@ -1,6 +1,6 @@
-"""Commands as they come in: each is answered, whatever becomes of it.
+"""Execution of commands: each is answered, also after an error.
 
-Only what the store being gone kept from an answer is told again by its platform.
+Only if the store was gone does the platform redeliver a command.
 """
 
 import logging
@@ -17,21 +17,25 @@ from bot.sessions.ports.people import AuditStore
 from channels.messages import Address
 
 UNREAD: Final = (
-    "what this command needs cannot be read from the store or written to it; `lockgate doctor` and "
-    "`lockgate audit verify` tell more, maybe another version of lockgate wrote it"
+    "This command cannot read or write its records in the store; another version of lockgate may have written them. "
+    "`lockgate doctor` and `lockgate audit verify` tell more."
 )
-"""What is told of a command that the store is in the way of, which may tell of what may not be known here."""
+"""The answer where an error of the store ended a command; it reveals nothing that the caller may not know."""
 
-FAILED: Final = "this command failed, and doing it again may fail again; an admin can look for it with `/audit`"
-"""What is told of a command that a fault of ours ended."""
+FAILED: Final = "This command failed, and doing it again may fail again; an admin can look for it with `/audit`."
+"""The answer where an error of ours ended a command."""
 
 _LOGGER: Final = logging.getLogger(__name__)
 
 
 class CommandRunner:
-    """Runs commands of callers who may give them, each in the session that the caller speaks in."""
+    """Runs commands of authorized callers, each in the session that the caller speaks in.
+
+    `known` are the commands of this installation.
+    """
 
     def __init__(self, commands: CommandTable, session_ids: SessionIds, audit: AuditStore) -> None:
+        self.known = commands.commands
         self._commands = commands
         self._session_ids = session_ids
         self._audit = audit
@@ -41,8 +45,11 @@ class CommandRunner:
     ) -> tuple[str, Reply]:
         """Run a command and return the id of the session it was given in, and the answer.
 
-        It is answered `there`, to the caller alone; the session is that of `owner` at `home`. Raises StoreGoneError,
-        and StoreError: a failure could not be audited.
+        It is answered `there`, to the caller alone; the session is that of `owner` at `home`.
+
+        Raises:
+            StoreGoneError: The store does not answer.
+            StoreError: A failure could not be audited.
         """
         sid = self._session_ids.first(home)
         try:

@@ -1,6 +1,6 @@
-"""Direct answers: what a command or a refusal says, to the sender alone and at once.
+"""Direct answers: the replies of commands and refusals, to the sender alone and at once.
 
-They are decided from their own label, not the session's. What is said to the agent is answered by its turn instead.
+They are decided by their own label, not the session's. A message to the agent is answered by its turn instead.
 """
 
 from contextlib import suppress
@@ -21,7 +21,7 @@ from channels.port import Answer
 
 
 class DirectAnswers:
-    """Says direct answers, and tells admins of chats that nobody classified."""
+    """Sends direct answers, and tells admins of chats without a classification."""
 
     def __init__(
         self, gate: Gate, outbox: Outbox, reloader: PolicyReloader, *, new_chats: NewChats, clock: Clock
@@ -33,26 +33,27 @@ class DirectAnswers:
         self._clock = clock
 
     async def say(self, caller: Caller, inbound: Inbound, sid: str, reply: Reply) -> None:
-        """Say an answer to the sender of something that came in. Raises StoreError."""
+        """Send an answer to the sender of an input. Raises StoreError."""
         there = answered_at(inbound)
         destination, now = await self._gate.readers.destination(there), self._clock.wall_ms()
         standing = DecisionContext.of_caller(caller, there, destination, now, sid=sid)
         await self._outbox.reply(standing, reply.text, reply.label, press=inbound.press, buttons=reply.buttons)
 
     async def say_all(self, inbound: Inbound, say: Answer) -> None:
-        """Say what is left to say of something, and tell admins of its chat if nobody classified that.
+        """Send the remaining answer to an input, and tell admins of its chat if that has no classification.
 
-        Raises StoreError: it was not said.
+        Raises StoreError: the answer was not sent.
         """
         await say()
-        # What was said may have classified the chat. It is taken in, so it must not be told again for this.
+        # The command may have classified the chat. The input is accepted, so a failure here must not cause a
+        # redelivery.
         with suppress(StoreError):
             if await self._reloader.current():
                 await self._new_chats.spoken_to(inbound.address, inbound.account)
 
 
 def answered_at(inbound: Inbound) -> Address:
-    """Return where a command is answered: alone to the account that gave it."""
+    """Return the address where a command is answered: for the account that gave it, alone."""
     if inbound.private:
         return inbound.address
     return replace(inbound.address, recipient=principals.recipient(inbound.account))

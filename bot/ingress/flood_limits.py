@@ -1,8 +1,8 @@
-"""How much each sender may say: people within a minute, other bots until a person writes.
+"""Rate limits of senders: people by the minute, other bots until a person writes.
 
-What a person says is counted in a pool of theirs for each level (ADR 0015), commands and presses too. Urgent commands
-are counted apart, as many again: a person who has said too much still stops what runs and answers what waits. The owner
-is not bounded: theirs is the console, where a whole file may be piped in.
+A person's messages, commands and presses are counted in a pool for each level (ADR 0015). Urgent commands have a limit
+of their own, of the same size: a person beyond the limit can still stop a turn and answer questions. The owner has no
+limit: a whole file may be piped into the console.
 """
 
 from typing import TYPE_CHECKING, Final
@@ -21,12 +21,12 @@ from policy.request import Role
 if TYPE_CHECKING:
     from pydantic import JsonValue
 
-FLOODED: Final = "you say more than is taken in within a minute, what you say now is not taken in, wait a minute"
+FLOODED: Final = "Rate limit reached. This message was not accepted; try again in a minute."
 """The answer, once in a minute, to a person whose messages exceed the limit."""
 
 
 class FloodLimits:
-    """Counts what senders say; `most` is how many messages of one person are taken in within a minute."""
+    """Counts inputs of senders; `most` is how many messages of one person are accepted within a minute."""
 
     def __init__(self, gate: Gate, audit: AuditStore, bots: BotLoopGuard, *, clock: Clock, most: int) -> None:
         self._gate = gate
@@ -36,25 +36,25 @@ class FloodLimits:
         self._told = RateLimiter(clock, 1)
 
     async def heard(self, inbound: Inbound) -> None:
-        """Take note of what came in, addressed to this bot or not: bots may go on where a person wrote.
+        """Note an input, addressed to this bot or not: bots may continue where a person wrote.
 
         Raises StoreError.
         """
         await self._bots.heard(inbound)
 
     async def answers(self, inbound: Inbound) -> bool:
-        """Count a message that a bot wrote and say whether it is answered; a person's always is. Raises StoreError."""
+        """Count a bot's message and say whether it is answered; a person's always is. Raises StoreError."""
         return await self._bots.lets(inbound)
 
     def allows(self, inbound: Inbound, caller: Caller, *, urgent: bool) -> bool:
-        """Count what a person says and say whether it is taken in. What a platform tells again counts once."""
+        """Count a person's input and say whether it is accepted. A redelivered input counts once."""
         key = f"{urgent:d}/{self._pool(inbound, caller)}"
         return caller.role is Role.OWNER or self._rate.allows(key, inbound.identity)
 
     async def refuse(self, inbound: Inbound, caller: Caller) -> str:
-        """Return what a person is told whose message is not taken in, and note it in the audit, both once in a minute.
+        """Return the notice for a person whose message is not accepted, and audit that, both once a minute.
 
-        Returns an empty text where they were told within the minute. Raises StoreError.
+        The text is empty if they were told within the minute. Raises StoreError.
         """
         if not self._told.allows(self._pool(inbound, caller)):
             return ""
@@ -63,7 +63,7 @@ class FloodLimits:
         return FLOODED
 
     def _pool(self, inbound: Inbound, caller: Caller) -> str:
-        """Name the pool that a message is counted in: its sender's, at the level of what is said here (ADR 0015)."""
+        """Return the pool that a message is counted in: its sender's, at the level of messages here (ADR 0015)."""
         label = labelling.inbound(
             self._gate.document, inbound.address, caller.role, authored=True, shared=not inbound.private
         )

@@ -1,4 +1,4 @@
-"""Messages as they come in: each becomes an item in the inbox of its session, or its sender is told why not."""
+"""Messages on their way in: each becomes an item in the inbox of its session, or its sender is told why not."""
 
 from collections.abc import Callable
 from dataclasses import dataclass, replace
@@ -23,16 +23,20 @@ IS_A_TASK: Final = "a background session takes no messages of programs"
 RESTS: Final = "This conversation rests. Your message waits until an admin types `/resume`."
 
 _TRIES: Final = 4
-"""How often the session of a chat is looked for, where people end it again and again meanwhile."""
+"""How often the session of a chat is looked up, in case people end it again and again meanwhile."""
 
 
 @dataclass(frozen=True, slots=True)
 class NewSession:
-    """What a program begins a session with, beside its first message.
+    """The values that a program creates a session with, besides its first message.
 
-    `created_with` is the digest of all that, which decides whether the same is begun again. `agent` is what the session
-    pins, `metadata` what its program keeps with it, as JSON, empty for nothing. `heard` is the label of all that was
-    told to the model for which the program speaks, PUBLIC for none: it joins that of the message.
+    Args:
+        created_with: The digest of all these values, which decides whether a repeated creation is the same.
+        agent: The pin of its agent.
+        mode: Its queue mode.
+        metadata: The metadata that its program keeps with it, as JSON, empty for none.
+        heard: The label of everything told to the model that the program speaks for, PUBLIC for none: it joins the
+            label of the message.
     """
 
     created_with: str
@@ -44,9 +48,13 @@ class NewSession:
 
 @dataclass(frozen=True, slots=True)
 class Steer:
-    """Which session of a program a message is for, and how that takes it from now on, None for as it did.
+    """A message of a program for one of its sessions.
 
-    `reader` has to know of the session. `heard` is as of `NewSession`.
+    Args:
+        state: The session's record.
+        mode: The queue mode from now on, None for no change.
+        reader: The clearance at which the session must be visible.
+        heard: As in `NewSession`.
     """
 
     state: SessionState
@@ -58,8 +66,9 @@ class Steer:
 class InboxWriter:
     """Writes messages into inboxes.
 
-    `interrupt` stops a session's turn of an id at once if it runs in this process. `longest` is the most characters a
-    message may have, with what is quoted in it and how its files are described. `agents` tells what a new session pins.
+    `interrupt` takes the ids of a session and a turn, and stops that turn at once if it runs in this process. `longest`
+    is the most characters of a message, with its quotes and the descriptions of its files. `agents` gives the pin of a
+    new session.
     """
 
     def __init__(
@@ -82,35 +91,41 @@ class InboxWriter:
     async def put(self, inbound: Inbound, caller: Caller, owner: str, *, unless_asked: bool = False) -> tuple[str, str]:
         """Put a message into the inbox of the session of `owner` at its address.
 
-        With `unless_asked` it is left out where an agent may have asked its sender something, but not one that is in an
-        inbox already: a platform that tells a message again answers nothing with it.
+        With `unless_asked` a new message is left out where an agent may have asked its sender something. A redelivered
+        message that is in an inbox already is not left out: it answers no question.
 
-        Returns the session's id and the sentence that its sender is told, empty where it is in the inbox and goes on.
-        Raises AskedError: it was left out. StoreError.
+        Returns:
+            The session's id and the sentence for its sender, empty where the message is in the inbox and nothing is to
+            be said.
+
+        Raises:
+            AskedError: The message was left out.
+            StoreError: It could not be kept.
         """
         sid = self._session_ids.likely(inbound.address, owner)
         ended = self._session_ids.ended(inbound.address, owner)
         for _ in range(_TRIES):
             for before in ended:
-                # A platform tells again what it was not seen to have told: that is no input of the next session.
+                # A platform redelivers messages whose delivery it did not see confirmed: those are no inputs of the
+                # next session.
                 if await self._store.outcome(before, inbound.identity) is not None:
                     return before, ""
             try:
                 return sid, await self._accept(inbound, caller, sid, owner, unless_asked=unless_asked)
             except (ForeignError, ArchivedError, DeletedError):
-                # Another person's, or one that ended: the chat goes on in the next.
+                # Another person's session, or one that ended: the chat continues in the next.
                 sid, ended = await self._session_ids.found(inbound.address, owner)
         return sid, str(BusyError())
 
     async def begin(self, inbound: Inbound, caller: Caller, new: NewSession) -> tuple[str, Accepted]:
-        """Begin the session of a program at an address with its first message; return its id and the receipt.
+        """Create the session of a program at an address with its first message; return its id and the receipt.
 
-        One that it began there with the same is that session, whatever became of it, unless it was deleted.
+        If the program created one there with the same values, it is that session, in any status but deleted.
 
         Raises:
-            DedupeConflictError: it began one there with something else.
-            RequestError: the message cannot be taken in.
-            StoreError: it could not be kept.
+            DedupeConflictError: It created one there with other values.
+            RequestError: The message is not acceptable.
+            StoreError: It could not be kept.
         """
         if problem := self._problem(inbound):
             raise RequestError(problem)
@@ -130,10 +145,10 @@ class InboxWriter:
         """Put a message of a program into the inbox of a session of its own.
 
         Raises:
-            NotFoundError: it may not know of the session any more.
-            ArchivedError: nothing more is taken in there.
-            RequestError: the message cannot be taken in.
-            StoreError: it could not be kept.
+            NotFoundError: The program may not know of the session any more.
+            ArchivedError: The session is archived.
+            RequestError: The message is not acceptable.
+            StoreError: It could not be kept.
         """
         if problem := self._problem(inbound):
             raise RequestError(problem)
@@ -143,7 +158,7 @@ class InboxWriter:
         return await self._kept(replace(item, home=told.state.home, mode=told.mode, reader=told.reader))
 
     def _problem(self, inbound: Inbound) -> str:
-        """Return why a message is not taken in at all, empty if it may be."""
+        """Return why a message is not acceptable, empty if it is."""
         described = sum(len(file.handle) + len(file.name) + len(file.media_type) for file in inbound.files)
         if len(inbound.text) + sum(map(len, inbound.quoted)) + described > self._longest:
             return f"a message has at most {self._longest} characters"
@@ -157,7 +172,7 @@ class InboxWriter:
         return accepted
 
     async def _accept(self, inbound: Inbound, caller: Caller, sid: str, owner: str, *, unless_asked: bool) -> str:
-        """Put a message into the inbox of a session; return why it is not, empty if it is."""
+        """Put a message into the inbox of a session; return why it was not, empty if it was."""
         if problem := self._problem(inbound):
             return problem
         if not inbound.private and labelling.classification(self._gate.document, inbound.address) is None:

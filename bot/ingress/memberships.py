@@ -1,4 +1,4 @@
-"""What changes when somebody joins a shared chat: an admin vouched for other people than those who read there now."""
+"""Reactions to people joining a shared chat: an admin vouched for other people than the present readers."""
 
 from dataclasses import replace
 
@@ -14,7 +14,7 @@ from policy.document.overrides import AccessChange, ChatPlace, Placing
 
 
 class Memberships:
-    """Takes back what an admin vouched for when somebody joins who is not cleared for it.
+    """Takes back an admin's vouching for a chat when a person joins who is not cleared for it.
 
     `new_chats` tells admins of that, and of chats that the bot itself joins.
     """
@@ -26,10 +26,10 @@ class Memberships:
         self._new_chats = new_chats
 
     async def heard(self, event: Membership | Moved) -> None:
-        """Take in that somebody joined or left, or that a chat has another id. Raises StoreError: it was not kept."""
+        """Note that someone joined or left, or that a chat has another id. Raises StoreError: it was not kept."""
         if isinstance(event, Moved):
-            # Its adapter goes on calling it as before, so nothing else changes here. Where one does not, the new id is
-            # a chat that nobody classified: an id is no proof of who reads there.
+            # Its adapter still uses the old name, so nothing else changes here. Where one does not, the new id is a
+            # chat without a classification: an id does not prove who reads there.
             await self._audit.append(
                 (AuditRow("moved", "memberships", {"from": str(event.address), "to": str(event.to)}),)
             )

@@ -1,10 +1,10 @@
-"""Chats that need an admin: the admins are told of one in private, once, with what they can do about it.
+"""Chats that need an admin: the admins are told of one in private, once, with the steps they can take.
 
-Those are chats that nobody classified, and those whose members nobody vouches for any more since somebody joined.
+Those are chats without a classification, and chats whose vouching ended since a person joined.
 
-Anybody may add the bot to a chat or speak to it there, so how many chats are told of in an hour is bounded for each
-channel; one that was left out is told of when somebody speaks to the bot there again. What a chat is called is not
-told: others chose it. Nothing here decides anything, the buttons are commands like any others.
+Any person may add the bot to a chat or speak to it there, so the number of notices in an hour is bounded for each
+channel. A chat that was left out is reported when a person speaks to the bot there again. The title of a chat is not
+shown: others chose it. No decision is made here; the buttons are commands like any others.
 """
 
 from typing import Final
@@ -18,19 +18,21 @@ from channels.messages import Address, Button, Membership
 from policy.document.model import Document
 from policy.labels import Level
 
-ADDED: Final = "{who} added me to a chat that nobody classified: {chat}"
-SPOKEN_TO: Final = "{who} speaks to me in a chat that nobody classified: {chat}"
-UNVOUCHED: Final = "{who} joined {chat}; nobody vouches for its members any more, `/classify {chat} vouch`"
+ADDED: Final = "I was added to {chat}, which nobody classified, by {who}."
+SPOKEN_TO: Final = "I was addressed in {chat}, which nobody classified, by {who}."
+UNVOUCHED: Final = (
+    "Nobody vouches for the members of {chat} any more: it was joined by {who}. `/classify {chat} vouch` does."
+)
 STEPS: Final = (
-    "nothing is taken in there until an admin says what may be said there, `/classify {chat} LEVEL`; "
-    "`/block chat {chat}` keeps it so"
+    "Nothing is taken in there until an admin classifies it with `/classify {chat} LEVEL`. "
+    "`/block chat {chat}` keeps it so."
 )
 
 MOST: Final = 10
-"""Of how many chats of one channel admins are told in an hour."""
+"""The most chats of one channel that admins are told of in an hour."""
 
 WEEK_MS: Final = 7 * 24 * HOUR_MS
-"""After a week a chat that is still not classified is told of again, when somebody speaks to the bot there."""
+"""A chat that is still not classified after a week is reported again, when a person speaks to the bot there."""
 
 _TELLING_MS: Final = 5 * 60 * 1000
 
@@ -44,9 +46,9 @@ class NewChats:
         self._notices = notices
 
     async def added(self, event: Membership) -> None:
-        """Take note that this bot was added to a shared chat. Raises StoreError.
+        """Note that this bot was added to a shared chat. Raises StoreError.
 
-        A platform that was not told that this is kept tells it again, and so it is gone on with where it was left.
+        A platform redelivers the event until it is confirmed, and then the notice continues where it was left.
         """
         name = f"chat/{event.address.place}/{event.dedupe}"
         left = await self._store.count(name, _TELLING_MS) > 1
@@ -54,7 +56,7 @@ class NewChats:
         await self._store.keep(name, 0)
 
     async def spoken_to(self, address: Address, account: str) -> None:
-        """Take note that an account spoke to this bot in a shared chat. Raises StoreError."""
+        """Note that an account spoke to this bot in a shared chat. Raises StoreError."""
         await self._seen(address, account, added=False, left=False)
 
     async def _seen(self, address: Address, account: str, *, added: bool, left: bool) -> None:
@@ -62,7 +64,7 @@ class NewChats:
         if not _is_new(document, place):
             return
         name = f"chat/{place}"
-        # Should this process end before anybody is told, somebody is in five minutes.
+        # If this process ends before an admin is told, another try is made after five minutes.
         if await self._store.count(name, _TELLING_MS) > 1 and not left:
             return
         bounded = await self._store.count(f"chats/{place.channel}", HOUR_MS) > MOST
@@ -70,14 +72,14 @@ class NewChats:
         await self._store.keep(name, WEEK_MS if told else 0)
 
     async def unvouched(self, address: Address, account: str) -> None:
-        """Tell that nobody vouches for the members of a chat any more, since an account joined it."""
+        """Tell admins that a chat's members are not vouched for any more, since an account joined it."""
         chat = chat_name(address.place)
         text = UNVOUCHED.format(who=_who(self._gate.document, account), chat=chat)
         again = (Button("Vouch for its members", f"/classify {chat} vouch"),)
         await self._notices.tell(address.place, text, lambda _: again)
 
     async def _told(self, place: Address, account: str, *, added: bool) -> bool:
-        """Tell the admins of a new chat; return whether anybody was."""
+        """Tell the admins of a new chat; return whether anyone was told."""
         document, chat = self._gate.document, chat_name(place)
         text = f"{(ADDED if added else SPOKEN_TO).format(who=_who(document, account), chat=chat)}\n"
         steps = text + STEPS.format(chat=chat)
@@ -93,11 +95,11 @@ def _who(document: Document, account: str) -> str:
     if not account:
         return "somebody"
     known = document.principal(account)
-    return f"{account}, who is nobody here," if known is None else f"{known[0]} ({account})"
+    return f"{account}, an unknown account" if known is None else f"{known[0]} ({account})"
 
 
 def _buttons(document: Document, place: Address, caller: Caller, chat: str) -> tuple[Button, ...]:
-    """Return what a caller may press: what he and the channel may know at most, and a block."""
+    """Return the buttons of a caller: levels up to their clearance and the channel's classification, and a block."""
     most = document.channel(place.channel).classification.meet(caller.clearance)
     levels = [level.name for level in Level if level <= most.level]
     return (

@@ -1,7 +1,7 @@
-"""Plain replies to agents' questions: what fits an open question in the chat where it stands answers it.
+"""Plain replies to agents' questions: a message that fits an open question in its chat answers it.
 
-Anything else is an ordinary message; then the chat is told once how to answer. What may fit two questions answers none
-of them, as nobody knows which was meant.
+Any other text is an ordinary message; then the chat is told once how to answer. A text that may fit two questions
+answers neither of them, as its meaning is unclear.
 """
 
 from dataclasses import dataclass
@@ -26,9 +26,9 @@ _TOLD_MS: Final = 7 * 24 * 3_600_000
 
 @dataclass(frozen=True, slots=True)
 class QuestionReply:
-    """What a message was to the questions that stand where it was typed.
+    """The effect of a message on the questions in its chat.
 
-    `taken` tells that it was an answer and no message. `say` is what its sender is told, None for nothing.
+    `taken` tells that it was an answer and not a message. `say` is the notice for its sender, None for none.
     """
 
     taken: bool = False
@@ -36,14 +36,14 @@ class QuestionReply:
 
 
 class QuestionReplies:
-    """Takes plain replies for answers. `counts` notes which chats were told how to answer."""
+    """Takes plain replies as answers. `counts` notes which chats were told how to answer."""
 
     def __init__(self, answers: QuestionAnswers, counts: CountStore) -> None:
         self._answers = answers
         self._counts = counts
 
     async def taken(self, inbound: Inbound, caller: Caller) -> QuestionReply:
-        """Answer a question with a message, if it is a plain reply that fits the one that stands there.
+        """Answer a question with a message, if it is a plain reply that fits the question in its chat.
 
         Raises StoreError.
         """
@@ -53,7 +53,7 @@ class QuestionReplies:
             if question_prompts.stands(one.question, inbound.address, private=inbound.private)
         ]
         if any(one.question.answer is not None and one.question.answer.via == inbound.identity for one in here):
-            # The platform told it again.
+            # A redelivery.
             return QuestionReply(taken=True)
         waiting = [one for one in here if one.open]
         if not waiting:
@@ -73,7 +73,7 @@ class QuestionReplies:
         return QuestionReply(taken=True, say=None if counts else Reply(NOT_COUNTED, asked.label))
 
     async def _hint(self, waiting: list[AskedQuestion], inbound: Inbound) -> Reply | None:
-        """Return how to answer, once for all that waits at a place."""
+        """Return how to answer, once for all questions that wait at a place."""
         names = sorted(one.question.id for one in waiting)
         counted = await self._counts.count(f"asked/{inbound.address}/{'/'.join(names)}", _TOLD_MS)
         text = HOW.format(id=names[0]) if len(names) == 1 else HOW_OF_SEVERAL
@@ -81,7 +81,7 @@ class QuestionReplies:
 
 
 def _fits(waiting: list[AskedQuestion], inbound: Inbound) -> list[tuple[AskedQuestion, AnswerValue]]:
-    """Return the questions that a message answers; only what its sender typed, and nothing else, is an answer."""
+    """Return the questions that a message answers; only the sender's own typed words can be an answer."""
     plain = inbound.authored and inbound.how is How.TEXT and not (inbound.quoted or inbound.files or inbound.bot)
     found = list[tuple[AskedQuestion, AnswerValue]]()
     for one in waiting if plain else ():

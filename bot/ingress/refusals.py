@@ -1,7 +1,7 @@
-"""What becomes of a sender who is refused: a row in the audit, and one sentence at most.
+"""The treatment of refused senders: a row in the audit, and one sentence at most.
 
-What an account does a thousand times in a day is ten rows, each with its number, and as many answers: each answer is a
-row as well.
+A thousand refusals of an account in a day are ten rows, each with its number. It gets at most as many answers, or one
+in an hour that tells how to ask to be let in; each answer is audited as well.
 """
 
 from typing import TYPE_CHECKING
@@ -19,7 +19,7 @@ if TYPE_CHECKING:
 
 
 class Refusals:
-    """Audits refusals and knows what is told of them."""
+    """Audits refusals and returns their messages."""
 
     def __init__(self, gate: Gate, audit: AuditStore, pairing: Pairing) -> None:
         self._gate = gate
@@ -27,7 +27,7 @@ class Refusals:
         self._pairing = pairing
 
     async def told(self, inbound: Inbound, refusal: Refusal) -> str:
-        """Count a refusal, audit it now and then, and return what its sender is told; an empty text for nothing.
+        """Count a refusal, audit it now and then, and return the message for its sender; an empty text for none.
 
         Raises StoreError.
         """

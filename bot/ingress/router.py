@@ -1,15 +1,14 @@
-"""The way in: an `Inbound` becomes an authorized command or a durable input of its session.
+"""The entry of inputs: an `Inbound` becomes an authorized command or a durable input of its session.
 
-What is said to this bot, or pressed, passes `authorize()` here. A message is in the store when `take` returns, and a
-command is done, so the platform may be acknowledged then. What is to be said of it is left to the caller: saying it may
-take long, and what comes next need not wait. Senders who are refused learn one sentence at most, and the refusal stands
-in the audit.
+Messages to this bot, and presses, pass `authorize()` here. When `take` returns, a message is in the store and a command
+is done, so the platform may be acknowledged then. The caller sends the answer: that may take long, and later inputs
+need not wait. Refused senders get one sentence at most, and the refusal is in the audit.
 
-What is said in a shared chat and not to this bot is nothing to it, or observed where the policy says so. What is said
-to it there belongs to the chat's own session; what commands tell goes to whoever typed them alone.
+Messages in a shared chat that are not addressed to this bot are ignored, or observed where the policy says so. Messages
+to the bot belong to the chat's own session; answers to commands go to their caller alone.
 
-Programs were authorized by their tokens. They name the session that they mean, and what they say is a message, whatever
-it begins with; it goes the same way from there.
+Programs were authorized by their tokens. They name their session, and their text is always a message, never a command;
+it takes the same way from there.
 """
 
 import logging
@@ -43,12 +42,12 @@ from channels.port import Answer
 from policy.labels import PUBLIC
 from policy.request import Role
 
-NOT_SERVING: Final = "nothing is taken in here, another policy is in force, an admin can use `/policy reload`"
-"""All that a process says whose policy is not the one in force."""
+NOT_SERVING: Final = "No message is accepted here, as another policy is in force. An admin can use `/policy reload`."
+"""The only answer of a process whose policy is not the one in force."""
 
 
 class Routed(StrEnum):
-    """What became of something that came in."""
+    """The outcome of an input."""
 
     ACCEPTED = "accepted"
     ANSWERED = "answered"
@@ -62,12 +61,12 @@ _UNHEARD: Final = frozenset({Routed.IGNORED, Routed.OBSERVED})
 
 
 async def _nothing() -> None:
-    """Say nothing."""
+    """Send nothing."""
 
 
 @dataclass(frozen=True, slots=True)
 class RouterReceipt:
-    """What became of it, the session it was for, and what is left to say of it. Saying it raises StoreError."""
+    """The outcome of an input, its session, and the remaining answer. Sending the answer raises StoreError."""
 
     outcome: Routed
     sid: str
@@ -75,7 +74,7 @@ class RouterReceipt:
 
 
 class Router:
-    """Routes what comes in: authorizes its sender, then hands it to the part that knows what becomes of it."""
+    """Routes inputs: authorizes the sender, then hands the input to the part responsible for it."""
 
     def __init__(  # noqa: PLR0913 - made in the composition root from its collaborators
         self,
@@ -105,16 +104,16 @@ class Router:
         self._answers = answers
 
     async def receive(self, inbound: Inbound) -> RouterReceipt:
-        """Take something in and say what is to be said of it.
+        """Take an input and send its answer.
 
-        Raises StoreError: it could not be kept, or what is to be said of it could not be said.
+        Raises StoreError: the input could not be kept, or the answer could not be sent.
         """
         receipt = await self.take(inbound)
         await receipt.say()
         return receipt
 
     async def take(self, inbound: Inbound) -> RouterReceipt:
-        """Take something in; it is durable, done or refused when this returns.
+        """Take an input; it is durable, done or refused when this returns.
 
         Raises StoreError: it could not be kept, so the platform must not be told that it was.
         """
@@ -124,31 +123,36 @@ class Router:
         return receipt
 
     async def begin(self, inbound: Inbound, caller: Caller, new: NewSession) -> tuple[str, Accepted]:
-        """Begin a session for a program that was authorized, or find the one that it began with the same.
+        """Create a session for an authorized program, or find the one that it created with the same values.
 
         Raises:
-            DedupeConflictError: it began one there with something else.
-            RequestError: it cannot be begun.
-            StoreError: it could not be kept.
+            DedupeConflictError: It created one there with other values.
+            RequestError: It cannot be created.
+            StoreError: It could not be kept.
         """
         with bound(request=inbound.identity):
             await self._serving(inbound)
             return await self._inbox.begin(inbound, caller, new)
 
     async def steer(self, inbound: Inbound, caller: Caller, told: Steer) -> Accepted:
-        """Take in what a program that was authorized says to a session of its own.
+        """Take a message of an authorized program to a session of its own.
 
         Raises:
-            NotFoundError: it may not know of the session.
-            RequestError: it cannot be taken in.
-            StoreError: it could not be kept.
+            NotFoundError: The program may not know of the session.
+            RequestError: The message is not acceptable.
+            StoreError: It could not be kept.
         """
         with bound(request=inbound.identity, session=told.state.sid):
             await self._serving(inbound)
             return await self._inbox.steer(inbound, caller, told)
 
     async def _serving(self, inbound: Inbound) -> None:
-        """Raise what a program is told that cannot be served here: BusyError; NotFoundError: it is shut out."""
+        """Check that a program can be served here.
+
+        Raises:
+            BusyError: This process does not serve now.
+            NotFoundError: The program's address is blocked.
+        """
         if not await self._reloader.current():
             raise BusyError
         if labelling.blocked(self._gate.document, inbound.address):
@@ -162,7 +166,7 @@ class Router:
         except StoreGoneError:
             raise
         except Exception as error:
-            # Its adapter parks it: what is said in other chats is taken in meanwhile.
+            # Its adapter parks it; inputs of other chats are accepted meanwhile.
             with suppress(StoreError):
                 await self._quarantine.put(sid, Doing.INTAKE, error)
             raise
@@ -180,16 +184,17 @@ class Router:
         current = await self._current(inbound.text, command=command)
         caller = self._authorized(inbound, command=command)
         if isinstance(caller, Refusal) and not command and await self._reloader.current_now():
-            # Somebody may have let them in a moment ago, in another process.
+            # Someone may have let them in a moment ago, in another process.
             caller = self._authorized(inbound, command=command)
         if isinstance(caller, Refusal):
             if not command and current:
-                # Whoever may not ask is still heard by everybody there, as by whom he is asked for.
+                # The message of an unauthorized sender is still read by everyone there, the senders of later questions
+                # included.
                 await self._observer.keep(inbound)
             return await self._refuse(inbound, caller, sid)
         if not command and labelling.blocked(self._gate.document, inbound.address):
             return RouterReceipt(Routed.IGNORED, sid)
-        if not self._limits.allows(inbound, caller, urgent=command and table.is_urgent(inbound.text)):
+        if not self._limits.allows(inbound, caller, urgent=command and self._commands.known.is_urgent(inbound.text)):
             sentence = await self._limits.refuse(inbound, caller)
             return self._told(inbound, caller, sid, sentence, outcome=Routed.REFUSED)
         if not current:
@@ -219,13 +224,13 @@ class Router:
     def _said(
         self, inbound: Inbound, caller: Caller, sid: str, reply: Reply | None, *, outcome: Routed
     ) -> RouterReceipt:
-        """Leave it to be said to the sender alone what a message was to a question, nothing for None."""
+        """Return a receipt that sends the sender alone the effect of their message on a question, nothing for None."""
         if reply is None:
             return RouterReceipt(outcome, sid)
         return RouterReceipt(outcome, sid, partial(self._answers.say, caller, inbound, sid, reply))
 
     async def _observed(self, inbound: Inbound, sid: str) -> RouterReceipt:
-        """Keep what was not said to this bot, where the policy in force wants that."""
+        """Keep a message that was not addressed to this bot, if the policy in force wants that."""
         kept = await self._reloader.current() and await self._observer.keep(inbound)
         return RouterReceipt(Routed.OBSERVED if kept else Routed.IGNORED, sid)
 
@@ -233,16 +238,16 @@ class Router:
         ingress = Ingress.COMMAND if command else Ingress.TEXT
         if inbound.how is not How.TEXT:
             ingress = Ingress(inbound.how.value)
-        needed = table.needed(inbound.text) if command else Role.MEMBER
+        needed = self._commands.known.needed(inbound.text) if command else Role.MEMBER
         return authorize(self._gate.document, inbound.account, ingress, needed)
 
     async def _current(self, text: str, *, command: bool) -> bool:
-        """Say whether this process may take something in; `/policy`, by which it becomes that, it always may.
+        """Say whether this process may take an input; it always takes `/policy`, which puts its policy in force.
 
-        Who may give a command is decided by what people changed until now, wherever they did.
+        The right to give a command is decided by all changes made until now, in any process.
         """
         if not command:
-            # As of a moment ago. What is decided on a message is decided at its claim.
+            # As of the last read. The decision on a message is made at its claim.
             return await self._reloader.current()
         return await self._reloader.current_now() or table.puts_policy(text)
 
@@ -254,19 +259,19 @@ class Router:
     def _told(
         self, inbound: Inbound, caller: Caller, sid: str, sentence: str, *, outcome: Routed = Routed.ANSWERED
     ) -> RouterReceipt:
-        """Leave it to be said to the sender alone why something is not taken in; a bot is told nothing."""
+        """Return a receipt that tells the sender alone why an input is not accepted; a bot is told nothing."""
         if inbound.bot or not sentence:
             return RouterReceipt(outcome if outcome is Routed.REFUSED else Routed.IGNORED, sid)
         return RouterReceipt(outcome, sid, partial(self._answers.say, caller, inbound, sid, Reply(sentence)))
 
 
 def _owner(inbound: Inbound, caller: Caller) -> str:
-    """Return whose the session is that something is said in."""
+    """Return the principal of the session that an input belongs to."""
     return caller.principal if inbound.private else principals.of_chat(inbound.address)
 
 
 def _offered(inbound: Inbound, *, command: bool) -> bool:
-    """Say whether something that was not typed is a command that this bot put there; what is typed always may be."""
+    """Say whether an input that was not typed is a command that this bot put there; a typed input always may be one."""
     match inbound.how:
         case How.TEXT:
             return True

@@ -1,7 +1,7 @@
-"""What a session is told as it begins, or takes up a task: memories, skills, patterns and counts, as one text.
+"""The briefing of a session at its beginning, or for a task: memories, skills, patterns and counts, as one text.
 
-All of it is what the reader may know of (law `no_read_up`), and what may be told where they are. Texts are put on one
-line each, so that none can pass for another part. No model is asked.
+All of it is known to the reader (law `no_read_up`), and within their address's clearance. Texts are put on one line
+each, so that none can pass for another part. No model is asked.
 """
 
 import asyncio
@@ -43,10 +43,10 @@ class BriefingLayout:
 
 @dataclass(frozen=True, slots=True)
 class BriefingReader:
-    """Who is told: `principal` is whose knowledge it is, `label` the highest that is told.
+    """The reader of a briefing: `principal` is whose knowledge it is, `label` the highest label of its items.
 
-    `heard` returns the label with which something of a label is told there, `permits` says whether that may be told,
-    and `mask` hides secrets in a text. `recalls` says whether memories are told at all.
+    `heard` returns the label with which an item of a label is told there, `permits` says whether that is allowed, and
+    `mask` hides secrets in a text. `recalls` says whether it has memories at all.
     """
 
     principal: str
@@ -69,7 +69,7 @@ class Briefing:
 
 @dataclass(slots=True)
 class _Told:
-    """What is told to a reader: whatever may be told joins the label, and what may not is left out."""
+    """The text told to a reader: each permitted item joins the label, other items are left out."""
 
     reader: BriefingReader
     label: Label
@@ -83,18 +83,18 @@ class _Told:
         skills: Iterable[FittingSkill] = (),
         patterns: Iterable[MemoryPattern] = (),
     ) -> None:
-        """Take what may be told."""
+        """Take the permitted items."""
         self.memories += [one for one in memories if self._may(one.label)]
         self.skills += [one for one in skills if self._may(one.version.told)]
         self.patterns += [one for one in patterns if self._may(one.label)]
 
     def line(self, text: str, *, most: int = 0) -> str:
-        """Return a text as it is told: masked, on one line, of `most` characters if that is not 0."""
+        """Return a text for the briefing: masked, on one line, of `most` characters if that is not 0."""
         plain = " ".join(self.reader.mask(text).split())
         return plain if not most or len(plain) <= most else f"{plain[: most - 2]} …"
 
     def briefing(self, text: str) -> Briefing:
-        """Return a text with the label of what it tells."""
+        """Return a text with the label of its content."""
         memories, skills = (one.id for one in self.memories), (one.skill.id for one in self.skills)
         return Briefing(text, self.label, tuple(memories), tuple(skills))
 
@@ -127,20 +127,20 @@ class Briefings:
         skill_limit: int = 5,
         layout: BriefingLayout = BriefingLayout(),
     ) -> Briefing:
-        """Return what there is to know where a session begins.
+        """Return the knowledge for the beginning of a session.
 
         Args:
-            reader: who is told.
-            domain: what it is about, empty for anything.
-            context: words of what is to be done: what fits it best is told. Empty for the newest.
-            memory_limit: how many memories are told at most.
-            skill_limit: how many skills are told at most.
+            reader: the reader of the briefing.
+            domain: its subject, empty for any.
+            context: words of the task: the best matches are included. Empty for the newest.
+            memory_limit: the most memories that are included.
+            skill_limit: the most skills that are included.
             layout: how it is written.
 
         Raises StoreError.
         """
         try:
-            # None waits for another: what takes long of it is to wait for the store.
+            # None waits for another: most of the time goes to waiting for the store.
             async with asyncio.TaskGroup() as together:
                 memories = together.create_task(self._memories(reader, context, memory_limit, domain))
                 skills = together.create_task(self._in_force(reader, context, skill_limit, domain))
@@ -173,7 +173,7 @@ class Briefings:
         return told.briefing(_apply_text(told, layout))
 
     async def _memories(self, reader: BriefingReader, context: str, limit: int, domain: str) -> tuple[Memory, ...]:
-        """Return what fits the context best, then the newest, up to as many as are wanted."""
+        """Return the best matches of the context, then the newest, up to the limit."""
         found = await self._recalled(reader, context, limit, domain)
         if reader.recalls and len(found) < limit:
             named = {memory.id for memory in found}

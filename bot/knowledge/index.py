@@ -1,9 +1,9 @@
-"""The index of what a principal's sessions learned with one label: SQLite's full-text search, in memory.
+"""The index of a principal's memories of one label: SQLite's full-text search, in memory.
 
-It is built from what changed in the store, and follows it: `bot.knowledge.recall` asks for the changes. It holds the
-memories that are kept, no others, and of no other label, so that what is of another label can change neither what is
-found here nor its order (law `no_read_up`). Queries are never read as SQLite's own syntax: their words are looked up,
-any of them, and the best match comes first. Methods may be called in any thread.
+It is built from the changes in the store, and follows them: `bot.knowledge.recall` asks for them. It holds the kept
+memories of its own label and no others. So a memory of another label can change neither the results here nor their
+order (law `no_read_up`). Queries are never read as SQLite's own syntax: their words are looked up, any of them, and the
+best match comes first. Methods may be called in any thread.
 """
 
 import re
@@ -23,10 +23,10 @@ LONGEST_QUERY: Final = 10_000
 """Characters of a query that are looked at."""
 
 EMPTY_WEIGHT: Final = 40_000
-"""What an index weighs that holds nothing, in characters of text: about 80 kB."""
+"""The weight of an empty index, in characters of text: about 80 kB."""
 
 _ROW_WEIGHT: Final = 100
-"""What a memory weighs beside its text."""
+"""The weight of a memory beside its text, in characters."""
 
 _MOST_PHRASES: Final = 64
 """Words of a query that are looked up: the longest, which are seldom the commonest."""
@@ -93,7 +93,7 @@ class Hit:
 
 
 def require_search(engine: str = "fts5") -> None:
-    """Make sure that SQLite has what the index needs.
+    """Make sure that SQLite has the modules that the index needs.
 
     Args:
         engine: the name of SQLite's module for full-text search.
@@ -105,7 +105,7 @@ def require_search(engine: str = "fts5") -> None:
 
 
 def phrases(query: str) -> tuple[str, ...]:
-    """Return what of a query is looked up: its words, at most 64 of the first 10,000 characters.
+    """Return the words of a query to look up, at most 64 of the first 10,000 characters.
 
     Of scripts whose words are not set apart, these are every two characters that follow one another.
     """
@@ -157,13 +157,13 @@ class LabelIndex:
 
     @property
     def weight(self) -> int:
-        """How much memory it takes, in characters of text, each of which stands for about 2 bytes."""
+        """The memory it takes, in characters of text, each of which stands for about 2 bytes."""
         return EMPTY_WEIGHT + _ROW_WEIGHT * (self._documents + self._corrections) + self._characters
 
     def follow(self, since: int, changes: MemoryChanges) -> None:
-        """Take what changed behind the version `since`: hold what is kept, and nothing else.
+        """Take the changes since the version `since`: hold the kept memories, and nothing else.
 
-        Changes that do not follow on what it has are those that another call took first, and are left.
+        Changes that do not follow on its version were taken by another call before, and are ignored.
         """
         with self._lock:
             if self._closed or since != self._version:
@@ -182,12 +182,12 @@ class LabelIndex:
             self._common.clear()
 
     def search(self, asked: tuple[str, ...], *, most: int, domain: str = "") -> tuple[Hit, ...]:
-        """Return what matches any of the phrases, the best match first and of equal ones the newest.
+        """Return the matches of any of the phrases, the best match first and of equal ones the newest.
 
         Args:
-            asked: what is looked up, from `phrases`.
+            asked: the phrases to look up, from `phrases`.
             most: how many are returned at most.
-            domain: what they are to be about; those that are about anything are found too. Empty for all.
+            domain: their subject; memories without a subject are found too. Empty for all.
         """
         with self._lock:
             database = self._database
@@ -203,7 +203,7 @@ class LabelIndex:
         return tuple(found.values())[:most]
 
     def corrected(self, ids: Collection[str]) -> frozenset[str]:
-        """Return those ids that a memory of this label corrects, whatever label they have themselves."""
+        """Return those ids that a memory of this label corrects, with any label of their own."""
         with self._lock:
             database = self._database
             if database is None or not self._corrections:
@@ -223,7 +223,7 @@ class LabelIndex:
             return tuple(Hit(name, learned_at) for name, learned_at in cast("Iterable[tuple[str, int]]", rows))
 
     def corrections(self) -> frozenset[str]:
-        """Return all ids that a memory of this label corrects, whatever label they have themselves."""
+        """Return all ids that a memory of this label corrects, with any label of their own."""
         with self._lock:
             database = self._database
             if database is None or not self._corrections:
@@ -247,10 +247,10 @@ class LabelIndex:
                 self._database = None
 
     def _matches(self, database: sqlite3.Connection, asked: tuple[str, ...]) -> tuple[tuple[str, ...], str]:
-        """Return queries for FTS5, each for what the one before leaves to be found, and their statement.
+        """Return queries for FTS5, each for the matches that the one before does not find, and their statement.
 
-        Looked up are the rarest phrases that have few enough matches together. Where even the rarest has too many, what
-        has several of them goes first, and the newest of those are as good as any.
+        Looked up are the rarest phrases that have few enough matches together. If even the rarest has too many,
+        memories with several phrases go first, and the newest of those are as good as any.
         """
         counted = sorted((self._count(database, phrase), place) for place, phrase in enumerate(asked))
         counted = [(count, place) for count, place in counted if count]
@@ -290,7 +290,7 @@ class LabelIndex:
     def _add(self, database: sqlite3.Connection, memory: Memory) -> None:
         text = _set_apart(memory.text)
         added = database.execute(_ADD, (memory.id, memory.learned_at, memory.domain, text))
-        # What is kept is never changed: one that is held already is the same.
+        # A kept memory is never changed: one that is held already is the same.
         if added.rowcount:
             database.execute("INSERT INTO words (rowid, text) VALUES (?, ?)", (added.lastrowid, text))
             self._count_in(1, text)
@@ -337,7 +337,7 @@ def _together(database: sqlite3.Connection) -> Generator[sqlite3.Connection]:
 
 
 def _normal(text: str) -> str:
-    """Return a text in the one form in which what looks alike is alike; what is half a character is gone.
+    """Return a text in the one form in which equal-looking texts are equal; half characters are removed.
 
     Putting marks in order takes the square of their number: no more are kept of a row than Unicode Standard Annex #15
     (Stream-Safe Text Format) has.

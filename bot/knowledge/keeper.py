@@ -1,8 +1,8 @@
 """Memories as they are learned, listed, corrected and forgotten: checked, within the quota, and in the audit.
 
-Each keeps the label of what taught it for ever. It is known to those whose label that flows to, and to anybody else it
-is as one that never was (law `no_read_up`). A memory is not changed: one that corrects another stands in its place for
-those who may know of both. The rows of the audit that tell of a change name the memory and hold nothing of its text.
+Each keeps the label of its source for ever. It is known to readers that its label flows to; to all others it does not
+exist (law `no_read_up`). A memory is not changed: one that corrects another replaces it for those who may know of both.
+The rows of the audit that tell of a change name the memory and hold nothing of its text.
 """
 
 import hashlib
@@ -38,12 +38,12 @@ _PAGE: Final = 200
 
 @dataclass(frozen=True, slots=True)
 class Learner:
-    """Who teaches something: whose memory it is to be, and the person who asks.
+    """The teacher of a memory: whose memory it is to be, and the person who asks.
 
-    `label` is that of what teaches it, and `reader` the highest that they may know of, by which they name what they
-    correct. `decides` tells that they may change also what others taught. `sid` is the session that learns, empty for a
-    person's command. `by_agent` tells that an agent does, and `authors` are the people besides whose words it has read.
-    `refs` are what the words that teach it came from.
+    `label` is that of the teaching words, and `reader` the highest label that they may know of, by which they name
+    memories to correct. `decides` tells that they may also change memories that others taught. `sid` is the session
+    that learns, empty for a person's command. `by_agent` tells that an agent does, and `authors` are the people besides
+    whose words it has read. `refs` are the sources of the teaching words.
     """
 
     principal: str
@@ -66,7 +66,7 @@ class MemoryPage:
 
 
 class MemoryKeeper:
-    """Keeps what is learned. At most `most` memories are kept per principal and label.
+    """Keeps memories. At most `most` memories are kept per principal and label.
 
     `now` is the store's clock, in milliseconds since the epoch.
     """
@@ -77,7 +77,7 @@ class MemoryKeeper:
         self._most = most
 
     async def learn(self, learner: Learner, text: str, key: str, *, domain: str = "") -> Memory:
-        """Keep something, with the label of what teaches it; the same `key` again is the same memory.
+        """Keep a memory, with the label of its source; the same `key` again is the same memory.
 
         Raises:
             RequestError: it has no words, or too many.
@@ -93,16 +93,16 @@ class MemoryKeeper:
     async def correct(self, learner: Learner, name: str, text: str, key: str, *, domain: str | None = None) -> Memory:
         """Keep something in the place of a memory; the same `key` again is the same memory.
 
-        Where the label of what teaches it adds nothing to that of the old one, it has the old one's and stands in its
-        place for all. Else it has both labels joined, and the old one stays as it is for those below. So what anybody
-        may have written does not become TRUSTED by standing in the place of what is.
+        If the new label adds nothing to the old one's, the new memory has the old label and replaces the old one for
+        all. Else it has both labels joined, and the old one stays as it is for those below. So text that an attacker
+        may have written does not become TRUSTED by replacing a TRUSTED one.
 
         Args:
             learner: who corrects.
             name: the id of the memory that is corrected.
-            text: what is right.
-            key: what makes it the same memory when it is repeated.
-            domain: what it is about; None for what the old one is about.
+            text: the corrected text.
+            key: a repeated call with it makes the same memory.
+            domain: its subject; None for the old one's.
 
         Raises:
             NotFoundError: there is none that they may know of, or it does not count any more.
@@ -120,7 +120,7 @@ class MemoryKeeper:
             raise NotFoundError
         _require_theirs(old, learner.asker, decides=learner.decides)
         about = old.domain if domain is None else domain
-        # It is later than what it corrects on every clock: a listing meets it first.
+        # It is later than the corrected memory on every clock: a listing meets it first.
         now = max(self._now(), old.learned_at + 1)
         made = _made(learner, old.label.join(learner.label), text, key, domain=about, now=now)
         made = replace(made, corrects=old.id, corrections=old.corrections + 1)
@@ -133,7 +133,9 @@ class MemoryKeeper:
     async def find(self, principal: str, reader: Label, name: str) -> Memory:
         """Return a memory by its id, also one that was corrected or forgotten.
 
-        Raises NotFoundError: there is none that they may know of. StoreError.
+        Raises:
+            NotFoundError: there is none that they may know of.
+            StoreError: the store cannot be used.
         """
         found = (await self._known(principal, reader, (name,))).get(name)
         if found is None:
@@ -141,20 +143,20 @@ class MemoryKeeper:
         return found
 
     async def forget(self, principal: str, reader: Label, name: str, *, actor: str, decides: bool = True) -> Memory:
-        """Erase the words of a memory for good, and those of all in whose place it is and whose readers are the same.
+        """Erase the words of a memory for good, and those of all memories that it replaces for the same readers.
 
         Args:
             principal: whose memory.
-            reader: the label of who has it forgotten.
+            reader: the label of the person who has it forgotten.
             name: its id.
             actor: the person who has it forgotten.
-            decides: whether they may have forgotten also what others taught.
+            decides: whether they may also have memories forgotten that others taught.
 
-        Returns what is left of it.
+        Returns the rest of it, without its words.
 
         Raises:
             NotFoundError: there is none that they may know of.
-            RequestError: somebody else taught it, or one that would be erased with it.
+            RequestError: another person taught it, or one that would be erased with it.
             StoreError: the store cannot be changed.
         """
         found = await self.find(principal, reader, name)
@@ -180,7 +182,7 @@ class MemoryKeeper:
 
         Args:
             principal: whose memories.
-            reader: the label of who reads.
+            reader: the reader's label.
             after: the cursor of the page before, empty for the first page.
             limit: how many are returned at most.
 
@@ -203,7 +205,7 @@ class MemoryKeeper:
         return MemoryPage(tuple(shown))
 
     async def every(self, principal: str, reader: Label) -> AsyncGenerator[Memory]:
-        """Yield all memories of a principal that a reader may know of, newest first, without what others correct.
+        """Yield all memories of a principal that a reader may know of, newest first, without corrected ones.
 
         Raises StoreError.
         """
@@ -215,7 +217,7 @@ class MemoryKeeper:
 
         async def push(number: int) -> None:
             async for head in streams[number]:
-                # One that was corrected itself still stands before what it corrects of another label.
+                # A memory that was corrected itself still precedes the memory of another label that it corrects.
                 corrected.add(head.corrects)
                 if head.state is MemoryState.KEPT:
                     heapq.heappush(heads, (_place(head), number, head))
@@ -238,7 +240,7 @@ class MemoryKeeper:
         await self._memories.count_use(principal, reader, ids, key)
 
     async def uses(self, principal: str, reader: Label, name: str) -> int:
-        """Return how often a memory was recalled, as far as a reader may know of who did. Raises StoreError."""
+        """Return how often a memory was recalled, by sessions that a reader may know of. Raises StoreError."""
         labels = [label for label in await self._memories.versions(principal) if label.within(reader)]
         return (await self._memories.uses(principal, labels, (name,))).get(name, 0)
 
@@ -272,7 +274,7 @@ def _place(memory: Memory) -> tuple[int, str]:
 
 
 def row(memory: Memory, actor: str, done: str, **more: str) -> AuditRow:
-    """Return the row of the audit that tells what is done with a memory."""
+    """Return the row of the audit about an action on a memory."""
     facts: dict[str, str | bool] = {
         "do": done,
         "memory": memory.id,
@@ -289,7 +291,7 @@ def _require_theirs(memory: Memory, actor: str, *, decides: bool) -> None:
 
 
 def _require_same(kept: Memory, reader: Label, text: str, domain: str | None) -> None:
-    """Raise DedupeConflictError if what is kept under a key is something else, as far as a reader may be told.
+    """Raise DedupeConflictError if another memory is kept under a key, as far as a reader may be told.
 
     Of one that was forgotten nothing is left to compare.
     """

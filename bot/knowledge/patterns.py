@@ -1,8 +1,8 @@
-"""Patterns: what several memories say alike, from which a draft of a skill may be generated.
+"""Patterns: similar memories, from which a draft of a skill may be generated.
 
 Two memories are similar that are about the same domain, or both about none, and have half of their words in common
-(Dice's measure of their stems, `bot.knowledge.words`). Looked at are the newest that the reader may know of, so that
-neither a pattern, nor how far it came, nor its name tells of what is above them (law `no_read_up`).
+(Dice's measure of their stems, `bot.knowledge.words`). The newest memories that the reader may know of are compared. So
+neither a pattern, nor the progress of the search, nor its name tells of memories above them (law `no_read_up`).
 """
 
 import asyncio
@@ -48,7 +48,7 @@ _REMEMBERED: Final = 256
 
 @dataclass(frozen=True, slots=True)
 class MemoryPattern:
-    """Memories that say alike, as far as a reader may know of them.
+    """Similar memories, as far as a reader may know of them.
 
     `label` is the join of those of its sources, integrity too. `sources` are ids, the oldest first. `skill` is the id
     of a skill that was generated from some of them, empty for none.
@@ -129,7 +129,12 @@ class Patterns:
         return self._known[place]
 
     async def named(self, principal: str, reader: Label, name: str, domain: str = "") -> MemoryPattern:
-        """Return a pattern by its name. Raises NotFoundError: there is none that they may know of. StoreError."""
+        """Return a pattern by its name.
+
+        Raises:
+            NotFoundError: there is none that they may know of.
+            StoreError: the store cannot be used.
+        """
         found = next((one for one in await self.known(principal, reader, domain) if one.name == name), None)
         if found is None:
             raise NotFoundError

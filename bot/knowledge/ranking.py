@@ -1,9 +1,9 @@
-"""The order of what was found in several indexes: fused from ranks by relevance, overlap, recency and use.
+"""The order of results from several indexes: fused from ranks by relevance, overlap, recency and use.
 
-Scores of two indexes cannot be compared, as each knows only its own texts. What counts is where something stands in its
-index, and how much of the query is in its text, which is the same in any index: the best match of an index whose texts
-are all about something else does not go first. How new something is and how often it was recalled move it by a few
-places. Nothing enters here that the reader may not see, and the same is always in the same order.
+Scores of two indexes cannot be compared, as each knows only its own texts. The ranking uses a result's place in its
+index, and the share of the query in its text, which is the same in any index. So the best match of an index about other
+subjects does not go first. How new something is and how often it was recalled move it by a few places. Nothing enters
+here that the reader may not see, and the same is always in the same order.
 """
 
 from collections.abc import Iterable
@@ -16,13 +16,13 @@ _SMOOTHING: Final = 20
 """How much the first places count more than the later ones: the less, the more."""
 
 _OVERLAP: Final = 1.0
-"""What having most of the query in its text counts, where being the best match counts 1."""
+"""The weight of having most of the query in its text, where the best match weighs 1."""
 
 _RECENCY: Final = 0.25
-"""What being the newest counts, where being the best match counts 1."""
+"""The weight of being the newest, where the best match weighs 1."""
 
 _USE: Final = 0.25
-"""What having been recalled most often counts, where being the best match counts 1."""
+"""The weight of having been recalled most often, where the best match weighs 1."""
 
 _ENDING: Final = 3
 """Letters at the end of a word that may differ: so few that no order tells how a long secret begins."""
@@ -33,18 +33,17 @@ _SHORTEST: Final = 4
 
 @dataclass(frozen=True, slots=True)
 class Candidate:
-    """What was found.
-
-    `place` is where it stands among what its index found, from 1 for the best match. `learned_at` is milliseconds since
-    the epoch, `overlap` how much of the query is in its text, and `uses` how often it was recalled, as far as the
-    reader may know.
-    """
+    """A result of an index."""
 
     id: str
     place: int
+    """Its place among the results of its index, from 1 for the best match."""
     learned_at: int
+    """Milliseconds since the epoch."""
     overlap: int = 0
+    """The share of the query in its text."""
     uses: int = 0
+    """The number of its recalls, as far as the reader may know."""
 
 
 def overlap(asked: Iterable[str], text: str) -> int:
@@ -61,7 +60,7 @@ def overlap(asked: Iterable[str], text: str) -> int:
 
 
 def fused(candidates: Iterable[Candidate]) -> tuple[str, ...]:
-    """Return the ids of what was found, the best first; of equal ones the newest, or else that with the lower id."""
+    """Return the ids of the results, the best first; of equal ones the newest, or else the one with the lower id."""
     found = tuple(candidates)
     newest = _places(one.learned_at for one in found)
     used = _places(one.uses for one in found)
@@ -82,7 +81,7 @@ def _beginnings(phrase: str) -> tuple[str, ...]:
 
 
 def _worth(place: int) -> float:
-    """Return what a place counts: reciprocal rank."""
+    """Return the weight of a place: reciprocal rank."""
     return 1 / (_SMOOTHING + place)
 
 

@@ -1,10 +1,10 @@
-"""Recall: what a principal's sessions learned that fits a query, as far as the reader may know of it.
+"""Recall: the memories of a principal's sessions that fit a query, as far as the reader may know of them.
 
-There is one index for each label (`bot.knowledge.index`). A recall reads how often the memories of each label changed,
-brings the indexes up to that which it may use, and asks those alone: what is above the reader is neither looked up nor
-followed, so that it changes neither what is found nor in which order (law `no_read_up`). What was found is read again
-from the store, so that what was forgotten a moment ago is not told. A recall whose indexes are up to date takes two
-round trips. Indexes are built when they are first asked and left when others need their room.
+There is one index for each label (`bot.knowledge.index`). A recall reads the versions of the labels, updates the
+indexes that it may use, and asks those alone. A memory above the reader is neither looked up nor followed, so it
+changes neither the results nor their order (law `no_read_up`). Results are read again from the store, so that a memory
+forgotten a moment ago is not told. A recall whose indexes are up to date takes two round trips. Indexes are built when
+they are first asked and left when others need their room.
 """
 
 import asyncio
@@ -24,7 +24,7 @@ from bot.sessions.ports.knowledge import MemoryStore
 from policy.labels import Label
 
 MOST_WEIGHT: Final = 100_000_000
-"""What the indexes of a process weigh together at most, in characters of text: about 200 MB."""
+"""The most weight of the indexes of a process together, in characters of text: about 200 MB."""
 
 _PAGE: Final = 500
 """Changes that are read and taken at once."""
@@ -36,7 +36,7 @@ _MUCH: Final = 2_000
 """Characters of a query that are looked through beside the loop."""
 
 _MUCH_FOUND: Final = 5_000
-"""Characters of what was found that are."""
+"""The characters of the results that are read."""
 
 _T = TypeVar("_T")
 
@@ -51,8 +51,8 @@ _LEAST_FOUND: Final = 20
 class _Shelf:
     """One index in its place.
 
-    Who brings it up to date holds `following`. `readers` are the recalls that use it, `weight` what it weighed when
-    that was last looked at.
+    Who brings it up to date holds `following`. `readers` are the recalls that use it, `weight` its weight when that was
+    last measured.
     """
 
     index: LabelIndex = field(default_factory=LabelIndex)
@@ -69,7 +69,7 @@ class KnowledgeSearch:
 
         Args:
             memories: where they are kept.
-            most: what the indexes may weigh together, in characters of text; those in use may weigh more.
+            most: the most weight of the indexes together, in characters of text; those in use may weigh more.
         """
         self._memories = memories
         self._most = most
@@ -83,7 +83,7 @@ class KnowledgeSearch:
 
     @property
     def weight(self) -> int:
-        """What the indexes weigh together, in characters of text."""
+        """The weight of the indexes together, in characters of text."""
         return self._weight
 
     async def recall(
@@ -93,10 +93,10 @@ class KnowledgeSearch:
 
         Args:
             principal: whose memories.
-            reader: the label of who reads; memories are found whose label is within it.
+            reader: the reader's label; memories are found whose label is within it.
             query: text in which any word counts.
             limit: how many are returned at most.
-            domain: what they are to be about; those that are about anything are found too. Empty for all.
+            domain: their subject; memories without a subject are found too. Empty for all.
 
         Raises:
             StoreGoneError: the store does not answer.
@@ -132,7 +132,7 @@ class KnowledgeSearch:
         return {label: version for label, version in versions.items() if label.within(reader)}
 
     async def newest(self, principal: str, reader: Label, *, limit: int, domain: str = "") -> tuple[Memory, ...]:
-        """Return the memories learned last, the newest first, without what others of them correct.
+        """Return the memories learned last, the newest first, without those that others of them correct.
 
         The parameters are those of `recall`. Raises StoreError.
         """
@@ -156,7 +156,10 @@ class KnowledgeSearch:
         return tuple(kept[name] for name in ids if name in kept)
 
     async def counted(self, principal: str, reader: Label) -> int:
-        """Return how many memories a reader may know of, without what others of them correct. Raises StoreError."""
+        """Return the number of memories that a reader may know of, without those that others of them correct.
+
+        Raises StoreError.
+        """
         visible = await self.versions(principal, reader)
         place = (principal, frozenset(visible.items()))
         if place not in self._counts:
@@ -210,7 +213,7 @@ class KnowledgeSearch:
     async def _read(
         self, principal: str, readers: Collection[Label], named: Mapping[Label, Collection[str]]
     ) -> tuple[tuple[Memory, ...], Mapping[str, int]]:
-        """Return the records of what was found, and how often each was recalled, at the same time."""
+        """Return the records of the results, and the number of recalls of each, at the same time."""
         names = [name for of_label in named.values() for name in of_label]
         if not names:
             return (), {}
@@ -223,7 +226,7 @@ class KnowledgeSearch:
         return memories.result(), uses.result()
 
     def _compare(self, principal: str, named: Mapping[Label, Collection[str]], memories: Iterable[Memory]) -> None:
-        """Leave the index that found what the store never had: the store lost what it had acknowledged."""
+        """Leave the index that found a memory which the store no longer has: the store lost an acknowledged write."""
         known = {memory.id for memory in memories}
         for label, names in named.items():
             if not known.issuperset(names) and (principal, label) in self._shelves:
@@ -292,19 +295,19 @@ class KnowledgeSearch:
 def _search(
     indexes: Mapping[Label, LabelIndex], asked: tuple[str, ...], most: int, domain: str
 ) -> Mapping[Label, tuple[Hit, ...]]:
-    """Return what each index finds, without what a memory in one of them corrects."""
+    """Return the results of each index, without memories that another one of them corrects."""
     return _shown(indexes, most, lambda index, looked: index.search(asked, most=looked, domain=domain))
 
 
 def _newest(indexes: Mapping[Label, LabelIndex], most: int, domain: str) -> Mapping[Label, tuple[Hit, ...]]:
-    """Return the newest of each index, without what a memory in one of them corrects."""
+    """Return the newest of each index, without memories that another one of them corrects."""
     return _shown(indexes, most, lambda index, looked: index.newest(most=looked, domain=domain))
 
 
 def _shown(
     indexes: Mapping[Label, LabelIndex], most: int, look: Callable[[LabelIndex, int], tuple[Hit, ...]]
 ) -> Mapping[Label, tuple[Hit, ...]]:
-    """Return up to `most` of what `look` finds in each index, without what a memory in one of them corrects."""
+    """Return up to `most` results of `look` for each index, without memories that another one of them corrects."""
     shown, looked, wanted = dict[Label, tuple[Hit, ...]](), most, dict(indexes)
     while wanted:
         found = {label: look(index, looked) for label, index in wanted.items()}
@@ -319,7 +322,7 @@ def _shown(
 
 
 def _counted(indexes: Sequence[LabelIndex]) -> int:
-    """Return how many memories indexes hold together, without what a memory in another one of them corrects."""
+    """Return the number of memories of the indexes together, without memories that another one of them corrects."""
     corrected = frozenset[str]().union(*(index.corrections() for index in indexes))
     return sum(index.documents - len(index.held(corrected)) for index in indexes)
 

@@ -1,7 +1,7 @@
 """Skills as folders that hold a `SKILL.md`: front matter in YAML, and numbered steps below it.
 
-The layout is the one that other agents read, too: the folder's name is the skill's, written small with hyphens. What a
-file says of itself, of its label or approval above all, counts for nothing: who loads it says its label, and a person
+The layout is the one that other agents read, too: the folder's name is the skill's, written small with hyphens. A
+file's own claims, of its label or approval above all, count for nothing: the loader gives its label, and a person
 approves it anew. A file holds a heading and numbered steps and no more, so that nothing of it is lost unseen.
 """
 
@@ -46,7 +46,7 @@ class BrokenSkillError(RequestError):
 
 @dataclass(frozen=True, slots=True)
 class SkillFile:
-    """What a file holds: the text of a skill, and the id that it was saved under, empty for one from elsewhere."""
+    """A file's content: the text of a skill, and the id that it was saved under, empty for one from elsewhere."""
 
     text: SkillText
     id: str = ""
@@ -85,7 +85,7 @@ def written(skill: Skill, version: SkillVersion, folder: str) -> str:
 
 
 def read(source: bytes, folder: str) -> SkillFile:
-    """Return what a file in a folder of this name holds.
+    """Return the content of a file in a folder of this name.
 
     Raises BrokenSkillError: it is too large, not of this layout, or no skill.
     """

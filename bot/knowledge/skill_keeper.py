@@ -1,8 +1,8 @@
 """Skills as they are written, approved, rolled back and reflected on: checked, within the quota, and in the audit.
 
 Readers know the skills whose label flows to theirs; to all others a skill is as one that never was (law `no_read_up`).
-Agents write drafts. What is in force is always a text that a person approved, exactly as they were shown it: a later
-version waits beside it, however it came. The rows of the audit name the skill and hold nothing of its text.
+Agents write drafts. The text in force is always one that a person approved, exactly as they were shown it: any later
+version waits beside it. The rows of the audit name the skill and hold nothing of its text.
 """
 
 import hashlib
@@ -64,7 +64,7 @@ _TRIES: Final = 8
 
 @dataclass(frozen=True, slots=True)
 class SkillEdit:
-    """What an update says: the whole steps, and what is None as in the version that it begins with."""
+    """An update's text: all steps, and None for a field that stays as in the version that it begins with."""
 
     name: str
     steps: tuple[str, ...]
@@ -109,12 +109,12 @@ class SkillKeeper:
         deed: SkillDeed = SkillDeed.CREATED,
         sources: tuple[str, ...] = (),
     ) -> Skill:
-        """Keep a draft, with the label of what writes it; the same `key` again is the same skill.
+        """Keep a draft, with the label of its writer; the same `key` again is the same skill.
 
         Args:
             author: who writes it.
-            text: what it says; white space is made plain.
-            key: what makes it the same skill when it is repeated.
+            text: its text; white space is made plain.
+            key: a repeated call with it makes the same skill.
             deed: how it came: created, generated or loaded.
             sources: ids of the memories that it was generated from.
 
@@ -127,10 +127,10 @@ class SkillKeeper:
     async def update(self, author: Learner, name: str, edit: SkillEdit, key: str) -> Skill:
         """Keep a new version of a skill, which waits as a draft; the same `key` again is the same version.
 
-        What is in force stays so until a person approves the new version. The version is as little TRUSTED as what it
-        takes over from the old one. Where its label adds something to the skill's, or a TRUSTED session may know of the
-        skill and not of the version, the skill stays as it is, and what is returned is another one, which takes the old
-        one's place when a person approves it.
+        The version in force stays so until a person approves the new version. The version is as little TRUSTED as the
+        parts that it takes over from the old one. The skill stays unchanged if the version's label adds something to
+        its label, or if a TRUSTED session may know of the skill and not of the version. Another skill is then returned,
+        which takes the old one's place when a person approves it.
 
         Raises:
             NotFoundError: there is none that they may know of.
@@ -185,9 +185,9 @@ class SkillKeeper:
 
         Args:
             principal: whose skills.
-            reader: the label of who reads.
+            reader: the reader's label.
             states: the states that are wanted.
-            domain: what they are to be about; those that are about anything are found too. Empty for all.
+            domain: their subject; skills without a subject are found too. Empty for all.
             after: the cursor of the page before, empty for the first page.
             limit: how many are returned at most.
 
@@ -204,11 +204,11 @@ class SkillKeeper:
         return SkillPage(shown, shown[-1].id if shown and len(wanted) > limit else "")
 
     async def approve(self, principal: str, reader: Label, name: str, *, decided: Decided, actor: str) -> Skill:
-        """Put the version in force that waits, or a deprecated skill's own one: exactly what a person was shown.
+        """Put the waiting version in force, or a deprecated skill's own one: exactly the text that a person was shown.
 
         Raises:
             NotFoundError: there is none that they may know of.
-            ChangedSkillError: what they were shown is not what waits.
+            ChangedSkillError: the text that they were shown is not the waiting one.
             RequestError: the skill was rejected.
         """
 
@@ -241,7 +241,7 @@ class SkillKeeper:
 
         Raises:
             NotFoundError: there is none that they may know of.
-            ChangedSkillError: what they were shown is not what waits.
+            ChangedSkillError: the text that they were shown is not the waiting one.
         """
 
         def rejected(skill: Skill) -> tuple[Skill, SkillDeed] | None:
@@ -257,7 +257,12 @@ class SkillKeeper:
         return await self._changed(principal, reader, name, rejected, actor=actor, number=decided.number)
 
     async def deprecate(self, principal: str, reader: Label, name: str, actor: str) -> Skill:
-        """Put an active skill out of force. Raises NotFoundError, RequestError: it is not active."""
+        """Put an active skill out of force.
+
+        Raises:
+            NotFoundError: it is not active.
+            RequestError: it is not active.
+        """
 
         def deprecated(skill: Skill) -> tuple[Skill, SkillDeed]:
             _require_active(skill)
@@ -270,9 +275,11 @@ class SkillKeeper:
     ) -> Skill:
         """Put another version of an active skill in force, which a person approved before.
 
-        All who may know of the skill are told so: a session that has read more than that may not do it.
+        All who may know of the skill get the result: a session that has read more than that may not do it.
 
-        Raises NotFoundError, RequestError: it is not active, has no such version, or nobody approved that.
+        Raises:
+            NotFoundError: it is not active, has no such version, or the version is not approved.
+            RequestError: it is not active, has no such version, or the version is not approved.
         """
 
         def rolled_back(skill: Skill) -> tuple[Skill, SkillDeed] | None:
@@ -297,7 +304,9 @@ class SkillKeeper:
     ) -> tuple[Skill, SuccessRate]:
         """Count how it went where an active skill was applied, once for `key`, and return all that they may know.
 
-        Raises NotFoundError, RequestError: it is not active, or the notes are too long.
+        Raises:
+            NotFoundError: it is not active, or the notes are too long.
+            RequestError: it is not active, or the notes are too long.
         """
         if len(notes) > LONGEST_NOTES:
             raise RequestError(NOTES_TOO_LONG)
@@ -307,23 +316,23 @@ class SkillKeeper:
         await self._skills.reflect(author.principal, name, told, key)
         rate = (await self.rates(author.principal, author.reader, (name,))).get(name, SuccessRate())
         if not told.label.within(author.reader):
-            # They know of their own one, though of no other that was told with a label above what they read by.
+            # They know of their own report, though of no other one with a label above theirs.
             rate = SuccessRate(rate.uses + 1, rate.successes + (outcome is Outcome.SUCCESS))
         return skill, rate
 
     async def rates(self, principal: str, reader: Label, names: Collection[str]) -> Mapping[str, SuccessRate]:
-        """Return how it went where skills were applied, as far as a reader may know of who told it.
+        """Return the success of applied skills, as far as a reader may know of the reports.
 
-        What UNTRUSTED sessions told counts for UNTRUSTED readers alone. Skills without any use are left out.
+        Reports of UNTRUSTED sessions count for UNTRUSTED readers alone. Skills without any use are left out.
         """
         return await self._skills.rates(principal, await self._tellers(principal, reader), names)
 
     async def notes(self, principal: str, reader: Label, name: str) -> tuple[Reflection, ...]:
-        """Return what was noted about a skill, the newest first, as far as a reader may know. Raises NotFoundError."""
+        """Return the notes about a skill, the newest first, as far as a reader may know. Raises NotFoundError."""
         found = await self.find(principal, reader, name)
         return await self._skills.notes(principal, await self._tellers(principal, reader), found.id)
 
-    async def _created(  # noqa: PLR0913 - a skill is made of who writes it, of what it says, and of where that is from
+    async def _created(  # noqa: PLR0913 - a skill is made of its author, its text, and its sources
         self,
         author: Learner,
         text: SkillText,
@@ -362,7 +371,7 @@ class SkillKeeper:
     ) -> Skill:
         """Change a skill as it is now, again where another change came first; None from `change` leaves it as it is.
 
-        Raises NotFoundError, BusyError, and what `change` raises.
+        Raises NotFoundError, BusyError, and any error of `change`.
         """
         for _ in range(_TRIES):
             found = (await self._known(principal, reader, (name,))).get(name)
@@ -464,7 +473,10 @@ def _require_active(skill: Skill) -> None:
 
 
 def _shown_to(skill: Skill, decided: Decided) -> SkillVersion:
-    """Return the version that a person decides about. Raises ChangedSkillError: it is not what they were shown."""
+    """Return the version that a person decides about.
+
+    Raises ChangedSkillError: it differs from the version that they were shown.
+    """
     version = skill.version(decided.number)
     if version is None or digest(version.text) != decided.digest:
         raise ChangedSkillError
@@ -479,7 +491,7 @@ def _with(skill: Skill, changed: SkillVersion) -> Skill:
 def _with_room(skill: Skill) -> tuple[SkillVersion, ...]:
     """Return the versions of a skill with room for one more: the oldest goes that nobody approved, if there is one.
 
-    The one in force stays, and agents that write one draft after another leave what people approved.
+    The one in force stays, and agents that write one draft after another do not displace approved versions.
     """
     if len(skill.versions) < MOST_VERSIONS:
         return skill.versions
@@ -494,7 +506,7 @@ def _edited(base: SkillText, edit: SkillEdit) -> SkillText:
     return SkillText(edit.name, description, domain, edit.steps)
 
 
-def _version(  # noqa: PLR0913 - a version is made of who writes it, of what it says, and of where that is from
+def _version(  # noqa: PLR0913 - a version is made of its author, its text, and its sources
     author: Learner,
     text: SkillText,
     number: int,

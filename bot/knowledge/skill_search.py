@@ -1,8 +1,8 @@
 """Skills in force that fit a task, and the step of each that fits best, as far as a reader may know of them.
 
-Each process knows the skills of a label by what changed there since it looked last, as its indexes know memories. What
-is above a reader is not looked at. A skill is compared with the task by its own words alone, so that no other skill
-changes whether it fits, nor how well (law `no_read_up`).
+Each process follows the changes of a label's skills since its last look, as its indexes follow memories. Skills above a
+reader are not looked at. A skill is compared with the task by its own words alone, so that no other skill changes
+whether it fits, nor how well (law `no_read_up`).
 """
 
 import asyncio
@@ -18,7 +18,7 @@ from bot.sessions.ports.knowledge import SkillStore
 from policy.labels import Label
 
 MOST_WEIGHT: Final = 20_000_000
-"""What the skills of a process weigh together at most, in characters of text."""
+"""The most weight of the skills of a process together, in characters of text."""
 
 _PAGE: Final = 100
 """Changes that are read at once."""
@@ -34,7 +34,7 @@ _NAMED: Final = 3
 class FittingSkill:
     """A skill in force: `version` is the one that a person approved, `step` the number of the step that fits best.
 
-    `step` is None where none fits, or where nothing was asked.
+    `step` is None where none fits, or without a task.
     """
 
     skill: Skill
@@ -44,7 +44,7 @@ class FittingSkill:
 
 @dataclass(frozen=True, slots=True)
 class _KnownSkill:
-    """A skill, and the stems of what the version in force says: of its name, of its description, and of each step."""
+    """A skill, and the stems of the version in force: of its name, of its description, and of each step."""
 
     skill: Skill
     version: SkillVersion
@@ -55,7 +55,7 @@ class _KnownSkill:
 
 @dataclass(frozen=True, slots=True)
 class _SkillShelf:
-    """The skills of a label as of a version, and what they weigh."""
+    """The skills of a label as of a version, and their weight."""
 
     version: int = 0
     skills: Mapping[str, _KnownSkill] = field(default_factory=dict[str, _KnownSkill])
@@ -70,7 +70,7 @@ class SkillSearch:
 
         Args:
             skills: where they are kept.
-            most: what they may weigh together, in characters of text; those of one label may weigh more.
+            most: the most weight of them together, in characters of text; those of one label may weigh more.
         """
         self._skills = skills
         self._most = most
@@ -78,7 +78,7 @@ class SkillSearch:
 
     @property
     def weight(self) -> int:
-        """What the skills weigh together, in characters of text."""
+        """The weight of the skills together, in characters of text."""
         return sum(shelf.weight for shelf in self._shelves.values())
 
     async def versions(self, principal: str, reader: Label) -> Mapping[Label, int]:
@@ -126,7 +126,7 @@ class SkillSearch:
             for one in (await self._shelf(principal, label, version)).skills.values():
                 seen = one.skill.known_to(reader)
                 if seen is not None:
-                    # What a person approved is what it is named by: what is looked for stays the same.
+                    # The approved version names it, so that its search words stay the same.
                     found.append(one if seen is one.skill else replace(one, skill=seen))
         return found
 

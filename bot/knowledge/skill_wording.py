@@ -1,7 +1,7 @@
-"""What a skill says, line by line as a person reads it before they approve it: all of it, and nothing else.
+"""A skill's text, line by line as a person reads it before they approve it: all of it, and nothing else.
 
-Each part of a skill stands on one line behind its own name or number, and what does not show is spelled. So no part can
-be taken for another one, or for words of ours.
+Each part of a skill stands on one line behind its own name or number, and invisible characters are spelled. So no part
+can be taken for another one, or for words of ours.
 """
 
 from typing import Final
@@ -12,8 +12,8 @@ from policy.labels import Label
 
 BY_AGENT: Final = "Written by the agent"
 BY_PERSON: Final = "Written by `{}`"
-ANYBODY: Final = ", from what anybody may have written"
-"""What is told of a version that is UNTRUSTED."""
+ANYBODY: Final = ", from UNTRUSTED data"
+"""The note on a version that is UNTRUSTED."""
 
 _NEWLINE: Final = "\\n"
 
@@ -29,13 +29,13 @@ def text_lines(text: SkillText) -> list[str]:
 
 
 def origin_line(label: Label, *, by: str = "") -> str:
-    """Return where a version comes from: an agent, or the person `by`; `label` is that of what wrote it."""
+    """Return the origin of a version: an agent, or the person `by`; `label` is its writer's."""
     who = BY_PERSON.format(_line(by)) if by else BY_AGENT
     return f"{who}{ANYBODY if label.untrusted else ''}. Label: {label}"
 
 
 def version_lines(version: SkillVersion) -> list[str]:
-    """Return a version whole: what it says, and where it comes from."""
+    """Return a version whole: its text, and its origin."""
     return [*text_lines(version.text), origin_line(version.label, by="" if version.by_agent else version.asker)]
 
 

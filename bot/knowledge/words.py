@@ -1,6 +1,6 @@
 """Words as texts are compared by them: without those that any text has, and without their endings.
 
-Two texts are compared by what is in them alone, so that the same two are always as similar (law `no_read_up`).
+Two texts are compared by their own words alone, so that the same two are always as similar (law `no_read_up`).
 """
 
 from collections.abc import Mapping
@@ -30,7 +30,7 @@ _ENDINGS: Final = (
     *(("ings", ""), ("ing", ""), ("ies", "y"), ("ied", "y"), ("edly", ""), ("ed", "")),
     *(("ly", ""), ("sses", "ss"), ("es", ""), ("ss", "ss"), ("s", ""), ("e", "")),
 )
-"""Endings of words, the first that fits is taken off; what is left has three letters at least."""
+"""Endings of words: the first that fits is taken off, if at least three letters remain."""
 
 
 def significant(text: str) -> Mapping[str, str]:
@@ -48,7 +48,7 @@ def significant(text: str) -> Mapping[str, str]:
 
 
 def asked_for(text: str) -> str:
-    """Return the words of a text without those that any text has, as a query for what is about the others."""
+    """Return the words of a text without common words, as a query for texts about the others."""
     words = (word.replace(" ", "") for word in words_of(text))
     return " ".join(word for word in words if word.lower() not in _STOP)
 

@@ -1,7 +1,7 @@
-"""What each stored thing is in the map of lineage: pure, from one record at a time.
+"""The facts of the lineage map: pure, from one stored record at a time.
 
-Titles tell what something is and who or what it is from. They hold no words of a conversation: who may trace something
-is not therefore shown what it says.
+Titles tell the kind of an item and its writer. They hold no words of a conversation: a reader who may trace an item may
+not therefore read it.
 """
 
 import re
@@ -58,7 +58,7 @@ from channels.messages import Address
 from policy.labels import Label, join_all
 
 WRITES: Final = "write_file"
-"""The tool that writes files: what it wrote refers to its call."""
+"""The tool that writes files: a file that it wrote refers to its call."""
 
 _KINDS: Final[Mapping[type[EventBody], NodeKind]] = MappingProxyType(
     {
@@ -77,7 +77,7 @@ _KINDS: Final[Mapping[type[EventBody], NodeKind]] = MappingProxyType(
 
 _TITLES: Final[Mapping[type[EventBody], str]] = MappingProxyType(
     {
-        ChatObserved: "what was said in the chat",
+        ChatObserved: "messages of the chat",
         MemoriesRecalled: "memories that were recalled",
         SessionSummary: "recap",
     }
@@ -94,20 +94,20 @@ _READ: Final = frozenset(
         NodeKind.EVENT,
     }
 )
-"""What a model reads of its session, beside its own calls, which their results name."""
+"""The kinds that a model reads in its session, beside its own calls, which their results name."""
 
 _TOLD: Final = ("path", "to", "deliver_to", "url")
-"""Arguments that say where something was read or sent."""
+"""Arguments that name the place of a read or a send."""
 
 _PLACE: Final = re.compile(r"[^\s?#]{1,120}")
-"""What names an address or a person; a text with blanks says something."""
+"""The form of an address or a person's name; a text with blanks could hold words."""
 
 _LONGEST: Final = 120
 _VERSION: Final = 16
 
 
 def sources(refs: Iterable[Ref], sid: str) -> Iterator[Origin]:
-    """Yield what references of something in a session name, by the ids and names of facts."""
+    """Yield the sources that references of a session name, by the ids and names of facts."""
     for ref in refs:
         match ref:
             case EventsRef(first, last, other) if first == last:
@@ -127,7 +127,7 @@ def sources(refs: Iterable[Ref], sid: str) -> Iterator[Origin]:
             case InputRef() | HeldRef() | ApprovalRef():
                 yield _within(ref, sid)
             case _:
-                # What was said in a chat is the event that names it, and of a kind that is unknown nothing is known.
+                # Observed messages are in the event that refers to them, and nothing is known of an unknown kind.
                 pass
 
 
@@ -142,14 +142,14 @@ def _within(ref: InputRef | HeldRef | ApprovalRef, sid: str) -> str:
 
 
 def event_facts(event: Event, state: SessionState) -> Iterator[Fact]:
-    """Yield what an event is, and the files that came with it."""
+    """Yield the fact of an event, and those of the files that came with it."""
     sid, name = state.sid, names.event_id(state.sid, event.seq)
     kind, title = _described(event)
     where = _told_at(event, state)
     node = None if kind is None else LineageNode(name, kind, title, event.label, event.ts, where)
     came = list(sources(event.refs, sid))
     if isinstance(event.body, UserMessage) and state.background is not None and kind is NodeKind.MESSAGE:
-        # A task came from what set its session going, and that from the call: the session stands between them.
+        # A task came from the source of its session, and that from the call: the session stands between them.
         came.append(sid)
     enters = event.admitted and (kind in _READ or isinstance(event.body, SessionImported))
     yield Fact(name, node, tuple(came), sid, event.seq, enters, tuple(_names(event, sid)))
@@ -160,7 +160,7 @@ def event_facts(event: Event, state: SessionState) -> Iterator[Fact]:
 
 
 def _told_at(event: Event, state: SessionState) -> str:
-    """Return where an event was shown to people that is a question or a release, its session for any other."""
+    """Return the address where a question or a release was shown to people, the session of any other event."""
     match event.body:
         case ReleaseConfirmed(release=release):
             return release.address
@@ -171,7 +171,7 @@ def _told_at(event: Event, state: SessionState) -> str:
 
 
 def session_fact(state: SessionState, first: Event | None) -> Fact:
-    """Return what a session is; a background one came from what its `first` message did, a run from its schedule."""
+    """Return the fact of a session; its sources are those of its `first` message, or a run's schedule."""
     background, came = state.background, list[Origin]()
     title = "conversation"
     if background is not None:
@@ -182,18 +182,18 @@ def session_fact(state: SessionState, first: Event | None) -> Fact:
         came.append(names.schedule_id(state.charter.schedule))
     label = state.creation.join(state.inbox_label)
     node = LineageNode(state.sid, NodeKind.SESSION, title, label, state.created_at, state.home)
-    # Under the id of its run it is found as well.
+    # It is also found under the id of its run.
     also = (names.run_name(background.run),) if background is not None else ()
     return Fact(state.sid, node, tuple(came), names=also)
 
 
 def deleted_fact(sid: str, at: int, label: Label) -> Fact:
-    """Return what is left of a session that was deleted."""
+    """Return the fact of a deleted session, of which a tombstone is left."""
     return Fact(sid, LineageNode(sid, NodeKind.SESSION, "deleted session", label, at))
 
 
 def delivery_fact(delivery: Delivery) -> Fact:
-    """Return what was said at an address; what another session was sent is walked through, as its message tells."""
+    """Return the fact of a delivery; one to another session has no node, as its message there has one."""
     name = names.delivery_id(delivery.sid, delivery.key)
     address = Address.parse(delivery.address)
     node = None
@@ -202,12 +202,12 @@ def delivery_fact(delivery: Delivery) -> Fact:
         title = f"{delivery.kind} {delivery.state.value}{addressee}"
         node = LineageNode(name, NodeKind.DELIVERY, title, delivery.label, delivery.created_at, delivery.address)
     came = sources(delivery.refs, delivery.sid)
-    # With what it was written at once with, a question too, which no model reads.
+    # With events that were written together with it, also a question, which no model reads.
     return Fact(name, node, tuple(replace(one, every=True) if isinstance(one, EventSpan) else one for one in came))
 
 
 def said_fact(event: Event, state: SessionState) -> Fact:
-    """Return that an answer was said at its home: the delivery is kept for a day, and its event stays."""
+    """Return the fact that an answer was delivered at its home: the delivery is kept for a day, and its event stays."""
     name = f"{names.delivery_id(state.sid, str(event.seq))}"
     title = f"answer {DeliveryState.SENT.value}, its receipt is not kept any more"
     node = LineageNode(name, NodeKind.DELIVERY, title, event.label, event.ts, state.home)
@@ -215,7 +215,7 @@ def said_fact(event: Event, state: SessionState) -> Fact:
 
 
 def memory_fact(memory: Memory) -> Fact:
-    """Return what a memory is; it came from the call that taught it, and from what it corrects."""
+    """Return the fact of a memory; it came from the call that taught it, and from the memory it corrects."""
     came: list[Origin] = [*sources(memory.refs, memory.sid)]
     came += [memory.corrects] if memory.corrects else []
     state = "" if memory.state is MemoryState.KEPT else f", {memory.state.value}"
@@ -225,7 +225,7 @@ def memory_fact(memory: Memory) -> Fact:
 
 
 def skill_fact(skill: Skill) -> Fact:
-    """Return what a skill is; it came from the calls and memories of its versions."""
+    """Return the fact of a skill; it came from the calls and memories of its versions."""
     came = [one for version in skill.versions for one in sources(version.refs, version.sid)]
     came += [memory for version in skill.versions for memory in version.sources]
     came += [skill.derived_from] if skill.derived_from else []
@@ -236,7 +236,7 @@ def skill_fact(skill: Skill) -> Fact:
 
 
 def schedule_fact(schedule: Schedule) -> Fact:
-    """Return what a schedule is; it came from the call that made it."""
+    """Return the fact of a schedule; it came from the call that made it."""
     name = names.schedule_id(schedule.id)
     title = f"{schedule.kind.value} by {_who(schedule.asker, by_agent=schedule.by_agent)}, {schedule.status.value}"
     node = LineageNode(name, NodeKind.SCHEDULE, title, schedule.label, schedule.created_at, schedule.principal)
@@ -244,7 +244,7 @@ def schedule_fact(schedule: Schedule) -> Fact:
 
 
 def workflow_fact(project: str, principal: str, events: Sequence[WorkflowEvent]) -> Fact:
-    """Return what a workflow is, of those of its events that may be known; it came from what each of them did."""
+    """Return the fact of a workflow, from its events that may be known; it came from the sources of each."""
     name, last = names.workflow_id(project, principal), events[-1]
     label = join_all(event.label for event in events)
     node = LineageNode(name, NodeKind.WORKFLOW, f"workflow {project}", label, last.at, principal)
@@ -253,23 +253,23 @@ def workflow_fact(project: str, principal: str, events: Sequence[WorkflowEvent])
 
 
 def workflow_state_fact(ref: WorkflowRef, events: Sequence[WorkflowEvent]) -> Fact:
-    """Return what a state of a workflow came from: what its events did, and nothing that came later.
+    """Return the fact of a state of a workflow: the sources of its events up to that state.
 
-    The state has no node, as what holds it has one.
+    The state has no node, as the item that holds it has one.
     """
     came = (one for event in events for one in sources(event.refs, event.sid))
     return Fact(names.workflow_state(ref), None, tuple(dict.fromkeys(came)))
 
 
 def file_fact(path: str, sid: str, version: str, label: Label, *, came: tuple[Origin, ...] = ()) -> Fact:
-    """Return what a version of a file is."""
+    """Return the fact of a version of a file."""
     name = names.file_id(path, sid, version)
     where = sid if names.is_workspace(path) else path.partition("/")[0]
     return Fact(name, LineageNode(name, NodeKind.FILE, path, label, where=where), came)
 
 
 def webhook_fact(webhook: ProgramWebhook, at: WebhookPosition, state: SessionState) -> Fact:
-    """Return how far a webhook was sent the events of a session."""
+    """Return the fact of the events of a session that a webhook was sent."""
     name = names.webhook_id(webhook.id, state.sid)
     title = f"webhook of {webhook.owner}"
     node = LineageNode(name, NodeKind.WEBHOOK, title, state.visibility, at.tried_at, _host(webhook.url))
@@ -287,7 +287,7 @@ def written_path(event: Event) -> str | None:
 
 
 def _described(event: Event) -> tuple[NodeKind | None, str]:
-    """Return the kind of an event's node and its title; none for what only passes on what it came from."""
+    """Return the kind of an event's node and its title; none for an event that only passes on its sources."""
     body = event.body
     if isinstance(body, UserMessage):
         said = f"message of {event.actor}" if body.origin is None else f"{body.origin.kind.value} from another session"
@@ -335,13 +335,13 @@ def _names(event: Event, sid: str) -> Iterator[str]:
 
 
 def _about(arguments: JsonObject | None) -> str:
-    """Return what a call is about, as far as its arguments name a place."""
+    """Return the subject of a call, as far as its arguments name a place."""
     told = [place for name in _TOLD if (place := _place(name, (arguments or {}).get(name)))]
     return f", {' '.join(told)}" if told else ""
 
 
 def _place(name: str, value: JsonValue) -> str:
-    """Return the place that an argument names, empty for none: of a url its host, as the rest may hold any words."""
+    """Return the place that an argument names, empty for none: of a URL its host, as the rest may hold any words."""
     if not isinstance(value, str):
         return ""
     if name == "path":

@@ -1,8 +1,8 @@
-"""The map of what came from what, as values and without I/O.
+"""The map of items and their sources, as values and without I/O.
 
-A fact is one thing and where it came from: other facts by their ids, or spans of a session's events. What only passes
-on what it came from, such as a model's response, has no node: it is walked through and not shown. The map holds facts
-that its reader may know of and no others, so all that is found out by it depends on these alone.
+A fact is one item with its sources: other facts by their ids, or spans of a session's events. An item that only passes
+on its sources, such as a model's response, has no node: it is walked through and not shown. The map holds only facts
+that its reader may know of, so all results depend on these alone.
 """
 
 from bisect import bisect_left, bisect_right, insort
@@ -16,7 +16,7 @@ from policy.labels import Label
 
 
 class NodeKind(StrEnum):
-    """What a node stands for."""
+    """The kind of item that a node stands for."""
 
     MESSAGE = "message"
     OBSERVED = "observed"
@@ -41,16 +41,21 @@ class NodeKind(StrEnum):
 
     @property
     def tells(self) -> bool:
-        """Whether it left Lockgate here: somebody outside has seen it."""
+        """Whether the item left Lockgate here, so that someone outside has seen it."""
         return self in {NodeKind.DELIVERY, NodeKind.WEBHOOK, NodeKind.RELEASE, NodeKind.APPROVAL}
 
 
 @dataclass(frozen=True, slots=True)
 class LineageNode:
-    """One thing: its id, as people type it, what it is, and what it is called.
+    """One item.
 
-    `label` is that of its content. `at` is when it came to be, in ms on the store's clock, 0 where nobody knows.
-    `where` is the session, address or principal where it is.
+    Args:
+        id: Its id, as people type it.
+        kind: Its kind.
+        title: Its title.
+        label: The label of its content.
+        at: When it was made, in ms on the store's clock, 0 if unknown.
+        where: The session, address or principal where it is.
     """
 
     id: str
@@ -63,7 +68,7 @@ class LineageNode:
 
 @dataclass(frozen=True, slots=True)
 class EventSpan:
-    """Events of a session, from the seq `first` to `last`: of its own context, or `every` one that has a node."""
+    """Events of a session, from the seq `first` to `last`: those of its own context, or `every` one that has a node."""
 
     sid: str
     first: int
@@ -72,15 +77,21 @@ class EventSpan:
 
 
 Origin: TypeAlias = str | EventSpan
-"""Where something came from: the id or another name of a fact, or a span of events."""
+"""A source: the id or another name of a fact, or a span of events."""
 
 
 @dataclass(frozen=True, slots=True)
 class Fact:
-    """One thing and its sources.
+    """One item and its sources.
 
-    Without a `node` it is walked through. An event has its session `sid` and `seq`; `enters` tells that it is read in
-    its session's context. `names` are other names by which references find it.
+    Args:
+        id: Its id.
+        node: Its node; without one it is walked through.
+        sources: Its sources.
+        sid: The session of an event.
+        seq: The seq of an event.
+        enters: Whether an event is read in its session's context.
+        names: Other names by which references find it.
     """
 
     id: str
@@ -93,24 +104,24 @@ class Fact:
 
 
 HIDDEN: Final = "hidden"
-"""The id of the one node that stands for all that a reader may not know of, also where there is nothing."""
+"""The id of the one node that stands for everything a reader may not know of, also if there is nothing."""
 
 
 class LineageMap:
-    """Facts by their ids, and which came of which."""
+    """Facts by their ids, and the links between them."""
 
     def __init__(self) -> None:
         self._facts = dict[str, Fact]()
         self._names = dict[str, str]()
         self._events = dict[str, list[tuple[int, str]]]()
         self._followers = dict[str, list[str]]()
-        # Of each session: for each beginning of a span, where it ends and what came from it, in order.
+        # Of each session: for each beginning of a span, its end and the facts that read it, in order.
         self._readers = dict[str, dict[tuple[int, bool], list[tuple[int, str]]]]()
         self._buried = dict[str, Fact]()
         self._begun = dict[str, list[str]]()
 
     def add(self, fact: Fact) -> None:
-        """Take in a fact; what is there already gets the sources that it did not have, and keeps its node."""
+        """Add a fact; a known fact gets the sources that it did not have, and keeps its node."""
         known = self._facts.get(fact.id)
         if known is not None:
             new = tuple(one for one in fact.sources if one not in known.sources)
@@ -128,7 +139,7 @@ class LineageMap:
                 insort(beginnings.setdefault((source.first, source.every), []), (source.last, fact.id))
 
     def bury(self, fact: Fact) -> None:
-        """Take in what is left of a session: it stands for all that there was of it."""
+        """Add the fact of a deleted session: it stands for everything in that session."""
         self._buried[fact.id] = fact
         self.add(fact)
 
@@ -138,15 +149,15 @@ class LineageMap:
         return found or (self._buried.get(session_in(name)) if self._buried else None)
 
     def buried(self, sid: str) -> Fact | None:
-        """Return what is left of a session that was deleted, None of any other."""
+        """Return the fact of a deleted session, None for any other."""
         return self._buried.get(sid)
 
     def named(self, beginning: str) -> list[str]:
-        """Return the ids that begin so, in their order."""
+        """Return the ids with a beginning, sorted."""
         return sorted(name for name in self._facts if name.startswith(beginning))
 
     def begin(self, sid: str, name: str) -> None:
-        """Take in the first event of a generation of a session that has a node."""
+        """Add the first event with a node of a generation of a session."""
         self._begun.setdefault(sid, []).append(name)
 
     def begun(self, sid: str) -> Iterable[str]:
@@ -159,7 +170,7 @@ class LineageMap:
         return next((name for name in reversed(shown) if self._is_answer(name)), shown[-1] if shown else None)
 
     def within(self, span: EventSpan) -> Iterator[str]:
-        """Yield the events of a span that something came from, the newest first."""
+        """Yield the events of a span that can be sources, the newest first."""
         events = self._events.get(span.sid, [])
         begin, end = bisect_left(events, (span.first, "")), bisect_right(events, (span.last, "\U0010ffff"))
         for _, name in reversed(events[begin:end]):
@@ -168,17 +179,17 @@ class LineageMap:
                 yield name
 
     def names_of(self, fact: Fact) -> tuple[str, ...]:
-        """Return all names by which others name a fact as their source."""
+        """Return all names by which other facts name a fact as their source."""
         if fact.id in self._buried:
             return tuple(name for name in self._followers if session_in(name) == fact.id)
         return (fact.id, *fact.names)
 
     def named_by(self, name: str) -> Iterable[str]:
-        """Return the ids of what names this as its source."""
+        """Return the ids of the facts that name this one as their source."""
         return self._followers.get(name, ())
 
     def readers(self, sid: str) -> dict[tuple[int, bool], list[tuple[int, str]]]:
-        """Return what read spans of a session: by the first seq of the span and whether it is of every event."""
+        """Return the facts that read spans of a session: by a span's first seq and whether it is of every event."""
         return self._readers.get(sid, {})
 
     def _is_answer(self, name: str) -> bool:

@@ -1,7 +1,7 @@
-"""Reads what the store and the folders keep into a map of lineage, as far as a viewer may know of it.
+"""Reads records of the store and files of the folders into a map of lineage, as far as a viewer may know of them.
 
-A session is read as a whole, its events before its record: what it had read by then decides (law `no_read_up`). Of
-older generations the operator alone is told. Files are looked at as they are now.
+A session is read as a whole, its events before its record: its taint by then decides (law `no_read_up`). Older
+generations are shown to the operator alone. Files are read as they are now.
 """
 
 import asyncio
@@ -26,22 +26,26 @@ from policy.errors import LabelTextError
 from policy.labels import Label, parse
 
 LARGEST: Final = 16_000_000
-"""Bytes of the largest file whose version is found out."""
+"""The largest file, in bytes, whose version is computed."""
 
 MOST_PROJECTS: Final = 100
-"""Workflows of a principal that are read to trace something forward."""
+"""The most workflows of a principal that are read to trace an item forward."""
 
 MOST_KNOWN: Final = 2_000
-"""Memories, and skills, of a principal and label that are read to trace something forward, the newest of memories."""
+"""The most memories, and skills, of a principal and label that are read to trace forward, the newest of memories."""
 
 _PAGE: Final = 1_000
 
 
 @dataclass(frozen=True, slots=True)
 class LineageViewer:
-    """Who traces: the operator with no `reader`, anybody else a label; of one principal's things alone, or of all.
+    """The viewer of a trace.
 
-    A `program` is not told of what people in a chat do not see, such as a withheld answer (`SessionReader.told`).
+    Args:
+        reader: The label of the viewer, None for the operator.
+        principal: The only principal whose items may be shown, empty for all.
+        program: Whether the viewer is a program, which is not shown events that people in a chat do not see, such as a
+            withheld answer (`SessionReader.told`).
     """
 
     reader: Label | None = None
@@ -49,7 +53,7 @@ class LineageViewer:
     program: bool = False
 
     def may_read(self, label: Label) -> bool:
-        """Say whether what has this label may be told."""
+        """Say whether an item of this label may be shown."""
         return self.reader is None or label.flows_to(self.reader)
 
     def may_know(self, state: SessionState) -> bool:
@@ -57,12 +61,12 @@ class LineageViewer:
         return self.of(state.principal) and self.may_read(state.visibility)
 
     def of(self, principal: str) -> bool:
-        """Say whether things of this principal may be told at all."""
+        """Say whether items of this principal may be shown at all."""
         return self.principal in {"", principal}
 
 
 class LineageLoader:
-    """Fills the map of one viewer; `complete` falls once something that they may know of was not or cannot be read."""
+    """Fills the map of one viewer; `complete` becomes false if an item they may know of was not or cannot be read."""
 
     def __init__(self, store: Store, files: FileRoot, document: Callable[[], Document], viewer: LineageViewer) -> None:
         self.known = LineageMap()
@@ -75,7 +79,7 @@ class LineageLoader:
         self._looked_up = set[tuple[str, str]]()
 
     async def session(self, sid: str) -> SessionState | None:
-        """Read a session and what its events name, once; return its record, None if it may not be known of.
+        """Read a session and the items that its events name, once; return its record, None if it may not be known of.
 
         Raises StoreError.
         """
@@ -98,7 +102,7 @@ class LineageLoader:
             wanted = self._new(principal, behind)
 
     async def skill(self, principal: str, ids: Iterable[str]) -> None:
-        """Read skills of a principal, what they were made from, and those memories. Raises StoreError."""
+        """Read skills of a principal, and the skills and memories they were made from. Raises StoreError."""
         wanted = self._new(principal, ids) if self._viewer.of(principal) else []
         while wanted:
             behind, memories = list[str](), list[str]()
@@ -114,7 +118,7 @@ class LineageLoader:
             wanted = self._new(principal, behind)
 
     async def every_known(self, principal: str) -> None:
-        """Read all memories and skills of a principal: what came of something need be named by no session.
+        """Read all memories and skills of a principal: no session need name those that came from an item.
 
         Raises StoreError.
         """
@@ -149,7 +153,7 @@ class LineageLoader:
                     self.known.add(facts.workflow_fact(project, principal, events))
 
     async def workflow_states(self, refs: Iterable[Ref]) -> None:
-        """Read those states of workflows that references name, as far as they may be known of. Raises StoreError."""
+        """Read the states of workflows that references name, as far as they may be known of. Raises StoreError."""
         for ref in refs:
             if isinstance(ref, WorkflowRef) and self._new("workflow states", (names.workflow_state(ref),)):
                 await self._workflow_state(ref)
@@ -160,7 +164,7 @@ class LineageLoader:
         try:
             label, upto = parse(ref.label), int(ref.upto)
         except (LabelTextError, ValueError):
-            # Somebody damaged what stands beside a file.
+            # The references beside a file were damaged.
             self.complete = False
             return
         events = await self._store.workflows.log(ref.principal, ref.project, lambda one: one.within(label))
@@ -175,7 +179,7 @@ class LineageLoader:
                 await self.workflows(principal, found)
 
     async def file(self, path: str, sid: str = "", generation: int = 1) -> None:
-        """Look for all files of a path, as they are now."""
+        """Read all files of a path, as they are now."""
         place = self._files.place_named(path, sid, generation, self._document())
         if place is None or not self._new(f"{sid}/{generation}", (path,)):
             return
@@ -186,7 +190,7 @@ class LineageLoader:
             self.known.add(facts.file_fact(path, sid, version, found.label, came=came))
 
     def _versions(self, place: FileLocation, reader: Label) -> list[tuple[Found, str, tuple[Ref, ...]]]:
-        """Return the files of a path that may be known of, with their versions and what they came from."""
+        """Return the files of a path that may be known of, with their versions and sources."""
         versions = list[tuple[Found, str, tuple[Ref, ...]]]()
         for found in self._files.every(place, reader):
             try:
@@ -198,14 +202,14 @@ class LineageLoader:
 
     @contextmanager
     def _reading(self) -> Generator[None]:
-        """Leave out what cannot be read: one damaged record must not keep all others from being told."""
+        """Skip records that cannot be read: one damaged record must not hide all others."""
         try:
             yield
         except SchemaError:
             self.complete = False
 
     def _labels(self, there: Iterable[Label]) -> list[Label]:
-        """Return those labels whose things may be told."""
+        """Return those labels whose items may be shown."""
         return [label for label in there if self._viewer.may_read(label)]
 
     def _new(self, where: str, ids: Iterable[str]) -> list[str]:
@@ -227,7 +231,7 @@ class LineageLoader:
         events = await self._events(state)
         deliveries = await self._store.outbox.deliveries(sid)
         after = await self._store.sessions.state(sid)
-        # What it had read when it wrote the newest of these is in its record by now.
+        # The record's taint now covers everything the session had read when it wrote the newest of these.
         if after is None or after.generation != state.generation or not self._viewer.may_know(after):
             return None
         self._take(after, events, deliveries)
@@ -239,7 +243,7 @@ class LineageLoader:
         return after
 
     def _take(self, state: SessionState, events: Sequence[Event], deliveries: Iterable[Delivery]) -> None:
-        """Take in a session with its events, and what it said."""
+        """Add a session with its events and deliveries."""
         first = next((event for event in events if isinstance(event.body, UserMessage)), None)
         self.known.add(facts.session_fact(state, first))
         told = set[int]()
@@ -261,7 +265,7 @@ class LineageLoader:
                 self.known.add(facts.said_fact(event, state))
 
     async def _events(self, state: SessionState) -> list[Event]:
-        """Read a session's events that may be told: those of its generation, and for the operator all."""
+        """Read a session's events that may be shown: those of its generation, and for the operator all."""
         after = 0 if self._viewer.reader is None else max(state.generation_seq - 1, 0)
         found = list[Event]()
         while some := await self._store.sessions.events(state.sid, after=after, limit=_PAGE):
@@ -296,7 +300,7 @@ class LineageLoader:
         for path, generation in paths:
             workspace = names.is_workspace(path)
             await self.file(path, state.sid if workspace else "", generation if workspace else 1)
-        # One that is there no more has the label that what was read of it got.
+        # A file that is gone has the label of the results that read it.
         for ref, label in read:
             self.known.add(facts.file_fact(ref.path, state.sid, ref.version, label))
 
@@ -310,7 +314,7 @@ class LineageLoader:
                 self.known.add(facts.webhook_fact(webhook, at, state))
 
     async def _tombstone(self, sid: str) -> None:
-        """Tell the operator that there was a session; to anybody else it is as one that never was."""
+        """Add the fact of a deleted session for the operator; any other viewer sees none."""
         holder = await self._store.lifecycle.holder(sid) if self._viewer.reader is None else None
         if holder is not None and holder.status is Status.DELETED:
             self.known.bury(facts.deleted_fact(sid, holder.updated_at, self._document().top))

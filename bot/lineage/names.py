@@ -1,4 +1,4 @@
-"""The ids by which things are traced, as listings show them and people type them."""
+"""The ids by which items are traced, as listings show them and people type them."""
 
 import re
 from typing import Final
@@ -7,11 +7,10 @@ from bot.core.errors import RequestError
 from bot.sessions.refs import WorkflowRef, written
 
 FORMS: Final = (
-    "`SESSION-SEQ` for an event, `SESSION` for a session, `SESSION/KEY` for a delivery, `run:ID`, `schedule:ID`, "
-    "`workflow:PROJECT`, `mem_ID`, `skill_ID`, `file:FOLDER/NAME`, `file:workspace/NAME@SESSION`, or `CHAIN:ROW` for a "
-    "row of the audit"
+    "`SESSION`, `SESSION-SEQ` (an event), `SESSION/KEY` (a delivery), `CHAIN:ROW` (of the audit), `run:ID`, "
+    "`schedule:ID`, `workflow:PROJECT`, `mem_ID`, `skill_ID`, `file:FOLDER/NAME` or `file:workspace/NAME@SESSION`"
 )
-"""What people are told who typed something else."""
+"""The accepted forms, for people who typed another one."""
 
 _SESSION: Final = r"[a-z2-7]{32}"
 _ROW: Final = re.compile(r"(?!(?:file|run|schedule|workflow|webhook):)[^\s:]+:[^\s:/]+")
@@ -27,7 +26,7 @@ _WORKSPACE: Final = re.compile(rf"(workspace/.+)@({_SESSION})(?:#[0-9a-f]+)?")
 
 
 class LineageNameError(RequestError):
-    """What was typed names nothing that could be traced."""
+    """The typed text is not an id that can be traced."""
 
     code = "lineage_id"
 
@@ -41,7 +40,7 @@ def event_id(sid: str, seq: int) -> str:
 
 
 def delivery_id(sid: str, key: str) -> str:
-    """Return the id of what a session has said."""
+    """Return the id of a delivery of a session."""
     return f"{sid}/{key}"
 
 
@@ -51,7 +50,7 @@ def call_name(sid: str, call: str) -> str:
 
 
 def held_name(sid: str, ref: str) -> str:
-    """Return the name by which references find what a session holds."""
+    """Return the name by which references find an item that a session holds."""
     return f"held {sid} {ref}"
 
 
@@ -152,13 +151,13 @@ def knowledge_named(name: str) -> bool:
 
 
 def session_in(name: str) -> str:
-    """Return the session of whose event, call or delivery an id or name is, empty for what is in none."""
+    """Return the session that an event, call or delivery belongs to by its id or name, empty for other items."""
     found = _WITHIN.match(name)
     return found[1] if found else ""
 
 
 def is_found_anywhere(name: str) -> bool:
-    """Say whether an id is of what no session, principal or folder names: it is found by looking at all of them."""
+    """Say whether an id is of an item that no session, principal or folder names: it is found by searching all."""
     return name.startswith(_WEBHOOK)
 
 

@@ -1,9 +1,9 @@
-"""A trace as a picture, in SVG: arrows lead from what went into something to what came of it.
+"""A trace as a picture, in SVG: arrows lead from sources to the items made from them.
 
-The library for layered graphs gives each node a layer and a place in it, and each edge its way between the others. The
-layers lead to the right, or down where the picture is less long so. Boxes have one size and cut off what has no room in
-them, so that no two titles meet; the whole of it shows under the pointer. The library is imported when the first
-picture is drawn. All text is escaped.
+The library for layered graphs gives each node a layer and a place in it, and routes each edge between the others. The
+layers lead to the right, or down where that makes the picture less long. Boxes have one size and cut off longer texts,
+so that no two titles meet; the full text shows under the pointer. The library is imported when the first picture is
+drawn. All text is escaped.
 """
 
 from collections.abc import Iterator, Sequence
@@ -44,7 +44,7 @@ _COLOURS: Final = MappingProxyType(
         Level.RESTRICTED: ("#fde8e8", "#b3261e"),
     }
 )
-"""The colour of a box and of its border and band, by the level of what it stands for."""
+"""The colours of a box and of its border and band, by the level of its item."""
 
 _FONT: Final = 'font-family="DejaVu Sans, Verdana, sans-serif"'
 _ARROW: Final = (
@@ -60,7 +60,7 @@ Place: TypeAlias = tuple[float, float]
 
 @dataclass(frozen=True, slots=True)
 class _Plan:
-    """Where each node stands, and over which places each edge goes; `down` tells where the layers lead."""
+    """The place of each node, and the places that each edge goes over; `down` tells whether the layers lead down."""
 
     places: dict[int, Place]
     ways: list[list[Place]]
@@ -68,19 +68,19 @@ class _Plan:
 
     @property
     def size(self) -> tuple[float, float]:
-        """How wide and how high all of it is, in pixels."""
+        """The width and height of the picture, in pixels."""
         corners = [self.corner(place) for place in (*self.places.values(), *(one for way in self.ways for one in way))]
         return max(x for x, _ in corners) + _WIDTH + _LEFT, max(y for _, y in corners) + _HEIGHT + _LEFT
 
     def corner(self, place: Place) -> tuple[float, float]:
-        """Return where the box of a place begins."""
+        """Return the upper left corner of the box of a place."""
         layer, beside = place
         if self.down:
             return _LEFT + beside * (_WIDTH + _ASIDE), _TOP + layer * (_HEIGHT + _AHEAD)
         return _LEFT + layer * (_WIDTH + _AHEAD), _TOP + beside * (_HEIGHT + _ASIDE)
 
     def ends(self, place: Place) -> tuple[tuple[float, float], tuple[float, float]]:
-        """Return where edges come to a box, and where they leave it."""
+        """Return the points where edges enter and leave a box."""
         x, y = self.corner(place)
         if self.down:
             return (x + _WIDTH / 2, y), (x + _WIDTH / 2, y + _HEIGHT)
@@ -111,7 +111,7 @@ def svg(lineage: LineageTrace) -> str:
 
 
 def _planned(count: int, pairs: Sequence[tuple[int, int]]) -> _Plan:
-    """Return where nodes stand, each connected part below the one before, and those without edges at the end."""
+    """Return the places of nodes, each connected part below the one before, and those without edges at the end."""
     places, ways, top = dict[int, Place](), list[list[Place]](), 0.0
     if pairs:
         from fast_sugiyama import from_edges
@@ -133,13 +133,13 @@ def _planned(count: int, pairs: Sequence[tuple[int, int]]) -> _Plan:
 
 
 def _turned(plan: _Plan) -> _Plan:
-    """Return a plan with its layers to where it is less long, as a screen shows it."""
+    """Return a plan with its layers in the direction that fits a screen better."""
     down = replace(plan, down=True)
     return min((plan, down), key=lambda one: max(one.size[0] / _WIDER, one.size[1]))
 
 
 def _ways(places: dict[int, Place], steps: Sequence[tuple[int, int]], count: int) -> list[list[Place]]:
-    """Return the places that each edge goes over: `steps` lead over places that are no nodes, from `count` on."""
+    """Return the places that each edge goes over: `steps` lead over places that are not nodes, from `count` on."""
     behind = {one: other for one, other in steps if one >= count}
     ways = list[list[Place]]()
     for one, other in steps:
@@ -189,7 +189,7 @@ def _box(node: LineageNode, corner: Place, begins: bool) -> str:  # noqa: FBT001
 
 
 def _legend(lineage: LineageTrace, width: int) -> Iterator[str]:
-    """Yield what the picture says of itself: what it tells, which colour is which level, and how lines are meant."""
+    """Yield the legend: the title, the levels of the colours, and the meaning of lines."""
     shown = _begun(title(lineage), width // 11)
     yield f'<text x="{_LEFT}" y="34" font-size="17" font-weight="bold" fill="#1b1b1b">{_safe(shown)}</text>'
     for number, (level, (fill, line)) in enumerate(_COLOURS.items()):
@@ -210,7 +210,7 @@ def _legend(lineage: LineageTrace, width: int) -> Iterator[str]:
 
 
 def _seen(x: int, y: int) -> str:
-    """Return the mark of what somebody outside Lockgate has seen."""
+    """Return the mark of an item that someone outside Lockgate has seen."""
     return f'<circle cx="{x}" cy="{y}" r="5" fill="#1b1b1b"/>'
 
 
@@ -219,17 +219,17 @@ def _colours(node: LineageNode) -> tuple[str, str]:
 
 
 def _headed(node: LineageNode) -> str:
-    """Return what a box is headed with; where somebody has seen it, that is the address."""
+    """Return the heading of a box; for an item that was seen outside, that is the address."""
     return f"{node.where.strip(':')}: {node.title}" if node.kind.tells else node.title
 
 
 def _begun(text: str, most: int) -> str:
-    """Return a text that has room: as much of its beginning."""
+    """Return a text cut to its room: as much of its beginning."""
     return text if len(text) <= most else f"{text[: most - 1]}…"
 
 
 def _cut(text: str, most: int) -> str:
-    """Return a text that has room: its beginning and its end."""
+    """Return a text cut to its room: its beginning and its end."""
     if len(text) <= most:
         return text
     half = (most - 1) // 2
@@ -237,5 +237,5 @@ def _cut(text: str, most: int) -> str:
 
 
 def _safe(text: str) -> str:
-    """Return a text for XML, in one line and with nothing in it that does not show."""
+    """Return a text for XML, in one line and without invisible characters."""
     return escape(one_line(text))

@@ -1,4 +1,4 @@
-"""A trace in words and as JSON, one way for the command line, `/audit trace` and the HTTP API."""
+"""A trace in words and as JSON, the same for the command line, `/audit trace` and the HTTP API."""
 
 from collections.abc import Iterator
 from types import MappingProxyType
@@ -19,19 +19,19 @@ NOTHING: Final = MappingProxyType(
 SEEN: Final = "Who has seen it, as far as this page shows:"
 UNSEEN: Final = "Nothing that this page shows has left."
 MORE: Final = "More with `{command} {cursor}`."
-NOT_ALL: Final = "These may not be all: what changed long ago was not looked at, or something cannot be read."
+NOT_ALL: Final = "These may not be all: old changes were not looked at, or a record cannot be read."
 
 
 def title(lineage: LineageTrace) -> str:
-    """Return what a trace tells, in a line."""
+    """Return the title of a trace, in a line."""
     return HEADS[lineage.direction].format(", ".join(lineage.start))
 
 
 def lines(lineage: LineageTrace, command: str) -> Iterator[str]:
-    """Yield a trace for people; `command` is what was typed, which goes on with the cursor of the next page.
+    """Yield a trace for people; `command` is the typed command, which continues with the cursor of the next page.
 
-    Each node has a line with its id, and behind it what it came from, or on the way forward what came to it. What a
-    model called a file begins no line of its own.
+    Each node has a line with its id, followed by its sources, or on the way forward by the nodes it was made from. A
+    file's name that a model chose begins no line of its own.
     """
     return map(one_line, _lines(lineage, command))
 
@@ -50,7 +50,7 @@ def document(lineage: LineageTrace) -> dict[str, JsonValue]:
 
 
 def when(node: LineageNode) -> str:
-    """Return when a node came to be, empty where nobody knows."""
+    """Return the time at which a node was made, empty if unknown."""
     return f"{moment(node.at)} UTC" if node.at else ""
 
 

@@ -1,8 +1,8 @@
-"""Traces something back to its sources, or forward to all that came of it, page by page.
+"""Traces an item back to its sources, or forward to everything made from it, page by page.
 
-Back, sessions are read as they are met. Forward, what refers to what is found by reading the sessions that may be known
-of, those that changed last first: no event costs a write of its own for it. How much is looked at is bounded by what
-the viewer may know of, so that no bound tells of the rest (law `no_read_up`).
+Back, sessions are read as they are met. Forward, references to an item are found by reading the sessions that may be
+known of, those that changed last first: no extra write is made for an event. The amount read is bounded by the items
+that the viewer may know of, so that no bound reveals others (law `no_read_up`).
 """
 
 from collections.abc import Callable, Iterable
@@ -23,33 +23,41 @@ from policy.document.model import Document
 from policy.labels import PUBLIC, Label, join_all
 
 DEEPEST: Final = 100
-"""Steps over which something is traced at most."""
+"""The most steps of a trace."""
 
 LISTED: Final = 50
 MOST_LISTED: Final = 200
-"""Nodes of a page, where nobody says otherwise and at most."""
+"""The usual and the largest number of nodes of a page."""
 
 MOST_NODES: Final = 20_000
-"""Nodes that pages of one trace show together."""
+"""The most nodes that all pages of one trace show together."""
 
 MOST_SESSIONS: Final = 1_000
 MOST_EVENTS: Final = 200_000
-"""Sessions and events that are looked at to trace something forward, those of the sessions that changed last."""
+"""The most sessions and events that are read to trace forward, those of the sessions that changed last."""
 
-NOT_SHOWN: Final = "what you may not know of is not shown, if there is any"
-"""The title of the constant node, whether or not there is anything that it stands for."""
+NOT_SHOWN: Final = "parts above your clearance are not shown, if there are any"
+"""The title of the constant node, whether or not it stands for anything."""
 
 _CHANGING: Final = frozenset({NodeKind.SESSION, NodeKind.SKILL, NodeKind.WORKFLOW, NodeKind.WEBHOOK})
 
 _KNOWN: Final = frozenset({NodeKind.MEMORY, NodeKind.SKILL})
 
 _LONGEST: Final = 5_000
-"""Characters of an id, with the path of a file."""
+"""The most characters of an id, with the path of a file."""
 
 
 @dataclass(frozen=True, slots=True)
 class LineageQuery:
-    """What is traced: the id of something, which way, over how many steps, and which page; `cursor` as a page gave."""
+    """A request for a trace.
+
+    Args:
+        name: The id of an item.
+        direction: The direction.
+        depth: The most steps.
+        cursor: The cursor that the page before gave, empty for the first page.
+        limit: The most nodes of the page.
+    """
 
     name: str
     direction: Direction = Direction.BACK
@@ -60,12 +68,18 @@ class LineageQuery:
 
 @dataclass(frozen=True, slots=True)
 class LineageTrace:
-    """A page of a trace: nodes, the nearest first, and which came from which.
+    """A page of a trace.
 
-    `start` are the ids of the nodes where it began. `cursor` asks for the next page, empty at the end. Without
-    `complete` there may be more that came of it, in sessions that changed before all that were looked at. `bounded`
-    tells that its viewer may not know of everything; the page then has one constant node for the rest. `label` is that
-    of all that it tells, by its start and its place also of the pages before it.
+    Args:
+        start: The ids of the nodes where it began.
+        direction: The direction.
+        nodes: The nodes, the nearest first.
+        edges: The edges between them.
+        cursor: The cursor of the next page, empty at the end.
+        complete: Whether all items were found. Otherwise there may be more, in sessions that changed before all that
+            were read.
+        bounded: Whether its viewer may not know of everything; the page then has one constant node for the rest.
+        label: The label of the page, which depends by its start and place also on the pages before it.
     """
 
     start: tuple[str, ...]
@@ -85,7 +99,7 @@ class LineageTrace:
 
 
 class LineageTracer:
-    """Traces things for viewers; `masked` takes the values of secrets from a text."""
+    """Traces items for viewers; `masked` removes the values of secrets from a text."""
 
     def __init__(
         self, store: Store, files: FileRoot, document: Callable[[], Document], masked: Callable[[str], str]
@@ -96,13 +110,13 @@ class LineageTracer:
         self._masked = masked
 
     async def trace(self, query: LineageQuery, viewer: LineageViewer) -> LineageTrace:
-        """Return a page of what something came from, or of what came of it.
+        """Return a page of the sources of an item, or of the items made from it.
 
         Raises:
-            LineageNameError: the id is of no form that there is.
-            NotFoundError: there is nothing of that name that the viewer may know of.
-            CursorError: the cursor is none that a page gave.
-            StoreError: the store cannot be read.
+            LineageNameError: The id has no known form.
+            NotFoundError: The viewer may know of no item with that id.
+            CursorError: No page gave the cursor.
+            StoreError: The store cannot be read.
         """
         skip = _skipped(query.cursor)
         trace = _Trace(self._store, LineageLoader(self._store, self._files, self._document, viewer), viewer)
@@ -132,9 +146,9 @@ class LineageTracer:
 
 
 class _Trace:
-    """One trace; `complete` falls once something was left out that a viewer may know of.
+    """One trace; `complete` becomes false once an item was left out that a viewer may know of.
 
-    `label` is that of all nodes that were met so far, before the page and right behind it, too: it depends on these.
+    `label` is that of all nodes that were met so far, before the page and right after it, too: it depends on these.
     """
 
     def __init__(self, store: Store, loader: LineageLoader, viewer: LineageViewer) -> None:
@@ -145,14 +159,14 @@ class _Trace:
         self._viewer = viewer
 
     async def seeds(self, query: LineageQuery, principals: Iterable[str]) -> list[Fact]:
-        """Return where a trace begins, after reading what it takes."""
+        """Return the facts where a trace begins, after reading the records it needs."""
         name = query.name
         if not name or len(name) > _LONGEST:
             raise LineageNameError
         found = await self._begun(name, query.direction, principals)
         forward = query.direction is Direction.FORWARD
         if forward or not found:
-            # What was written down elsewhere about it is found by looking everywhere.
+            # Items written elsewhere about it are found by searching all.
             await self._everything(min(map(_since, found), default=0))
             for fact in found:
                 if fact.node is not None and fact.node.kind in _KNOWN:
@@ -179,7 +193,7 @@ class _Trace:
         return shown, False
 
     async def _sources(self, fact: Fact) -> None:
-        """Read the sessions that something came from."""
+        """Read the sessions that the sources of a fact are in."""
         for source in fact.sources:
             sid = source.sid if isinstance(source, EventSpan) else names.session_in(source)
             if sid:
@@ -231,7 +245,7 @@ class _Trace:
         return [fact for fact in found if fact is not None]
 
     async def _owners(self, principals: Iterable[str]) -> list[str]:
-        """Return whose things may be told: those of the viewer's principal, or those of all."""
+        """Return the principals whose items may be shown: the viewer's principal, or all."""
         if self._viewer.principal:
             return [self._viewer.principal]
         owners = dict.fromkeys(principals)
@@ -241,7 +255,7 @@ class _Trace:
         return list(owners)
 
     async def _known(self, name: str, principals: Iterable[str]) -> list[Fact]:
-        """Return the memory or skill of an id, whichever principal has it."""
+        """Return the memory or skill with an id, of any principal."""
         if len(name) > LONGEST_ID:
             return []
         if self.loader.known.find(name) is None:
@@ -251,7 +265,7 @@ class _Trace:
         return [] if found is None else [found]
 
     async def _files(self, path: str, sid: str, version: str) -> list[Fact]:
-        """Return the versions of a file: as it is now under each label, and those that somebody read."""
+        """Return the versions of a file: as it is now under each label, and those that were read."""
         if sid:
             state = await self.loader.session(sid)
             if state is None:
@@ -269,7 +283,7 @@ class _Trace:
         unreadable = False
         async for sid, state in self._store.sessions.walk():
             if state is None:
-                # Nobody knows its label, so the operator alone is told that there is one.
+                # Its label is unknown, so the operator alone is told that it exists.
                 unreadable = self._viewer.reader is None
             elif state.updated_at >= since and self._viewer.may_know(state):
                 there[sid] = (state.updated_at, state.seq - max(state.generation_seq - 1, 0))
@@ -287,9 +301,9 @@ class _Trace:
 
 
 def _since(fact: Fact) -> int:
-    """Return before which moment nothing came of a fact, 0 where nobody knows.
+    """Return a moment before which nothing was made from a fact, 0 if unknown.
 
-    Of what changes, `at` is its newest change, and something may have come of it before.
+    For an item that changes, `at` is its newest change, and others may have been made from it before.
     """
     return 0 if fact.node is None or fact.node.kind in _CHANGING else fact.node.at
 

@@ -1,6 +1,6 @@
-"""Walks over a map of lineage, the nearest first, and what lies between the nodes that a page shows.
+"""Walks over a map of lineage, the nearest first, and the edges between the nodes of a page.
 
-All bounds count nodes, so what a reader may not know of moves no page (law `no_read_up`).
+All bounds count nodes, so items that a reader may not know of move no page (law `no_read_up`).
 """
 
 from bisect import bisect_left
@@ -14,7 +14,7 @@ from bot.lineage.graph import EventSpan, Fact, LineageMap, LineageNode
 
 
 class Direction(StrEnum):
-    """Back to where something came from, or forward to where it went."""
+    """Back to the sources, or forward to the items made from a source."""
 
     BACK = "back"
     FORWARD = "forward"
@@ -22,7 +22,7 @@ class Direction(StrEnum):
 
 @dataclass(frozen=True, slots=True)
 class ReachedNode:
-    """A node, over how many steps it was reached, and from which node; empty for one where the walk began."""
+    """A node, the steps over which it was reached, and the node before; empty for one where the walk began."""
 
     node: LineageNode
     depth: int
@@ -38,14 +38,14 @@ class LineageEdge:
 
 
 class BackwardWalk:
-    """The sources of facts; what a span gave is not given again."""
+    """The sources of facts; an event that a span gave is not given again."""
 
     def __init__(self, known: LineageMap) -> None:
         self._map = known
         self._read = dict[tuple[str, bool], tuple[int, int]]()
 
     def steps(self, fact: Fact) -> Iterator[Fact]:
-        """Yield what a fact came from."""
+        """Yield the sources of a fact."""
         for source in fact.sources:
             if isinstance(source, str):
                 found = self._map.find(source)
@@ -62,7 +62,7 @@ class BackwardWalk:
                         yield found
 
     def _unread(self, span: EventSpan) -> list[EventSpan]:
-        """Return the parts of a span that no span before had, as far as one stretch tells that."""
+        """Return the parts of a span that no span before had, as far as one stretch can record that."""
         key = (span.sid, span.every)
         first, last = self._read.get(key, (0, -1))
         if last < first or span.last < first - 1 or last + 1 < span.first:
@@ -75,14 +75,14 @@ class BackwardWalk:
 
 
 class ForwardWalk:
-    """What came of facts; what read a span is not given again."""
+    """The items made from facts; an item that read a span is not given again."""
 
     def __init__(self, known: LineageMap) -> None:
         self._map = known
         self._given = dict[tuple[str, int, bool], int]()
 
     def steps(self, fact: Fact) -> Iterator[Fact]:
-        """Yield what came of a fact."""
+        """Yield the items made from a fact."""
         for name in self._map.names_of(fact):
             for follower in self._map.named_by(name):
                 found = self._map.find(follower)
@@ -108,7 +108,7 @@ class ForwardWalk:
 
 
 class LineageFrontier:
-    """A walk from some facts, step by step: what waits, and what was met."""
+    """A walk from some facts, step by step: the facts that wait, and those that were met."""
 
     def __init__(self, known: LineageMap, seeds: Iterable[Fact], direction: Direction, depth: int) -> None:
         self._walk = BackwardWalk(known) if direction is Direction.BACK else ForwardWalk(known)
@@ -119,11 +119,11 @@ class LineageFrontier:
             self._meet(seed, 0, "")
 
     def next(self) -> tuple[Fact, int, str] | None:
-        """Return the fact that is nearest of those that wait, None at the end: it, its depth, and the node before."""
+        """Return the nearest waiting fact, its depth, and the node before; None at the end."""
         return self._waiting.popleft() if self._waiting else None
 
     def expand(self, fact: Fact, depth: int, via: str) -> None:
-        """Have all that is one step behind a fact wait; what has no node takes no step."""
+        """Add all facts one step away from a fact; a fact without a node takes no step."""
         shown = fact.node is not None
         if shown and depth >= self._depth:
             return
@@ -135,7 +135,7 @@ class LineageFrontier:
             return
         self._met.add(fact.id)
         place = (fact, depth, via)
-        # What is walked through is no farther than what it was met from.
+        # A fact that is walked through is no farther than the one it was met from.
         if fact.node is None:
             self._waiting.appendleft(place)
         else:
@@ -143,10 +143,10 @@ class LineageFrontier:
 
 
 def edges(known: LineageMap, shown: Collection[str]) -> tuple[LineageEdge, ...]:
-    """Return which of some nodes came from which.
+    """Return the edges between some nodes.
 
-    What is in a context came into all that was made of it. Of these edges those are left out beside which there is a
-    longer way; what something names as its source by itself always stays.
+    Everything in a context is a source of all that was made in it. Of these edges those are left out that have a longer
+    way beside them; a source that an item names itself always stays.
     """
     between = _Between(known, shown)
     sources = {name: between.sources(name) for name in shown}
@@ -154,11 +154,11 @@ def edges(known: LineageMap, shown: Collection[str]) -> tuple[LineageEdge, ...]:
 
 
 _Sources: TypeAlias = dict[str, bool]
-"""The nodes that one came from, and whether it names them, or they were in its context alone."""
+"""The sources of a node, and whether it names each, or they were in its context alone."""
 
 
 class _Between:
-    """Finds the sources of nodes among a few others, also behind what has no node."""
+    """Finds the sources of nodes among a few others, also through facts without a node."""
 
     def __init__(self, known: LineageMap, shown: Collection[str]) -> None:
         self._map = known
@@ -171,7 +171,7 @@ class _Between:
         self._events = {sid: sorted(some) for sid, some in events.items()}
 
     def sources(self, name: str) -> _Sources:
-        """Return the nodes that one came from, each of them once."""
+        """Return the sources of a node, each of them once."""
         found, waiting, met = _Sources(), [name], {name}
         while waiting:
             fact = self._map.find(waiting.pop())
@@ -221,7 +221,7 @@ def _reduced(sources: dict[str, _Sources]) -> dict[str, list[str]]:
     for target, found in sources.items():
         farther = 0
         for one in found:
-            # What goes round in a circle stays.
+            # Nodes of a cycle stay.
             if not reach[one] & bits[target]:
                 farther |= reach[one] & ~bits[one]
         kept[target] = [one for one, named in found.items() if named or not farther & bits[one]]

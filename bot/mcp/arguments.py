@@ -1,7 +1,7 @@
-"""The argument type of an MCP tool, made of what the configuration says about it.
+"""The argument type of an MCP tool, made of its configuration.
 
-Names are kept as aliases, since the server's may be no names for Python. Unknown arguments are refused at
-every depth, so that nothing is passed on that nobody described.
+Names are kept as aliases, since the server's may not be valid in Python. Unknown arguments are refused at every depth,
+so that only described ones are passed on.
 """
 
 from collections.abc import Mapping
@@ -30,11 +30,11 @@ def arguments_type(name: str, arguments: Mapping[str, McpArgument]) -> type[Argu
 
 
 def passed_on(arguments: Arguments) -> dict[str, JsonValue]:
-    """Return checked arguments as the server takes them; what was left out stays out."""
+    """Return checked arguments as the server takes them, without unset ones."""
     return as_json(arguments, given=True)
 
 
-def _field(alias: str, argument: McpArgument) -> Any:  # noqa: ANN401 - what pydantic's Field is
+def _field(alias: str, argument: McpArgument) -> Any:  # noqa: ANN401 - the type of pydantic's Field
     described = argument.description or None
     if argument.optional:
         return Field(None, alias=alias, title=alias, description=described, json_schema_extra=_without_default)

@@ -1,7 +1,7 @@
-"""One server's life: connected when somebody calls, kept, given up when it fails, connected again after a pause.
+"""One server's life: connected at the first call, kept, given up when it fails, connected again after a pause.
 
-Its library is imported with this module, which takes seconds; `servers` imports it when it is needed. Models
-read constants when a call cannot be made or answered; what really happened is `told` for operators.
+Its library is imported with this module, which takes seconds; `servers` imports it when it is needed. Models read
+constants when a call cannot be made or answered; the true cause is `told` for operators.
 """
 
 import asyncio
@@ -43,7 +43,7 @@ _SILENT: Final = 300.0
 _PAGES: Final = 20
 _COMPLAINT: Final = 400
 
-# What servers send is logged by the library when it surprises it; it is nobody's to read in a log.
+# The library logs servers' messages that surprise it; they do not belong in a log.
 for _name in ("mcp", "client"):
     logging.getLogger(_name).setLevel(logging.CRITICAL + 1)
 
@@ -84,12 +84,12 @@ class McpConnection:
         self._stopping = False
 
     async def keep(self) -> None:
-        """Connect whenever somebody calls, until cancelled; then the server is gone."""
+        """Connect at every call that needs it, until cancelled; then the server is gone."""
         while not self._stopping:
             await self._wanted.wait()
             try:
                 await self._live()
-            except Exception as error:  # noqa: BLE001 - whatever the library or the server does, others go on
+            except Exception as error:  # noqa: BLE001 - other connections go on at any fault of the library or the server
                 self._complain(_told(error))
                 self._log_failed("an MCP server could not be reached, or broke", _kind(error))
             finally:
@@ -105,7 +105,7 @@ class McpConnection:
         self._stopping = True
 
     async def call(self, ask: Ask) -> McpResult:
-        """Have the server run a tool; whatever goes wrong, the outcome is a constant."""
+        """Have the server run a tool; on any fault the outcome is a constant."""
         session = await self._connected(ask.handed)
         if session is None:
             return McpResult(NOT_RUNNING, failed=True)
@@ -146,14 +146,14 @@ class McpConnection:
 
     @property
     def told(self) -> str:
-        """What went wrong last, and the last line that a process wrote to its error output, for operators."""
+        """The last fault, and the last line that a process wrote to its error output, for operators."""
         written = f"it wrote `{self._written}`" if self._written else ""
         return ", ".join(part for part in (self._complaint, written) if part)
 
     async def _connected(self, handed: Mapping[str, str]) -> ClientSession | None:
         """Return the session with the server, None if there is none and it is too early to try again.
 
-        Values of secrets do not change while Lockgate runs, so what it is given is the same for every call.
+        Values of secrets do not change while Lockgate runs, so the handed values are the same for every call.
         """
         if self._session is None:
             if not self._wanted.is_set():
@@ -191,7 +191,7 @@ class McpConnection:
         return Client(transport, cache=None, read_timeout_seconds=limit)
 
     def _failed(self, error: MCPError) -> str:
-        """Return what a model reads of an error of the protocol, and give the connection up if it is no longer one."""
+        """Return the model's text for an error of the protocol, and give the connection up if it is no longer one."""
         code = error.error.code
         self._log_failed(_FAILED, _kind(error))
         if code == REQUEST_TIMEOUT:
@@ -210,7 +210,7 @@ class McpConnection:
         return REFUSED
 
     def _log_failed(self, event: str, cause: str) -> None:
-        """Log a failure; what the server says of it may hold what it was asked, and stays with the doctor."""
+        """Log a failure; the server's words about it may hold the call's arguments, and stay with the doctor."""
         settings = self._settings
         address = place(settings.url) if settings.url else settings.command
         _LOGGER.warning(event, extra={"subject": f"MCP server `{self._name}`", "cause": cause, "address": address})
@@ -236,7 +236,7 @@ def _printable(text: str) -> str:
 
 
 def _kind(error: BaseException) -> str:
-    """Return what an error is, in no words of the server's."""
+    """Return the kind of an error, in no words of the server's."""
     if isinstance(error, BaseExceptionGroup):
         return _kind(cast("BaseExceptionGroup[BaseException]", error).exceptions[0])
     if isinstance(error, MCPError):

@@ -1,8 +1,8 @@
 """A server that is a process of ours: messages are lines on its standard input and output.
 
-The client library's own transport is not used: it bounds no line, hands most of the environment on, and logs
-what it cannot parse. The process has a session of its own, so that it is ended with all its children; a
-watch of a few bytes of shell ends it when Lockgate is killed before it could do so.
+The client library's own transport is not used: it bounds no line, hands most of the environment on, and logs unparsable
+lines. The process has a session of its own, so that it is ended with all its children. A watch of a few bytes of shell
+ends it when Lockgate is killed before it could do so.
 """
 
 import os
@@ -29,19 +29,19 @@ LONGEST: Final = 4_000_000
 
 _INHERITED: Final = ("PATH", "HOME")
 _GRACE: Final = 2.0
-"""Seconds a server has to end once its input is closed, and again once it was told to."""
+"""Seconds that a server has to end once its input is closed, and again once it was asked to."""
 
 _POLL: Final = 0.01
 _TAIL: Final = 2_000
 _GARBAGE: Final = 100
-"""Lines that are no messages after which a server is given up; a few are what careless ones print."""
+"""Lines that are not messages after which a server is given up; careless servers print a few."""
 
 _WATCH: Final = 'read -r _; sleep 2; kill -s KILL -- "-$0"'
-"""Waits until its input ends, which is when Lockgate does, and ends what is left of the group given as its name."""
+"""Waits until its input ends, which is when Lockgate does, and ends the rest of the group given as its name."""
 
 
 def environment(own: Mapping[str, str], inherited: Mapping[str, str]) -> dict[str, str]:
-    """Return what a server's environment holds: where programs and its home are, and what is configured."""
+    """Return a server's environment: the paths of programs and its home, and the configured variables."""
     return {**{name: inherited[name] for name in _INHERITED if name in inherited}, **own}
 
 
@@ -51,8 +51,8 @@ async def open_process(
 ) -> AsyncGenerator[tuple[Received, Sent]]:
     """Start a server and yield the streams of its messages; in the end it is gone, with all it started.
 
-    `ended` is called when its messages end, because it did or because it sent what no server would. `note`
-    is told what was wrong with its messages, or what it wrote to its error output.
+    `ended` is called when its messages end, because the process did or because it sent invalid ones. `note` gets the
+    fault of its messages, or its error output.
 
     Raises OSError: it cannot be started.
     """
@@ -111,7 +111,7 @@ async def _receive(
                     message = jsonrpc_message_adapter.validate_json(line, by_name=False)
                 except ValueError:
                     garbage += 1
-                    note("it wrote to its standard output what is no message", "")
+                    note("it wrote a line to its standard output that is not a message", "")
                 else:
                     await messages.send(SessionMessage(message))
     except (anyio.EndOfStream, anyio.BrokenResourceError, anyio.ClosedResourceError):

@@ -1,4 +1,4 @@
-"""A tool's result as text: what is not text is named by a constant, what is too long is cut."""
+"""A tool's result as text: other content is named by a constant, and a long text is cut."""
 
 import json
 from collections.abc import Callable
@@ -17,7 +17,7 @@ NOT_TEXT: Final = "(something that is not text was left out)"
 
 
 def as_text(result: types.CallToolResult, scrub: Callable[[str], str]) -> McpResult:
-    """Return a result's text: that of its content, else its structured value as JSON; scrubbed before it is cut."""
+    """Return a result's text, or else its structured value as JSON; scrubbed before it is cut."""
     parts = [_part(block) for block in result.content]
     if not parts and result.structured_content is not None:
         parts = [json.dumps(result.structured_content, ensure_ascii=False)]

@@ -32,12 +32,12 @@ def check_library(settings: Mapping[str, McpServerSettings]) -> None:
 
 _LONGEST_NAME: Final = 128
 _MOST: Final = 1000
-"""Tools of a server that operators are told of: it says itself how many it has, and what they are called."""
+"""The most tools of a server that operators see: the server itself chooses their number and names."""
 
 
 @dataclass(frozen=True, slots=True)
 class ServerState:
-    """What a look at a server found: why it cannot be asked, listed tools it lacks, tools of it that are not listed."""
+    """The findings about a server: why it cannot be asked, listed tools it lacks, tools of it that are not listed."""
 
     problem: str = ""
     lacking: tuple[str, ...] = ()
@@ -47,7 +47,7 @@ class ServerState:
 class Servers:
     """The servers of a configuration; `environment` is Lockgate's, of which they get little.
 
-    `scrub` takes the values of secrets out of whatever they say, before any of it is cut.
+    `scrub` takes the values of secrets out of all their words, before any of it is cut.
 
     Raises ConfigError: the library that speaks with them is not installed.
     """
@@ -111,7 +111,7 @@ class Servers:
         return await connection.call(ask)
 
     def complaint(self, server: str) -> str:
-        """Return what went wrong last with a server, and the last line it wrote, for operators."""
+        """Return the last fault of a server, and the last line it wrote, for operators."""
         connection = self._connections.get(server)
         return "" if connection is None else connection.told
 
@@ -128,9 +128,9 @@ class Servers:
                 serving.cancel()
 
     async def look(self, server: str, handed: Mapping[str, str]) -> ServerState:
-        """Connect a server and return what tools it has; `handed` is what it is given, as `Ask.handed`.
+        """Connect a server and return its tools; `handed` are its values, as in `Ask.handed`.
 
-        Whoever asks must be within `served`.
+        The caller must be within `served`.
         """
         connection = await self._connection(server)
         found = None if connection is None else await connection.listed(handed)

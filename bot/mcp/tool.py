@@ -1,8 +1,8 @@
 """A tool of an MCP server: described by configuration, run by the server, gated like any other.
 
-What it is called with leaves for the server, whatever its effect; so the server is always its sink, and the gate
-decides at MCP_TOOL_CALL too. Every call uses the secrets that the server is given, so each is decided at
-SECRET_ACCESS. Its labels are the policy's (`policy.mcp_servers`, `policy.tools`).
+A call's arguments leave for the server, with any effect; so the server is always its sink, and the gate decides at
+MCP_TOOL_CALL too. Every call uses the secrets that the server is given, so each is decided at SECRET_ACCESS. Its labels
+are the policy's (`policy.mcp_servers`, `policy.tools`).
 """
 
 import hashlib
@@ -20,7 +20,7 @@ from bot.tools.base import Arguments, CallFacts, RefusedCallError, Result, ToolC
 from policy.labels import PUBLIC
 from policy.request import Effect
 
-# What a model reads when a call has no result; the cause is for operators.
+# The model's text when a call has no result; the cause is for operators.
 NOT_RUNNING: Final = "the server of this tool is not running; try again later"
 TIMED_OUT: Final = "the server of this tool did not answer in time; nobody knows whether the call took effect"
 DISCONNECTED: Final = "the server of this tool went away in the middle; nobody knows whether the call took effect"
@@ -31,7 +31,7 @@ UNREADABLE: Final = "the server of this tool gave an answer that cannot be read"
 
 @dataclass(frozen=True, slots=True)
 class McpResult:
-    """What a server's tool gave: a text, which is an error's when `failed`."""
+    """The result of a server's tool: a text, which is an error's when `failed`."""
 
     text: str
     failed: bool = False

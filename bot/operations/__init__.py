@@ -1,4 +1,4 @@
-"""What people ask of an installation, at the command line and in a chat: each operation once.
+"""The operations of an installation, for the command line and chats: each once.
 
 An operation returns data, and lines for people where both say the same.
 """

@@ -1,7 +1,7 @@
 """Answers to the calls that wait for people: which of them a person may know of, and how one that counts is given.
 
 The commands of a chat and the HTTP API both end here. A call that the person, or a reader at their address, may not
-know of is as one that does not exist (law `no_read_up`). Who may answer is decided by `bot.access.approvals`.
+know of is as one that does not exist (law `no_read_up`). `bot.access.approvals` decides who may answer.
 """
 
 from collections.abc import Awaitable, Callable
@@ -24,7 +24,7 @@ from policy.labels import Label, join_all
 
 @dataclass(frozen=True, slots=True)
 class PendingCall:
-    """A question's call that waits, or waited, with the label of what telling of it tells."""
+    """A question's call that waits, or waited, with the label that its listing has."""
 
     approval: Approval
     label: Label
@@ -32,10 +32,10 @@ class PendingCall:
 
 @dataclass(frozen=True, slots=True)
 class Decider:
-    """Who asks what waits: a principal at an `address`, where a `reader` may be told so much.
+    """The person who asks for open questions: a principal at an `address`, with the clearance `reader`.
 
-    `sid` is the session of the chat that they ask in: all that waits there is told of there. It is empty for a program,
-    which asks for its own alone, and for what it may answer.
+    `sid` is the session of the chat that they ask in: all its open questions are shown there. It is empty for a
+    program, which may list only its own questions, and those that it may answer.
     """
 
     principal: str
@@ -46,9 +46,9 @@ class Decider:
 
 @dataclass(frozen=True, slots=True)
 class AnsweredCalls:
-    """What became of an answer: the calls as they stand, and those that another person has to answer.
+    """The outcome of an answer: the calls as they stand, and those that another person has to answer.
 
-    `settled` is empty if the person may answer none of them. `label` is that of what telling of it tells.
+    `settled` is empty if the person may answer none of them. `label` is the label of this outcome.
     """
 
     settled: tuple[Approval, ...]
@@ -65,7 +65,7 @@ class ApprovalAnswers:
         self._close = close
 
     async def pending(self, by: Decider) -> tuple[PendingCall, ...]:
-        """Return what waits where they are, and what they may answer, or asked, elsewhere (law `no_read_up`).
+        """Return the open questions of their session, and others that they may answer or asked (law `no_read_up`).
 
         Person and address both have to be cleared for it; of another session, for the session as well. Agents'
         questions are among them: one may decline to answer. Raises StoreError.
@@ -82,7 +82,7 @@ class ApprovalAnswers:
         return tuple(one for one in mine if one.label.flows_to(by.reader))
 
     def may_approve(self, principal: str, approval: Approval) -> bool:
-        """Say whether a person may let a call go on, by the policy in force."""
+        """Say whether a person may approve a call, by the policy in force."""
         return may_answer(self._gate.document, approval, principal)
 
     def may_refuse(self, principal: str, approval: Approval) -> bool:
@@ -90,13 +90,13 @@ class ApprovalAnswers:
         return self.may_approve(principal, approval) or may_withdraw(approval, principal)
 
     def shown(self, principal: str, approval: Approval) -> JsonObject | None:
-        """Return what is asked, None for an answer that is held back from all who do not decide on it."""
+        """Return the question, None for an answer that is held back from all who do not decide on it."""
         if approval.tool == ANSWER and not self.may_approve(principal, approval):
             return None
         return question_json(approval.question)
 
     def spoken(self, standing: DecisionContext, approval: Approval, asks: JsonObject) -> JsonObject | None:
-        """Return what is asked as it may be said where somebody stands, None where a rule keeps it back.
+        """Return the question as it may be sent in a decision context, None where a rule keeps it back.
 
         Only a caller who lists waiting calls reads it, so that needs no approval.
         """
@@ -109,7 +109,9 @@ class ApprovalAnswers:
     async def answer(self, by: Decider, calls: tuple[PendingCall, ...], answer: ApprovalState) -> AnsweredCalls:
         """Answer calls of one session with APPROVED or DENIED: those that the person may answer, or take back.
 
-        Raises NotFoundError: the time of one is over. StoreError.
+        Raises:
+            NotFoundError: the time of one is over.
+            StoreError: the store cannot be used.
         """
         may = self.may_approve if answer is ApprovalState.APPROVED else self.may_refuse
         mine = [known.approval for known in calls if may(by.principal, known.approval)]
@@ -126,9 +128,11 @@ class ApprovalAnswers:
     async def answered(self, by: Decider, name: str) -> tuple[PendingCall, ...]:
         """Return the calls of a question that the person answered within an hour, by an id as `named` takes it.
 
-        These may be told of. Some may be left for somebody else, or have been answered by them.
+        The person may know of them. Some may be left for another person, or have been answered by them.
 
-        Raises NotFoundError: there is none. StoreError.
+        Raises:
+            NotFoundError: there is none.
+            StoreError: the store cannot be used.
         """
         found = await self._asked.answered(by.principal, name)
         known = [PendingCall(approval, approval.label.join(state.visibility)) for state, approval in found]

@@ -1,7 +1,7 @@
 """Reading the audit: the newest rows of a chain, one row in full, and whether the chains hold.
 
 The operator of an installation, who has its files, reads every row by its number. People in chats are readers with a
-label: they are told what flows to it, see `bot.audit.visibility`.
+label: they see the rows that flow to it, see `bot.audit.visibility`.
 """
 
 from dataclasses import dataclass
@@ -15,7 +15,7 @@ from policy.labels import PUBLIC, Label
 
 
 class DecisionNameError(RequestError):
-    """What was typed as the name of a record is none."""
+    """The typed name is not one of a record."""
 
     code = "decision"
 
@@ -30,7 +30,7 @@ class CheckedChain:
 
 @dataclass(frozen=True, slots=True)
 class CheckedChains:
-    """The chains that were checked, and the label of what that tells; `complete` tells that they are all there are."""
+    """The checked chains, and the label of the result; `complete` tells that they are all chains."""
 
     chains: tuple[CheckedChain, ...]
     label: Label
@@ -68,7 +68,9 @@ class AuditReader:
     async def row(self, name: str, reader: Label | None) -> VisibleRow | None:
         """Return a row by its name, None if there is none.
 
-        Raises StoreError. DecisionNameError: the operator's names are `CHAIN:N`.
+        Raises:
+            StoreError: the store cannot be used.
+            DecisionNameError: the operator's names are `CHAIN:N`.
         """
         if reader is not None:
             return await self._trail.find(name, reader)
@@ -91,7 +93,7 @@ class AuditReader:
 def numbered(name: str) -> tuple[str, int]:
     """Return the chain and the number that an operator's name of a record is made of, `CHAIN:N`.
 
-    Raises DecisionNameError: it is none.
+    Raises DecisionNameError: it is not such a name.
     """
     chain, _, number = name.rpartition(":")
     if not chain or not number.isascii() or not number.isdecimal() or len(number) > len(str(2**63)):
@@ -105,5 +107,5 @@ def _row(chain: str, record: AuditRecord) -> VisibleRow:
 
 
 def _uncounted(result: Intact | Broken) -> Intact | Broken:
-    """Return whether a chain holds without what counts its rows."""
+    """Return the result of a chain without the count of its rows."""
     return Intact(0, "") if isinstance(result, Intact) else Broken(0, "")

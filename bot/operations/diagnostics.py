@@ -1,7 +1,7 @@
-"""What running needs and whether it is there: the checks that `lockgate doctor` and `/doctor` share.
+"""The requirements of running and whether they are met: the checks that `lockgate doctor` and `/doctor` share.
 
-What is told of a check names fields, models and variables, and no value of one. Nothing here connects, polls or takes a
-lease: adapters and servers are asked by whoever has them.
+A check's text names fields, models and variables, and no value of one. This module does not connect, poll or take a
+lease: their owners ask adapters and servers.
 """
 
 import asyncio
@@ -24,41 +24,40 @@ from bot.secrets import Keyring
 from bot.sessions.models import Doing, Quarantined
 from bot.sessions.visibility import visibility_of
 from bot.tools.base import Tool
-from channels.port import Platform
+from channels.port import Platform, Trouble
 from policy.labels import PUBLIC, Label
 
 if TYPE_CHECKING:
     from bot.sessions.ports.programs import TokenStore
     from bot.sessions.ports.store import Store
 
-UNSIGHTED: Final = "{} may not read what it says itself, so it sees none of its own sessions"
+UNSIGHTED: Final = "{} may not read its own messages, so it sees none of its sessions"
 SIGHT: Final = "give it a token of a higher clearance, or set `policy.channels.api.inbound`"
-SPEAKING: Final = "what programs say is labelled {}, so a token that is not cleared for that sees no session of its own"
+SPEAKING: Final = "messages of programs are labelled {}, so a token with a lower clearance sees no session of its own"
 
 
 @dataclass(frozen=True, slots=True)
 class Diagnosis:
-    """One thing looked at: what is wrong and how to mend it, both empty when it is in order.
-
-    `note` is to be known all the same, `details` the same for programs. `label` is that of what an admin is told by it:
-    PUBLIC if it tells nothing of what is configured but what a platform and every member learns. What was `seen` in the
-    last hour may be over by now.
-    """
+    """One thing looked at: its fault and how to mend it, both empty when it is in order."""
 
     subject: str
     problem: str = ""
     next_step: str = ""
     note: str = ""
+    """A fact to know even if nothing is at fault."""
     details: Mapping[str, JsonValue] = field(default_factory=dict[str, JsonValue])
+    """The same facts for programs."""
     label: Label = CONFIGURED
+    """The label of the diagnosis to an admin: PUBLIC if it tells only facts that a platform and every member learn."""
     seen: bool = False
+    """It was seen in the last hour and may be over by now."""
 
 
 class Diagnostics:
-    """Looks at what a running process needs, with what it has at hand.
+    """Looks at the requirements of a running process, with the parts that it has.
 
-    `complaints` asks the store what makes it unfit, `listened` are the platforms that this process listens to.
-    `failures` know what failed lately, `sessions` are those of the store, `offered` tells the tools that models get.
+    `complaints` asks the store for its faults, `listened` are the platforms that this process listens to. `failures`
+    are the recent failures, `sessions` those of the store, `offered` returns the tools that models get.
     """
 
     def __init__(  # noqa: PLR0913 - made in the composition root from its collaborators
@@ -81,13 +80,13 @@ class Diagnostics:
         self._offered = offered
 
     async def look(self, top: Label) -> list[Diagnosis]:
-        """Return what was found, in the order of `lockgate doctor`; `top` is the label of what has none."""
+        """Return the diagnoses, in the order of `lockgate doctor`; `top` is the label of one that has none."""
         found = await configured(self._config, self._environment)
         found += await self.running(self._listened, top)
         return [*found, *(failed(one, top) for one in await self._failures.all())]
 
     async def running(self, adapters: Sequence[Platform], top: Label) -> list[Diagnosis]:
-        """Return what was found of tools, store, some adapters and sessions in quarantine."""
+        """Return the diagnoses of tools, store, some adapters and sessions in quarantine."""
         found = [await asyncio.to_thread(tools, self._config, self._environment, self._offered())]
         found += store(await self._complaints())
         for adapter in adapters:
@@ -98,7 +97,7 @@ class Diagnostics:
 
 
 async def configured(config: Config, environment: Mapping[str, str]) -> list[Diagnosis]:
-    """Return what was found of models, agents, the web and secrets, which takes no store."""
+    """Return the diagnoses of models, agents, the web and secrets, which need no store."""
     found = [await asyncio.to_thread(model, config, environment), web(config), webhooks(config)]
     if config.agents:
         found.append(await asyncio.to_thread(agents, config, environment))
@@ -108,7 +107,7 @@ async def configured(config: Config, environment: Mapping[str, str]) -> list[Dia
 def make_models(config: Config, environment: Mapping[str, str]) -> tuple[str, ...]:
     """Make the configured models and let them go, and look for the transcriber's key. It blocks.
 
-    Returns those of which nobody knows how much they read at once.
+    Returns those of unknown window.
 
     Raises ConfigError: a provider is unknown, its package is not installed, or a key is missing.
     """
@@ -154,12 +153,12 @@ def agents(config: Config, environment: Mapping[str, str]) -> Diagnosis:
 
 
 def uncleared(config: Config) -> tuple[str, ...]:
-    """Return the models that nobody said a clearance of; they may read PUBLIC alone."""
+    """Return the models without a configured clearance; they may read PUBLIC alone."""
     return tuple(name for name in config.model.all if name not in config.policy.models)
 
 
 def unheard(config: Config) -> tuple[str, ...]:
-    """Return the transcriber if nobody said a clearance of it; it may hear PUBLIC alone."""
+    """Return the transcriber if it has no configured clearance; it may hear PUBLIC alone."""
     named = () if config.transcriber is None else (config.transcriber.model,)
     return tuple(name for name in named if name not in config.policy.transcribers)
 
@@ -185,7 +184,7 @@ def model(config: Config, environment: Mapping[str, str]) -> Diagnosis:
 def tools(config: Config, environment: Mapping[str, str], offered: Sequence[Tool]) -> Diagnosis:
     """Look whether the definitions of the tools leave room in every model's window that is known. It blocks.
 
-    `offered` are all that anybody is offered. Where they take more than half, a recap cannot make room any more.
+    `offered` are all offered tools. Where they take more than half, a recap cannot make room any more.
     """
     from bot.agent.models import toolset
     from bot.agent.providers import seats
@@ -216,7 +215,7 @@ def _named(models: tuple[str, ...]) -> str:
 
 
 def web(config: Config) -> Diagnosis:
-    """Look whether sessions can reach what is not public."""
+    """Look whether sessions can reach addresses that are not public."""
     private = config.web.unsafe_allow_private_addresses
     if private:
         return Diagnosis(
@@ -228,7 +227,7 @@ def web(config: Config) -> Diagnosis:
 
 
 def webhooks(config: Config) -> Diagnosis:
-    """Look whether programs can have events sent to what is not public."""
+    """Look whether programs can have events sent to addresses that are not public."""
     private = config.webhooks.unsafe_allow_private_addresses
     if private:
         return Diagnosis(
@@ -257,16 +256,19 @@ def secrets(config: Config, environment: Mapping[str, str]) -> Diagnosis:
 
 
 def store(complaints: Sequence[StoreRefusedError]) -> list[Diagnosis]:
-    """Return what is told of the store, of which these are the complaints."""
+    """Return the diagnoses of the store, which has these complaints."""
     told = [Diagnosis("store", str(problem), problem.next_step, label=PUBLIC) for problem in complaints]
     return told or [Diagnosis("store", label=PUBLIC)]
 
 
 async def channel(adapter: Platform, top: Label) -> list[Diagnosis]:
-    """Ask an adapter what is wrong with its connection; what is sealed is told with the highest label there is."""
-    troubles = await adapter.troubles()
-    subject = f"channel {adapter.name}"
-    remarks = "; ".join(f"{one.problem}, {one.next_step}" for one in troubles if one.remark)
+    """Ask an adapter for faults of its connection; a sealed one gets the highest label."""
+    return told(f"channel {adapter.name}", await adapter.troubles(), top)
+
+
+def told(subject: str, troubles: Sequence[Trouble], top: Label) -> list[Diagnosis]:
+    """Return the troubles of an adapter as findings about a subject."""
+    remarks = "; ".join(", ".join(filter(None, (one.problem, one.next_step))) for one in troubles if one.remark)
     wrong = [
         Diagnosis(subject, one.problem, one.next_step, label=top if one.sealed else CONFIGURED if one.names else PUBLIC)
         for one in troubles
@@ -276,9 +278,9 @@ async def channel(adapter: Platform, top: Label) -> list[Diagnosis]:
 
 
 async def api(config: Config, settings: ApiSettings, tokens: "TokenStore") -> list[Diagnosis]:
-    """Tell where programs come in and how many may, and what is wrong with that.
+    """Tell the address for programs, the number of valid tokens, and the faults.
 
-    Nothing may protect their tokens on the way to it, and some may not be told of their own sessions.
+    Their tokens may be unprotected on the way to it, and some programs may not read their own sessions.
     """
     now = tokens.now_ms()
     live = [token for token in await tokens.tokens() if token.live(now)]
@@ -291,20 +293,20 @@ async def api(config: Config, settings: ApiSettings, tokens: "TokenStore") -> li
 
 
 def speaking(config: Config) -> str:
-    """Return what operators are told of the label of programs' own words, empty where every token is cleared for it."""
+    """Return the warning about the label of programs' own words, empty if every token is cleared for it."""
     words = own_words(config.policy, "")
     return "" if words.flows_to(PUBLIC) else SPEAKING.format(words)
 
 
 def failed(failure: Failure, top: Label) -> Diagnosis:
-    """Return what is told of something that failed in the last hour."""
+    """Return the diagnosis of a failure in the last hour."""
     label = top if failure.label is None else failure.label.join(CONFIGURED)
     at = f"last at {moment(round(failure.at * 1000))} UTC"
     return Diagnosis(failure.where, failure.cause, failure.step, at, label=label, seen=True)
 
 
 async def quarantined(sessions: "Store", top: Label) -> list[Diagnosis]:
-    """Tell which sessions are in quarantine, each with the label of who may know of it."""
+    """Return the sessions in quarantine, each with the label that its readers need."""
     return [
         _quarantined(one, await visibility_of(sessions.sessions, one.sid, top))
         for one in await sessions.quarantine.quarantined()
@@ -327,6 +329,8 @@ def _quarantined(one: Quarantined, label: Label) -> Diagnosis:
 
 def line(finding: Diagnosis) -> str:
     """Return a finding as a line for people."""
+    if "fixed" in finding.details:
+        return f"fixed {finding.subject}: {finding.details['fixed']}"
     if not finding.problem:
         return f"ok    {finding.subject}{f', {finding.note}' if finding.note else ''}"
     parts = (finding.problem, finding.next_step, finding.note)

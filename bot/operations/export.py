@@ -1,7 +1,7 @@
 """Making an export of a session, and checking a file that says to be one: one way for chat and command line.
 
-What is exported is decided like any text that leaves (hook PRE_OUTPUT), for the address it is shown at, before it is
-signed. Who may know of the session at all has been asked before.
+An export is decided like any text that leaves (hook PRE_OUTPUT), for the address it is shown at, before it is signed.
+The caller has checked before that the session may be known.
 """
 
 import asyncio
@@ -30,13 +30,13 @@ from policy.decision import Decision
 from policy.labels import Label, join_all
 from policy.request import Hook
 
-EXPORTED: Final = explain.LabelWording("what would be exported is labelled", "with it")
-"""What the labels of a refused export are those of."""
+EXPORTED: Final = explain.LabelWording("The export would be labelled", "With it")
+"""The subjects of the labels of a refused export."""
 
 
 @dataclass(frozen=True, slots=True)
 class Export:
-    """What became of it: `text` is the signed file, None if the decision refuses it; `label` is that of the whole."""
+    """The outcome: `text` is the signed file, None if the decision refuses it; `label` is that of the whole."""
 
     decision: Decision
     label: Label
@@ -61,12 +61,12 @@ class Exporter:
         approved: tuple[str, ...] = OURS,
         left_out: Callable[[Event], bool] | None = None,
     ) -> Export:
-        """Export the generation of a session that runs, as far as whoever asks may know; the decision is audited.
+        """Export the generation of a session, as far as the caller may know; the decision is audited.
 
-        `whole` adds what conversations do not show: withheld answers, what is held, thoughts, errors. Such an export
-        can be imported. `approved` are the rules that ask people and do not count. For a program that is to have a
-        whole one they count: it must not read an answer that still waits for people. `left_out` says of an event
-        that it is not exported.
+        `whole` adds the events that conversations do not show: withheld answers, held items, thoughts, errors. Such an
+        export can be imported. `approved` are the rules that ask people and do not count. For a program that is to have
+        a whole one they count: it must not read an answer that still waits for people. `left_out` says of an event that
+        it is not exported.
         """
         log = backwards(self._store.sessions, state)
         events = [event async for event in log if left_out is None or not left_out(event)]
@@ -150,7 +150,7 @@ def _last_turn(state: SessionState) -> LastTurn | None:
 
 
 def _refs(event: Event, state: SessionState) -> str:
-    """Write what an event came from, events of its own session by their places in the generation."""
+    """Write the sources of an event, events of its own session by their places in the generation."""
     before, shown = state.generation_seq - 1, list[Ref]()
     for ref in event.refs:
         if not isinstance(ref, EventsRef) or ref.session:

@@ -1,7 +1,7 @@
 """Tool calls that people and programs ask for outside a turn, made through the gate as an agent's are.
 
-A decision is recorded before it takes effect (law `every_effect_has_a_decision`), and what it tells is compared with
-who asks. So a person, a program and an agent that start the same thing take one path.
+A decision is recorded before it takes effect (law `every_effect_has_a_decision`), and its text is compared with the
+caller's clearance. So a person, a program and an agent that start the same thing take one path.
 """
 
 from collections.abc import Mapping
@@ -23,8 +23,7 @@ from policy.request import Hook
 class RefusedCall:
     """A call that the gate refused, and where its caller stood.
 
-    `label` is what they must be cleared for who are told why, beside where the caller stood: what a call would have
-    given may be why it was refused.
+    `label` is the label of the reason, beside the caller's own: the result of the call may be the reason.
     """
 
     decision: Decision
@@ -42,12 +41,14 @@ class GatedCalls:
     async def made(
         self, standing: DecisionContext, call: Call, typed: Label, leads: tuple[str, ...] = ()
     ) -> ResultDecision | RefusedCall:
-        """Make a call for who stands there; return its response, or why it was refused.
+        """Make a call for the caller; return its response, or why it was refused.
 
-        What they say has the label `typed`, wherever the session has come to; neither counts which tools its agent has.
-        `leads` is what the recipients that it names meant when they were offered, empty if they were not.
+        Their words have the label `typed`, at any taint of the session; the tools of the session's agent do not limit
+        them. `leads` is the meaning of each named recipient at the time of the offer, empty if there was none.
 
-        Raises ChangedRecipientError: a recipient means another place or person by now. StoreError.
+        Raises:
+            ChangedRecipientError: a recipient means another place or person by now.
+            StoreError: the store cannot be used.
         """
         standing = _saying(standing, typed)
         prepared = await self._decided(standing, call, leads)
@@ -69,7 +70,7 @@ class GatedCalls:
     async def decided(self, standing: DecisionContext, call: Call, typed: Label) -> CallDecision | RefusedCall:
         """Decide on a call whose effect its caller brings about by another way in; return it, or why it is refused.
 
-        What they say has the label `typed`. Raises StoreError.
+        Their words have the label `typed`. Raises StoreError.
         """
         standing = _saying(standing, typed)
         prepared = await self._decided(standing, call, ())

@@ -1,9 +1,9 @@
 """Bringing in a session from an export that this installation, or one that the configuration names, has signed.
 
-The labels of such a file count as they stand. Any other file is refused, unless the operator says that all of it is to
-be as high as anything (law `labels_are_never_parsed_from_content`). No label is lowered. A session that is brought in
-is archived and stays so: it can be read and exported again, and no turn goes on with it. The same file makes the same
-session of the same person, however often it is brought in.
+The labels of such a file count as they stand. Any other file is refused, unless the operator has all of it labelled as
+the highest (law `labels_are_never_parsed_from_content`). No label is lowered. A session that is brought in is archived
+and stays so: it can be read and exported again, and no turn goes on with it. The same file makes the same session of
+the same person, however often it is brought in.
 """
 
 import asyncio
@@ -24,19 +24,19 @@ from bot.sessions.log.events import NewEvent, Visibility
 from bot.sessions.ports.store import Store
 from policy.labels import Label
 
-ABOVE = "this export is above what it may be imported for"
-"""All that is told of a file that somebody may not have, whatever is in it."""
+ABOVE = "this export is above the clearance that it may be imported for"
+"""The only sentence about a file that the caller may not have, for any content."""
 
 
 class ImportRefusedError(RequestError):
-    """A file cannot be imported; the text says why, and holds nothing of what it tells."""
+    """A file cannot be imported; the text says why, and holds nothing of its content."""
 
     code = "import_refused"
 
 
 @dataclass(frozen=True, slots=True)
 class Imported:
-    """What came of it: the session, its label, how many entries it holds, and whether it was there before."""
+    """The outcome: the session, its label, the number of its entries, and whether it existed before."""
 
     sid: str
     label: Label
@@ -61,7 +61,7 @@ class Importer:
         self._trusted = trusted
 
     def signer(self, key: str) -> str | None:
-        """Return who has a public key: empty for this installation, None for nobody who is known."""
+        """Return the name of a public key's owner: empty for this installation, None for an unknown one."""
         if key == self._own.public:
             return ""
         return next((name for name, trusted in self._trusted.items() if trusted == key), None)
@@ -69,9 +69,12 @@ class Importer:
     async def bring(self, file: bytes, principal: str, actor: str, clearance: Label, *, at_top: bool) -> Imported:
         """Import a file as an archived session of `principal`.
 
-        `actor` is the person who does it and `clearance` what they may know. With `at_top` everything is labelled as
-        high as anything can be, whatever the file says. Raises ImportRefusedError: it is damaged, of an installation
-        that is not known, or above one of these people. StoreError.
+        `actor` is the person who does it and `clearance` their clearance. With `at_top` everything gets the highest
+        label, for any label in the file.
+
+        Raises:
+            ImportRefusedError: it is damaged, of an unknown installation, or above one of these people.
+            StoreError: the store cannot be used.
         """
         if len(file) > exports.MOST_BYTES:
             raise ImportRefusedError(f"the file is larger than {exports.MOST_BYTES // (1024 * 1024)} MB")
@@ -83,7 +86,7 @@ class Importer:
         if ceiling is None or home is None:
             raise ImportRefusedError(f"`{principal}` is no person with an account")
         if not (label.flows_to(ceiling) and label.flows_to(clearance)):
-            raise ImportRefusedError(ABOVE, next_step="import it for somebody who is cleared for it")
+            raise ImportRefusedError(ABOVE, next_step="import it for a person who is cleared for it")
         digest = hashlib.sha256(file.removesuffix(b"\n")).hexdigest()
         # No address begins so.
         sid = session_id(self._session_key, f"import:{principal}:{'top' if at_top else 'labelled'}", digest)
@@ -143,7 +146,7 @@ def _events(read: ReadExport, top: Label | None) -> tuple[ImportedEvent, ...]:
 
 
 def _unproven(body: EventBody, top: Label) -> EventBody:
-    """Return a body without what would count though nobody known said it: a lower floor, and endorsed words."""
+    """Return a body without the claims that need a known signer: a lower floor, and endorsed words."""
     match body:
         case ItemHeld():
             return replace(body, floor=top)

@@ -1,4 +1,4 @@
-"""What people do with a session as a whole: let it rest, make it read-only, delete it.
+"""Operations on a session as a whole: pause it, make it read-only, delete it.
 
 Chat and command line share this. They have found out that the caller may: the session is theirs, or they operate this
 installation.
@@ -48,12 +48,12 @@ _PAGE: Final = 200
 
 @dataclass(frozen=True, slots=True)
 class Deleted:
-    """What was deleted, and what could not be: `children` are the background sessions that went along.
+    """The deleted sessions, and the copies beyond reach: `children` are the background sessions that went along.
 
     `sent` tells for each address how many messages were sent there lately, an empty one standing for other chats, and
     `handed` for each other session how many it was given. `kept` are the sentences of servers that keep their files as
-    they are, and `files` says whether something of a workspace is left. `label` is that of all this. `known` tells that
-    the reader may know of the session itself.
+    they are, and `files` says whether something of a workspace is left. `label` is the label of all this. `known` tells
+    that the reader may know of the session itself.
     """
 
     known: bool
@@ -92,7 +92,7 @@ class SessionLifecycle:
         self._close = close
 
     async def cancel(self, state: SessionState, actor: str, *, typed: Label) -> None:
-        """Stop the open turn of a session and all that it spawned, and cancel what waits.
+        """Stop the open turn of a session and all its background sessions, and cancel the waiting messages.
 
         `typed` is the label of the command. Raises StoreError.
         """
@@ -103,7 +103,7 @@ class SessionLifecycle:
         await self._store.lifecycle.pause(state.sid, actor=actor, audit=_row("paused", actor))
 
     async def resume(self, state: SessionState, actor: str) -> None:
-        """Let a session that rests go on. Raises RequestError, StoreError."""
+        """Resume a paused session. Raises RequestError, StoreError."""
         await self._store.lifecycle.resume(state.sid, actor=actor, audit=_row("resumed", actor))
 
     async def archive(self, state: SessionState, actor: str) -> None:
@@ -133,8 +133,8 @@ class SessionLifecycle:
     async def delete(self, state: SessionState, actor: str, *, reader: Label, typed: Label) -> Deleted:
         """Delete a session and all that it spawned, wherever this installation can reach it.
 
-        What is returned tells of nothing that `reader` does not cover; `typed` is the label of the command. The lowest
-        go first: after a crash the session is still there, to be deleted again. Raises StoreError.
+        The result tells nothing that `reader` does not cover; `typed` is the label of the command. The lowest go first:
+        after a crash the session is still there, to be deleted again. Raises StoreError.
         """
         await self._stop(state, actor, typed)
         family, told, left = [*reversed(await self._below(state)), state], list[Delivery](), set[str]()
@@ -158,7 +158,7 @@ class SessionLifecycle:
         for delivery in told:
             address = Address.parse(delivery.address)
             if address.channel == API:
-                # A program reads what it is told in the log, so no copy is there.
+                # A program reads its messages in the log, so no copy is there.
                 continue
             if address.channel != SESSION:
                 # Who knows of nothing that is configured knows of no chat but the own one, such as an approver's.
@@ -177,7 +177,7 @@ class SessionLifecycle:
         )
 
     async def _handed_out(self, state: SessionState, reader: Label) -> list[Delivery] | None:
-        """Return what a session gave out lately, as far as a reader may know of that (law `no_read_up`).
+        """Return the recent deliveries of a session, as far as a reader may know of that (law `no_read_up`).
 
         None if they may not know of the session: its record is looked at after that, as it may have risen meanwhile.
         """
@@ -189,7 +189,7 @@ class SessionLifecycle:
 
     async def _delete(self, state: SessionState, actor: str) -> set[str]:
         """Delete a session; return its id if something of its workspace is left here."""
-        # Before as well, for a crash between the two: what is deleted is not looked for any more.
+        # Before as well, for a crash between the two: a deleted session is not looked for any more.
         await asyncio.to_thread(self._files.forget, state.sid, state.generation + 1)
         await self._store.lifecycle.delete(state.sid, _row("deleted", actor))
         for doing in Doing:
@@ -203,7 +203,7 @@ class SessionLifecycle:
         return set() if gone else {state.sid}
 
     async def _unheard(self, state: SessionState) -> None:
-        """Forget what was observed in the chat of a session: the one that follows on it begins with nothing."""
+        """Forget the observed messages in the chat of a session: the next session there begins with nothing."""
         home = Address.parse(state.home)
         if home.channel not in UNREAD:
             await self._store.observed.forget(self._session_ids.first(home))
@@ -240,7 +240,7 @@ class SessionLifecycle:
             await asyncio.sleep(_MOMENT)
 
     async def _below(self, state: SessionState) -> list[SessionState]:
-        """Return all that descends from a session, also what ended long ago."""
+        """Return all descendants of a session, also those that ended long ago."""
         every, cursor = list[SessionState](), ""
         while True:
             asked = SessionQuery(
@@ -259,7 +259,7 @@ class SessionLifecycle:
 
 
 def told_of(done: Deleted) -> str:
-    """Return what was deleted, and what could not be reached, in words."""
+    """Return the deletion, and the copies beyond reach, in words."""
     many = "session" if done.children == 1 else "sessions"
     lines = [f"The conversation is deleted, with {done.children} background {many}."]
     if done.sent or done.handed or done.kept or done.files:

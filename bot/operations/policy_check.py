@@ -1,4 +1,4 @@
-"""Checking a policy before it is put in force: what is questionable about its rules, each with its line of the file."""
+"""Checking a policy before it is put in force: warnings about its rules, each with its line of the file."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -17,7 +17,7 @@ class PolicyWarning:
 
 
 def warnings(config: Config) -> tuple[PolicyWarning, ...]:
-    """Return what is questionable about the rules of a configuration that can be put in force."""
+    """Return the warnings about the rules of a configuration that can be put in force."""
     lines = config.rule_lines
     return tuple(PolicyWarning(lines[one.place], one.kind, one.message) for one in lint(config.policy.rules))
 

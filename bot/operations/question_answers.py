@@ -1,4 +1,4 @@
-"""Answers to agents' questions: whose they are, what fits, and how the one that counts is given.
+"""Answers to agents' questions: whose they are, which values fit, and how the one that counts is given.
 
 Commands, buttons and plain replies all end here. The answer is labelled by the address where it was typed, as a message
 would be (law `labels_are_never_parsed_from_content`); whether it enters the context is decided when the turn goes on.
@@ -42,11 +42,11 @@ class AskedQuestion:
 
     @property
     def label(self) -> Label:
-        """The label of what telling of it tells."""
+        """The label of facts about it."""
         return self.question.label.join(self.state.visibility)
 
     def value(self, words: str) -> AnswerValue:
-        """Return what a person's words answer; raises ValueError: they are no answer to this question."""
+        """Return the answer in a person's words; raises ValueError: they are not an answer to this question."""
         if self.question.wanted is not None:
             return structured_result.typed(self.question.wanted, words)
         if not words.strip() or len(words) > LONGEST:
@@ -54,7 +54,7 @@ class AskedQuestion:
         return words.strip()
 
     def given(self, value: AnswerValue) -> AnswerValue:
-        """Return what a program's value answers; raises ValueError: it is no answer to this question."""
+        """Return the answer in a program's value; raises ValueError: it is not an answer to this question."""
         if isinstance(value, str):
             return self.value(value)
         if self.question.wanted is None:
@@ -64,7 +64,10 @@ class AskedQuestion:
 
 @dataclass(frozen=True, slots=True)
 class Replier:
-    """Who answers where: a principal in a role, at an address; `via` is the identity of the update, empty for none."""
+    """The person or program that answers: a principal in a role, at an address.
+
+    `via` is the identity of the update, empty for none.
+    """
 
     principal: str
     role: Role
@@ -87,15 +90,15 @@ class QuestionAnswers:
         return tuple(one for one in found if may_reply(one.question, principal))
 
     async def readable(self, principal: str, reader: Label) -> tuple[AskedQuestion, ...]:
-        """Return those of them that may be told of to a reader (law `no_read_up`). Raises StoreError."""
+        """Return those of them that a reader may know of (law `no_read_up`). Raises StoreError."""
         return tuple(one for one in await self.of(principal) if one.label.flows_to(reader))
 
     def spoken(self, asked: AskedQuestion, standing: DecisionContext, *, marked: bool = True) -> str | None:
-        """Return the model's words where they may be said like any output, None where they may not.
+        """Return the model's words where they may be sent like any output, None where they may not.
 
-        Choices are the model's words, too, and cannot be replaced. `standing` is that of the reader, about the session
-        of the question. With `marked` each line is behind a mark, as people read it; a program has the words in
-        a field of their own.
+        Choices are the model's words, too, and cannot be replaced. `standing` is the reader's decision context, about
+        the session of the question. With `marked` each line is behind a mark, as people read it; a program has the
+        words in a field of their own.
         """
         wanted, default = asked.question.wanted, asked.question.default
         choices = (*(() if wanted is None else wanted.members), *(() if default is None else (str(default),)))
@@ -107,7 +110,9 @@ class QuestionAnswers:
     async def give(self, asked: AskedQuestion, value: AnswerValue, by: Replier) -> tuple[Approval, bool]:
         """Answer a question; return it as it stands, and whether this answer is the one that counts.
 
-        Raises NotFoundError: its time is over, or it is not theirs. StoreError.
+        Raises:
+            NotFoundError: its time is over, or it is not theirs.
+            StoreError: the store cannot be used.
         """
         question = asked.question
         if not may_reply(question, by.principal):
@@ -127,7 +132,7 @@ class QuestionAnswers:
 
 
 def fitting(asked: AskedQuestion) -> str:
-    """Return in words for people what a question can be answered with."""
+    """Return in words for people the possible answers to a question."""
     wanted = asked.question.wanted
     return "any text" if wanted is None else structured_result.described(wanted)
 

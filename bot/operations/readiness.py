@@ -1,8 +1,8 @@
-"""Whether a process of `lockgate run` can do its work now, and what is missing if not.
+"""Whether a process of `lockgate run` can do its work now, and the missing parts if not.
 
-It says what stands in the way of this process: a store that does not answer, another policy in force, platforms that
-are not listened to yet, models that are still being loaded, or that it was told to end. What is wrong with a
-configuration, a platform or a model is told by the doctor (`bot.operations.diagnostics`).
+It names the obstacles of this process: a store that does not answer, another policy in force, platforms without a
+listener yet, or models that are still being loaded. A process that was asked to end is not ready either. The doctor
+tells the faults of a configuration, a platform or a model (`bot.operations.diagnostics`).
 """
 
 from collections.abc import Callable, Collection, Iterator
@@ -25,7 +25,7 @@ _PATIENCE: Final = 3.0
 
 @dataclass(frozen=True, slots=True)
 class Missing:
-    """What a process lacks, why it does, and what an operator can do about it, empty if that is to wait."""
+    """A missing part of a process, the reason, and the operator's next step, empty if that is to wait."""
 
     subject: str
     problem: str
@@ -38,7 +38,7 @@ class Missing:
 
 @dataclass(frozen=True, slots=True)
 class Readiness:
-    """What a process of this `role` lacks to do its work: nothing if it is ready."""
+    """The missing parts of a process of this `role`: none if it is ready."""
 
     role: str
     missing: tuple[Missing, ...]
@@ -60,7 +60,7 @@ class Readiness:
 class ReadinessChecks:
     """Looks at a process: `platforms` are those it is to listen to, and `heard` those that it listens to.
 
-    The HTTP API is in `heard` when it is served. `working` says whether it runs turns. `ending` tells that it was told
+    The HTTP API is in `heard` when it is served. `working` says whether it runs turns. `ending` tells that it was asked
     to end.
     """
 
@@ -71,7 +71,7 @@ class ReadinessChecks:
     ending: bool = False
 
     async def look(self, role: str, *, listens: bool, works: bool, answers: bool = False) -> Readiness:
-        """Return what is missing now of a process.
+        """Return the parts that a process lacks now.
 
         It `listens` to platforms, `works` on turns, or `answers` programs.
         """

@@ -1,13 +1,14 @@
-"""What a program reads of its own sessions: which it may know of, and the rows of the audit that tell of its reading.
+"""A program's reading of its own sessions: which ones it may know of, and the rows of the audit about its reading.
 
 Absent, another's, above the reader and deleted are one answer (law `no_read_up`). A program that may not know of its
-own session any more can still end it, so `own` finds it whatever it has read; what is told of that must be constant.
+own session any more can still end it, so `own` finds it at any taint. Its answers must then be constant.
 
-A session may rise while it is read. So its content is read first, and its record is looked at once more after that:
-where the program may not know of it by then, nothing is told, see `SessionReader.knowing`.
+A session may rise while it is read. So its content is read first, and its record is looked at once more after that. If
+the program may not know of it by then, nothing is returned, see `SessionReader.knowing`.
 
 A program may read a session a thousand times a minute. The audit has one row for each kind of reading in ten minutes,
-and another one when the session has risen meanwhile: all processes together, as the store keeps each row once.
+and another one when the session has risen meanwhile. This holds for all processes together, as the store keeps each row
+once.
 """
 
 import hashlib
@@ -36,10 +37,10 @@ _NOTED: Final = 4096
 
 
 class ReadingKind(StrEnum):
-    """What is read of a session: its record and turns, its events in a page or as they come, its answer, all of it.
+    """The part of a session that is read: its record and turns, a page or a stream of events, its answer, all of it.
 
-    `QUESTIONS` is what its agent asks people, and which of its calls wait for them; `WEBHOOK` is
-    what is sent, `LINEAGE` what came from what.
+    `QUESTIONS` are its agent's questions to people, and its calls that wait for them; `WEBHOOK` is a sent event,
+    `LINEAGE` a trace.
     """
 
     RECORD = "record"
@@ -81,14 +82,14 @@ class SessionReader:
     async def knowing(
         self, principal: str, reader: Label, sid: str, kind: ReadingKind | None = None
     ) -> AsyncGenerator[SessionState]:
-        """Yield the record of a session that a principal may know of; what is found out within is told after it.
+        """Yield the record of a session that a principal may know of; findings within the block are returned after it.
 
-        When the block ends, also with an error, the session is looked at once more: the record after what was read
+        When the block ends, also with an error, the session is looked at once more: the record after the reading
         decides. With a `kind` the reading is noted, and once more if the session has risen.
 
         Raises:
             NotFoundError: it may not be known of, before or after.
-            BusyError: it was reset meanwhile, so that the record tells nothing of what was read.
+            BusyError: it was reset meanwhile, so that the record tells nothing of the read content.
             StoreError: the store does not answer.
         """
         state = await self._noted_as(principal, await self.see(principal, reader, sid), kind)
@@ -112,7 +113,7 @@ class SessionReader:
         return now
 
     async def own(self, principal: str, sid: str) -> SessionState:
-        """Return the record of a principal's own session, whatever it has read; nothing of it may be told.
+        """Return the record of a principal's own session, at any taint; nothing of it may be returned to a program.
 
         Raises:
             NotFoundError: it is absent, another's, deleted, or cannot be read.
@@ -133,10 +134,10 @@ class SessionReader:
         await self._once(principal, {"session": state.sid, "reading": reading.value, "label": label})
 
     async def traced(self, principal: str, name: str, label: Label) -> None:
-        """Note in the audit that the lineage of something is read, as `noted` does; `label` is that of what is told.
+        """Note in the audit that a lineage is read, as `noted` does; `label` is that of the answer.
 
         Raises:
-            StoreError: it cannot be noted, so it must not be told.
+            StoreError: it cannot be noted, so it must not be returned.
         """
         await self._once(principal, {"traced": name, "reading": ReadingKind.LINEAGE.value, "label": str(label)})
 
@@ -154,9 +155,10 @@ class SessionReader:
             self._noted.popitem(last=False)
 
     def told(self, event: Event, reader: Label) -> JsonObject | None:
-        """Return what an event tells a program, secrets masked, None for one that it may not know.
+        """Return an event's body for a program, secrets masked, None for one that it may not know.
 
-        What people in a chat do not see is not for programs either: withheld answers, what is held, thoughts, errors.
+        Events that people in a chat do not see are not for programs either: withheld answers, held items, thoughts,
+        errors.
         """
         if event.visibility is Visibility.INTERNAL or not event.label.flows_to(reader):
             return None

@@ -48,16 +48,16 @@ class SessionInspector:
         self._agents = agents
 
     async def page(self, reader: Label, *, after: str, limit: int) -> ListedSessions:
-        """Return the `limit` newest sessions that may be told of, those behind the one of id `after` if it is given.
+        """Return the `limit` newest sessions that the reader may know of, behind the one of id `after` if given.
 
-        Raises NotFoundError: no session that may be told of has this id.
+        Raises NotFoundError: the reader may know of no session of this id.
         """
         apart = {one.sid: one for one in await self._quarantine.all()}
         if after and not await self._known(after, reader):
             raise NotFoundError
         found = list[ListedSession]()
         async for sid, state in self._newest(after):
-            # What cannot be read may be of a session that read anything.
+            # An unreadable record may be of a session with any taint.
             if not (self._top if state is None else state.visibility).flows_to(reader):
                 continue
             if len(found) == limit:
@@ -66,9 +66,11 @@ class SessionInspector:
         return ListedSessions(tuple(found), more=False)
 
     async def read(self, sid: str, reader: Label) -> tuple[SessionState, list[Event]]:
-        """Return a session's record, and its events that may be told.
+        """Return a session's record, and its events that the reader may know.
 
-        Raises NotFoundError: no session that may be told of has this id. SchemaError: it cannot be read.
+        Raises:
+            NotFoundError: the reader may know of no session of this id.
+            SchemaError: it cannot be read.
         """
         state = await self._store.sessions.state(sid)
         if state is None or not state.visibility.flows_to(reader):
@@ -79,14 +81,14 @@ class SessionInspector:
         return state, [event for event in events if event.label.flows_to(reader)]
 
     async def agent(self, state: SessionState) -> dict[str, JsonValue]:
-        """Return what is told of a session's agent, and of what is configured in another way by now."""
+        """Return the description of a session's agent, with the settings that differ from the configuration by now."""
         agent = await self._agents.pinned(state.agent)
         return as_json(agent, self._agents.drift(agent))
 
     async def release(self, sid: str, reader: Label, actor: str) -> bool:
-        """Let a session out of quarantine, in the name of `actor`; return False if none that may be told of is there.
+        """Let a session out of quarantine, in the name of `actor`; return False if the reader may know of none there.
 
-        Raises SchemaError: its record still cannot be read, so that it would fail again and nobody would be told.
+        Raises SchemaError: its record still cannot be read, so that it would fail again without a notice.
         """
         if not await self._known(sid, reader) or sid not in {one.sid for one in await self._quarantine.all()}:
             return False

@@ -1,8 +1,8 @@
-"""The key that an installation signs its exports with, and checking what others signed.
+"""The key that signs an installation's exports, and the check of others' signatures.
 
-It is derived from the audit key, so there is no other secret to keep: nobody can pass a file for an export of this
-installation who cannot forge its audit. Its public half is no secret. The library takes long to import, so that is done
-when something is signed.
+It is derived from the audit key, so there is no other secret to keep. Only who can forge the audit of this installation
+can pass a file for its export. Its public half is not secret. The library takes long to import, so that is done when
+something is signed.
 """
 
 import hashlib
@@ -35,7 +35,7 @@ class ExportKey:
 
 
 def signed_by(public: str, signed: bytes, signature: bytes) -> bool:
-    """Say whether a signature is that of a public key over some bytes; a text that is no key signed nothing."""
+    """Say whether a signature is that of a public key over some bytes; a text that is not a key signed nothing."""
     from cryptography.exceptions import InvalidSignature
     from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PublicKey
 

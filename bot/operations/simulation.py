@@ -1,4 +1,4 @@
-"""Simulating a call: what the gate would decide, audited, with nothing done: for chats, programs and the operator."""
+"""Simulating a call: the gate's decision, audited, without making the call, for chats, programs and the operator."""
 
 import json
 from collections.abc import Mapping
@@ -24,14 +24,14 @@ from policy.request import Role
 
 
 class CallArgumentsError(RequestError):
-    """What was typed as a call's arguments is no JSON object."""
+    """The typed arguments of a call are not a JSON object."""
 
     code = "arguments"
 
 
 @dataclass(frozen=True, slots=True)
 class Simulating:
-    """Who simulates: where the call would be made from, the address that asks, and what may be told there."""
+    """A simulation's basis: where the call would be made from, the asking address, and its clearance."""
 
     standing: DecisionContext
     address: Address
@@ -52,7 +52,9 @@ class Simulator:
     ) -> Mapping[str, JsonValue]:
         """Return the report about a call in a session, or in one not begun, for a person or program who asks.
 
-        Raises BusyError: their address asks too often. StoreError.
+        Raises:
+            BusyError: their address asks too often.
+            StoreError: the store cannot be used.
         """
         if not self._simulations.allows(str(by.address)):
             raise BusyError
@@ -97,8 +99,8 @@ def lines(report: Mapping[str, JsonValue]) -> list[str]:
     told = [f"{report['verdict']}, taint {report['taint_before']} → {report['taint_after']}"]
     told.extend(_rule(rule) for rule in _entries(report, "rules") if not _allows(rule))
     approvers = tuple(Role(str(name)) for name in _entries(report, "approvers"))
-    told.extend(f"you can: {explain.remedy(Remedy(str(name)), approvers)}" for name in _entries(report, "remedies"))
-    told.extend(f"depends on {what}" for what in _entries(report, "depends"))
+    told.extend(f"You can: {explain.remedy(Remedy(str(name)), approvers)}." for name in _entries(report, "remedies"))
+    told.extend(f"It depends on {what}." for what in _entries(report, "depends"))
     return told
 
 

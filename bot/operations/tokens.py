@@ -1,7 +1,7 @@
 """Tokens of programs: make one, give it another secret, revoke it, and list them.
 
-The text of a token is returned once, to who makes it, and kept nowhere. What is changed is audited in the same step,
-and in force in this process when the change returns; the others follow before they decide again.
+The text of a token is returned once, to its maker, and kept nowhere. A change is audited in the same step, and in force
+in this process when the method returns; the others follow before they decide again.
 """
 
 from dataclasses import dataclass, field
@@ -21,7 +21,7 @@ from policy.labels import Label
 
 
 class TokenState(StrEnum):
-    """What becomes of a program that shows a token; `void` is one that the policy in force does not let in."""
+    """The state of a token that a program shows; `void` is one that the policy in force does not let in."""
 
     LIVE = "live"
     EXPIRED = "expired"
@@ -39,7 +39,7 @@ class ListedToken:
 
 @dataclass(frozen=True, slots=True)
 class MadeToken:
-    """A token with its text, which nobody is told again."""
+    """A token with its text, which is never told again."""
 
     token: ApiToken
     text: str = field(repr=False)
@@ -47,7 +47,7 @@ class MadeToken:
 
 @dataclass(frozen=True, slots=True)
 class TokenRequest:
-    """What a token is to be; `life` is in milliseconds, 0 for ever, and `per_minute` 0 as configured."""
+    """The settings of a token; `life` is in milliseconds, 0 for ever, and `per_minute` 0 as configured."""
 
     name: str
     scope: Scope
@@ -57,7 +57,7 @@ class TokenRequest:
 
 
 class TokenKeeper:
-    """Makes, changes and lists tokens. `key` is that of their digests, `tokens` tells which of them count."""
+    """Makes, changes and lists tokens. `key` is the key of their digests, `tokens` tells which of them are valid."""
 
     def __init__(self, store: Store, reloader: PolicyReloader, tokens: Tokens, *, ids: Ids, key: bytes) -> None:
         self._store, self._reloader, self._tokens = store, reloader, tokens
@@ -75,7 +75,12 @@ class TokenKeeper:
         return TokenState.REVOKED if token.revoked else TokenState.EXPIRED
 
     async def create(self, asked: TokenRequest, by: Caller) -> MadeToken:
-        """Make a token. Raises OperatorError: it cannot be called so, or may not know that. StoreError."""
+        """Make a token.
+
+        Raises:
+            OperatorError: it cannot be called so, or may not know that.
+            StoreError: the store cannot be used.
+        """
         if not reading.is_name(asked.name):
             raise OperatorError(
                 f"`{asked.name}` is not a name", next_step="use up to 64 lower-case letters, digits, `_` and `-`"
@@ -125,7 +130,12 @@ class TokenKeeper:
         return MadeToken(made, text)
 
     async def revoke(self, name: str, by: str) -> ApiToken:
-        """Let a token count no more, for good. Raises OperatorError: there is no such token. StoreError."""
+        """Let a token count no more, for good.
+
+        Raises:
+            OperatorError: there is no such token.
+            StoreError: the store cannot be used.
+        """
         try:
             token = await self._store.tokens.revoke(name, _rows("revoke", name, by, {}))
         except NotFoundError:

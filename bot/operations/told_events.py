@@ -1,10 +1,10 @@
-"""What programs are told of an event: the same in a page, in a stream, by a webhook and as a result.
+"""An event in the form for programs: the same in a page, in a stream, by a webhook and as a result.
 
-Labels say who may know of an event. Rules of the policy may say more of what leaves, such as that no card number does,
-and they count here as they do for an answer or an export: what a rule refuses is left out, and what it replaces is
-replaced. Otherwise a model that was taken over would say in the arguments of a call what it may not answer.
+Labels decide who may know of an event. Rules of the policy may say more about outputs, such as that no card number
+leaves, and they count here as for an answer or an export. A refused event is left out, and a matched pattern is
+replaced. Otherwise a model that was taken over could put into the arguments of a call a text that it may not answer.
 
-What an event came from is not told: that names other sessions, and what is kept out of this one.
+The sources of an event are not told: they name other sessions, and held items of this one.
 """
 
 from typing import Final
@@ -43,7 +43,7 @@ _FACTS: Final = frozenset(
         EventType.APPROVAL_RESOLVED,
     }
 )
-"""The types of events that hold nobody's words, so that no rule of what leaves is about them."""
+"""The types of events that hold no words, so that no rule about outputs concerns them."""
 
 
 class EventTeller:
@@ -72,7 +72,7 @@ class EventTeller:
         }
 
     def body(self, state: SessionState, event: Event, reader: Label) -> JsonObject | None:
-        """Return what an event tells the program whose session it is of, None if that may not be told."""
+        """Return an event's body for the program of its session, None if the program may not know it."""
         body = self._reading.told(event, reader)
         if body is None or event.type in _FACTS:
             return body
@@ -84,7 +84,7 @@ class EventTeller:
         return mapped_object(body, lambda text: self._gate.masks.cleaned(text, decision))
 
     def waits(self, state: SessionState, event: Event, reader: Label) -> bool:
-        """Say whether people would have to approve of what an event says, before its program is told."""
+        """Say whether people would have to approve an event's text, before its program gets it."""
         body = self._reading.told(event, reader)
         if body is None or event.type in _FACTS:
             return False
@@ -92,11 +92,11 @@ class EventTeller:
         return decision is not None and decision.verdict is Verdict.REQUIRE_APPROVAL
 
     def _decided(self, state: SessionState, event: Event, content: str) -> Decision | None:
-        """Decide on telling a program what its session's event says, None if there is no such program any more."""
+        """Decide on telling a program the text of its session's event, None if there is no such program any more."""
         caller = self._tokens.of(program_name(state.principal)) if is_program(state.principal) else None
         if caller is None:
             return None
-        # A decision is told with its labels, as far as they may be known: it holds nothing of what was read.
+        # A decision is told with its labels, as far as they may be known: it holds nothing of the data read.
         label = PUBLIC if event.type == EventType.POLICY_DECISION else event.label
         there = labelling.expected(self._gate.document, caller.address)
         standing = DecisionContext.of_caller(

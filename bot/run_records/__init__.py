@@ -1,1 +1,1 @@
-"""The records that runs leave in a git repository: what is written, under which key, and who writes it."""
+"""The records that runs leave in a git repository: their content, their key, and their writer."""

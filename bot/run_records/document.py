@@ -1,6 +1,6 @@
-"""What the record of a run says: a document of its state and a line for each event of its log.
+"""The content of a run's record: a document of its state and a line for each event of its log.
 
-Ids, labels, times and numbers stand there as they are, so that `git log` and `git show` tell how a run went. All that
+Ids, labels, times and numbers stand there in the clear, so that `git log` and `git show` tell how a run went. All that
 people, models and tools wrote is sealed (`RecordCipher`), each text for its own place. An event above `reader` is left
 out, and secrets are masked, as in an export. Nothing here decides whether there is to be a record.
 """
@@ -57,7 +57,7 @@ def paths(run: str, started_at: int) -> RecordPaths:
 
 
 def due_at(progress: Progress) -> int:
-    """Return the moment that a record is to tell of, the end or else the last end of a gap; 0 while there is none."""
+    """Return the moment that a record must cover, the end or else the last end of a gap; 0 while there is none."""
     return progress.ended_at or max((gap.until for gap in progress.gaps), default=0)
 
 
@@ -70,7 +70,7 @@ def headline(run: str, progress: Progress) -> str:
 
 
 def document(record: RunRecord, cipher: RecordCipher, mask: Callable[[str], str]) -> str:
-    """Return the document of a record: JSON, a line for each field. What is not known is null, never 0."""
+    """Return the document of a record: JSON, a line for each field. An unknown value is null, never 0."""
     state, charter, progress = record.state, record.charter, record.progress
     told: dict[str, JsonValue] = {
         "version": VERSION,
@@ -123,7 +123,7 @@ def event_lines(record: RunRecord, reader: Label, cipher: RecordCipher, mask: Ca
 
 
 def tells(found: bytes | None, progress: Progress) -> bool:
-    """Say whether a document, None for none, tells as much of a run as its record is to by now: its end, or a last gap.
+    """Say whether a document, None for none, covers all that a run's record needs by now: its end, or a last gap.
 
     An end is not compared by its time: a clock that goes back may put it before a gap that was recorded.
     """
@@ -136,7 +136,7 @@ def tells(found: bytes | None, progress: Progress) -> bool:
 
 
 def parsed(found: bytes) -> JsonObject:
-    """Return a document or a line as an object, an empty one if it is none."""
+    """Return a document or a line as an object, an empty one if it is not an object."""
     try:
         value = cast("JsonValue", json.loads(found))
     except ValueError:
@@ -145,7 +145,7 @@ def parsed(found: bytes) -> JsonObject:
 
 
 def opened(found: JsonObject, cipher: RecordCipher) -> JsonObject:
-    """Return a document or a line with what was sealed in it read; what cannot be read is null."""
+    """Return a document or a line with its sealed parts decrypted; an unreadable part is null."""
     if _TEXTS in found:
         return {**found, _TEXTS: _read(found[_TEXTS], _TEXTS, cipher)}
     return {**found, "body": _read(found.get("body"), _event_place(found.get("seq")), cipher)}
@@ -161,7 +161,7 @@ def _event_place(number: JsonValue) -> str:
 
 
 def _texts(record: RunRecord) -> JsonObject:
-    """Return what people and models wrote of a run beside its log."""
+    """Return the words of people and models about a run beside its log."""
     charter, progress, title = record.charter, record.progress, record.state.title
     return {
         "title": title.text if title else "",
@@ -197,7 +197,7 @@ def _gap(gap: Gap) -> JsonValue:
 
 
 def _usage(usage: Usage) -> JsonValue:
-    """Return what models used: where a provider did not say all, what is known of it is no sum."""
+    """Return the usage of models: where a provider did not say all, the known part is not given as a sum."""
     return {
         "requests": usage.requests,
         "input_tokens": usage.input_tokens if usage.complete else None,

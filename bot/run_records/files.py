@@ -1,7 +1,6 @@
 """Writing files of a git repository so that each is there as a whole or not at all, also on a disk that is full.
 
-What the git library writes by itself keeps its lock, or a part of a file, where there is no room; so nothing is written
-by it.
+The git library's own writes leave its lock, or a part of a file, where there is no room; so it writes nothing here.
 """
 
 import os
@@ -14,7 +13,7 @@ _FLAGS: Final = os.O_WRONLY | os.O_CREAT | os.O_TRUNC | os.O_NOFOLLOW
 
 
 class LockedError(Exception):
-    """Somebody has git's lock of a file; `lock` is that."""
+    """Another process has git's lock of a file, which is `lock`."""
 
     def __init__(self, lock: Path) -> None:
         super().__init__(lock)
@@ -24,19 +23,21 @@ class LockedError(Exception):
 def written(fresh: Path, content: bytes, name: "str | Path", *, folder: int | None = None) -> None:
     """Write a file as `fresh` and move it to its name, in the folder of a descriptor if one is given.
 
-    Raises OSError: there is no room, or no access; what has the name then is what had it before.
+    Raises OSError: there is no room, or no access; the name then has its old file.
     """
     _filled(fresh, content)
     os.rename(fresh, name, dst_dir_fd=folder)
 
 
 def replaced(path: Path, make: Callable[[], bytes], folder: Path) -> None:
-    """Put what `make` returns in the place of a file, under git's lock of it, in which `make` reads what is there.
+    """Replace a file by the result of `make`, under git's lock of it, in which `make` reads the present content.
 
     The lock is a second name of a file in `folder`, where git has its own: so one that a crash left is known as ours,
     and taken. No other process of ours may do so meanwhile.
 
-    Raises LockedError: somebody else has the lock. OSError: as `written`.
+    Raises:
+        LockedError: another process has the lock.
+        OSError: as `written`.
     """
     lock, own = path.with_name(f"{path.name}.lock"), folder / f"lockgate.{path.name}"
     with suppress(FileNotFoundError):

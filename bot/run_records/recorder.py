@@ -1,11 +1,11 @@
-"""Who records runs: `RunRecorder.record`, when a run ended and when a gap of it did.
+"""The recorder of runs: `RunRecorder.record`, when a run ended and when a gap of it did.
 
 The worker sets a RECORD timer (`expect`) before it writes the end of a run or of a gap, and calls `record` behind it.
 If it dies between the two, a sweep of timers calls `record` (`due`). A record that stands is not written again.
 
-The repository is a sink with a clearance. It is compared with all that the run has read, and with what may be known of
-its being there, before anything is written, and that is audited. A run above it leaves no trace: no commit, no file, no
-name. What was recorded while it was below stays.
+The repository is a sink with a clearance. It is compared with the run's taint, and with the visibility of the run,
+before anything is written, and that is audited. A run above it leaves no trace: no commit, no file, no name. Records
+written while it was below stay.
 """
 
 import asyncio
@@ -48,7 +48,7 @@ _LOGGER: Final = logging.getLogger(__name__)
 class FoundRecord:
     """A record in the repository: where it stands, its document, and its events.
 
-    `readable` is false where the key is gone with the session: then what was sealed in both is lost for ever.
+    `readable` is false where the key is gone with the session: then the sealed parts of both are lost for ever.
     """
 
     path: str
@@ -77,7 +77,7 @@ class RunRecorder:
         self._failing = ""
 
     async def expect(self, sid: str, now: int) -> Timer:
-        """Set the timer that has a run's record written, whatever becomes of this process.
+        """Set the timer that has a run's record written, even if this process ends.
 
         `now` is in milliseconds on the store's clock. Raises StoreError.
         """
@@ -86,7 +86,7 @@ class RunRecorder:
         return timer
 
     async def record(self, sid: str, timer: Timer | None = None) -> bool:
-        """Write what is to be recorded of a run by now, and settle its timer; return whether nothing is left of that.
+        """Write the due record of a run, and settle its timer; return whether nothing is left to write.
 
         Where the repository cannot be written the timer stays, and the log tells. Raises StoreError.
         """
@@ -99,22 +99,28 @@ class RunRecorder:
         return done
 
     async def due(self, timer: Timer) -> None:
-        """Do what a RECORD timer asks for.
+        """Carry out a RECORD timer.
 
-        Raises OperatorError: the repository cannot be written, as the log tells; it is to be due again. StoreError.
+        Raises:
+            OperatorError: the repository cannot be written, as the log tells; the timer has to be due again.
+            StoreError: the store cannot be used.
         """
         if not await self.record(timer.about):
             raise OperatorError(UNRECORDED, next_step="the log tells why")
         state = await self._store.sessions.state(timer.about)
         if state is not None and state.turn is not None:
-            # The end of that turn may be what it was set for: a clock that went forward makes it due before.
+            # The end of that turn may be the timer's cause: a clock that went forward makes it due before.
             await self.expect(timer.about, self._store.tokens.now_ms())
 
     async def found(self, run: str, reader: Label) -> FoundRecord | None:
-        """Return the record of a run, None where there is none that a reader of the whole repository may be told.
+        """Return the record of a run, None where a reader of the whole repository may be told of none.
 
-        Its labels are not believed: anyone who can write to the folder could change them (law
-        `labels_are_never_parsed_from_content`). Raises OperatorError: it cannot be read. StoreError.
+        Its labels are not believed: any writer of the folder could change them (law
+        `labels_are_never_parsed_from_content`).
+
+        Raises:
+            OperatorError: it cannot be read.
+            StoreError: the store cannot be used.
         """
         if not self._clearance().flows_to(reader):
             return None
@@ -138,7 +144,7 @@ class RunRecorder:
         except StoreError:
             raise
         except Exception as error:
-            # Whatever it is, the run has ended, and others go on.
+            # With any cause, the run has ended, and others go on.
             cause = str(error) if isinstance(error, OperatorError) else type(error).__name__
             if self._failing != cause:
                 step = error.next_step if isinstance(error, OperatorError) else ""

@@ -1,12 +1,12 @@
 """The git repository of run records: commits of files on one branch, by one writer at a time across processes.
 
-A commit is made from what the branch has, never from the index or the work tree, which people may have changed: so
-nothing of theirs is committed, and nothing of theirs is lost (`bot.run_records.work_tree`). No hook is run and no
-configuration but the repository's own is read. Everything is written beside its place and moved there, so that a crash
-at any moment, or a full disk, leaves what was there before; the same files are then committed by the next try.
+A commit is made from the branch, never from the index or the work tree, which people may have changed. So nothing of
+theirs is committed, and nothing of theirs is lost (`bot.run_records.work_tree`). No hook is run and no configuration
+but the repository's own is read. Everything is written beside its place and moved there, so that a crash at any moment,
+or a full disk, leaves the old state. The next try then commits the same files.
 
-A folder that is not ours is left alone: one that belongs to somebody else, is a symbolic link, may be changed by
-others, or has files in it and no repository that says that it is for records.
+A folder that is not ours is left alone: one that another user owns, a symbolic link, or one that others may change. So
+is a folder that has files in it and no repository marked as one for records.
 """
 
 import fcntl
@@ -33,7 +33,7 @@ from bot.run_records.files import LockedError, replaced, written
 from bot.run_records.work_tree import FRESH, ShownFile, show
 
 BRANCH: Final = Ref(b"refs/heads/main")
-"""Where records are committed, whatever is checked out."""
+"""The branch of records, with any other branch checked out."""
 
 AUTHOR: Final = b"Lockgate <lockgate@localhost>"
 
@@ -51,7 +51,7 @@ _DAMAGED: Final = (
     *(UnsupportedIndexFormat, UnsupportedExtension, UnsupportedVersion),
     *(AssertionError, LookupError, TypeError, ValueError, struct.error, zlib.error),
 )
-"""What the library raises of a repository that it cannot read."""
+"""The library's errors for a repository that it cannot read."""
 
 
 class RecordRepository:
@@ -63,11 +63,13 @@ class RecordRepository:
     def commit(self, path: str, make: Callable[[bytes | None], Mapping[str, bytes]], *, message: str, at: int) -> bool:
         """Commit the files that `make` returns; return whether they changed anything.
 
-        It is given what the branch has at `path`, None for nothing, while nobody else writes. `at` is the moment of the
-        commit, in milliseconds since the epoch.
+        It gets the branch's content at `path`, None for nothing, while no other process writes. `at` is the moment of
+        the commit, in milliseconds since the epoch.
 
-        Raises WriterBusyError: another process writes. DiskError: it cannot be written now. OperatorError: the folder
-        is not one of ours, or what is in it is damaged.
+        Raises:
+            WriterBusyError: another process writes.
+            DiskError: it cannot be written now.
+            OperatorError: the folder is not one of ours, or its content is damaged.
         """
         with self._told(), self._locked() as descriptor, self._made() as repo:
             for _ in range(_TRIES):
@@ -82,7 +84,9 @@ class RecordRepository:
     def read(self, path: str) -> bytes | None:
         """Return a file as the branch has it, None if there is none.
 
-        Raises DiskError: it cannot be read now. OperatorError: the repository is damaged or not ours.
+        Raises:
+            DiskError: it cannot be read now.
+            OperatorError: the repository is damaged or not ours.
         """
         with self._told(), self._found() as repo:
             return repo and _content(repo, path)
@@ -90,7 +94,9 @@ class RecordRepository:
     def find(self, folder: str, name: str) -> str | None:
         """Return the path of a file of this name one folder below `folder`, the last of those; None if there is none.
 
-        Raises DiskError, OperatorError: as `read`.
+        Raises:
+            DiskError: as `read`.
+            OperatorError: as `read`.
         """
         with self._told(), self._found() as repo:
             top = repo and _tree(repo, folder.encode())
@@ -159,7 +165,7 @@ class RecordRepository:
 
     @contextmanager
     def _made(self) -> Generator[Repo]:
-        """Yield the repository, which is made in an empty folder; what a crash left of making it is removed."""
+        """Yield the repository, which is made in an empty folder; remains of a crash while making it are removed."""
         if not os.path.lexists(self._folder / ".git"):
             fresh = self._folder / _FRESH
             if {path.name for path in self._folder.iterdir()} - {_FRESH}:
@@ -203,7 +209,9 @@ def _busy(folder: Path) -> WriterBusyError:
 def _committed(repo: Repo, descriptor: int, files: Mapping[tuple[str, ...], bytes], *, message: bytes, at: int) -> bool:
     """Commit files, and show them where the branch is checked out; return whether they changed anything.
 
-    Raises _MovedError: somebody else committed. LockedError: somebody else works there.
+    Raises:
+        _MovedError: somebody else committed.
+        LockedError: somebody else works there.
     """
     tip = _tip(repo)
     blobs = {path: Blob.from_string(content) for path, content in files.items()}
@@ -288,7 +296,7 @@ def _grafted(repo: Repo, root: ObjectID | None, files: Mapping[tuple[bytes, ...]
 
 
 def _blob(repo: Repo, path: str) -> ObjectID | None:
-    """Return the id of what the branch has at a path, None if it has nothing there."""
+    """Return the id of the branch's object at a path, None if there is none."""
     tip = _tip(repo)
     if tip is None:
         return None

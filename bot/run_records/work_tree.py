@@ -1,8 +1,8 @@
-"""Showing what was committed in the work tree, and in the index of git, with nothing of anybody else's lost.
+"""Showing committed files in the work tree, and in the index of git, without losing other people's changes.
 
-The files of records are the only ones that are touched. One that somebody edited is kept beside the new one, under a
-name of its own. In the index the entries of these files alone are replaced, under git's own lock; where git keeps it in
-a form that is not understood as a whole, nothing is written.
+The files of records are the only ones that are touched. A file that another person edited is kept beside the new one,
+under a name of its own. In the index the entries of these files alone are replaced, under git's own lock. An index in a
+form that is not understood as a whole is left alone.
 """
 
 import hashlib
@@ -35,12 +35,12 @@ _VERSION: Final = 2
 
 _FOLDER: Final = os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW
 FRESH: Final = "lockgate.new"
-"""What is written under this name in the folder of git, and then moved to its place."""
+"""The name of a temporary file in the folder of git, which is then moved to its place."""
 
 
 @dataclass(frozen=True, slots=True)
 class ShownFile:
-    """A file to show: its `content`, which is the object `blob`; `before` is what was committed there."""
+    """A file to show: its `content`, which is the object `blob`; `before` is the object committed there before."""
 
     path: tuple[str, ...]
     content: bytes
@@ -51,14 +51,17 @@ class ShownFile:
 def show(repo: Repo, descriptor: int, files: Sequence[ShownFile]) -> None:
     """Write files into the work tree, whose folder `descriptor` is, and note them in the index.
 
-    Raises LockedError: git works on the index. OSError, DiskError: it cannot be written.
+    Raises:
+        LockedError: git works on the index.
+        OSError: it cannot be written.
+        DiskError: it cannot be written.
     """
     told = [(file, _placed(repo, descriptor, file)) for file in files]
     _staged(repo, told)
 
 
 def _placed(repo: Repo, descriptor: int, file: ShownFile) -> os.stat_result:
-    """Write a file where it stands; return what the index is to tell of it."""
+    """Write a file in its place; return its status for the index."""
     *folders, name = file.path
     with _below(descriptor, folders) as folder:
         found = _found(folder, name)
@@ -86,7 +89,7 @@ def _below(descriptor: int, folders: Iterable[str]) -> Generator[int]:
 
 
 def _found(folder: int, name: str) -> bytes | None:
-    """Return the id that git has for what stands at a name, some other word if it is no file, None for nothing."""
+    """Return git's id of the content at a name, some other word if it is not a file, None for nothing."""
     try:
         known = os.stat(name, dir_fd=folder, follow_symlinks=False)
     except FileNotFoundError:
@@ -106,11 +109,11 @@ def _staged(repo: Repo, files: Sequence[tuple[ShownFile, os.stat_result]]) -> No
         for file, known in files:
             entries["/".join(file.path).encode()] = index_entry_from_stat(known, file.blob)
         told = BytesIO()
-        # Its extensions are left out: git makes them anew, and what they say of trees does not hold any more.
+        # Its extensions are left out: git makes them anew, and those about trees do not hold any more.
         write_index_dict(told, entries, version=version)
         return told.getvalue() + hashlib.sha1(told.getvalue()).digest()  # noqa: S324 - git's own checksum
 
-    # What git itself adds is waited for: it is read under the lock.
+    # Git's own additions are waited for: the index is read under the lock.
     replaced(path, made, path.parent)
 
 

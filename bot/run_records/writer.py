@@ -25,14 +25,14 @@ from policy.labels import Label
 
 @dataclass(frozen=True, slots=True)
 class StoredRecord:
-    """A record as the repository has it, sealed: where its document stands, what that says, and its events."""
+    """A record as the repository has it, sealed: its document's path, that document, and its events."""
 
     path: str
     document: JsonObject
     events: tuple[JsonObject, ...]
 
     def opened(self, key: bytes) -> "StoredRecord":
-        """Return it with what was sealed under a key read; what that does not open is null."""
+        """Return it with the parts sealed under a key decrypted; a part that the key does not open is null."""
         cipher = RecordCipher(key)
         events = tuple(opened(event, cipher) for event in self.events)
         return StoredRecord(self.path, opened(self.document, cipher), events)
@@ -49,13 +49,13 @@ class RecordWriter:
         self._repository = RecordRepository(folder)
 
     def has(self, run: str, started_at: int, progress: Progress) -> bool:
-        """Say whether the record of a run tells as much as it is to of how far that came by now."""
+        """Say whether the record of a run covers its present progress."""
         return tells(self._repository.read(paths(run, started_at).document), progress)
 
     def write(self, record: RunRecord, key: bytes, *, reader: Label, mask: Callable[[str], str]) -> bool:
-        """Write a record, in one commit, unless there is one that tells as much; return whether it was written.
+        """Write a record, in one commit, unless there is one that covers the same; return whether it was written.
 
-        `key` is what is sealed with, and `reader` the most that may be told there.
+        `key` seals the words, and `reader` is the highest label that may be written there.
         """
         run, started_at = record.charter.run, record.state.created_at
         where, cipher = paths(run, started_at), RecordCipher(key)

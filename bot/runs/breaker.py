@@ -1,8 +1,8 @@
 """The circuit breaker of a run: it opens when failures follow one another, and pauses the run until it may try again.
 
-Pure: the caller writes what it returns with the end of the turn that caused it. Closed, it opens when more failures
-came in a row than configuration gives. After a cool-down, which doubles with each opening in a row up to an hour, one
-turn tries again: a failure more opens it once more, a turn without one closes it.
+Pure: the caller writes the result with the end of the turn that caused it. Closed, it opens when more failures came in
+a row than configuration gives. After a cool-down, which doubles with each opening in a row up to an hour, one turn
+tries again. A further failure opens it once more, a turn without one closes it.
 """
 
 from dataclasses import replace

@@ -1,8 +1,9 @@
-"""The loop of a run: what the end of a turn means for it.
+"""The loop of a run: the effect of a turn's end on it.
 
-Pure: `after` takes how far the run came and how its turn ended, and returns what is written with that end, in one step.
-An autonomous run goes on with a continuation, until its agent stops it, people do, a limit or its deadline is reached,
-or it was told to end and had a whole turn for that. A manual one waits for what it is told. A breaker pauses either.
+Pure: `after` takes the run's progress and its turn's end, and returns the changes to write with that end, in one step.
+An autonomous run goes on with a continuation until its agent or people stop it, or a limit or its deadline is reached.
+It also ends once it was asked to end and had a whole turn for that. A manual one waits for messages. A breaker pauses
+either.
 """
 
 from dataclasses import dataclass, replace
@@ -40,34 +41,37 @@ PROBE: Final = (
 )
 RESUMES: Final = "This run was paused and goes on now. {then}"
 OVER: Final = "The time of this run is over."
-"""What the runtime says to a run; none of it tells of anything outside the run's own records."""
+"""The runtime's messages to a run; none of them tells of anything outside the run's own records."""
 
 
 @dataclass(frozen=True, slots=True)
 class TurnOutcome:
-    """How a turn of a run ended.
-
-    `started_at` is when it began, and `consecutive` how many failures had followed one another by then. `in_order` is
-    false for one whose agent gave no answer, and `late` tells that the time of its run was over. `mend` tells that an
-    operator must mend what kept it from an answer, `stopped` that people stopped it, `spent` that a budget is used up,
-    `hopeless` that none will do better. `taken` tells that another run of its pool has the slot that it may lock.
-    `gaps` are those within it and before it.
-    """
+    """How a turn of a run ended."""
 
     started_at: int
+    """The turn's beginning, in milliseconds on the store's clock."""
     consecutive: int
+    """The number of failures in a row by then."""
     in_order: bool
+    """False for a turn whose agent gave no answer."""
     late: bool = False
+    """The time of its run was over."""
     mend: bool = False
+    """An operator must mend the fault that kept it from an answer."""
     stopped: bool = False
+    """People stopped it."""
     spent: bool = False
+    """A budget is used up."""
     hopeless: bool = False
+    """No further turn will do better."""
     taken: bool = False
+    """Another run of its pool has the slot that it may lock."""
     gaps: tuple[Gap, ...] = ()
+    """The gaps within it and before it."""
 
 
 class RunNewsKind(StrEnum):
-    """What people are told of a run."""
+    """The kinds of notices to people about a run."""
 
     ENDED = "ended"
     TRIPPED = "tripped"
@@ -77,18 +81,18 @@ class RunNewsKind(StrEnum):
 
 @dataclass(frozen=True, slots=True)
 class NextStep:
-    """What follows from the end of a turn: what is written, what people are told, and when a paused run tries again.
-
-    `news` is None where nobody is told, `probe_at` 0 where it does not try again by itself.
-    """
+    """The consequences of a turn's end."""
 
     step: RunStep
+    """The changes to write."""
     news: RunNewsKind | None = None
+    """The notice to people, None for none."""
     probe_at: int = 0
+    """The time at which a paused run tries again, 0 if it does not try again by itself."""
 
 
 def after(charter: Charter, progress: Progress, turn: TurnOutcome, *, now: int, limits: RunLimits) -> NextStep:
-    """Return what the end of a turn means; `progress` is how far the run came by then, as its tools told."""
+    """Return the consequences of a turn's end; `progress` is the run's progress by then, as its tools reported."""
     failed = not (turn.in_order or turn.mend or turn.stopped or turn.spent)
     counted = replace(
         progress,
@@ -116,7 +120,7 @@ def after(charter: Charter, progress: Progress, turn: TurnOutcome, *, now: int, 
 
 
 def continuation(charter: Charter, progress: Progress) -> str:
-    """Return what the runtime says when a turn of a run has ended, empty for one that waits for what it is told."""
+    """Return the runtime's message when a turn of a run has ended, empty for a run that waits for messages."""
     if charter.type is RunType.MANUAL:
         return ""
     return CONTINUES.format(
@@ -129,12 +133,12 @@ def continuation(charter: Charter, progress: Progress) -> str:
 
 
 def probe(progress: Progress) -> str:
-    """Return what the runtime says when a run whose breaker opened may try again."""
+    """Return the runtime's message when a run whose breaker opened may try again."""
     return PROBE.format(consecutive=progress.consecutive, then=_then(progress))
 
 
 def resumed(progress: Progress) -> str:
-    """Return what the runtime says when a run that paused itself goes on."""
+    """Return the runtime's message when a run that paused itself goes on."""
     return RESUMES.format(then=_then(progress))
 
 

@@ -26,7 +26,7 @@ HOUR: Final = 3_600_000
 """Milliseconds."""
 
 _NOT_MADE: Final = 60_000
-"""Milliseconds after which a place without a session is nobody's: who reserved it is gone."""
+"""Milliseconds after which a place without a session is free: its process is gone."""
 
 _RUN: Final = 16
 
@@ -34,7 +34,7 @@ _RUN: Final = 16
 class RunStarter:
     """Makes runs.
 
-    `session_id` names the session of a home, `pin` returns what a new session of a principal pins. `now` is the store's
+    `session_id` names the session of a home, `pin` returns the pin of a principal's new session. `now` is the store's
     clock, in milliseconds. `limits` bound each run.
     """
 
@@ -56,8 +56,10 @@ class RunStarter:
     async def mint_run(self, order: RunOrder) -> StartedRun:
         """Create a run with its goal, labelled as it is ordered; the same key is the same run.
 
-        Raises BusyError: as many go on in its pool as may. NotFoundError: the session that wants it is gone or was
-        reset. HopsError: too many sessions led here without a person.
+        Raises:
+            BusyError: as many go on in its pool as may.
+            NotFoundError: the session that wants it is gone or was reset.
+            HopsError: too many sessions led here without a person.
         """
         run = f"r_{hashlib.sha256(order.key.encode()).hexdigest()[:_RUN]}"
         home = run_home(order.principal, run)
@@ -88,7 +90,7 @@ class RunStarter:
         return StartedRun(run, sid, deadline)
 
     async def _wanted_by(self, order: RunOrder) -> tuple[str, int, MemoryUse | None]:
-        """Return what a run's session pins, how many sessions led to it, and what was chosen of memories there.
+        """Return the pin of a run's session, the number of sessions that led to it, and their chosen use of memories.
 
         Raises NotFoundError, HopsError.
         """
@@ -100,7 +102,7 @@ class RunStarter:
         return wanting.agent, next_hop(wanting, order.turn), wanting.memory
 
     async def _placed(self, order: RunOrder, run: str, sid: str) -> RunSlot:
-        """Take a place; if there is none, look whether some are held by what was never made or has ended."""
+        """Take a place; if there is none, look whether runs that were never made or have ended hold some."""
         hours = min(order.wish.hours or self._limits.hours, self._limits.hours)
         now = self._now()
         pool = order.label.secrecy
@@ -128,7 +130,7 @@ class RunStarter:
 
 
 def has_ended(place: RunSlot, state: SessionState) -> bool:
-    """Say whether the run of a place has ended, as its pool may know: then the place is anybody's."""
+    """Say whether the run of a place has ended, as its pool may know: then the place is free."""
     ended = state.progress is not None and state.progress.ended_at > 0
     return ended and state.visibility.flows_to(place.pool)
 
@@ -152,7 +154,7 @@ def _charter(order: RunOrder, run: str, *, deadline: int, hops: int) -> Charter:
 
 
 def _origin(order: RunOrder) -> Origin | None:
-    """Return where a goal comes from: a person's words, or the task that a session gives with what it depends on."""
+    """Return the origin of a goal: a person's words, or a session's task with the sources that it depends on."""
     if not (order.session or order.by_agent):
         return None
     return Origin(OriginKind.TASK, order.session, typed=order.typed, endorsed=order.endorsed)

@@ -1,6 +1,6 @@
-"""What the counters of a run come to: rates, averages, tokens and cost.
+"""The statistics of a run: rates, averages, tokens and cost.
 
-The tool `session_get_stats`, commands, the API and the command line tell the same numbers. What is not known is None,
+The tool `session_get_stats`, commands, the API and the command line tell the same numbers. An unknown number is None,
 never 0.
 """
 
@@ -15,8 +15,8 @@ class RunStatistics:
     """A run in numbers.
 
     `runtime_seconds` is since it was started, until it ended. Rates are shares of the tasks that are done with, None
-    before there is one; so is `seconds_per_task`. `tokens` is None where a provider did not say them all, and `cost`,
-    in millionths of the currency of the configured prices, where a part of it is not known.
+    before there is one; so is `seconds_per_task`. `tokens` is None where a provider did not report all of them, and
+    `cost`, in millionths of the currency of the configured prices, where a part is unknown.
     """
 
     runtime_seconds: float

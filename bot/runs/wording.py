@@ -1,4 +1,4 @@
-"""What people are told of a run: constants with its counts, and nothing that its model or its sources said."""
+"""Notices to people about a run: constants with its counts, and no words of its model or its sources."""
 
 from types import MappingProxyType
 from typing import Final
@@ -29,7 +29,7 @@ _MINUTE: Final = 60_000
 
 
 def news(kind: RunNewsKind, charter: Charter, progress: Progress, limits: RunLimits) -> str:
-    """Return what people are told of a run."""
+    """Return the notice to people about a run."""
     run = charter.run
     if kind is RunNewsKind.PAUSED:
         return PAUSED.format(run=run)

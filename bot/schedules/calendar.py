@@ -1,12 +1,12 @@
 """When a line of five cron fields is due in a time zone, also on the days on which clocks change.
 
-The library `cronsim` reads a line as Debian's cron does: `* * 1` is Monday, 0 and 7 are Sunday. What becomes of a line
-where clocks change is said here (ADR 0045), as the library leaves out moments where they change by half an hour, and a
+The library `cronsim` reads a line as Debian's cron does: `* * 1` is Monday, 0 and 7 are Sunday. This module defines how
+a line behaves where clocks change (ADR 0045). The library leaves out moments where they change by half an hour, and a
 whole day of a line such as `*/20 2 * * *`. So it is asked for times on the wall alone.
 
-A line with hours of its own is due by the wall: a time that is skipped is due once, right after the gap, and one that
-comes twice is due the first time. A line whose hours begin with `*` follows real time: it is due whenever the wall
-shows it, never in a gap, and again in an hour that comes again.
+A line with hours of its own follows the wall clock: a skipped time is due once, right after the gap, and a repeated one
+is due the first time. A line whose hours begin with `*` follows real time: it is due whenever the wall shows it, never
+in a gap, and again in an hour that comes again.
 """
 
 import re
@@ -42,13 +42,13 @@ class WhenError(RequestError):
 def zone(name: str) -> ZoneInfo:
     """Return the time zone of an IANA name, such as `Europe/Berlin`; the first time it is read from a file.
 
-    Raises WhenError: there is none of that name.
+    Raises WhenError: the name is unknown.
     """
     try:
         if _ZONE.fullmatch(name):
             return ZoneInfo(name)
     except (ZoneInfoNotFoundError, ValueError, OSError):
-        # What is a directory or no time zone is none, either.
+        # A directory, or a file that is not a time zone, is not one, either.
         pass
     close = nearest(name[:64], available_timezones())
     hint = close if "did you mean" in close else ""
@@ -56,7 +56,10 @@ def zone(name: str) -> ZoneInfo:
 
 
 def checked(cron: str) -> str:
-    """Return a line of five fields as it is kept, with one space between them. Raises WhenError: it is none."""
+    """Return a line of five fields as it is kept, with one space between them.
+
+    Raises WhenError: it is not such a line.
+    """
     line = " ".join(cron.split()).upper()
     if len(line) > LONGEST_LINE or line.count(" ") != _FIELDS - 1:
         raise _no_line()
@@ -67,7 +70,7 @@ def checked(cron: str) -> str:
 def next_moment(cron: str, where: ZoneInfo, after: int) -> int:
     """Return the first moment later than `after` at which a line is due, 0 for none within ten years.
 
-    Both are milliseconds since the epoch. Raises WhenError: it is no line of five fields.
+    Both are milliseconds since the epoch. Raises WhenError: it is not a line of five fields.
     """
     fields, begins = cron.split(), datetime.fromtimestamp(after // 1000, UTC)
     if len(fields) != _FIELDS or len(cron) > LONGEST_LINE:
@@ -87,7 +90,7 @@ def at_wall(wall: datetime, where: ZoneInfo) -> int:
 
 
 def on_wall(moment: int, where: ZoneInfo) -> datetime:
-    """Return what the wall of a time zone shows at a moment in milliseconds since the epoch, without a time zone."""
+    """Return the wall-clock time of a time zone at a moment in milliseconds since the epoch, without a time zone."""
     return datetime.fromtimestamp(moment // 1000, where).replace(tzinfo=None)
 
 
@@ -95,7 +98,7 @@ def _by_wall(line: str, where: ZoneInfo, begins: datetime) -> datetime | None:
     """Return when a line is due next whose times each come once a day, None for never."""
     for wall in _times(line, begins.astimezone(where).replace(tzinfo=None)):
         due = _first_shown(wall, where)
-        # In an hour that comes again, what the wall shows may have been due the first time.
+        # In a repeated hour, the shown time may have been due the first time.
         if due > begins:
             return due
     return None
@@ -109,7 +112,7 @@ def _in_real_time(line: str, where: ZoneInfo, begins: datetime) -> datetime | No
     since, ends = begins, begins + FARTHEST
     while since < ends:
         wall = since.astimezone(where).replace(tzinfo=None)
-        # What the wall shows right after a change counts, too.
+        # The time shown right after a change counts, too.
         shown = next(_times(line, wall if since == begins else wall - _SECOND), None)
         if shown is None:
             return None

@@ -1,8 +1,8 @@
 """Schedules and reminders as they are made, listed and ended: checked, within the caps, and in the audit.
 
-Each keeps the label of what made it. It is listed to those whose label that flows to, and to anybody else it is as one
-that never was (law `no_read_up`). The row of the audit that tells of a change is written with it, in one step; it names
-the schedule and holds nothing of its text.
+Each keeps the label of its maker's words. It is listed to readers that its label flows to; to all others it does not
+exist (law `no_read_up`). The row of the audit that tells of a change is written with it, in one step; it names the
+schedule and holds nothing of its text.
 """
 
 import asyncio
@@ -37,7 +37,8 @@ _TRIES: Final = 20
 class ScheduleWish:
     """A schedule that is wanted: `when` in words or as a line of cron, in `time_zone`, empty for the usual one.
 
-    `text` is the goal of its runs, or what is said. `deliver_to` names who hears it, empty for where it is asked for.
+    `text` is the goal of its runs, or the text of the reminder. `deliver_to` names who hears it, empty for where it is
+    asked for.
     """
 
     kind: ScheduleKind
@@ -53,11 +54,11 @@ class ScheduleWish:
 
 @dataclass(frozen=True, slots=True)
 class ScheduleMaker:
-    """Who makes a schedule: whose it is to be, the person who asks, and the most that both may know.
+    """The maker of a schedule: whose it is to be, the person who asks, and the clearance that both have.
 
-    `label` is that of what makes it. `asked_at` is the address, as text, from which it is asked for. `by_agent` tells
-    that an agent asks, with their approval, and `authors` are the people besides whose words it has read.
-    `refs` are what their words came from.
+    `label` is the label of the request. `asked_at` is the address of the request, as text. `by_agent` tells that an
+    agent asks, with their approval, and `authors` are the people besides whose words it has read. `refs` are the
+    sources of their words.
     """
 
     principal: str
@@ -95,7 +96,7 @@ class ScheduleKeeper:
         """Make a schedule; the same `key` again is the same schedule.
 
         Raises:
-            RequestError: it names no moment to come, or nobody who may hear it.
+            RequestError: it names no moment to come, or no recipient who may hear it.
             BusyError: as many are active as may.
             StoreError: it cannot be kept.
         """
@@ -139,14 +140,25 @@ class ScheduleKeeper:
         return tuple(one for one in await self._store.of(principal) if one.label.flows_to(reader))
 
     async def find(self, principal: str, reader: Label, name: str) -> Schedule:
-        """Return one of them by its id. Raises NotFoundError: there is none that they may know of. StoreError."""
+        """Return one of them by its id.
+
+        Raises:
+            NotFoundError: there is none that they may know of.
+            StoreError: the store cannot be used.
+        """
         found = await self._store.schedule(name)
         if found is None or found.principal != principal or not found.label.flows_to(reader):
             raise NotFoundError
         return found
 
     async def pause(self, principal: str, reader: Label, name: str, actor: str) -> Schedule:
-        """Let a schedule rest; one that rests stays so. Raises NotFoundError, RequestError: it is done. StoreError."""
+        """Let a schedule rest; one that rests stays so.
+
+        Raises:
+            NotFoundError: it is done.
+            RequestError: it is done.
+            StoreError: the store cannot be used.
+        """
         for _ in range(_TRIES):
             found = await self.find(principal, reader, name)
             if found.status is ScheduleStatus.DONE:
@@ -157,7 +169,7 @@ class ScheduleKeeper:
         raise BusyError
 
     async def resume(self, principal: str, reader: Label, name: str, actor: str) -> Schedule:
-        """Let a schedule go on, from its next moment.
+        """Resume a paused schedule, from its next moment.
 
         Raises NotFoundError. RequestError: none is left. BusyError: as many are active as may. StoreError.
         """
@@ -175,16 +187,16 @@ class ScheduleKeeper:
         raise BusyError
 
     async def cancel(self, principal: str, reader: Label, name: str, actor: str) -> Schedule:
-        """Forget a schedule, and return what it was; what it started goes on. Raises NotFoundError, StoreError."""
+        """Forget a schedule, and return its last state; its runs go on. Raises NotFoundError, StoreError."""
         found = await self.find(principal, reader, name)
         if not await self._store.drop(name, (row(found, actor, "cancel"),)):
             raise NotFoundError
         return found
 
     def _meant(self, maker: ScheduleMaker, name: str) -> str:
-        """Return what the name of a recipient means now, empty for none.
+        """Return the present meaning of a recipient's name, empty for none.
 
-        Raises RequestError: it leads nowhere, or where not even what makes the schedule may be told.
+        Raises RequestError: it leads nowhere, or to a place that is not cleared even for the request.
         """
         if not name:
             return ""
@@ -218,7 +230,7 @@ def _of_program(maker: ScheduleMaker) -> bool:
 
 
 def row(schedule: Schedule, actor: str, done: str, **more: str) -> AuditRow:
-    """Return the row of the audit that tells what is done with a schedule."""
+    """Return the row of the audit about an action on a schedule."""
     facts: dict[str, str | bool] = {
         "do": done,
         "schedule": schedule.id,

@@ -1,7 +1,7 @@
 """Moments in words: `in 20 minutes`, `tomorrow 9:00`, `2026-12-01 08:30`, `every weekday 9:00`, or a line of cron.
 
-Days and times are those on the wall of a time zone, and what clocks do there is `calendar`'s. `in 2 hours` is two hours
-of real time; `in 2 days` is the same time on the wall, two days on.
+Days and times are those on the wall of a time zone; `calendar` handles clock changes. `in 2 hours` is two hours of real
+time; `in 2 days` is the same time on the wall, two days on.
 """
 
 import re
@@ -26,7 +26,7 @@ _DAYS: Final = ("monday", "tuesday", "wednesday", "thursday", "friday", "saturda
 _WEEK: Final = len(_DAYS)
 _DAY: Final = timedelta(days=1)
 _EACH: Final = MappingProxyType({"day": "*", "weekday": "1-5"} | {day: str(n) for n, day in enumerate(_DAYS, 1)})
-"""What `every` may be followed by, with its last field of a line of cron."""
+"""The words that may follow `every`, with the last field of a line of cron for each."""
 
 _SECONDS: Final = MappingProxyType({"second": 1, "minute": 60, "hour": 3600})
 _UNITS: Final = MappingProxyType({"day": 1, "week": _WEEK})

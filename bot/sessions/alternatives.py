@@ -1,6 +1,6 @@
-"""Alternatives: what could not be read or said in one place, and where its asker may have it instead, as a value.
+"""Alternatives: offers of another place for a question or answer that was refused in one place, as values.
 
-One is made to one person, counts for a while and is taken once: the first way that they take is the one it goes.
+An offer is made to one person, expires, and is taken once: the first way that the person takes counts.
 """
 
 from dataclasses import dataclass
@@ -18,7 +18,7 @@ class Way(StrEnum):
 
 
 class Wanted(StrEnum):
-    """What is offered: to have a question asked anew elsewhere, or to be told an answer that there is."""
+    """The subject of an offer: to ask a question again elsewhere, or to see an existing answer."""
 
     QUESTION = "question"
     ANSWER = "answer"
@@ -26,14 +26,23 @@ class Wanted(StrEnum):
 
 @dataclass(frozen=True, slots=True)
 class Alternative:
-    """What was offered, to whom, and what it is bound to.
+    """An offer, its person, and the facts it is bound to.
 
-    It is about one turn of one generation of the session `sid`: the question that set it going, or its answer.
-    `binding` is the digest of the call that was refused, or of the answer. `label` is what it would have been read or
-    said with, `told` that of what the offer tells. `principal` alone may take it. `private` is the private chat where
-    it can go on, and `parent` the one whose session a background session would report to, both an address' text;
-    `recipients` are the aliases that may be told what that finds, each with what
-    it means (`bot.access.recipients.meaning`). An empty one means that there is no such way.
+    It is about one turn of one generation of a session: the question that began it, or its answer.
+
+    Args:
+        code: The code by which it is taken.
+        wanted: Whether it is about the question or the answer.
+        sid: The session.
+        generation: The generation.
+        turn: The turn.
+        principal: The only person who may take it.
+        binding: The digest of the refused call, or of the answer.
+        label: The label that would have been read or said.
+        told: The label of the offer's own content.
+        private: The private chat where it can continue, as address text, empty for none.
+        parent: The address of the session that a background session would report to, as text, empty for none.
+        recipients: The aliases that may hear the result, each with its meaning (`bot.access.recipients.meaning`).
     """
 
     code: str

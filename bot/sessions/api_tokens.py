@@ -1,7 +1,7 @@
-"""Tokens of programs: each is a principal of its own, with a scope, a clearance and an end.
+"""Tokens of programs: each makes its program a principal, with a scope, a clearance and an expiry time.
 
-The text of a token is told once, when it is made. The store has a keyed digest of it, so that neither the store nor a
-backup of it lets anybody in. A token that was revoked keeps its name: sessions belong to that.
+The text of a token is shown once, when it is made. The store keeps a keyed digest of it, so neither the store nor its
+backup lets anyone in. A revoked token keeps its name, since sessions belong to that.
 """
 
 from dataclasses import dataclass, field
@@ -11,14 +11,14 @@ from policy.labels import Label
 
 
 class Scope(StrEnum):
-    """What a program may ask for; each includes those before it."""
+    """The operations a program may request; each scope includes those before it."""
 
     READ = "read"
     STEER = "steer"
     ADMIN = "admin"
 
     def covers(self, needed: "Scope") -> bool:
-        """Say whether this one includes another."""
+        """Say whether this scope includes another."""
         order = tuple(Scope)
         return order.index(self) >= order.index(needed)
 
@@ -27,9 +27,17 @@ class Scope(StrEnum):
 class ApiToken:
     """A token as it is kept. Times are milliseconds since the epoch on the store's clock.
 
-    `id` names the secret that is in force, and another one after a rotation. `digest` is empty for one that was
-    revoked. `expires_at` and `revoked_at` are 0 for never. `created_by` is the principal that made it. `per_minute` is
-    how many requests are taken of it in a minute, 0 for as many as the configuration says.
+    Args:
+        name: Its name.
+        id: The id of the secret in force; a rotation changes it.
+        scope: Its scope.
+        clearance: The clearance of its program.
+        digest: The keyed digest of its text, empty for a revoked token.
+        created_at: The time of its creation.
+        expires_at: The time from which it is invalid, 0 for never.
+        created_by: The principal that made it.
+        per_minute: How many requests a minute it allows, 0 for the configured number.
+        revoked_at: When it was revoked, 0 for never.
     """
 
     name: str
@@ -45,23 +53,31 @@ class ApiToken:
 
     @property
     def revoked(self) -> bool:
-        """Whether it was revoked, which nothing undoes."""
+        """Whether it was revoked, which cannot be undone."""
         return bool(self.revoked_at)
 
     def expired(self, now: int) -> bool:
-        """Say whether its time is over."""
+        """Say whether it has expired at `now`, in milliseconds on the store's clock."""
         return 0 < self.expires_at <= now
 
     def live(self, now: int) -> bool:
-        """Say whether it lets its program in."""
+        """Say whether it is valid at `now`, in milliseconds on the store's clock."""
         return not self.revoked and not self.expired(now)
 
 
 @dataclass(frozen=True, slots=True)
 class NewToken:
-    """A token to be kept: who it is for and what it may; its times are the store's.
+    """A token to be kept: its program and its rights; the store adds the times.
 
-    `life` is how many milliseconds it counts, 0 for ever.
+    Args:
+        name: Its name.
+        id: The id of its secret.
+        scope: Its scope.
+        clearance: The clearance of its program.
+        digest: The keyed digest of its text.
+        created_by: The principal that makes it.
+        life: For how many milliseconds it is valid, 0 for ever.
+        per_minute: How many requests a minute it allows, 0 for the configured number.
     """
 
     name: str
@@ -76,7 +92,7 @@ class NewToken:
 
 @dataclass(frozen=True, slots=True)
 class NewSecret:
-    """The secret that takes the place of a token's last one, and how many milliseconds it counts, 0 for ever."""
+    """The new secret of a rotated token; `life` is for how many milliseconds it is valid, 0 for ever."""
 
     id: str
     digest: str = field(repr=False)

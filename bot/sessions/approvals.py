@@ -1,4 +1,4 @@
-"""Questions to people: approvals, where copies of one stand, and strangers who ask to be let in.
+"""Questions to people: approvals, the copies of a question in chats, and pairing requests of strangers.
 
 Times are milliseconds since the epoch on the store's clock.
 """
@@ -14,10 +14,10 @@ from policy.labels import Label
 
 
 class ApprovalState(StrEnum):
-    """Where a question to people is; only `APPROVED` may be used, once, and only of a call's approval.
+    """The state of a question to people; only `APPROVED` may be used, once, and only for the approval of a call.
 
-    `REPLIED` is what a question of an agent becomes: it lets no call run. `SUPERSEDED` is what a message in the mode
-    INTERRUPT took the place of.
+    A question of an agent becomes `REPLIED`, which lets no call run. An approval becomes `SUPERSEDED` when a message in
+    the mode INTERRUPT takes its place.
     """
 
     PENDING = "pending"
@@ -31,25 +31,28 @@ class ApprovalState(StrEnum):
 
 
 class QuestionKind(StrEnum):
-    """What is asked: whether a call may run, or what an agent wants to know of its asker."""
+    """The kind of a question: whether a call may run, or an agent's own question to its asker."""
 
     APPROVAL = "approval"
     QUESTION = "question"
 
 
 WORDS: Final = "question"
-"""The name under which an agent's question has its words, among the arguments of the call that asks."""
+"""The name, among the arguments of the asking call, of the words of an agent's question."""
 
 AnswerValue: TypeAlias = bool | int | float | str
-"""What an agent's question can be answered with."""
+"""The possible answers to an agent's question."""
 
 
 @dataclass(frozen=True, slots=True)
 class QuestionAnswer:
-    """What a person answered an agent's question with.
+    """A person's answer to an agent's question.
 
-    `label` is the inbound label of the `address` where they typed it, an address' text. `via` is the identity of the
-    update that brought it, by which one that is told again is known.
+    Args:
+        value: The answer.
+        label: The inbound label of `address`.
+        address: The address where they typed it, as text.
+        via: The id of the platform's update that brought it, by which a redelivery is recognised.
     """
 
     value: AnswerValue
@@ -60,12 +63,17 @@ class QuestionAnswer:
 
 @dataclass(frozen=True, slots=True)
 class ApprovalQuestion:
-    """What people are shown of a call that waits for them: exactly these arguments, and the `rules` that ask.
+    """The facts that people are shown about a call that waits for them.
 
-    `withheld` tells that it does not show what the call refers to: whatever is answered, that is not approved.
-    `interrupted` is the sentence about a call whose outcome nobody knows, empty for any other. `authors` are the other
-    people whose words the call may follow, `endorsed` the bounded answers that it may depend on. `kind` is what is
-    asked; for an agent's question, `arguments` are those of the call that asks.
+    Args:
+        tool: The tool.
+        arguments: The exact arguments; for an agent's question, those of the asking call.
+        rules: The rules that ask.
+        withheld: Whether the text behind a reference is not shown; then no answer approves it.
+        interrupted: A sentence about a call with an unknown outcome, empty for any other.
+        authors: The other people whose words the call may follow.
+        endorsed: The bounded answers that it may depend on.
+        kind: The kind of question.
     """
 
     tool: str
@@ -80,15 +88,31 @@ class ApprovalQuestion:
 
 @dataclass(frozen=True, slots=True)
 class Approval:
-    """A durable question, bound to exact arguments, label and principal.
+    """A durable question, bound to exact arguments, label and principal. Times are ms on the store's clock.
 
-    `binding` is the digest of (tool, arguments, taint, principal, generation); `call` the id of the tool
-    call it is for. `question` is what people are shown. `expires_at` is on the store's clock. `alone` tells that a
-    background session asks: its asker, who is `principal`, and nobody else.
+    An agent's question is one, too, of the kind `QUESTION`.
 
-    An agent's question is one, too, of the kind `QUESTION`: `principal` alone answers it, `wanted` is the field that
-    bounds the answer, None for any text, and `default` what counts if nobody answers. `places` are the addresses where
-    it was asked. `resolved_at` is when it was answered.
+    Args:
+        id: Its id.
+        sid: The session.
+        generation: The generation.
+        turn: The turn.
+        call: The id of the tool call it is for.
+        tool: The tool.
+        binding: The digest of (tool, arguments, taint, principal, generation).
+        label: The label of the shown facts.
+        principal: The asker. The only person who may answer an agent's question.
+        question: The facts that people are shown.
+        rules: The rules that ask.
+        expires_at: When it expires.
+        state: Its state.
+        resolved_by: The principal who answered, empty for none.
+        alone: Whether a background session asks: then only its asker may answer.
+        wanted: The field that bounds the answer to an agent's question, None for any text.
+        default: The answer to an agent's question if nobody answers in time.
+        places: The addresses where it was asked.
+        answer: The answer to an agent's question.
+        resolved_at: When it was answered, 0 before.
     """
 
     id: str
@@ -114,7 +138,7 @@ class Approval:
 
     @property
     def is_question(self) -> bool:
-        """Whether an agent asks its asker something, and no call waits to be approved."""
+        """Whether it is an agent's question to its asker, and not the approval of a call."""
         return self.question.kind is QuestionKind.QUESTION
 
     @property
@@ -129,15 +153,19 @@ class Approval:
 
 
 def asked_in(approval: str) -> str:
-    """Return the question that the approval of an id was asked in."""
+    """Return the id of the question that an approval was asked in."""
     return approval.partition("-")[0]
 
 
 @dataclass(frozen=True, slots=True)
 class QuestionCopy:
-    """One copy: the session, the id the question has, and the key of the delivery that asked it there.
+    """One copy of a question or notice in a chat.
 
-    A notice that something is held has the item's id, and the session `holder` that holds it; a question has none.
+    Args:
+        sid: The session.
+        asked: The id of the question; for a notice about a held item, the item's id.
+        key: The key of the delivery that brought it there.
+        holder: The session that holds the item, empty for a question.
     """
 
     sid: str
@@ -147,24 +175,24 @@ class QuestionCopy:
 
 
 CODE_LIFE_MS: Final = 3_600_000
-"""How long a code counts, and how long wrong ones are remembered."""
+"""For how many milliseconds a pairing code is valid, and wrong codes are remembered."""
 
 
 MOST_REQUESTS: Final = 3
-"""How many may wait for an answer at a time in one workspace of a channel."""
+"""How many pairing requests may wait at a time in one workspace of a channel."""
 
 
 MOST_WRONG_CODES: Final = 5
-"""How many wrong codes a person may type within an hour; then no code of theirs is looked at until it has passed."""
+"""How many wrong codes a person may type within an hour; after that their codes are not checked until it has passed."""
 
 
 DENIED_MS: Final = 86_400_000
-"""How long somebody who was refused is not given another code."""
+"""For how many milliseconds a refused stranger gets no new code."""
 
 
 @dataclass(frozen=True, slots=True)
 class PairingRequest:
-    """A stranger who waits for an answer; times in milliseconds on the store's clock."""
+    """A stranger who waits for an answer; times are milliseconds on the store's clock."""
 
     account: str
     channel: str
@@ -176,7 +204,10 @@ class PairingRequest:
 
 @dataclass(frozen=True, slots=True)
 class Answered:
-    """A pairing that a change answers. It must still wait then; `keep` is how long that account may not ask again."""
+    """A pairing request that a change answers.
+
+    It must still wait then; for `keep` milliseconds that account may not ask again.
+    """
 
     account: str
     digest: str

@@ -7,7 +7,7 @@ from bot.core.json_values import JsonObject
 
 @dataclass(frozen=True, slots=True)
 class AuditRow:
-    """One line of an audit chain before it is chained: who, what was asked, what was decided, under which policy."""
+    """One line of an audit chain before it is chained: who asked for which operation, the decision, and the policy."""
 
     kind: str
     actor: str
@@ -16,7 +16,7 @@ class AuditRow:
 
 @dataclass(frozen=True, slots=True)
 class AuditRecord:
-    """A chained row: `hash` covers `previous` and everything else in the record."""
+    """A chained row: `hash` covers `previous` and everything else in the record; `ts` is in ms on the store's clock."""
 
     n: int
     ts: int
@@ -31,8 +31,11 @@ class AuditRecord:
 class PolicyHead:
     """The policy in force for all processes of a store.
 
-    `at` is when it was put there, in milliseconds on the store's clock, and its version: it only ever grows. `process`
-    tells a person which process did. `over` counts the changes that were made to who may what and which chat is what.
+    Args:
+        digest: The digest of the policy.
+        at: When it was put in force, in milliseconds on the store's clock. It serves as a version and only grows.
+        process: The process that did it, for people.
+        over: How many changes people made to principals and chats.
     """
 
     digest: str

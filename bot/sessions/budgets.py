@@ -1,4 +1,4 @@
-"""What models may be used for in a day: budgets, who uses one, and what was spent of it.
+"""Daily limits on the use of models: budgets, spenders, and the tokens spent.
 
 The day is that of the store's clock, UTC. Everything is counted in tokens.
 """
@@ -13,7 +13,7 @@ DAY_MS: Final = 24 * 60 * 60 * 1000
 
 
 class Whose(StrEnum):
-    """Whose budget something is: a person's, a shared chat's, that of all together, or a session's own."""
+    """The owner of a budget: a person, a shared chat, all together, or a session."""
 
     PERSON = "person"
     CHAT = "chat"
@@ -25,8 +25,11 @@ class Whose(StrEnum):
 class Budgets:
     """The most tokens of a day; None for no limit.
 
-    A person and a shared chat have that many for each level and compartments, so that nothing used above tells below
-    (ADR 0015). That of `all` is one for everything together.
+    Args:
+        person: The limit of a person, counted apart for each level and compartments, so that use above a reader stays
+            hidden from them (ADR 0015).
+        chat: The limit of a shared chat, counted in the same way.
+        all: One limit for everything together.
     """
 
     person: int | None = None
@@ -35,15 +38,18 @@ class Budgets:
 
     @property
     def kept(self) -> bool:
-        """Whether there is any, so that it must be counted."""
+        """Whether any limit is configured, so that tokens must be counted."""
         return (self.person, self.chat, self.all) != (None, None, None)
 
 
 @dataclass(frozen=True, slots=True)
 class Spender:
-    """Who uses tokens: the person who set it going, and the shared chat it is for, empty for none.
+    """The user of tokens.
 
-    `label` is what a reader must be cleared for to learn of the session that uses them, its pool but for the integrity.
+    Args:
+        person: The person who set the work going.
+        chat: The shared chat it is for, empty for none.
+        label: The clearance a reader needs to learn of the session; without its integrity, the pool that is charged.
     """
 
     person: str
@@ -54,8 +60,8 @@ class Spender:
 class Lack(StrEnum):
     """Why a budget does not suffice.
 
-    The whole of it would not, or what is left of it does not. Or what is left would, but for what is set aside and not
-    used yet, which may come back in a moment.
+    NEVER: its daily limit is too small. USED: the rest of it is too small. HELD: the rest would suffice, but tokens are
+    set aside and not yet used, and may come back in a moment.
     """
 
     NEVER = "never"
@@ -65,7 +71,7 @@ class Lack(StrEnum):
 
 @dataclass(frozen=True, slots=True)
 class Shortage:
-    """A budget that does not suffice, and why. One that is used up is told before one that is only set aside."""
+    """A budget that does not suffice, and why. One that is used up is reported before one that is only set aside."""
 
     whose: Whose
     lack: Lack
@@ -73,7 +79,7 @@ class Shortage:
 
 @dataclass(frozen=True, slots=True)
 class Spent:
-    """What a person or a chat used today in sessions of one pool; `complete` is false if more was used than known."""
+    """The tokens a person or chat used today in one pool; `complete` is false if more was used than known."""
 
     whose: Whose
     name: str

@@ -1,4 +1,4 @@
-"""What is to be said, an outbox entry from its commit to its receipt, and how fast it may be said.
+"""Deliveries: outbox entries from their commit to their receipt, and the rates at which they may be sent.
 
 Times are milliseconds since the epoch on the store's clock.
 """
@@ -13,15 +13,15 @@ from bot.sessions.refs import Ref
 from policy.labels import Label
 
 OURS: Final = ("*",)
-"""Stands for every rule that asks people: they ask about an agent's words, and a question or notice is not its."""
+"""Stands for every rule that asks people: such rules judge an agent's words; a question or notice is not an agent's."""
 
 
 RISEN: Final = "it has read more than this session; its report will be held, see `/held`"
-"""What a parent is told, once, of a background session that rises above it; after that it hears nothing more of it."""
+"""The one notice to a parent about a background session that rises above it; the parent hears nothing more of it."""
 
 
 RISEN_KEY: Final = "-risen"
-"""How the idempotency key of that notice ends, behind the run's id."""
+"""The end of the idempotency key of that notice, after the run's id."""
 
 
 def risen_key(run: str) -> str:
@@ -41,12 +41,12 @@ _INTERRUPTED: Final = "workflow-"
 
 
 def interrupted_key(project: str, version: int) -> str:
-    """Return the idempotency key of the offer to go on with a workflow that was interrupted at a version."""
+    """Return the idempotency key of the offer to continue a workflow that was interrupted at a version."""
     return f"{_INTERRUPTED}{version}-{project}"
 
 
 class DeliveryState(StrEnum):
-    """Where something to be said is. `AMBIGUOUS`: a send whose outcome nobody knows, never repeated silently."""
+    """The state of a delivery. `AMBIGUOUS`: a send with an unknown outcome, repeated only by a person's decision."""
 
     PENDING = "pending"
     SENDING = "sending"
@@ -59,21 +59,21 @@ class DeliveryState(StrEnum):
 
 
 DEAD: Final = frozenset({DeliveryState.AMBIGUOUS, DeliveryState.FAILED, DeliveryState.EXPIRED})
-"""What was not said, or nobody knows: a dead letter, which people may have tried again or let go."""
+"""The states of a dead letter: it was not delivered, or the outcome is unknown. People may retry or drop it."""
 
 
 def answer_key(turn: str) -> str:
-    """Return the idempotency key of a turn's answer; what is shown of it before it is finished has the same."""
+    """Return the idempotency key of a turn's answer; previews of the unfinished answer have the same key."""
     return f"{turn}-answer"
 
 
 def told_key(run: str) -> str:
-    """Return the idempotency key of what a background session with fields is charged for: its first turn's ending."""
+    """Return the idempotency key of the charged answer of a background session with fields: its first turn's answer."""
     return f"{run}-told"
 
 
 def copy_key(run: str) -> str:
-    """Return the idempotency key of what a background session's recipient hears, once."""
+    """Return the idempotency key of the one copy of a background session's result for its recipient."""
     return f"{run}-copy"
 
 
@@ -84,16 +84,25 @@ def question_key(turn: str, asked: str) -> str:
 
 @dataclass(frozen=True, slots=True)
 class NewDelivery:
-    """Something to be said: `key` is its idempotency key, `address` an address' text, `kind` how it is rendered.
+    """A delivery to add.
 
-    `approved` names the rules that people lifted for it, so that it is not held by these again when it is sent;
-    `OURS` for what the program itself says. `hops` is how many sessions it came through, for one that another session
-    is to hear, and `asker` the person for whom that or an answer is, empty for the session's own principal. `release`
-    is the seq of the event that releases it below its label, 0 for none. `replaces` is the receipt of what was said at
-    the address before, in whose place it is to stand. `meant_for` is the principal that it is for, where that is one
-    person alone: it is not said there once the place is another's. `authors` are the people beside the asker whose
-    words one that another session is to hear derives from, and
-    `endorsed` the bounded answers that the session had heard. `refs` are what it came from.
+    Args:
+        key: Its idempotency key.
+        address: The address, as text.
+        text: The text.
+        label: The label of the text.
+        kind: How it is rendered.
+        turn: The turn it belongs to, empty for none.
+        approved: The rules that people lifted for it, which do not hold it back again when it is sent; `OURS` for texts
+            of the program itself.
+        hops: How many sessions it came through, for a delivery to another session.
+        release: The seq of the event that releases it below its label, 0 for none.
+        asker: The person that an answer, or a delivery to a session, is for; empty for the session's own principal.
+        replaces: The receipt of an earlier message at the address that it replaces.
+        meant_for: The principal it is for, if it is one person's alone: it is not sent once the place is another's.
+        authors: For a delivery to another session, the people beside the asker whose words it derives from.
+        endorsed: The bounded answers that the session had heard.
+        refs: The sources that it came from.
     """
 
     key: str
@@ -115,9 +124,12 @@ class NewDelivery:
 
 @dataclass(frozen=True, slots=True)
 class Conversation:
-    """A session that is begun with something to say, if it is not there: its `home` is an address' text.
+    """A session that is created with its first delivery, if it does not exist. It begins at PUBLIC.
 
-    `agent` is what it pins, see `bot.access.agents`. It begins at PUBLIC: what is said there was not read there.
+    Args:
+        home: Its home, as address text.
+        principal: Its principal.
+        agent: The pin of its agent, see `bot.access.agents`.
     """
 
     home: str
@@ -127,11 +139,18 @@ class Conversation:
 
 @dataclass(frozen=True, slots=True)
 class Delivery:
-    """An outbox entry, as its sender claimed it.
+    """An outbox entry, as its sender claimed it; other fields are as in `NewDelivery`.
 
-    `arrival` is what the session that it is for did with it, None until it was handed over, and for other addresses.
-    `failures` is how often sending it failed for certain, `receipt` what its channel calls what was said. `doubtful`
-    tells that people have it tried again though it may have been said.
+    Args:
+        sid: The session.
+        state: Its state.
+        created_at: When it was added, in milliseconds on the store's clock.
+        attempt: How often it was claimed.
+        generation: The generation it belongs to.
+        arrival: Its arrival at a target session, None before that and for other addresses.
+        failures: How often sending it failed for certain.
+        receipt: The channel's id of the sent message.
+        doubtful: Whether people have it retried although it may have been delivered.
     """
 
     sid: str
@@ -161,9 +180,9 @@ class Delivery:
 
     @property
     def holds(self) -> tuple[str, str] | None:
-        """The item and the session that holds it, of a notice of that, None for any other; see `held_key`.
+        """The item and the holding session of a notice about a held item, None for any other; see `held_key`.
 
-        Its edit has a key that begins alike.
+        The edit of such a notice has a key that begins alike.
         """
         if self.replaces or not self.key.startswith(_HELD):
             return None
@@ -172,7 +191,7 @@ class Delivery:
 
     @property
     def interrupted(self) -> str:
-        """The project of the workflow that it offers to go on with, empty for any other; see `interrupted_key`."""
+        """The project of the interrupted workflow that it offers to continue, else empty; see `interrupted_key`."""
         if self.replaces or not self.key.startswith(_INTERRUPTED):
             return ""
         return self.key.removeprefix(_INTERRUPTED).partition("-")[2]
@@ -184,12 +203,12 @@ class Delivery:
 
 
 EVERYWHERE: Final = "all"
-"""Name of the one rate that counts for a whole channel; any other counts for each place by itself."""
+"""The name of the one rate that counts for a whole channel; any other rate counts for each place by itself."""
 
 
 @dataclass(frozen=True, slots=True)
 class Rate:
-    """At most `burst` at once, and one more every `every` milliseconds. What has the same name is counted together."""
+    """At most `burst` at once, and one more every `every` milliseconds. Rates of the same name share one count."""
 
     name: str
     every: int
@@ -198,9 +217,9 @@ class Rate:
 
 @dataclass(frozen=True, slots=True)
 class SendSlot:
-    """Something that wants to be said at an address, an address' text.
+    """A send that waits for its turn at an address, as text.
 
-    `sid` and `key` name the delivery, both empty for what takes no turn, such as an answer to a command.
+    `sid` and `key` name the delivery; both are empty for a send that takes no turn, such as an answer to a command.
     """
 
     address: str
@@ -209,7 +228,7 @@ class SendSlot:
 
 
 class DeliveryPause(StrEnum):
-    """What is silent for a while: a channel, a place, an address that is dead, or one text alone."""
+    """The subject of a pause: a channel, a place, a dead address, or one text alone."""
 
     CHANNEL = "channel"
     PLACE = "place"

@@ -1,10 +1,10 @@
-"""An export of a session as bytes: JSON lines that follow on one another, and a last one that signs them all.
+"""An export of a session as bytes: JSON lines, each chained to the one before, and a last one that signs them all.
 
-The first line is the header, then there is one for each entry. Each bears a `sum` over the one before it and itself,
-which tells where a file was changed. The signature is over the exact bytes before it, by Ed25519, so another
-installation that was told the public key can check it and cannot make one.
-Nothing a file says is believed before its signature fits (law `labels_are_never_parsed_from_content`). Every line
-stands as it was written, so one that says the same in another form is refused. Nothing is decided here.
+The first line is the header; each further line is an entry. Each has a `sum` over the one before it and itself, which
+tells where a file was changed. The signature covers the exact bytes before it, by Ed25519: another installation that
+knows the public key can check it and cannot make one. No content of a file is trusted before its signature is checked
+(law `labels_are_never_parsed_from_content`). Every line must be in canonical form; an equivalent line in another form
+is refused. No decision is made here.
 """
 
 import hashlib
@@ -68,9 +68,15 @@ class Checker(Protocol):
 
 @dataclass(frozen=True, slots=True)
 class Header:
-    """What an export is of: `label` is that of the whole, `made` when, in milliseconds on the clock of who made it.
+    """The header of an export.
 
-    `last_turn` is how its last turn ended, with the place of its answer in the generation.
+    Args:
+        sid: The session.
+        generation: The generation.
+        label: The label of the whole export.
+        made: The time of the export, in milliseconds since the epoch on the clock of the exporting installation.
+        title: The title.
+        last_turn: How its last turn ended, with the place of its answer in the generation.
     """
 
     sid: str
@@ -83,7 +89,20 @@ class Header:
 
 @dataclass(frozen=True, slots=True)
 class ExportEntry:
-    """An event as an export tells it: `seq` is its place in the generation, from 1, `refs` what it came from."""
+    """An event in an export.
+
+    Args:
+        seq: Its place in the generation, from 1.
+        ts: The time it was written, in milliseconds since the epoch.
+        actor: Its actor.
+        type: The name of its type.
+        label: Its label.
+        body: Its content.
+        visibility: Its intended readers.
+        admitted: Whether its content entered the context.
+        turn: Its turn, empty for none.
+        refs: The sources that it came from, in written form.
+    """
 
     seq: int
     ts: int
@@ -99,7 +118,7 @@ class ExportEntry:
 
 @dataclass(frozen=True, slots=True)
 class VerifiedExport:
-    """A file that is as it was made: of which session, how many entries it holds, and the key that signed it."""
+    """An intact file: the session, the number of entries, and the public key that signed it."""
 
     sid: str
     entries: int
@@ -108,7 +127,7 @@ class VerifiedExport:
 
 @dataclass(frozen=True, slots=True)
 class BrokenExport:
-    """A file that is not: `line` is the first that is wrong, from 1, `reason` one sentence."""
+    """A file that was changed or cannot be read: `line` is the first bad one, from 1, `reason` one sentence."""
 
     line: int
     reason: str
@@ -131,7 +150,7 @@ class ReadExport:
 
     @property
     def label(self) -> Label:
-        """The label of all that it tells."""
+        """The join of all labels in it."""
         title = self.header.title
         start = self.header.label if title is None else self.header.label.join(title.label)
         return join_all((one.entry.label for one in self.entries), start)
@@ -139,7 +158,7 @@ class ReadExport:
 
 @dataclass(frozen=True, slots=True)
 class ImportedEvent:
-    """An event with the time it was written at, in milliseconds since the epoch; 0 for now."""
+    """An event with the time it was written, in milliseconds since the epoch; 0 for now."""
 
     ts: int
     event: NewEvent
@@ -147,9 +166,9 @@ class ImportedEvent:
 
 @dataclass(frozen=True, slots=True)
 class ImportedSession:
-    """All of a session: its log from seq 1 on, and its record. It is archived, and begins no turn.
+    """A whole session to import: its log from seq 1 on, and its record. It is archived, and begins no turn.
 
-    `creation` is the label of all that it holds, so that nobody below hears of it.
+    `creation` is the label of its whole content, so that no reader below learns of it.
     """
 
     sid: str
@@ -176,7 +195,7 @@ def sealed(signer: Signer, header: Header, entries: Iterable[ExportEntry]) -> st
 
 
 def verified(check: Checker, file: bytes) -> VerifiedExport | BrokenExport:
-    """Check a file from its first byte to its last. Whose key signed it is for the caller to look at."""
+    """Check a file from its first byte to its last. The caller checks whose key signed it."""
     lines, before = file.removesuffix(b"\n").split(b"\n"), b""
     for n, line in enumerate(lines, 1):
         if last := _LAST.fullmatch(line):
@@ -195,7 +214,7 @@ def verified(check: Checker, file: bytes) -> VerifiedExport | BrokenExport:
 
 
 def read(file: bytes) -> ReadExport | BrokenExport:
-    """Read a file that was `verified`, if it holds all entries of its generation in a form that this version knows."""
+    """Read a `verified` file, if it holds all entries of its generation in a form that this version knows."""
     lines = file.removesuffix(b"\n").split(b"\n")[:-1]
     if len(file) > MOST_BYTES:
         return BrokenExport(1, f"the file is larger than {MOST_BYTES // (1024 * 1024)} MB")
@@ -213,7 +232,7 @@ def read(file: bytes) -> ReadExport | BrokenExport:
 
 
 class UnfitError(ValueError):
-    """A line cannot be imported; the text says why and holds nothing of it."""
+    """A line cannot be imported; the text says why and holds no part of the line."""
 
 
 def _of(line: bytes, entries: int, key: str) -> VerifiedExport | BrokenExport:
@@ -331,7 +350,7 @@ def _entry(found: JsonObject, seq: int) -> ReadEntry:
         raise ValueError
     body = event_from(entry.type, entry.body)
     if _written(event_json(body)) != _written(entry.body):
-        raise UnfitError("holds what this version does not know or what was left out of it")
+        raise UnfitError("holds entries that this version does not know, or parts of it were left out")
     return ReadEntry(entry, body)
 
 
@@ -356,7 +375,7 @@ def _turn(found: JsonObject) -> LastTurn:
 
 
 def _some(found: JsonObject, name: str) -> str:
-    """Read a text that is not empty: what is empty is stored as if it were not there. Raises ValueError."""
+    """Read a text that is not empty: empty values are stored as absent ones. Raises ValueError: it is empty."""
     if not text(found, name):
         raise ValueError(name)
     return text(found, name)

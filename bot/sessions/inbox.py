@@ -1,4 +1,4 @@
-"""Inputs of a session: what waits, what becomes of it, and what was overheard beside it."""
+"""Inputs of a session: those that wait, their outcomes, and texts observed beside the session."""
 
 from dataclasses import dataclass, field
 from enum import StrEnum
@@ -12,10 +12,10 @@ from policy.labels import PUBLIC, Label
 
 
 class QueueMode(StrEnum):
-    """How a session takes what comes while a turn runs; only what whoever the turn is for says enters it.
+    """How a session takes inputs while a turn runs; only messages of the turn's own person enter that turn.
 
-    COLLECT makes one turn of what waits when a turn ends, QUEUE makes each message a turn of its own, STEER lets them
-    into the running turn, INTERRUPT ends that and goes on with them.
+    COLLECT makes one turn of all waiting inputs when a turn ends. QUEUE makes each message a turn of its own. STEER
+    lets waiting inputs into the running turn. INTERRUPT ends the running turn and goes on with them.
     """
 
     COLLECT = "collect"
@@ -24,12 +24,12 @@ class QueueMode(StrEnum):
     INTERRUPT = "interrupt"
 
     def joins(self, *, opening: bool) -> bool:
-        """Say whether what waits enters a turn before its next model call; `opening` tells that it is the first."""
+        """Say whether waiting inputs enter a turn before its next model call; `opening` means its first call."""
         return self is QueueMode.STEER or (opening and self is not QueueMode.QUEUE)
 
 
 class ItemStatus(StrEnum):
-    """Where an accepted input is: the last four are terminal (law `accepted_once_in_order`)."""
+    """The state of an accepted input: the last four are terminal (law `accepted_once_in_order`)."""
 
     WAITING = "waiting"
     HELD = "held"
@@ -42,7 +42,7 @@ class ItemStatus(StrEnum):
 
 @dataclass(frozen=True, slots=True)
 class Metadata:
-    """What a program keeps with its session, as JSON, with its label (law `stored_things_keep_their_label`)."""
+    """JSON that a program keeps with its session, with its label (law `stored_things_keep_their_label`)."""
 
     text: str
     label: Label
@@ -52,17 +52,27 @@ class Metadata:
 class NewItem:
     """An input to accept.
 
-    `sid` is the session it is for, which is created from `home` (an address' text), `principal` and
-    `creation` if it does not exist. `dedupe` identifies the input on its platform: the same key with
-    the same `body` is the same input. `sender` is the principal who wrote it, `label` its inbound label.
-    `lineage` makes it the task of a new background session, `charter` the goal of a new run; either is created only
-    until `reserved`. `refs` are what it came from. `agent` is what a session that it creates pins, see
-    `bot.access.agents`, and `memory` what was chosen for it that is done with memories.
-
-    What a program says has more. `created_with` is the digest of all that it creates a session with: one that is there
-    was created with the same, and takes this input once. `metadata` is what it keeps with that. `mode` is how the
-    session takes what comes while a turn runs, from this input on. With `reader` the session must be there and
-    visible at that clearance.
+    Args:
+        sid: The session it is for, which is created if it does not exist.
+        dedupe: The input's id on its platform: the same key with the same `body` is the same input.
+        sender: The principal who wrote it.
+        label: Its inbound label.
+        body: The message.
+        home: The home of a new session, as address text.
+        principal: The principal of a new session.
+        creation: The creation label of a new session.
+        lineage: Makes it the task of a new background session.
+        reserved: A session with a lineage or charter is created only until this time, in milliseconds on the store's
+            clock.
+        refs: The sources that it came from.
+        agent: The pin of a new session's agent, see `bot.access.agents`.
+        created_with: The digest of all values that a program creates a session with. An existing session must have been
+            created with the same ones, and takes this input once.
+        metadata: The metadata that a program keeps with the session.
+        mode: How the session takes inputs while a turn runs, from this input on; None changes nothing.
+        reader: The clearance at which the session must exist and be visible, None for no such check.
+        charter: Makes it the goal of a new run.
+        memory: The use of memories that was chosen for a new session.
     """
 
     sid: str
@@ -87,7 +97,7 @@ class NewItem:
 
 @dataclass(frozen=True, slots=True)
 class InboxItem:
-    """An accepted input: `position` counts 1, 2, 3 … within its generation, as older ones tell nothing here."""
+    """An accepted input; `position` counts from 1 within its generation, so that it reveals no older ones."""
 
     position: int
     dedupe: str
@@ -102,9 +112,13 @@ class InboxItem:
 class Accepted:
     """The receipt of an accepted input.
 
-    `duplicate` tells that it had been accepted before, `stopping` is the id of the open turn if that is to stop.
-    `rests` tells that the session is paused, so that it waits. `created_at` is when the session was created, in
-    milliseconds on the store's clock.
+    Args:
+        position: Its position in its generation.
+        status: Its state.
+        duplicate: Whether it had been accepted before.
+        stopping: The id of the open turn if that is to stop, else empty.
+        rests: Whether the session is paused, so that the input waits.
+        created_at: When the session was created, in milliseconds on the store's clock.
     """
 
     position: int
@@ -117,9 +131,12 @@ class Accepted:
 
 @dataclass(frozen=True, slots=True)
 class Stopped:
-    """What a stop found: whether a turn was open, and how many waiting inputs it cancelled.
+    """The result of a stop.
 
-    `unanswered` are the positions of those that people wrote, all of them.
+    Args:
+        running: Whether a turn was open.
+        cancelled: How many waiting inputs it cancelled.
+        unanswered: The positions of all cancelled inputs that people wrote.
     """
 
     running: bool
@@ -129,10 +146,10 @@ class Stopped:
 
 @dataclass(frozen=True, slots=True)
 class ItemOutcome:
-    """What became of an input.
+    """The outcome of an input.
 
-    `seq` is that of the event that let it in, 0 before that and for an input that no session sent. One that was held
-    is HELD for ever, whatever a person decided about it.
+    `seq` is that of the event that admitted it, 0 before that and for an input that no session sent. A held input stays
+    HELD, also after a person decided about it.
     """
 
     status: ItemStatus
@@ -141,9 +158,14 @@ class ItemOutcome:
 
 @dataclass(frozen=True, slots=True)
 class NewObserved:
-    """A text to keep: who said it, as the platform's account, its inbound label, and the platform's identity of it.
+    """A text to keep.
 
-    `opens` is the thread that it may be the beginning of, empty for none.
+    Args:
+        dedupe: Its id on the platform.
+        account: The platform account of its writer.
+        label: Its inbound label.
+        text: The text.
+        opens: The thread that it may begin, empty for none.
     """
 
     dedupe: str
@@ -155,7 +177,7 @@ class NewObserved:
 
 @dataclass(frozen=True, slots=True)
 class Observed:
-    """A text that is kept. Ids grow within a session, also when nothing of before is kept any more."""
+    """A text that is kept. Ids grow within a session, also after older texts are gone."""
 
     id: str
     account: str

@@ -1,10 +1,10 @@
-"""The life of a session: how its status may move, and how each operation fares where the status does not allow it.
+"""The life of a session: how its status may change, and the effect of each operation that its status does not allow.
 
-Both tables are written into the store's scripts when these are loaded, so no script checks a status by itself. A status
-that is not in the row of an operation allows that.
+Both tables are written into the store's scripts when these are loaded, so no script checks a status by itself. An
+operation is allowed in every status that is not in its row.
 
-A chat goes on after its session was archived or deleted: its next message begins another session there, under the next
-generation root (`bot.access.session_ids`).
+A chat continues after its session was archived or deleted: its next message begins another session there, under the
+next generation root (`bot.access.session_ids`).
 """
 
 from collections.abc import Mapping
@@ -34,14 +34,14 @@ MOVES: Final = MappingProxyType(
         Status.DELETED: frozenset[Status](),
     }
 )
-"""Status → those that may follow it. Every status may stay as it is."""
+"""Status → the statuses that may follow it. Every status may stay as it is."""
 
 
 class IllegalMove(StrEnum):
-    """How an operation fares that a status does not allow.
+    """The effect of an operation that a status does not allow.
 
-    `REFUSED`: its caller is told, by an error that names the status. `HIDDEN`: the session is as one that is absent.
-    `IGNORED`: nothing is done, and its caller is told that it is done.
+    `REFUSED`: its caller gets an error that names the status. `HIDDEN`: the session appears to be absent. `IGNORED`:
+    nothing is done, and its caller is told that it is done.
     """
 
     REFUSED = "refused"
@@ -65,7 +65,7 @@ def _unless(*allowed: Status) -> _Row:
 
 OPERATIONS: Final[Mapping[str, _Row]] = MappingProxyType(
     {
-        # A chat goes on in another session, so its caller has to be told.
+        # A chat continues in another session, so its caller has to be told.
         "accept": {Status.ARCHIVED: IllegalMove.REFUSED, Status.DELETED: IllegalMove.REFUSED},
         # A background session that has ended is archived, and takes the reports of those that it spawned.
         "receive": _READ_ONLY,
@@ -78,7 +78,7 @@ OPERATIONS: Final[Mapping[str, _Row]] = MappingProxyType(
         "queue_mode": _READ_ONLY,
         "withdraw": _READ_ONLY,
         "resolve": _UNASKED,
-        # What was said before it was archived still has to reach people.
+        # A delivery from before the archiving still has to reach people.
         "put": _GONE,
         "record_key": _GONE,
         "decide_dead": _GONE,
@@ -95,8 +95,8 @@ OPERATIONS: Final[Mapping[str, _Row]] = MappingProxyType(
         "delete": _NOTHING_LEFT,
     }
 )
-"""Operation → status → how it fares there. An operation bears the name of its script."""
+"""Operation → status → its effect there. An operation has the name of its script."""
 
 
 FENCED: Final = frozenset({"raise_taint", "commit", "renew", "release", "spend", "change_run"})
-"""Operations that need a claim: whoever archives or deletes a session takes that away."""
+"""Operations that need a claim: archiving or deleting a session takes that away."""

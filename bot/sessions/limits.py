@@ -1,7 +1,7 @@
-"""What bounds a session: how long a turn takes, how many turns run without a person, and how many tokens it uses.
+"""The limits of a session: the length of a turn, the turns in a row without a person, and the tokens.
 
-A session's agent says what its limits are, or else the configuration does. Whoever opens a turn is given them, and
-everything that the turn does is bounded by that one value.
+A session's agent sets its limits, or else the configuration does. The opener of a turn is given them, and that one
+value bounds everything the turn does.
 """
 
 from dataclasses import dataclass
@@ -11,9 +11,10 @@ from dataclasses import dataclass
 class SessionLimits:
     """The limits of a session; None for no limit.
 
-    `tokens` is how many tokens models may read and write in one generation of it. `turn_seconds` is for how many
-    seconds a turn may be worked: waiting for people, or for a worker, does not count. `turns` is how many turns may end
-    in a row that no person's message is part of.
+    Args:
+        tokens: How many tokens models may read and write in one generation.
+        turn_seconds: For how many seconds a turn may be worked; waiting for people, or for a worker, does not count.
+        turns: How many turns in a row may end without a person's message.
     """
 
     tokens: int | None
@@ -23,10 +24,14 @@ class SessionLimits:
 
 @dataclass(frozen=True, slots=True)
 class RunLimits:
-    """What bounds runs.
+    """The limits of runs.
 
-    A run takes at most `hours` and `turns`. `live` is how many may go on at once of one principal and level. Its
-    breaker opens when more than `failures` came in a row, for `cool_down` milliseconds at first.
+    Args:
+        hours: The longest life of a run, in hours.
+        turns: The most turns of a run.
+        live: How many runs of one principal and level may be live at a time.
+        failures: The breaker opens after more than this many failures in a row.
+        cool_down: The first pause of an open breaker, in milliseconds.
     """
 
     hours: int = 24
@@ -38,9 +43,13 @@ class RunLimits:
 
 @dataclass(frozen=True, slots=True)
 class TokenAllowance:
-    """The token budget of a session as a turn uses it.
+    """The token budget of a session as a turn uses it, valid only for the holder of one claim.
 
-    At most `tokens` in this `generation`, and only for the holder of the claim with this `fence`.
+    Args:
+        sid: The session.
+        generation: The generation it counts for.
+        fence: The fence of the claim.
+        tokens: The most tokens in this generation.
     """
 
     sid: str

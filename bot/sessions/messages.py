@@ -1,6 +1,6 @@
-"""What a message to a session carries: its words, what came with them, and which session sent it, if one did.
+"""The content of a message to a session: its words, its attachments, and the session that sent it, if one did.
 
-It waits in an inbox, or is held there until a person lets it in. What became of it once it entered the context is an
+A message waits in an inbox, or is held there until a person lets it in. Once it is admitted to the context it is an
 event (`bot.sessions.log.event_types`).
 """
 
@@ -12,7 +12,7 @@ from channels.messages import Attachment
 
 
 class FileKind(StrEnum):
-    """What can be done with a file: its text read, a picture shown, what is said in it written down, or none of it."""
+    """The use that can be made of a file: read its text, show a picture, transcribe a recording, or none."""
 
     TEXT = "text"
     PICTURE = "picture"
@@ -21,9 +21,9 @@ class FileKind(StrEnum):
 
 
 class OriginKind(StrEnum):
-    """As what a session hears another one: its task, a result, a message of a peer, or a notice about a child.
+    """The kind of a message from another session: its task, a result, a message of a peer, or a notice about a child.
 
-    RUNTIME is what the runtime itself tells a run: its next turn.
+    RUNTIME is a message of the runtime itself to a run: its next turn.
     """
 
     TASK = "task"
@@ -35,9 +35,13 @@ class OriginKind(StrEnum):
 
 @dataclass(frozen=True, slots=True)
 class Endorsed:
-    """A bounded answer that was endorsed: what the background session `session` chose of what it was given.
+    """A bounded answer that was endorsed: the choice of a background session among given values.
 
-    `run` is that one's id, and `millibits` what an answer of its fields may tell, by which both are charged.
+    Args:
+        session: The background session.
+        text: The answer.
+        run: The id of the background session's run, which is charged.
+        millibits: The information that an answer of its fields may carry, in thousandths of a bit, which is charged.
     """
 
     session: str
@@ -48,10 +52,13 @@ class Endorsed:
 
 @dataclass(frozen=True, slots=True)
 class Origin:
-    """Which session sent a message, as what, and what the message depends on: facts of the program, never content.
+    """The session that sent a message, and the message's dependencies: facts of the program, never content.
 
-    `session` is empty where the sender is not named. `typed` are the web addresses that a task's asker typed.
-    `endorsed` are the bounded answers that the sender had heard, or gives.
+    Args:
+        kind: The kind of message.
+        session: The sending session, empty where it is not named.
+        typed: The web addresses that a task's asker typed.
+        endorsed: The bounded answers that the sender had heard, or gives.
     """
 
     kind: OriginKind
@@ -62,12 +69,17 @@ class Origin:
 
 @dataclass(frozen=True, slots=True)
 class SessionMessage:
-    """What a person or another session says to a session.
+    """A message of a person or of another session.
 
-    `account` is who typed it, as `channel:id`, empty for a program. `quoted` are texts of others that came with it,
-    `files` what came beside it, not fetched yet. `opens` tells that it stands in no thread yet. `origin` is None for a
-    person's message. `hops` is how many sessions it came through. `authors` are the people whose words another
-    session's message derives from.
+    Args:
+        text: Its text.
+        account: The account that typed it, as `channel:id`, empty for a program.
+        quoted: Texts of others that came with it.
+        files: Attachments that are not fetched yet.
+        opens: Whether it stands in no thread yet.
+        origin: The sending session, None for a person's message.
+        hops: How many sessions it came through.
+        authors: The people whose words another session's message derives from.
     """
 
     text: str
@@ -81,5 +93,5 @@ class SessionMessage:
 
 
 def named(people: Iterable[str]) -> tuple[str, ...]:
-    """Return people as a record names them: in one order, so that equal sets are equal records."""
+    """Return people as records name them: sorted, so that equal sets give equal records."""
     return tuple(sorted(people))

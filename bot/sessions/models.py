@@ -1,7 +1,7 @@
-"""A session as the store keeps it: its state and status, its turns, and what a claim reads and a write changes.
+"""A session as the store keeps it: its record and status, its turns, and the values of claims and writes.
 
-Times are milliseconds since the epoch on the store's clock. Labels are values, never text; the store
-writes their text form.
+Times are milliseconds since the epoch on the store's clock. Labels are values, never text; the store writes their text
+form.
 """
 
 from dataclasses import dataclass
@@ -25,7 +25,7 @@ SCHEMA: Final = 2
 
 
 class Status(StrEnum):
-    """What a session is doing; `bot.sessions.lifecycle` says how it may move."""
+    """The status of a session; `bot.sessions.lifecycle` tells which changes are allowed."""
 
     QUEUED = "queued"
     RUNNING = "running"
@@ -38,7 +38,7 @@ class Status(StrEnum):
 
 
 class SessionKind(StrEnum):
-    """What a session is: a conversation with people, a task that another session gave, or a run."""
+    """The kind of a session: a conversation with people, a task that another session gave, or a run."""
 
     CHAT = "chat"
     TASK = "task"
@@ -49,11 +49,19 @@ class SessionKind(StrEnum):
 class Turn:
     """The open turn of a session.
 
-    `position` is the inbox item that began it, `sender` who wrote that, `joined` are the positions of those that he
-    sent behind it and that it answers too. `attempt` counts claims, so that a crash shows. `suspended` tells that it
-    waits for approvals and holds no worker. `usage` is what it used before it was suspended, and `active` for how many
-    milliseconds it was worked before it was claimed last. `hops` is how many sessions its message came through.
-    `handed` is how often a worker gave it back unfinished, so that another one goes on with it.
+    Args:
+        id: Its id.
+        position: The position of the inbox item that began it.
+        dedupe: The dedupe key of that item.
+        sender: The principal who wrote that item.
+        started_at: When it began, in milliseconds on the store's clock.
+        attempt: How often it was claimed, so that a crash shows.
+        suspended: Whether it waits for approvals and holds no worker.
+        usage: The tokens it used before it was suspended.
+        hops: How many sessions its message came through.
+        joined: The positions of later items of the same sender that it answers too.
+        active: For how many milliseconds it was worked before its last claim.
+        handed: How often a worker gave it back unfinished, so that another worker continues it.
     """
 
     id: str
@@ -72,9 +80,14 @@ class Turn:
 
 @dataclass(frozen=True, slots=True)
 class LastTurn:
-    """How the last turn ended; `seq` is the event that tells of that in full (`TurnCompleted`).
+    """How the last turn ended.
 
-    `result_seq` is the event that holds its answer, 0 if there is none.
+    Args:
+        id: The turn's id.
+        reason: Why it ended.
+        seq: The seq of its full record (`TurnCompleted`).
+        result_seq: The seq of its answer, 0 if there is none.
+        error: The reference of its error, empty for none.
     """
 
     id: str
@@ -85,13 +98,13 @@ class LastTurn:
 
     @property
     def state(self) -> TurnState:
-        """How it ended, in a word."""
+        """How it ended, in one word."""
         return TurnState.of(self.reason)
 
 
 @dataclass(frozen=True, slots=True)
 class TurnRecord:
-    """A turn that ended: its id, the event `seq` that tells of it, and when that was, in ms on the store's clock."""
+    """A turn that ended: its id, the event `seq` of its record, and the time of that in ms on the store's clock."""
 
     id: str
     seq: int
@@ -100,25 +113,28 @@ class TurnRecord:
 
     @property
     def started_at(self) -> int:
-        """When it began, in ms on the store's clock."""
+        """The time it began, in ms on the store's clock."""
         return self.completed_at - self.told.took
 
     @property
     def active_seconds(self) -> float:
-        """For how long it was worked: waiting does not count."""
+        """For how many seconds it was worked: waiting does not count."""
         return (self.told.took - self.told.idle) / 1000
 
     @property
     def result_seq(self) -> int:
-        """The event that holds its answer, 0 if there is none."""
+        """The seq of its answer, 0 if there is none."""
         return self.seq - self.told.back if self.told.back else 0
 
 
 @dataclass(frozen=True, slots=True)
 class Holder:
-    """Whose a session is, and its `status`, None for one that only a newer version knows.
+    """The principal of a session and its status.
 
-    `updated_at` is when it changed last, in milliseconds since the epoch.
+    Args:
+        principal: The principal.
+        status: The status, None for one that only a newer version knows.
+        updated_at: The last change, in milliseconds since the epoch on the store's clock.
     """
 
     principal: str
@@ -127,13 +143,13 @@ class Holder:
 
     @property
     def open(self) -> bool:
-        """Whether it can be spoken in."""
+        """Whether it takes new messages."""
         return self.status not in {Status.ARCHIVED, Status.DELETED}
 
 
 @dataclass(frozen=True, slots=True)
 class TurnPage:
-    """Turns, newest first; `before` asks for those that ended before them, None where there are none."""
+    """Turns, newest first; `before` is the cursor of the next page, None for the last page."""
 
     turns: tuple[TurnRecord, ...]
     before: int | None
@@ -141,7 +157,7 @@ class TurnPage:
 
 @dataclass(frozen=True, slots=True)
 class Title:
-    """What a session is called, with the label of whoever wrote it (law `stored_things_keep_their_label`)."""
+    """The title of a session, with the label of its writer (law `stored_things_keep_their_label`)."""
 
     text: str
     label: Label
@@ -149,18 +165,41 @@ class Title:
 
 @dataclass(frozen=True, slots=True)
 class SessionState:
-    """A session's record.
+    """A session's record. Times are milliseconds since the epoch on the store's clock.
 
-    `seq` is the head of its log; events from `generation_seq` on are of this generation, and a context is made of those
-    from `context_seq` on: what was before them, a recap among them stands for (ADR 0027). `undelivered` counts
-    what is in the outbox and not settled. `stopping` tells that a person asked the open turn to stop. `lineage` is
-    that of a background session, None for a conversation; `ended_at` is 0 until it has done its task. `model` is the
-    one that people chose for this generation, empty for the first of the configuration. `mode` is how it takes what
-    comes while a turn runs. `turned` is its visibility when that first was UNTRUSTED, None as long as it is TRUSTED.
-    `unsaid` hints that there may be something that could not be delivered. `turns_alone` is how many turns ended since
-    the last one that a person's message was part of. `agent` is the pin of its agent, see `bot.access.agents`.
-    `metadata` is what the program whose it is keeps with it, None for nothing. `charter` and `progress` are those of a
-    run, None for any other session; `ended_at` is when that ended.
+    Args:
+        sid: Its id.
+        generation: The number of its generation.
+        generation_seq: The first event of this generation.
+        seq: The head of its log.
+        status: Its status.
+        taint: The join of the labels of everything admitted in this generation.
+        creation: Its creation label.
+        inbox_label: The join of the labels of its accepted inputs.
+        home: The address it belongs to, as text.
+        principal: The principal it acts for.
+        created_at: The time of its creation.
+        updated_at: The time of its last change.
+        waiting_items: How many inputs wait.
+        turn: The open turn.
+        last_turn: How the last turn ended.
+        usage: The tokens used in this generation.
+        undelivered: How many outbox entries are not settled.
+        stopping: Whether a person asked the open turn to stop.
+        lineage: The lineage of a background session, None for any other session.
+        ended_at: When a background session or run ended, 0 before that and for conversations.
+        given_title: The title that a person gave.
+        model: The model that people chose for this generation, empty for the first one of the configuration.
+        memory: The use of memories that people chose, None for the agent's own.
+        mode: How it takes inputs while a turn runs.
+        turned: Its visibility when that first became UNTRUSTED, None while it is TRUSTED.
+        unsaid: Whether there may be a dead letter: a hint.
+        context_seq: The first event of the context; a recap stands for the events before it (ADR 0027).
+        turns_alone: How many turns ended since the last one that a person's message was part of.
+        agent: The pin of its agent, see `bot.access.agents`.
+        metadata: The metadata that its program keeps with it, None for none.
+        charter: The charter of a run, None for any other session.
+        progress: The progress of a run, None for any other session.
     """
 
     sid: str
@@ -198,12 +237,12 @@ class SessionState:
 
     @property
     def background(self) -> Background | None:
-        """What a session works by that nobody talks to: its lineage or its charter, None for a conversation."""
+        """The lineage or charter of a session that people do not talk to, None for a conversation."""
         return self.lineage or self.charter
 
     @property
     def title(self) -> Title | None:
-        """The title a person gave, else the one that it was begun with in the background, if any."""
+        """The title a person gave, else the title a background session was created with, if any."""
         if self.given_title is None and self.background is not None and self.background.title:
             return Title(self.background.title, self.creation)
         return self.given_title
@@ -215,29 +254,29 @@ class SessionState:
 
     @property
     def rests(self) -> bool:
-        """Whether nothing goes on in it until people resume it; a turn that was stopped is still ended."""
+        """Whether it is paused until people resume it; a turn that was asked to stop still ends."""
         return self.status is Status.PAUSED and not self.stopping
 
     @property
     def kind(self) -> SessionKind:
-        """What it is: a task has a parent, a run a charter."""
+        """Its kind: a task has a parent, a run a charter."""
         if self.charter is not None:
             return SessionKind.RUN
         return SessionKind.CHAT if self.lineage is None else SessionKind.TASK
 
     @property
     def risen(self) -> bool:
-        """Whether it is a background session that has read what its parent had not when it was spawned."""
+        """Whether it is a background session that has read more than its parent had when it was spawned."""
         return self.lineage is not None and not self.visibility.flows_to(self.lineage.known)
 
     @property
     def visibility(self) -> Label:
-        """What a reader must be cleared for to learn that the session exists (law `no_read_up`)."""
+        """The clearance that a reader needs to learn that the session exists (law `no_read_up`)."""
         return self.taint.join(self.creation).join(self.inbox_label)
 
 
 def run_facts(state: SessionState) -> RunFacts | None:
-    """Return how the run that a session is stands, None for any other session."""
+    """Return the facts of a run, None for any other session."""
     if state.charter is None or state.progress is None:
         return None
     return RunFacts(state.charter, state.progress, state.visibility)
@@ -245,7 +284,13 @@ def run_facts(state: SessionState) -> RunFacts | None:
 
 @dataclass(frozen=True, slots=True)
 class ReadPosition:
-    """What somebody has read of a session: its `generation` up to the event `seq`, when contexts began at `context`."""
+    """The part of a session that a caller has read.
+
+    Args:
+        generation: The generation that was read.
+        context: The first event of the context at that time.
+        seq: The last event that was read.
+    """
 
     generation: int
     context: int
@@ -256,8 +301,16 @@ class ReadPosition:
 class Claim:
     """A worker's hold on a session: everything it needs to run a turn, read in one round trip.
 
-    `fence` rises with every claim; a script refuses an older one. `events` are those from where a context begins, or
-    from the last one on that the worker knows, itself included; `items` the waiting inputs in order.
+    Args:
+        sid: The session.
+        owner: The lease owner.
+        fence: A number that rises with every claim; scripts refuse an older one.
+        now: The time on the store's clock, in milliseconds.
+        state: The session's record.
+        items: The waiting inputs, in order.
+        events: The events from the beginning of the context, or from the last one that the worker knows, included.
+        approvals: The approvals of this generation.
+        audit: The head of the session's audit chain: (n, hash).
     """
 
     sid: str
@@ -273,7 +326,7 @@ class Claim:
 
 @dataclass(frozen=True, slots=True)
 class Change:
-    """What a turn wants written; each field as in `Write`."""
+    """The change that a turn wants to write; each field as in `Write`."""
 
     events: tuple[NewEvent, ...] = ()
     audit: tuple[AuditRow, ...] = ()
@@ -293,19 +346,28 @@ class Change:
 
 @dataclass(frozen=True, slots=True)
 class Write:
-    """One atomic change to a claimed session.
+    """One atomic change to a claimed session. The taint becomes its join with the labels of the admitted events.
 
-    `op` identifies it: the same `op` again answers as the first time and changes nothing. `cursor` is the log head it
-    was made against. The taint becomes its join with the labels of the admitted `events`. `take` removes the first
-    waiting item, which must be at that position, into the turn; the last of `events` is noted as what let it in.
-    `settle` gives a taken or waiting item its terminal status. `ask` adds approvals; `use` spends an approved one and
-    fails unless it is live. `turn`: the open turn afterwards; `end` closes it. `deliver` adds outbox entries, `release`
-    gives the lease back in the same step. `usage` is what was used, of a turn in all. `model`
-    is from now on the one that was chosen, empty for the first of the configuration; None changes nothing. So is
-    `memory` what is done with memories. `context` is
-    the seq from which a context is made from now on: one of `events` then carries what was before it. `run` is what
-    the `end` means for its run; without an open turn it may end the run by itself. `acknowledge` are the ids of the
-    steering notes that `events` tell of, which are read from then on.
+    Args:
+        op: Its id: the same `op` again answers as the first time and changes nothing.
+        cursor: The log head that it was made against.
+        events: The events to append.
+        audit: The audit rows to append.
+        take: The position of the first waiting item, which is moved into the turn; the last of `events` admitted it.
+        settle: Taken or waiting items, by position, with their terminal status.
+        ask: The approvals to add.
+        use: The id of an approved approval to spend; the write fails unless it is live.
+        turn: The open turn afterwards.
+        end: The end of the open turn.
+        status: The status afterwards.
+        deliver: The outbox entries to add.
+        release: Whether to give the lease back in the same step.
+        usage: The tokens used, of a whole turn.
+        model: The model that people chose, empty for the first one of the configuration; None changes nothing.
+        context: The first event of the context from now on; one of `events` then carries the fold of those before it.
+        run: The effect of `end` on its run; without an open turn it may end the run by itself.
+        acknowledge: The ids of the steering notes in `events`, which count as read from then on.
+        memory: The use of memories that people chose; None changes nothing.
     """
 
     op: str
@@ -331,11 +393,19 @@ class Write:
 
 @dataclass(frozen=True, slots=True)
 class Written:
-    """What a write left behind: the log head, the taint, the clock, and the audit head.
+    """The session after a write.
 
-    `behind` are the keys of deliveries that the sender was not given, since older ones to their address wait. `waiting`
-    is how many inputs wait, and `mode` how the session takes them, as of then. `risen` tells that with this write a
-    background session rose above its parent, for whom a notice is in the outbox.
+    Args:
+        seq: The head of the log.
+        taint: The taint.
+        now: The time on the store's clock, in milliseconds.
+        audit: The head of the audit chain: (n, hash).
+        stop: Whether a stop was asked for.
+        behind: The keys of deliveries that the sender was not given, since older ones to their address wait.
+        waiting: How many inputs wait.
+        mode: How the session takes waiting inputs.
+        risen: Whether a background session rose above its parent with this write; a notice for the parent is in the
+            outbox.
     """
 
     seq: int
@@ -351,10 +421,17 @@ class Written:
 
 @dataclass(frozen=True, slots=True)
 class SessionQuery:
-    """A question for a page of a principal's sessions whose visibility flows to `reader`.
+    """A request for a page of a principal's sessions.
 
-    `cursor` is that of the page before, empty for the first. `since` leaves out what changed last before that moment,
-    in milliseconds on the store's clock. `archived` asks for those that are archived, too. `status` is what they do.
+    Args:
+        principal: The principal.
+        reader: The clearance that the visibility of a listed session must flow to.
+        cursor: The cursor of the page before, empty for the first page.
+        limit: The most sessions of a page.
+        kind: The kind of sessions to list, None for all.
+        since: Leave out sessions last changed before this time, in milliseconds on the store's clock.
+        archived: Whether to include archived sessions.
+        status: The status of the sessions to list, None for all.
     """
 
     principal: str
@@ -369,10 +446,13 @@ class SessionQuery:
 
 @dataclass(frozen=True, slots=True)
 class SessionPage:
-    """Sessions, newest first; `cursor` asks for the next page, and is empty when there is none.
+    """Sessions, newest first.
 
-    `label` is that of what the page tells, also by what is missing from it. It is UNTRUSTED if a session is or was so
-    while the reader could see it, wherever it is now (ADR 0025).
+    Args:
+        sessions: Their records.
+        cursor: The cursor of the next page, empty when there is none.
+        label: The label of the page, including the fact that a session is missing from it. It is UNTRUSTED if a session
+            is or was UNTRUSTED while the reader could see it, wherever it is now (ADR 0025).
     """
 
     sessions: tuple[SessionState, ...]
@@ -381,7 +461,7 @@ class SessionPage:
 
 
 class Doing(StrEnum):
-    """What could not be done with a session: running its turns, or taking in what is said to it."""
+    """The operation that failed for a session: running its turns, or accepting its inputs."""
 
     WORK = "work"
     INTAKE = "intake"
@@ -389,10 +469,17 @@ class Doing(StrEnum):
 
 @dataclass(frozen=True, slots=True)
 class Quarantined:
-    """A session in quarantine, since when and how often it failed, and with what.
+    """A session in quarantine.
 
-    `since` is in milliseconds on the store's clock. It is left alone for `rest` more milliseconds. `error` is the kind
-    of the last error, `where` the place in the program. `schema` is the version of the records that the program knew.
+    Args:
+        sid: The session.
+        doing: The operation that failed.
+        since: Since when, in milliseconds on the store's clock.
+        tries: How often it failed.
+        error: The kind of the last error.
+        where: The place in the program where it was raised.
+        schema: The version of the records that the program knew.
+        rest: For how many more milliseconds the session is left alone.
     """
 
     sid: str
@@ -405,16 +492,21 @@ class Quarantined:
     rest: int
 
 
-MOMENT: Final = "what this conversation is about at the moment"
-"""The topic of a recap where none was named."""
+MOMENT: Final = "the topic of this conversation at the moment"
+"""The topic of a recap when the caller named none."""
 
 
 @dataclass(frozen=True, slots=True)
 class Summary:
     """A recap of the first `upto` events of a generation.
 
-    One with a `topic` leaves out what is not about it. `messages` is how many messages and answers it stands for.
     It has no label of its own: it is labelled with the session's taint when it is written.
+
+    Args:
+        text: The recap.
+        upto: The number of events it covers.
+        topic: Its topic; a recap with a topic leaves out everything else.
+        messages: How many messages and answers it stands for.
     """
 
     text: str
@@ -425,7 +517,7 @@ class Summary:
 
 @dataclass(frozen=True, slots=True)
 class Recapped:
-    """What asking for a recap gave: the summary, or else `why` there is none; `usage` in either case."""
+    """The result of a request for a recap: the summary, or else `why` there is none; `usage` in either case."""
 
     summary: Summary | None
     usage: Usage

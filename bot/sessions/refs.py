@@ -1,11 +1,11 @@
-"""What something came from: references that are stored beside it, so that its lineage can be told later.
+"""References to sources, stored beside the values that came from them, for lineage.
 
-A reference names what the store or a folder keeps, and nothing that this says. It is for the program alone: it bears
-no label of its own, so nobody is shown it but with what it stands beside, and nothing is decided by it. `bot.lineage`
-shows what it names to those who may know of that.
+A reference names a record of the store or a file, and holds nothing of its content. It is for the program alone. It has
+no label of its own, so it is shown only together with the value it stands beside, and no decision depends on it.
+`bot.lineage` shows the named source to readers who may know of it.
 
-Written, references are texts parted by blanks, each a letter and what it names. A kind that this program does not
-know is kept as it is.
+References are written as texts separated by blanks, each a letter and a name. A kind that this program does not know is
+kept as it is.
 """
 
 import re
@@ -56,7 +56,7 @@ class ApprovalRef:
 
 @dataclass(frozen=True, slots=True)
 class ObservedRef:
-    """What was said in the chat and not to the bot, up to an id."""
+    """Texts observed in the chat, up to an id."""
 
     upto: str
 
@@ -92,7 +92,7 @@ class ScheduleRef:
 
 @dataclass(frozen=True, slots=True)
 class WorkflowRef:
-    """The state of a principal's workflow: its first events that are within a label, as many as `upto` says."""
+    """The state of a principal's workflow: its first `upto` events within a label."""
 
     principal: str
     project: str
@@ -102,7 +102,7 @@ class WorkflowRef:
 
 @dataclass(frozen=True, slots=True)
 class UnknownRef:
-    """A reference of a kind that this program does not know, as it is written."""
+    """A reference of a kind that this program does not know, in its written form."""
 
     written: str
 
@@ -148,12 +148,12 @@ def written(refs: Iterable[Ref]) -> str:
 
 
 def read(text: str) -> tuple[Ref, ...]:
-    """Read what `written` wrote."""
+    """Read references from the text that `written` gave."""
     return tuple(map(_read, text.split()))
 
 
 def elsewhere(refs: Iterable[Ref], session: str) -> tuple[Ref, ...]:
-    """Return the references of one session as another one has them: to its events and its calls."""
+    """Return the references of one session as another session writes them: to its events, calls and files."""
     found = list[Ref]()
     for ref in refs:
         match ref:

@@ -1,9 +1,7 @@
 """A release: a person's decision that exactly these bytes may leave below their label, as a value in the log.
 
-Its record is an event of the session the text is from: it belongs to one generation, cannot be changed, and is
-read again when the text is sent. `digest` is the SHA-256 of the text in UTF-8, `clearance` the effective one of the
-destination when it was shown, `recipient` the name that was typed and `meant` what it meant then. That is a text,
-compared and never read.
+Its record is an event of the session that the text is from. So it belongs to one generation, cannot be changed, and is
+read again when the text is sent.
 """
 
 import hashlib
@@ -18,10 +16,18 @@ from policy.request import Destination
 class Release:
     """A text that `/release` showed to a person and that waits for their confirmation.
 
-    `principal` saw it at `home`, and it is to go to `address`, whose readers have `clearance`; `expires_at` is in
-    store ms.
-
-    `source` is the place of the text's event in its generation.
+    Args:
+        code: The code that confirms it.
+        principal: The person who saw it.
+        home: The address where they saw it, as text.
+        source: The place of the text's event in its generation.
+        digest: The SHA-256 of the text in UTF-8, in hex.
+        label: The label of the text.
+        address: The destination, as text.
+        clearance: The effective clearance of the destination when the text was shown.
+        recipient: The name that was typed.
+        meant: The meaning of that name then, as text that is only compared.
+        expires_at: When the release expires, in milliseconds on the store's clock.
     """
 
     code: str
@@ -47,5 +53,5 @@ class Release:
 
 
 def digest(text: str) -> str:
-    """Return the name of a text's bytes."""
+    """Return the SHA-256 of a text in UTF-8, in hex."""
     return hashlib.sha256(text.encode("utf-8", "surrogatepass")).hexdigest()

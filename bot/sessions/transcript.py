@@ -1,4 +1,4 @@
-"""Looking back through a session's log, newest first, without reading all of it."""
+"""Reading a session's log backwards, newest first, without reading all of it."""
 
 from collections.abc import AsyncIterator
 from dataclasses import dataclass
@@ -23,7 +23,7 @@ _WINDOW: Final = 200
 
 @dataclass(frozen=True, slots=True)
 class Stretch:
-    """A part of a transcript: its events, oldest first; `before` asks for the part before it, None at the beginning."""
+    """Part of a transcript: its events, oldest first; `before` is the cursor of the part before, None for the first."""
 
     events: tuple[Event, ...]
     before: int | None
@@ -31,9 +31,12 @@ class Stretch:
 
 @dataclass(frozen=True, slots=True)
 class Tail:
-    """A generation's log from one of its events on; `before` is how many events came before those.
+    """A generation's log from one of its events on.
 
-    `early` is what was said before them in the turn that is open: it stands beside the recap as it was said.
+    Args:
+        events: The events.
+        before: How many events of the generation came before them.
+        early: Earlier events of the open turn, which stand beside the recap in full.
     """
 
     events: tuple[Event, ...]
@@ -41,11 +44,11 @@ class Tail:
     early: tuple[Event, ...] = ()
 
     def upto(self, number: int) -> tuple[Event, ...]:
-        """Return those of them that are among the first `number` events of the generation."""
+        """Return those of the events that are among the first `number` events of the generation."""
         return self.events[: max(number - self.before, 0)]
 
     def after(self, number: int) -> tuple[Event, ...]:
-        """Return those that are not."""
+        """Return the events after the first `number` events of the generation."""
         return self.events[max(number - self.before, 0) :]
 
 
@@ -70,10 +73,10 @@ async def backwards(
 async def transcript(
     store: SessionStore, state: SessionState, reader: Label, *, before: int | None, limit: int, tools: bool
 ) -> Stretch:
-    """Return what was said in the session's generation, at most `limit` events of it, as far as `reader` may know.
+    """Return the messages of the session's generation, at most `limit` events, as far as `reader` may know of them.
 
-    `tools` adds what was called and what came of it, and what was recalled. A withheld answer was not said. An event of
-    an unknown type counts as what was said if it is meant for people.
+    `tools` adds calls, their results and recalled memories. A withheld answer is left out. An event of an unknown type
+    counts as a message if it is meant for people.
     """
     found: list[Event] = []
     async for event in backwards(store, state, before=before):

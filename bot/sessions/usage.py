@@ -1,4 +1,4 @@
-"""How much of models is used."""
+"""The use of models."""
 
 from dataclasses import dataclass
 from typing import Final
@@ -6,10 +6,15 @@ from typing import Final
 
 @dataclass(frozen=True, slots=True)
 class Usage:
-    """What models were asked, in tokens; `complete` is false when a provider did not say.
+    """The use of models, in tokens.
 
-    `requests` counts every attempt, also those that failed. `cost` is what is known of it, in millionths of the
-    currency that the configured prices are in; `priced` is false when a part of it is not known.
+    Args:
+        requests: How many requests were attempted, failed ones included.
+        input_tokens: Tokens that models read.
+        output_tokens: Tokens that models wrote.
+        complete: Whether every provider reported its tokens.
+        cost: The known cost, in millionths of the currency of the configured prices.
+        priced: Whether the whole cost is known.
     """
 
     requests: int = 0
@@ -20,7 +25,7 @@ class Usage:
     priced: bool = True
 
     def plus(self, other: "Usage") -> "Usage":
-        """Return the sum; unknown stays unknown."""
+        """Return the sum; an unknown part makes the sum incomplete."""
         return Usage(
             self.requests + other.requests,
             self.input_tokens + other.input_tokens,
@@ -32,4 +37,4 @@ class Usage:
 
 
 UNUSED: Final = Usage()
-"""Nothing was used, and that is known."""
+"""No use, known for certain."""

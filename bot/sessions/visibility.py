@@ -1,11 +1,10 @@
 """Which sessions a caller may know of: the one test that every session tool and command shares (law `no_read_up`).
 
-A session another principal's, one above the caller, one that does not exist and an id that could be nobody's are one
-and the same answer: None.
+Another principal's session, one above the caller, one that does not exist and an impossible id all get the same answer:
+None.
 
-How far that answer can be trusted is another matter. A session that the caller could see while it was UNTRUSTED may
-have risen out of sight because a page said so. That it is gone is as untrusted as it was (law
-`untrusted_cannot_command`, ADR 0025).
+That answer can be influenced. A session that the caller could see while it was UNTRUSTED may have risen out of sight
+because a page told it to. So its absence is as untrusted as the session was (law `untrusted_cannot_command`, ADR 0025).
 """
 
 from typing import Final
@@ -25,10 +24,10 @@ def sees(state: SessionState, principal: str, reader: Label) -> bool:
 
 
 def label_of(state: SessionState | None, principal: str, reader: Label) -> Label:
-    """Return the label of what such a caller is told of a session, also that there is none.
+    """Return the label of an answer about a session to such a caller, also of the answer that there is none.
 
-    It flows to `reader`, and depends on nothing that the caller may not know: of one that rose out of sight it is what
-    the caller could see of it before.
+    It flows to `reader`, and depends on nothing above the caller. For a session that rose out of sight it is the label
+    of the facts that the caller could see before.
     """
     if state is None or state.principal != principal:
         return PUBLIC
@@ -38,10 +37,10 @@ def label_of(state: SessionState | None, principal: str, reader: Label) -> Label
 
 
 def counts_still(state: SessionState, seen: Label, now: int) -> bool:
-    """Say whether UNTRUSTED data may still choose if a session is listed for those it was visible to at `seen`.
+    """Say whether UNTRUSTED data may still choose if readers who saw a session at the label `seen` find it listed.
 
-    A background session, a run too, has to end by its deadline, which was fixed before it read anything. Some time
-    after that it is listed for nobody, whatever it read, unless something that it said still waits.
+    A background session or run ends by its deadline, which was fixed before it read anything. After a further minute
+    (`LATE`) it is listed for no reader, regardless of its label, unless one of its messages still waits.
     """
     if state.turned is None or not state.turned.flows_to(seen):
         return False
@@ -51,7 +50,7 @@ def counts_still(state: SessionState, seen: Label, now: int) -> bool:
 
 
 async def look(store: SessionStore, sid: str, principal: str, reader: Label) -> tuple[SessionState | None, Label]:
-    """Return a session's record if the caller may know of it, None otherwise, and the label of what they are told.
+    """Return a session's record, None unless the caller may know of it, and the label of that answer.
 
     `reader` is the taint of the asking session, or the clearance of the address that answers a person.
     """
@@ -61,13 +60,13 @@ async def look(store: SessionStore, sid: str, principal: str, reader: Label) -> 
 
 
 async def visible(store: SessionStore, sid: str, principal: str, reader: Label) -> SessionState | None:
-    """Return a session's record if a person may know of it, None otherwise: for what enters no context."""
+    """Return a session's record, None unless a person may know of it: for uses outside any context."""
     state, _ = await look(store, sid, principal, reader)
     return state
 
 
 async def visibility_of(sessions: SessionStore, sid: str, top: Label) -> Label:
-    """Return what a reader must be cleared for to learn of a session; of one that cannot be read, for everything."""
+    """Return the clearance a reader needs to learn of a session; that is `top` for an unreadable record."""
     try:
         state = await sessions.state(sid)
     except SchemaError:

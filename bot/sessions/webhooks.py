@@ -1,7 +1,7 @@
-"""Webhooks as values: where a program has events of its sessions sent, how far that came, and what was never taken.
+"""Webhooks as values: where a program receives events of its sessions, its position in each, and dead events.
 
-What is sent is not stored here: the log is what there is to send, and a position tells up to which event it was. So a
-webhook costs a session nothing until it is looked at, and no event can be lost between two records.
+Events are not copied here: the log holds them, and a position tells up to which event they were sent. So a webhook
+costs a session nothing until it is sent, and no event can be lost between two records.
 """
 
 from dataclasses import dataclass
@@ -11,11 +11,11 @@ from bot.core.ids import webhook_event_id
 from bot.sessions.log.events import Event, Visibility
 
 UNAVAILABLE = "session.unavailable"
-"""The type of the one constant event that ends what a webhook hears of a session that rose above its reader."""
+"""The type of the one constant event that closes a session for a webhook, after it rose above its reader."""
 
 
 class Ended(StrEnum):
-    """Why nothing is sent to a webhook any more: it answered 410, or it failed for days."""
+    """Why a webhook was disabled: its receiver answered 410, or failed for days."""
 
     GONE = "gone"
     FAILING = "failing"
@@ -23,13 +23,20 @@ class Ended(StrEnum):
 
 @dataclass(frozen=True, slots=True)
 class ProgramWebhook:
-    """Where events are sent to.
+    """A webhook. Times are in milliseconds on the store's clock.
 
-    `owner` is the program's principal. Events of the `level` at least, of these `types` and `sessions`, are sent; no
-    types and no sessions stand for all. `failing` is since when nothing was taken, 0 for a webhook that works.
-    `disabled` is why nothing is sent any more, and `enabled_at` when it was enabled again. `wanted_at` is when its
-    program last wanted something tried once more that was not taken. Times are in milliseconds on the store's clock;
-    nothing older than `created_at` is sent.
+    Args:
+        id: Its id.
+        owner: The principal of its program.
+        url: The address of its receiver.
+        level: The least visibility of the events it gets.
+        types: The types of events it gets, empty for all.
+        sessions: The sessions whose events it gets, empty for all.
+        created_at: When it was created; older events are not sent.
+        failing: Since when every delivery failed, 0 for a webhook that works.
+        disabled: Why it is disabled, None for an enabled webhook.
+        enabled_at: When it was enabled again, 0 for never.
+        wanted_at: When its program last asked for another try of a dead event.
     """
 
     id: str
@@ -53,16 +60,20 @@ class ProgramWebhook:
         return event.visibility.at_least(self.level) and (not self.types or event.type in self.types)
 
     def event_id(self, sid: str, seq: int) -> str:
-        """Return the id under which an event of a session is sent here, each time; 0 is the one that ends it."""
+        """Return the constant id under which an event of a session is sent here; the seq 0 is the closing event."""
         return webhook_event_id(self.id, sid, seq)
 
 
 @dataclass(frozen=True, slots=True)
 class WebhookPosition:
-    """How far a webhook came in a session: events up to `seq` are done with.
+    """A webhook's position in a session. Times are in milliseconds on the store's clock.
 
-    The next was tried `attempt` times, the last of them at `tried_at`, and is tried again at `retry_at`. After `closed`
-    nothing is sent any more.
+    Args:
+        seq: The last event that is done with.
+        attempt: How often the next event was tried.
+        retry_at: When it is tried again.
+        closed: Whether no more events are sent.
+        tried_at: When it was tried last.
     """
 
     seq: int = 0
@@ -74,10 +85,17 @@ class WebhookPosition:
 
 @dataclass(frozen=True, slots=True)
 class DeadEvent:
-    """An event that a webhook did not take, however often it was tried: `id` is the one that it was sent with.
+    """An event that could not be delivered to a webhook.
 
-    `error` is a constant that tells why the last try failed. `again` says that its program wants it to be tried once
-    more.
+    Args:
+        id: The id it was sent with.
+        webhook: The webhook.
+        sid: The session.
+        seq: The seq of the event.
+        failed_at: When it was given up, in milliseconds on the store's clock.
+        attempts: How often it was tried.
+        error: A constant that tells why the last try failed.
+        again: Whether its program wants another try.
     """
 
     id: str

@@ -1,8 +1,8 @@
 """The snapshots of agents that sessions pin.
 
-Each stands under the digest of its own text, so that writing it again changes nothing and heals what was damaged, and
-all sessions of one agent share it. The text is written before a session that pins it, in an exchange of its own: the
-two are in different slots, and a snapshot that no session pins harms nobody.
+Each is kept under the digest of its own text, so writing it again changes nothing and repairs damage, and all sessions
+of one agent share it. The text is written before a session that pins it, in a request of its own, since the two are in
+different slots. A snapshot that no session pins does no harm.
 """
 
 from bot.store.records import codec
@@ -19,14 +19,14 @@ class RedisAgents:
         self._shared = shared
 
     async def put(self, digest: str, text: str) -> None:
-        """Keep a snapshot for ever.
+        """Keep a snapshot forever.
 
         Args:
-            digest: what it is kept under, of its own text.
-            text: the snapshot, as `bot.access.agents.written` writes it.
+            digest: The digest of its text, under which it is kept.
+            text: The snapshot, as `bot.access.agents.written` writes it.
 
         Raises:
-            StoreError: it could not be kept, so no session may pin it.
+            StoreError: It could not be kept, so no session may pin it.
         """
         await self._shared.connection.commands(("SET", agent_key(digest), pack(AGENT, {"body": text})))
 
@@ -34,14 +34,14 @@ class RedisAgents:
         """Return the text of a snapshot.
 
         Args:
-            digest: what it is kept under.
+            digest: The digest under which it is kept.
 
         Returns:
             The text, None if there is no snapshot of this digest.
 
         Raises:
-            SchemaError: it cannot be read, or a program of another version wrote it.
-            StoreError: the store does not answer.
+            SchemaError: It cannot be read, or a program of another version wrote it.
+            StoreError: The store does not answer.
         """
         (found,) = await self._shared.connection.commands(("GET", agent_key(digest)))
         return None if found is None else codec.reading(lambda: str(unpack(AGENT, found)["body"]))

@@ -27,7 +27,7 @@ _PAGE = 500
 
 
 class RedisApprovals:
-    """The part of the port `SessionStore` that is about approvals."""
+    """Implements the port `ApprovalStore`."""
 
     def __init__(self, shared: Shared) -> None:
         self._shared = shared
@@ -44,7 +44,7 @@ class RedisApprovals:
     ) -> tuple[Approval, ...]:
         """Answer pending approvals or questions once, all in one step; mark the session ready when none is left."""
         given = None if answer is None else codec.question_answer(answer)
-        # Before: a hint without its answer is passed over, an answer without its hint would not be found.
+        # Before: a hint without its answer is ignored, an answer without its hint would not be found.
         names = {*approvals, *(asked_in(name) for name in approvals)}
         hints = [("SET", answered_key(actor, name), raw(sid), "PX", _REMEMBERED_MS) for name in sorted(names)]
         await self._shared.connection.commands(*hints)
@@ -78,7 +78,7 @@ class RedisApprovals:
                 return tuple({(state.sid, approval.id): (state, approval) for state, approval in found}.values())
 
     async def answered(self, principal: str, name: str) -> tuple[tuple[SessionState, Approval], ...]:
-        """Return the approvals that a name stands for, of which a principal answered one within an hour."""
+        """Return the approvals with a name, one of which a principal answered within the last hour."""
         (found,) = await self._shared.connection.commands(("GET", answered_key(principal, name)))
         if found is None:
             return ()
@@ -96,7 +96,7 @@ class RedisApprovals:
         return tuple((state, one) for one in named)
 
     async def questions(self, principal: str) -> tuple[tuple[SessionState, Approval], ...]:
-        """Return an agent's questions to a person that are open, or were until an hour ago; the next to end first."""
+        """Return an agent's questions to a person that are open, or were until an hour ago, by expiry."""
         key = asked_key(principal)
         hinted, clock = await self._shared.connection.commands(("ZRANGE", key, 0, -1, "WITHSCORES"), ("TIME",))
         if not hinted:
@@ -137,7 +137,7 @@ class RedisApprovals:
 
 
 def approvals_of(sid: str, flat: Sequence[bytes], now: int, generation: int | None = None) -> tuple[Approval, ...]:
-    """Read the approvals of one generation, or of all that are kept; `now` is on the store's clock."""
+    """Read the approvals of one generation, or of all that are kept; `now` is on the store's clock, in milliseconds."""
     if not flat:
         return ()
 
@@ -149,7 +149,7 @@ def approvals_of(sid: str, flat: Sequence[bytes], now: int, generation: int | No
 
 
 _REMEMBERED_MS: Final = 3_600_000
-"""How long a question, and an answer, is found after it was answered or ran out of time."""
+"""For how many milliseconds a question, and an answer, is found after it was answered or expired."""
 
 
 def asked_hint(question: Approval) -> Command:
@@ -166,7 +166,7 @@ def _question_reads(sid: str, name: str) -> tuple[Command, Command]:
 
 @dataclass(frozen=True, slots=True)
 class _Hinted:
-    """What is at a hint: a session, None for one that is gone, and the question, None for one not written."""
+    """The records at a hint: a session, None for one that is gone, and the question, None for one not written."""
 
     state: SessionState | None
     question: Approval | None
@@ -180,7 +180,7 @@ class _Hinted:
         return (state, question) if now < ended + _REMEMBERED_MS else None
 
     def over(self, last: int, now: int) -> bool:
-        """Say whether the hint is for nothing: one that is not written yet may be, right behind its hint."""
+        """Say whether the hint has no use; a question that is not written yet may follow right after its hint."""
         return self.question is not None or self.state is None or last < now
 
 
@@ -201,7 +201,7 @@ class RedisQuestionCopies:
         self._shared = shared
 
     async def copies(self, sid: str = "") -> tuple[QuestionCopy, ...]:
-        """Return the copies of what is not to be decided any more."""
+        """Return the copies of questions that are decided or gone."""
         found, cursor = dict[QuestionCopy, None](), b"0"
         while True:
             scan = ("SSCAN", COPIES, cursor, "MATCH", f"{encode(sid)} *" if sid else "*", "COUNT", _PAGE)
@@ -233,7 +233,7 @@ class RedisQuestionCopies:
         now = clock_ms(clock)
         asking, readable = set[tuple[str, str]](), set[str]()
         for one, flat in zip(sids, records, strict=True):
-            # What cannot be read now is closed when it can.
+            # A copy that cannot be read now is closed when it can be.
             with suppress(SchemaError):
                 every = approvals_of(one, flat, now)
                 asking |= {(one, approval.asked_in) for approval in every if approval.state is ApprovalState.PENDING}
@@ -241,7 +241,7 @@ class RedisQuestionCopies:
         return [copy for copy in found if copy.sid in readable and (copy.sid, copy.asked) not in asking]
 
     async def copied(self, copy: QuestionCopy) -> tuple[Delivery | None, tuple[Approval, ...]]:
-        """Return what was said there, and what became of what was asked."""
+        """Return the delivery of a copy, None if it is forgotten, and the approvals it asked for as they stand."""
         keys = session_keys(copy.sid)
         record, flat, clock = await self._shared.connection.commands(
             ("HGET", keys.outbox, raw(copy.key)), ("HGETALL", keys.approvals), ("TIME",)
@@ -260,7 +260,7 @@ class RedisQuestionCopies:
 
 
 def copy_member(copy: QuestionCopy) -> str:
-    """Return what stands for a copy in the set of all."""
+    """Return the member for a copy in the set of all copies."""
     return " ".join(map(encode, (copy.sid, copy.asked, copy.key, copy.holder)))
 
 

@@ -1,4 +1,4 @@
-"""The audit part of the store: chains of records, one per session and one for decisions outside any."""
+"""The audit part of the store: chains of records, one for each session and one for all other decisions."""
 
 import asyncio
 from collections.abc import AsyncIterator, Mapping, Sequence
@@ -18,7 +18,7 @@ from bot.store.shared import Shared
 _HEAD: Final = codec.stored_fields("audit_seq", "audit_hash")
 
 _TOGETHER: Final = 200
-"""Rows that one script appends at most: it holds up the store meanwhile."""
+"""The most rows that one script appends: it blocks the store meanwhile."""
 
 
 @dataclass(eq=False, slots=True)
@@ -41,7 +41,7 @@ class RedisAudit:
     async def append(self, rows: tuple[AuditRow, ...]) -> None:
         """Append rows to the chain for decisions outside a session.
 
-        What waits meanwhile is written together: as many writers as there are take turns of a few scripts.
+        Rows that wait meanwhile are written together: all writers share the turns of a few scripts.
         """
         if not rows:
             return
@@ -63,14 +63,14 @@ class RedisAudit:
         await self._shared.change_outside(Script.AUDIT_APPEND, {"op": audit_op(op)}, {}, (row,))
 
     async def _append_waiting(self) -> None:
-        """Append what waits, as far as one script may take it. What goes wrong goes wrong for all of that."""
+        """Append waiting rows, as far as one script may take them. An error counts for all of these."""
         together = list[_Entry]()
         while self._entries and (not together or _rows(together) + len(self._entries[0].rows) <= _TOGETHER):
             together.append(self._entries.pop(0))
         if not together:
             return
         rows = tuple(row for one in together for row in one.rows)
-        # The writer that is cancelled here may be writing for others.
+        # A writer that is cancelled here may be writing for others.
         with anyio.CancelScope(shield=True):
             try:
                 await self._shared.change_outside(Script.AUDIT_APPEND, {}, {}, rows)
@@ -83,7 +83,7 @@ class RedisAudit:
     async def records(self, chain: str, *, after: int = 0, limit: int = 1000) -> tuple[AuditRecord, ...]:
         """Return records with n > `after` of a session's chain or of the chain named `audit`."""
         key = AUDIT_CHAIN if chain == AUDIT else session_keys(chain).audit
-        # The record before the first is read too: its hash is what the first follows on.
+        # The record before the first is read too: the first follows its hash.
         (found,) = await self._shared.connection.commands(("LRANGE", key, max(after - 1, 0), after + limit - 1))
         return codec.reading(lambda: codec.audit_records(found, genesis(chain), after))
 
@@ -94,15 +94,15 @@ class RedisAudit:
         return _head(n, digest)
 
     def moved(self) -> Mapping[str, Head]:
-        """Return the heads that this process wrote or met since they were last `anchored`."""
+        """Return the heads that this process wrote or read since they were last `anchored`."""
         return dict(self._shared.moved)
 
     def anchored(self, heads: Mapping[str, Head]) -> None:
-        """Note that heads are kept outside the store; one that moved on meanwhile is still to be."""
+        """Note that heads are kept outside the store; a head that moved meanwhile is still to be."""
         self._shared.moved = {chain: head for chain, head in self._shared.moved.items() if heads.get(chain) != head}
 
     async def heads(self, *, idly: bool = False) -> AsyncIterator[tuple[str, Head]]:
-        """Walk the heads of all chains that are not empty, in no order; `idly` so that nobody waits for it."""
+        """Walk the heads of all chains that are not empty, in no order; `idly` walks slowly, for background use."""
         ((n, digest),) = await self._shared.connection.commands(("HMGET", AUDIT_HEAD, *_HEAD))
         outside = _readable(n, digest) if n else None
         if outside is not None:
@@ -116,7 +116,7 @@ class RedisAudit:
 
 
 def _readable(n: bytes, digest: bytes | None) -> Head | None:
-    """Return a head, None for one that cannot be read: the anchors of other chains do not wait for it."""
+    """Return a head, None for an unreadable one: the anchors of other chains do not wait for it."""
     try:
         return _head(n, digest)
     except SchemaError:

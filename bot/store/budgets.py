@@ -1,13 +1,12 @@
-"""Budgets of a day at the store: each account decides on its own limits, and has a portion of the budget of all.
+"""Daily budgets in the store: each account checks its own limits, and has a portion of the budget of all.
 
-An account is a person or a shared chat, with a slot of its own. What all of them may use together is granted in
-portions (ADR 0029): a reservation is counted in the portion of its person, and only one for which that is too small
-asks the centre. Where the centre has too little left, the accounts are asked for what they do not use.
+An account is a person or a shared chat, with a slot of its own. The budget of all together is granted in portions (ADR
+0029). A reservation is counted in the portion of its person; the centre is asked only if that is too small. If the
+centre has too little left, accounts are asked for their unused tokens.
 
-The order makes it safe. The centre grants before an account takes, and an account gives back before the centre is
-told. So what accounts may use is never more than the centre knows of, even if a process dies meanwhile. Each grant has
-a number from one count, and an account takes none that is older than the last one it knows: what was given back stays
-so.
+The order makes it safe. The centre grants before an account takes, and an account gives back before the centre is told.
+So accounts may never use more than the centre knows of, even if a process dies meanwhile. Each grant has a number from
+one count, and an account takes none older than the last one it knows: returned tokens stay returned.
 """
 
 import asyncio
@@ -31,15 +30,15 @@ from bot.store.scripts.loader import Script
 from bot.store.shared import Shared
 
 _PERSON: Final = "p/"
-"""How the account of a person begins: the one in whose portion a reservation is counted."""
+"""The beginning of a person's account name: a reservation is counted in the portion of that account."""
 
 _WHOSE: Final = MappingProxyType({"p": Whose.PERSON, "c": Whose.CHAT})
 
 _PARTS: Final = 64
-"""A portion is at least one of so many parts of the day's budget, as long as enough of it is left."""
+"""A portion is at least this fraction (one of so many parts) of the day's budget, as long as enough of it is left."""
 
 _TRIES: Final = 16
-"""How often an account may have lost what it was just granted, to others, before that counts as set aside by them."""
+"""How often an account may lose its new grant to others before that counts as set aside by them."""
 
 _BATCH: Final = 100
 """How many accounts are asked in one round trip."""
@@ -47,7 +46,7 @@ _BATCH: Final = 100
 _HINT_SECONDS: Final = 2 * DAY_MS // 1000
 
 _HINTED_SECONDS: Final = 600.0
-"""How long a process believes that its hint is there."""
+"""For how many seconds a process believes that its hint is there."""
 
 _SUM: Final = "all"
 _OWN: Final = b"portion"
@@ -56,7 +55,7 @@ _OWN: Final = b"portion"
 
 @dataclass(frozen=True, slots=True)
 class _Asked:
-    """A reservation as it is asked for: `op` is the call that asks."""
+    """A requested reservation: `op` is the call that asks."""
 
     id: str
     op: str
@@ -74,7 +73,7 @@ class _Asked:
 
 @dataclass(frozen=True, slots=True)
 class _Stored:
-    """What is stored of an account, and when it was read."""
+    """The stored records of an account, and when they were read, in milliseconds on the store's clock."""
 
     account: str
     spent: Sequence[bytes]
@@ -82,7 +81,7 @@ class _Stored:
     now: int
 
     def today(self) -> Iterator[Spent]:
-        """Yield what it used today, by pool."""
+        """Yield the account's use today, by pool."""
         fields, found, today = codec.pairs(self.spent), dict[str, tuple[int, bool]](), self.now // DAY_MS
         own = fields.pop(_OWN, None)
         if own is not None and unpack(PORTION, own)["day"] >= today:
@@ -91,7 +90,7 @@ class _Stored:
                 found[text(pool)] = got["tokens"], not got["incomplete"]
         for stored in codec.pairs(self.spending).values():
             got = unpack(RESERVATION, stored)
-            # It came back today, unsettled.
+            # It lapsed today, unsettled.
             if got["lapses"] < self.now and got["lapses"] // DAY_MS == today:
                 found[got["pool"]] = found.get(got["pool"], (0, False))[0], False
         for pool, (tokens, complete) in sorted(found.items()):
@@ -132,7 +131,7 @@ class RedisBudgets:
         return shortage
 
     async def settle_tokens(self, reservation: str, spender: Spender, tokens: int, *, complete: bool) -> None:
-        """Count what was used in the place of what was set aside."""
+        """Count the tokens used in place of those set aside."""
         args = {"id": reservation, "tokens": tokens, "complete": complete, "pool": str(spender.label.secrecy)}
         accounts = _accounts(spender)
         calls = [_call(Script.SETTLE_TOKENS, account, args, op=reservation) for account in accounts]
@@ -148,7 +147,7 @@ class RedisBudgets:
         return Shortage(Whose.SESSION, Lack(got.text("lack"))) if got.word == "short" else None
 
     async def charge_session(self, reservation: str, tokens: int, allowance: TokenAllowance) -> None:
-        """Charge a session's own budget for what was used."""
+        """Charge a session's own budget for the tokens used."""
         await self._spend(reservation, tokens, allowance)
 
     async def _spend(
@@ -160,11 +159,11 @@ class RedisBudgets:
         if got.word == "stale":
             raise LeaseLostError("another worker has the session")
         if got.word == "reset":
-            raise ResetError("the session was reset; what it used is not charged")
+            raise ResetError("the session was reset; its use is not charged")
         return got
 
     async def spent_today(self) -> tuple[Spent, ...]:
-        """Return what was used today, with what came back today and is not noted yet."""
+        """Return the tokens used today, with reservations that lapsed today and are not noted yet."""
         hinted, granted = await self._shared.connection.commands(("SMEMBERS", SPENDERS), ("HKEYS", GRANTS))
         found, gone = list[_Stored](), list[str]()
         for batch in _batches(sorted({*map(text, hinted), *map(text, granted)} - {_SUM})):
@@ -182,7 +181,7 @@ class RedisBudgets:
     async def _set_aside(
         self, asked: _Asked, limits: Mapping[str, int | None], answers: dict[str, ScriptAnswer]
     ) -> Shortage | None:
-        """Set tokens aside, and keep in `answers` what the accounts said last."""
+        """Set tokens aside, and keep the last answers of the accounts in `answers`."""
         person, grant = next(iter(limits)), None
         for _ in range(_TRIES):
             left = [account for account in limits if account not in answers or answers[account].word != "ok"]
@@ -194,7 +193,7 @@ class RedisBudgets:
             if asked.total is not None and asked.tokens > asked.total:
                 return Shortage(Whose.ALL, Lack.NEVER)
             if shortage is not None:
-                # One that is used up is told before one that is only set aside.
+                # One that is used up is reported before one that is only set aside.
                 used = asked.total is not None and await self._total.used_up(asked.tokens, asked.total)
                 return Shortage(Whose.ALL, Lack.USED) if used else shortage
             if answers[person].word == "ok" or asked.total is None:
@@ -213,11 +212,11 @@ class RedisBudgets:
         if len(calls) == 1:
             return [await self._shared.run(calls[0])]
         answers = await self._shared.run_all(calls)
-        # Alone it says why its record cannot be read.
+        # Alone the call tells why its record cannot be read.
         return [await self._shared.run(one) if got is None else got for one, got in zip(calls, answers, strict=True)]
 
     async def _hint(self, answers: Mapping[str, ScriptAnswer]) -> None:
-        """Note that accounts used something, now and then again: a hint that is lost is there again soon."""
+        """Note that accounts used tokens, again from time to time: a lost hint is soon there again."""
         day, now = max(got.number("day") for got in answers.values()), self._shared.clock.monotonic()
         if day != self._hinted_day or now >= self._hinted_until:
             self._hinted_day, self._hinted_until, self._hinted = day, now + _HINTED_SECONDS, set[str]()
@@ -231,7 +230,7 @@ class RedisBudgets:
             self._hinted |= new
 
     async def _forget(self, accounts: Sequence[str]) -> None:
-        """Let accounts go of which nothing is stored, but those that were used again meanwhile."""
+        """Remove the hints of accounts without stored records, except those that were used again meanwhile."""
         await self._shared.connection.commands(("SREM", SPENDERS, *map(raw, accounts)))
         keys = [budget_keys(account) for account in accounts]
         there = await self._shared.connection.commands(*(("EXISTS", one.spent, one.spending) for one in keys))
@@ -241,7 +240,7 @@ class RedisBudgets:
 
 
 class TotalBudget:
-    """The budget of all together: grants portions of it to accounts, and takes back what they do not use."""
+    """The budget of all together: grants portions of it to accounts, and takes back unused parts."""
 
     def __init__(self, shared: Shared) -> None:
         self._shared = shared
@@ -249,7 +248,7 @@ class TotalBudget:
         self._beginning = asyncio.Lock()
 
     async def begin(self, most: int | None) -> None:
-        """Before this process first asks under a limit, count what was used or granted without it.
+        """Count tokens used or granted without a limit, before this process first asks under one.
 
         Raises StoreError.
         """
@@ -276,7 +275,7 @@ class TotalBudget:
     async def grant(self, account: str, said: ScriptAnswer, tokens: int, most: int) -> Arguments | Lack:
         """Grant an account as much as it said it needs for `tokens`; return the grant, or why there is none.
 
-        Raises StoreError.
+        `most` is the budget of all together. Raises StoreError.
         """
         args = {**_stated(account, said), "tokens": tokens, "part": max(1, most // _PARTS), "most": most}
         got = await self._granted(args)
@@ -289,7 +288,7 @@ class TotalBudget:
         return got
 
     async def used_up(self, tokens: int, most: int) -> bool:
-        """Return whether too little for `tokens` is left, whatever is only set aside. Raises StoreError."""
+        """Return whether too little for `tokens` is left, reserved tokens not counted. Raises StoreError."""
         known = await self._sum()
         if known["used"] + tokens > most or known["granted"] + tokens <= most:
             return known["used"] + tokens > most
@@ -297,7 +296,7 @@ class TotalBudget:
         return (await self._sum())["used"] + tokens > most
 
     async def used_beyond(self, account: str, said: ScriptAnswer) -> None:
-        """Let the centre know of what an account used beyond what it was granted; else it hears of it later."""
+        """Tell the centre of an account's use beyond its grant; if that fails, it learns of it later."""
         if self._limit is not None:
             with suppress(StoreError):
                 await self._count(account, said)
@@ -309,11 +308,11 @@ class TotalBudget:
         return nested({name: got.number(name) for name in ("number", "granted", "time")})
 
     async def _count(self, account: str, said: ScriptAnswer) -> None:
-        """Grant an account what it has used and set aside already."""
+        """Grant an account the tokens that it has used and set aside already."""
         await self._shared.run(call(Script.GRANT_TOKENS, {"grants": GRANTS}, _stated(account, said)))
 
     async def _sum(self) -> Fields:
-        """Return the sum of all portions, with what the centre knows to be used today."""
+        """Return the sum of all portions, with the use of today that the centre knows."""
         stored, clock = await self._shared.connection.commands(("HGET", GRANTS, _SUM), ("TIME",))
         today = codec.clock_ms(clock) // DAY_MS
         if stored is None:
@@ -322,7 +321,7 @@ class TotalBudget:
         return found if found["day"] >= today else {**found, "used": 0}
 
     async def _grants(self) -> dict[str, Fields]:
-        """Return the portions of all accounts, and their sum; what was used on an earlier day counts no longer."""
+        """Return the portions of all accounts, and their sum; use of an earlier day counts no longer."""
         flat, clock = await self._shared.connection.commands(("HGETALL", GRANTS), ("TIME",))
         today, found = codec.clock_ms(clock) // DAY_MS, dict[str, Fields]()
         for name, stored in codec.pairs(flat).items():
@@ -332,7 +331,7 @@ class TotalBudget:
         return found
 
     async def _unused(self) -> Iterator[dict[str, Fields]]:
-        """Return in batches the accounts of whose grants not all is known to be used, those with most of it first."""
+        """Return in batches the accounts whose grants may have an unused part, those with the largest first."""
         grants = await self._grants()
         unused = {account: one["granted"] - one["used"] for account, one in grants.items()}
         found = sorted((one for one in grants if one != _SUM and unused[one]), key=unused.__getitem__, reverse=True)
@@ -343,7 +342,7 @@ class TotalBudget:
             await self._recall(batch)
 
     async def _recall(self, grants: Mapping[str, Fields]) -> None:
-        """Take back what accounts do not use of their grants: first there, then at the centre."""
+        """Take back the unused parts of accounts' grants: first there, then at the centre."""
         seen = {account: {"number": one["number"]} for account, one in grants.items()}
         answers = await self._shared.run_all([_call(Script.RECALL_TOKENS, one, args) for one, args in seen.items()])
         lowered = [
@@ -366,7 +365,7 @@ def _call(script: Script, account: str, args: Arguments, *, op: str = "") -> Scr
 
 
 def _stated(account: str, said: ScriptAnswer) -> dict[str, str | int]:
-    """Return what an account said of itself, as the centre takes it."""
+    """Return an account's answer about itself in the form that the centre takes."""
     return {"account": account, **{name: said.number(name) for name in ("number", "used", "day", "wanted")}}
 
 

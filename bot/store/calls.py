@@ -1,4 +1,4 @@
-"""A call of a script and its answer: arguments and replies by name, as the header of each script tells them."""
+"""A call of a script and its answer: arguments and replies by name, as the header of each script lists them."""
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
@@ -13,7 +13,7 @@ from bot.store.scripts.loader import KEYS, Script
 from bot.store.servers.connection import Arg, Reply
 
 Arguments: TypeAlias = Mapping[str, Any]
-"""A script's arguments: texts, numbers, flags, lists and maps of them. What is None is absent."""
+"""A script's arguments: texts, numbers, flags, lists and maps of them. None stands for an absent argument."""
 
 
 _FIELDS: Final = MappingProxyType({stored.encode(): name for name, stored in NAMES.items()})
@@ -30,7 +30,7 @@ class ScriptCall:
 
 @dataclass(frozen=True, slots=True)
 class ScriptAnswer:
-    """What a script answered: a word, and values by name. What is absent is zero, false or empty."""
+    """The answer of a script: a word, and values by name. An absent value is zero, false or empty."""
 
     word: str
     values: Mapping[str, Reply]
@@ -44,7 +44,7 @@ class ScriptAnswer:
         return int(self.values.get(name) or 0)
 
     def flag(self, name: str) -> bool:
-        """Return whether something holds."""
+        """Return a flag."""
         return bool(self.values.get(name))
 
     def text(self, name: str) -> str:
@@ -64,19 +64,19 @@ def answer(reply: Reply) -> ScriptAnswer:
 
 
 def nested(values: Arguments) -> Arguments:
-    """Return a map inside of arguments, which has fields by their stored names as records have."""
+    """Return a map for use inside arguments, which has fields by their stored names as records have."""
     return {NAMES.get(name, name): value for name, value in values.items()}
 
 
 def session_call(
     script: Script, keys: SessionKeys, args: Arguments, *, op: str = "", bodies: Bodies | None = None
 ) -> ScriptCall:
-    """Return a call about one session; `op` names it where its answer is kept, `bodies` are its large ones."""
+    """Return a call about one session; `op` names it where its answer is kept, `bodies` has its large texts."""
     large = bodies.large if bodies else {}
     names = [*keys.of(KEYS[script], op), *map(keys.body, large)]
     return ScriptCall(script, names, [pack_arguments(args), *large.values()])
 
 
 def call(script: Script, keys: Mapping[str, str], args: Arguments) -> ScriptCall:
-    """Return a call about keys of no session."""
+    """Return a call about keys that belong to no session."""
     return ScriptCall(script, [keys[name] for name in KEYS[script]], [pack_arguments(args)])

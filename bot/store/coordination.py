@@ -1,4 +1,4 @@
-"""How the processes of one store work beside one another: rights, counts, sessions in quarantine."""
+"""Coordination of the processes of one store: rights, counts, and sessions in quarantine."""
 
 from collections.abc import AsyncGenerator, Callable
 from contextlib import asynccontextmanager, suppress
@@ -39,7 +39,7 @@ class RedisRights:
 
         async def renewed() -> bool:
             nonlocal until
-            # The lease may end as early as that: it began when the store answered, and not when it was asked.
+            # The lease may end this early: it began when the store answered, and not when it was asked.
             begun = self._shared.clock.monotonic()
             with suppress(StoreError):
                 if await self._held(name, owner, self._shared.options.right_ms):
@@ -82,7 +82,7 @@ class RedisCounts:
         return (await self._shared.run(call(Script.COUNT, keys, {"life": life}))).number("count")
 
     async def keep(self, name: str, life: int) -> None:
-        """Let a count go on, or forget it."""
+        """Let a count continue, or forget it."""
         key = count_key(name)
         await self._shared.connection.commands(("PEXPIRE", key, life) if life else ("UNLINK", key))
 
@@ -91,7 +91,7 @@ FIRST_MS: Final = 2_000
 
 
 LONGEST_MS: Final = 3_600_000
-"""How long a session is left alone after its first failure, and at most."""
+"""The first and the longest time that a session is left alone after a failure, in milliseconds."""
 
 
 class RedisQuarantine:
@@ -110,7 +110,7 @@ class RedisQuarantine:
         return _decoded(field.encode(), got.value("record"), got.number("now")), got.flag("new")
 
     async def quarantined(self) -> tuple[Quarantined, ...]:
-        """Return all that are in quarantine; what another program put there and this one cannot read is left out."""
+        """Return all sessions in quarantine; a record of another program that this one cannot read is left out."""
         flat, clock = await self._shared.connection.commands(("HGETALL", QUARANTINE), ("TIME",))
         found, now = list[Quarantined](), codec.clock_ms(clock)
         for field, record in codec.pairs(flat).items():

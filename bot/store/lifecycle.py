@@ -1,8 +1,8 @@
-"""The part of the store about a session as a whole: resting, archived, deleted, and the turns that it had.
+"""The part of the store for a session as a whole: pausing, archiving, deleting, and past turns.
 
-What is deleted is erased in two steps. One script leaves a tombstone in the place of the session's record, so that
-nothing is written for it any more; then what the script cannot name is looked for: large bodies, and the answers that
-are kept for retries. Until that is done the tombstone says so, and the sweep does it again.
+Deletion has two steps. One script leaves a tombstone in place of the session's record, so that nothing is written for
+the session any more. Then the keys that the script cannot name are searched for: large bodies, and the answers kept for
+retries. Until that is done the tombstone says so, and the sweep does it again.
 """
 
 import asyncio
@@ -40,7 +40,7 @@ _RUN_HOME: Final = f"{RUN}:".encode()
 
 
 class Eraser:
-    """Erases what a script that deletes a session cannot name."""
+    """Erases the keys that a script that deletes a session cannot name."""
 
     def __init__(self, shared: Shared, filing: Filing, webhooks: RedisWebhooks, runs: RedisRuns) -> None:
         self._shared = shared
@@ -49,9 +49,9 @@ class Eraser:
         self._runs = runs
 
     async def erase(self, sid: str) -> None:
-        """Erase all of a deleted session but its tombstone, its audit chain and which inputs it had.
+        """Erase all of a deleted session but its tombstone, its audit chain and the list of its inputs.
 
-        How far its program's webhooks came in it is forgotten, too, and what a run called its slot.
+        The positions of its program's webhooks in it are forgotten too, and the name of a run's slot.
         """
         keys = session_keys(sid)
         kept = {raw(key) for key in (keys.state, keys.audit, keys.inputs)}
@@ -72,9 +72,9 @@ class Eraser:
         await self._shared.run(session_call(Script.ERASED, keys, {}))
 
     async def erase_again(self, sid: str) -> None:
-        """Erase what a process that vanished left of a deleted session, and have the servers rewrite their files.
+        """Erase the rest of a session whose deleting process vanished, and have the servers rewrite their files.
 
-        Nobody waits for that here, and a server that does so already is not asked twice.
+        It does not wait for the rewriting, and a server that is rewriting already is not asked again.
         """
         await self.erase(sid)
         with suppress(StoreError):
@@ -90,7 +90,7 @@ class RedisLifecycle:
         self._eraser = eraser
 
     async def holder(self, sid: str) -> Holder | None:
-        """Return whose a session is and its status, None if there never was one."""
+        """Return a session's principal and status, None if there never was one."""
         fields = codec.stored_fields("principal", "status", "updated")
         ((who, status, moved),) = await self._shared.connection.commands(("HMGET", session_keys(sid).state, *fields))
         if who is None or status is None:
@@ -99,11 +99,11 @@ class RedisLifecycle:
         return Holder(text(who), Status(known) if known in set(Status) else None, int(moved or 0))
 
     async def pause(self, sid: str, *, actor: str, audit: tuple[AuditRow, ...]) -> None:
-        """Let a session rest."""
+        """Pause a session."""
         await self._changed(Script.PAUSE, sid, {"actor": actor}, audit)
 
     async def resume(self, sid: str, *, actor: str, audit: tuple[AuditRow, ...]) -> None:
-        """Let a session that rests go on."""
+        """Resume a paused session."""
         got = await self._changed(Script.RESUME, sid, {"actor": actor}, audit)
         await self._shared.mark_ready(sid, ready=got.flag("ready"))
         await self._filing.refile((sid,))
@@ -115,17 +115,17 @@ class RedisLifecycle:
         await self._filing.refile((sid,))
 
     async def restore(self, sid: str, *, actor: str, audit: tuple[AuditRow, ...]) -> None:
-        """Let an archived session be spoken in again."""
+        """Make an archived session writable again."""
         await self._changed(Script.RESTORE, sid, {"actor": actor}, audit)
         await self._filing.refile((sid,))
 
     async def fail(self, sid: str) -> None:
-        """Note that a session cannot be worked."""
+        """Mark a session as FAILED."""
         await self._shared.run(session_call(Script.FAIL, session_keys(sid), {}))
 
     async def delete(self, sid: str, audit: tuple[AuditRow, ...]) -> None:
-        """Delete a session and erase what it held."""
-        # Found by the sweep from here on, whatever becomes of this process.
+        """Delete a session and erase its content."""
+        # From here on the sweep finds it, even if this process dies.
         await self._shared.connection.commands(("SADD", OPEN, raw(sid)))
         await self._changed(Script.DELETE, sid, {"keep": self._shared.options.keep_ms}, audit)
         self._shared.places.pop(sid, None)
@@ -134,7 +134,7 @@ class RedisLifecycle:
     async def rewrite(self) -> tuple[str, ...]:
         """Have every server rewrite its file, and wait for it; return the sentences of those that do not."""
         try:
-            # One that began before holds what was deleted meanwhile.
+            # A rewrite that began before has the data that was deleted meanwhile.
             if await self._rewritten() is not None:
                 await self._shared.connection.everywhere(("BGREWRITEAOF",))
                 done = await self._rewritten()
@@ -155,7 +155,7 @@ class RedisLifecycle:
         return None
 
     async def turns(self, sid: str, *, before: int | None = None, limit: int = 50, turn: str | None = None) -> TurnPage:
-        """Return the turns that ended before an event, newest first, or that of an id."""
+        """Return the turns that ended before an event, newest first, or the turn with an id."""
         keys = session_keys(sid)
         if before is None:
             (head,) = await self._shared.connection.commands(("HGET", keys.state, *codec.stored_fields("seq")))
@@ -176,13 +176,13 @@ class RedisLifecycle:
 
 
 def _rewrites(found: tuple[str, Reply]) -> bool:
-    """Say whether a server rewrites its file or is about to, by what it tells of that."""
+    """Say whether a server rewrites its file or is about to, by its own report."""
     _, told = found
     return any(f"{name}:1" in told.decode("utf-8", "replace") for name in _REWRITING)
 
 
 def _failed(found: tuple[str, Reply]) -> bool:
-    """Say whether the last time that a server rewrote its file went wrong, by what it tells of that."""
+    """Say whether the last rewriting of a server's file failed, by its own report."""
     _, told = found
     return b"aof_last_bgrewrite_status:err" in told
 

@@ -33,11 +33,15 @@ async def open_store(
     clock: Clock | None = None,
     ids: Ids | None = None,
 ) -> "RedisStore":
-    """Open the store at `url`, or the embedded one of the data folder when there is no `url`.
+    """Open the store at `url`, or the embedded one of the `data` folder when there is no `url`.
 
-    `audit_key` chains the audit records. Close the store with `close()`.
-    Raises StoreGoneError: it does not answer. StoreRefusedError: it answers and cannot be used. SchemaError: a program
-    of another version wrote it. OperatorError: there is no embedded server for this platform or its files are unusable.
+    Close the store with `close()`. `audit_key` chains the audit records, `options` has times and limits.
+
+    Raises:
+        StoreGoneError: The store does not answer.
+        StoreRefusedError: It answers and cannot be used.
+        SchemaError: A program of another version wrote it.
+        OperatorError: There is no embedded server for this platform, or its files are unusable.
     """
     options, clock = options or StoreOptions(), clock or SystemClock()
     supervisor: Supervisor | None = None
@@ -45,7 +49,7 @@ async def open_store(
         if data is None:
             raise StoreRefusedError("there is neither a data folder nor a store's address", next_step="set `store.url`")
         supervisor = Supervisor(data, clock=clock)
-    # Reading files and importing would hold up the loop; the embedded server starts meanwhile.
+    # Reading files and importing would block the loop; the embedded server starts meanwhile.
     try:
         async with asyncio.TaskGroup() as together:
             loaded = together.create_task(asyncio.to_thread(_load))
@@ -73,12 +77,13 @@ def _servers(
 ) -> "StoreServers":
     """Return the servers of an address; nothing is connected yet.
 
-    Sentinels and Clusters are loaded only where they are. Raises StoreError: the address has options that are none.
+    The code for Sentinels and Clusters is loaded only for these. Raises StoreError: an option of the address is
+    invalid.
     """
     from bot.store.servers.connection import RetryLimit
     from bot.store.servers.server import Server, SingleServer, connecting, single_pool
 
-    # Where a try fails another server may take over soon, so that none may take all the time.
+    # After a failed try another server may take over soon, so no try may take all the time.
     limit = RetryLimit(options.timeout / 4, options.timeout)
     within = options.timeout if address.kind is Kind.SERVER else limit.each
     connected = connecting(address, timeout=within, name=name)

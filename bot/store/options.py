@@ -1,21 +1,29 @@
-"""How a store behaves: times and limits, none of which is kept in the store itself."""
+"""Options of a store: times and limits, none of which is kept in the store itself."""
 
 from dataclasses import dataclass
 
 
 @dataclass(frozen=True, slots=True)
 class StoreOptions:
-    """How the store behaves; every time is in milliseconds.
+    """The times and limits of a store.
 
-    A worker's lease lasts `lease_ms` unless renewed, a sender's `send_lease_ms`, and a right such as that to poll
-    `right_ms`, which is how long nobody listens after a kill. Dedupe keys and settled deliveries are kept `keep_ms`
-    after their end, what could not be delivered `keep_dead_ms`. A session's inbox takes `inbox_limit` items; a claim
-    hands over at most `claim_items` of them. What came while a turn ran is left for `debounce_ms` after the newest of
-    it, as more may come. A session holds at most `held_limit` items for people to decide on, and a run at most
-    `notes_limit` steering notes of one level that it has not read. `timeout` seconds bound every exchange, which is
-    tried once more; where another server may take over, a quarter of that bounds a try, and tries go on for all of it
-    after the first failed. One sweep looks at about `sweep_keys` keys of the store at most, and stops on the way once
-    that took `walk_seconds`, as messages wait.
+    Args:
+        lease_ms: How long a worker's lease lasts unless renewed, in milliseconds.
+        send_lease_ms: How long a sender's hold on a delivery lasts, in milliseconds.
+        right_ms: How long a right such as polling lasts, in milliseconds: after a kill nobody listens for that long.
+        keep_ms: How long dedupe keys and settled deliveries are kept after their end, in milliseconds.
+        keep_dead_ms: How long dead letters are kept, in milliseconds.
+        inbox_limit: The most items of a session's inbox.
+        claim_items: The most inbox items that a claim hands over.
+        debounce_ms: How long messages that came during a turn are left after the newest of them, in milliseconds, as
+            more may come.
+        held_limit: The most items that a session holds for people to decide on.
+        notes_limit: The most unread steering notes of one level that a run holds.
+        claim_events: The most events that a claim reads in one request.
+        timeout: The bound of every request in seconds. A request is tried once more. Where another server may take
+            over, a quarter of that bounds a try, and tries continue for the whole time after the first failed.
+        sweep_keys: About how many keys of the store one sweep looks at.
+        walk_seconds: The time in seconds after which a sweep stops on the way, as messages wait.
     """
 
     lease_ms: int = 30_000

@@ -1,4 +1,4 @@
-"""The outbox part of the store: what waits to be said, and what became of it."""
+"""The outbox part of the store: waiting deliveries, and their outcomes."""
 
 from collections.abc import Sequence
 from contextlib import suppress
@@ -58,7 +58,7 @@ class RedisOutbox:
         if got.word == "none":
             raise NotFoundError
         if begins is not None:
-            # Whether it was begun by this call or by one whose answer was lost.
+            # Whether this call created it, or an earlier one whose answer was lost.
             await self._filing.refile([sid])
 
     async def take(self, sid: str, sender: str, channels: tuple[str, ...], *, op: str = "") -> tuple[Delivery, ...]:
@@ -72,7 +72,7 @@ class RedisOutbox:
         got = await self._shared.run_asking(session_call(Script.TAKE, session_keys(sid), args))
         taken = await self._read(sid, got.list("deliveries"))
         if any(one.state is DeliveryState.AMBIGUOUS for one in taken):
-            # Found even if whoever looks into it now vanishes too.
+            # Marked, so that it is found even if the process that reads it now vanishes too.
             await self._shared.connection.commands(("SADD", LETTERS, raw(sid)))
         return taken
 
@@ -89,7 +89,7 @@ class RedisOutbox:
         audit: tuple[AuditRow, ...] = (),
         paced: bool = True,
     ) -> bool:
-        """Record what became of a claimed entry; PENDING gives it back for a try after `wait` milliseconds.
+        """Record the outcome of a claimed entry; PENDING gives it back for a try after `wait` milliseconds.
 
         Returns False if this sender does not hold it any more: nothing was written, the audit rows neither.
         """
@@ -125,7 +125,7 @@ class RedisOutbox:
         return await self._read(sid, flat)
 
     async def dead(self) -> tuple[tuple[SessionState, Delivery], ...]:
-        """Return what was not said of this generation of any session, each with its session's record."""
+        """Return the dead letters of the current generation of every session, each with its session's record."""
         found = list[tuple[SessionState, Delivery]]()
         cursor = b"0"
         while True:
@@ -138,17 +138,17 @@ class RedisOutbox:
                 return tuple(found)
 
     async def _dead_of(self, sid: str) -> list[tuple[SessionState, Delivery]]:
-        """Return what was not said of a session; one that has nothing like it is not looked at again."""
-        # It stays in the set while it has letters, or whoever looks at the same time would miss them.
+        """Return the dead letters of a session; a session without any is not looked at again."""
+        # It stays in the set while it has letters, or a process that looks at the same time would miss them.
         if found := await self._unsaid(sid):
             return found
-        # Taken out before looking again: what becomes a dead letter after this look puts the session in again.
+        # Taken out before the second look: an entry that becomes a dead letter after it puts the session in again.
         if found := await self._unsaid(sid, ("SREM", LETTERS, raw(sid))):
             await self._shared.connection.commands(("SADD", LETTERS, raw(sid)))
         return found
 
     async def _unsaid(self, sid: str, *before: Command) -> list[tuple[SessionState, Delivery]]:
-        """Return what was not said of a session, as it is after these commands."""
+        """Return the dead letters of a session, as they are after these commands."""
         keys = session_keys(sid)
         reads = (("HGETALL", keys.state), ("HGETALL", keys.outbox))
         *_, record, flat = await self._shared.connection.in_order(before, reads)
@@ -161,12 +161,12 @@ class RedisOutbox:
         return [(state, one) for one in dead]
 
     async def decide_dead(self, delivery: Delivery, *, again: bool, audit: tuple[AuditRow, ...]) -> None:
-        """Have a dead letter tried again, or let it go."""
+        """Have a dead letter tried again, or drop it."""
         options = self._shared.options
         args = {"key": delivery.key, "again": again, "keep": options.keep_ms, "keep_dead": options.keep_dead_ms}
         hints = list[Command]()
         if again:
-            # Whoever has it tried again believes that somebody is there.
+            # A person who has it tried again believes that the address has readers.
             hints = [
                 self._shared.ready_hint(delivery.sid),
                 ("SADD", OPEN, raw(delivery.sid)),
@@ -185,7 +185,7 @@ class RedisOutbox:
 
 
 _GRACE_MS: Final = 10_000
-"""How long after its time a turn is kept for a text that waits: the sweep finds it before."""
+"""How many milliseconds after its time a waiting text keeps its turn: the sweep finds it before."""
 
 
 class RedisRateLimits:
@@ -195,7 +195,7 @@ class RedisRateLimits:
         self._shared = shared
 
     async def pace(self, turn: SendSlot, rates: tuple[Rate, ...]) -> int | None:
-        """Ask to say something now; return the milliseconds to wait first, 0 for now, None for a dead address."""
+        """Ask to send something now; return the milliseconds to wait first, 0 for now, None for a dead address."""
         args = {
             "op": self._shared.ids.op(),
             "mine": _field(turn),
@@ -208,12 +208,12 @@ class RedisRateLimits:
         return None if got.word == "gone" else got.number("ms")
 
     async def pause(self, turn: SendSlot, what: DeliveryPause, wait: int) -> None:
-        """Note that nothing can be said for `wait` milliseconds."""
+        """Note that nothing can be sent for `wait` milliseconds."""
         args = {"mine": _field(turn), "what": what.value, "address": turn.address, "wait": wait}
         await self._shared.run(call(Script.PAUSE_DELIVERY, _keys(turn.address), args))
 
     async def heard(self, address: str) -> None:
-        """Note that something came in from an address: what is dead in its place is not any more."""
+        """Note that a message came in from an address: dead addresses of its place are live again."""
         await self._shared.connection.commands(("UNLINK", pace_keys(address).gone))
 
 

@@ -1,6 +1,6 @@
-"""The policy in force for all processes of the store, what people changed in it, and strangers who ask to be let in.
+"""The policy in force for all processes of the store, people's changes to it, and pairing requests of strangers.
 
-It is kept beside the audit chain that tells who changed it.
+They are kept beside the audit chain with the rows of those changes.
 """
 
 import json
@@ -35,11 +35,11 @@ class RedisPolicy:
 
     @property
     def policy_head(self) -> PolicyHead | None:
-        """What this process read last of it, None for none."""
+        """The policy head that this process read last, None for none."""
         return self._shared.policy
 
     async def read_policy(self) -> PolicyHead | None:
-        """Read it now, and what time it is there."""
+        """Read the policy head now, and the time on the store's clock."""
         reply, clock = await self._shared.connection.commands(POLICY_ASKED, ("TIME",))
         self._shared.saw_now(codec.clock_ms(clock))
         self._shared.saw_policy(reply)
@@ -48,7 +48,7 @@ class RedisPolicy:
     async def put_policy(
         self, digest: str, process: str, audit: tuple[AuditRow, ...], *, only_if_none: bool = False
     ) -> PolicyHead:
-        """Put a policy in force and append the rows that tell of it to the chain `audit`, in one step."""
+        """Put a policy in force and append its rows to the chain `audit`, in one step."""
         args = {"digest": digest, "process": process, "only_if_none": only_if_none}
         got = await self._shared.change_outside(Script.PUT_POLICY, _KEYS, args, audit)
         self._shared.saw_policy_of(got)
@@ -62,14 +62,14 @@ class RedisAccess:
         self._shared = shared
 
     async def overrides(self) -> tuple[int, Overrides]:
-        """Read what was changed, and how many changes there were."""
+        """Read people's changes, and their number."""
         (flat,) = await self._shared.connection.commands(("HGETALL", OVERRIDES))
         return codec.reading(lambda: read_overrides(flat))
 
     async def override(
         self, change: AccessChange, known: int, audit: tuple[AuditRow, ...], answered: Answered | None = None
     ) -> int | None:
-        """Change something and append the rows that tell of it to the chain `audit`, in one step."""
+        """Make a change and append its rows to the chain `audit`, in one step."""
         args = {
             "known": known,
             "answered": None if answered is None else nested(asdict(answered)),
@@ -85,13 +85,13 @@ class RedisAccess:
         return got.number("count")
 
     async def ask_pairing(self, account: str, channel: str, workspace: str, digest: str) -> bool:
-        """Keep a stranger's question, if it is new and few others wait there; say whether it was kept."""
+        """Keep a pairing request, if it is new and few others wait there; say whether it was kept."""
         asked = {"account": account, "scope": scope(channel, workspace), "digest": digest}
         got = await self._pair(Script.ASK_PAIRING, {**asked, "life": CODE_LIFE_MS, "most": MOST_REQUESTS})
         return got.word == "ok"
 
     async def try_pairing(self, principal: str, digest: str) -> str | None:
-        """Return the account that was given a code, None for a wrong one, which is counted."""
+        """Return the account that was given a code, None for a wrong code, which is counted."""
         tried = {"principal": principal, "digest": digest, "life": CODE_LIFE_MS, "most": MOST_WRONG_CODES}
         got = await self._pair(Script.TRY_PAIRING, tried)
         if got.word == "locked":
@@ -99,7 +99,7 @@ class RedisAccess:
         return got.text("account") if got.word == "found" else None
 
     async def pairings(self) -> tuple[PairingRequest, ...]:
-        """Return the strangers who wait for an answer, the first who asked first."""
+        """Return the pairing requests that wait for an answer, the oldest first."""
         flat, clock = await self._shared.connection.commands(("HGETALL", PAIRINGS), ("TIME",))
         now = codec.clock_ms(clock)
         found = codec.reading(lambda: read_pairings(flat))
@@ -145,7 +145,7 @@ def read_overrides(flat: Sequence[bytes]) -> tuple[int, Overrides]:
 
 
 def change_fields(change: AccessChange) -> list[tuple[str, Values | None]]:
-    """Write a change: fields with their records, None for what is taken away."""
+    """Write a change: fields with their records, None for fields to delete."""
     written = list[tuple[str, Values | None]]()
     for name, person in change.people.items():
         written.append((f"person:{name}", None if person is None else complete(PERSON, _person(person))))
@@ -168,12 +168,12 @@ def _chat(placing: Placing) -> Values:
 
 
 def scope(channel: str, workspace: str) -> str:
-    """Write where a stranger asks."""
+    """Write the channel and workspace where a stranger asks."""
     return f"{encode(channel)}:{encode(workspace)}"
 
 
 def read_pairings(flat: Sequence[bytes]) -> list[PairingRequest]:
-    """Read who waits for an answer, the first who asked first."""
+    """Read the pairing requests that wait, the oldest first."""
     found = list[PairingRequest]()
     for field, stored in pairs(flat).items():
         one = unpack(PAIRING, stored)

@@ -27,6 +27,7 @@ from bot.store.programs.tokens import RedisTokens
 from bot.store.programs.webhooks import RedisWebhooks
 from bot.store.records import codec
 from bot.store.servers.connection import Connection
+from bot.store.servers.durability import durability
 from bot.store.servers.embedded_server import Supervisor
 from bot.store.session_index import Filing, RedisSessionIndex
 from bot.store.sessions import RedisObserved, RedisQueue, RedisSessions
@@ -45,7 +46,7 @@ from bot.store.scripts.loader import Script
 
 
 class RedisStore:
-    """Implements `Store` of `bot.sessions.ports.store`, each of its parts on one connection. Made by `open_store`."""
+    """Implements `Store` of `bot.sessions.ports.store`, all parts on one connection. Made by `open_store`."""
 
     def __init__(
         self,
@@ -104,30 +105,36 @@ class RedisStore:
         return self._server
 
     def vault(self, keys: Sequence[bytes]) -> "Vault":
-        """Return what adapters keep, under these keys, the newest first; only who has adapters loads the library."""
+        """Return the vault of adapters, under these keys, the newest first; the library is loaded only then."""
         from bot.store.vault import Vault
 
         return Vault(self._shared.connection, self._shared.ids, keys)
 
     async def renew_vault(self, keys: Sequence[bytes]) -> None:
-        """Write what adapters keep anew under the first of these keys.
+        """Encrypt the values of adapters anew under the first of these keys.
 
-        Raises StoreError: it cannot be read or written.
+        Raises StoreError: they cannot be read or written.
         """
         try:
             await self.vault(keys).renew()
         except VaultError as error:
-            # What the store said is what tells how to mend it.
+            # The store's own error tells how to mend it.
             raise error.__cause__ if isinstance(error.__cause__, StoreError) else StoreError(str(error)) from None
 
     async def complaints(self) -> list[StoreRefusedError]:
-        """Return what makes the server unfit, and what keeps it from writing now, see `fitness`; doctor shows them."""
+        """Return why the servers are unfit, and why they cannot write now, see `fitness`; doctor shows them."""
         return [*await complaints(self._shared.connection), *await proof(self._shared.connection)]
+
+    async def durability(self) -> tuple[list[StoreRefusedError], str]:
+        """Return the dangers to records that are written, and how often the servers sync; doctor shows them."""
+        return await durability(self._shared.connection)
 
     async def meet(self) -> None:
         """Refuse a store that a program of another version wrote.
 
-        Raises SchemaError: it did. StoreError: it cannot be read.
+        Raises:
+            SchemaError: Another version wrote it.
+            StoreError: It cannot be read.
         """
         (version,) = await self._shared.connection.commands(("HGET", AUDIT_HEAD, *codec.stored_fields("version")))
         if version is not None:
@@ -136,7 +143,9 @@ class RedisStore:
     async def check(self) -> None:
         """Refuse a server that is unfit.
 
-        Raises StoreRefusedError: the first of its complaints. StoreGoneError: it does not answer.
+        Raises:
+            StoreRefusedError: The first of its complaints.
+            StoreGoneError: It does not answer.
         """
         found = await complaints(self._shared.connection)
         if found:
@@ -156,10 +165,10 @@ _OLDEST_VALKEY: Final = (9, 0)
 
 
 async def complaints(connection: Connection) -> list[StoreRefusedError]:
-    """Return what makes servers unfit, worst first: too old, evicting, or forgetting. Doctor shows them.
+    """Return why servers are unfit, worst first: too old, evicting, or not persistent. Doctor shows it.
 
-    A server that does not let us ask (`CONFIG` forbidden, as hosted ones do) is given the benefit of the doubt.
-    Raises StoreGoneError: one does not answer.
+    A server that does not let us ask (`CONFIG` forbidden, as on hosted ones) is trusted. Raises StoreGoneError: one
+    does not answer.
     """
     found = list[StoreRefusedError]()
     for name, info in await connection.everywhere(("INFO",)):
@@ -169,7 +178,7 @@ async def complaints(connection: Connection) -> list[StoreRefusedError]:
 
 
 def _complaints(facts: dict[str, str], who: str) -> Iterator[StoreRefusedError]:
-    """Yield what makes a server unfit, which calls itself `facts`."""
+    """Yield why a server is unfit, by the `facts` that it reports."""
     if "sentinel" in {facts.get("server_mode"), facts.get("redis_mode")}:
         yield StoreRefusedError(
             "`store.url` names a Sentinel and not a store",
@@ -190,15 +199,15 @@ def _complaints(facts: dict[str, str], who: str) -> Iterator[StoreRefusedError]:
         )
     if facts.get("aof_enabled", "1") != "1":
         yield StoreRefusedError(
-            f"{who} does not keep what it acknowledges (`appendonly` is off)",
+            f"{who} does not keep the writes that it acknowledges (`appendonly` is off)",
             next_step="set `appendonly yes` and choose `appendfsync`",
         )
 
 
 async def proof(connection: Connection) -> list[StoreRefusedError]:
-    """Return what keeps servers from running a script that writes, and from telling of it, nothing if they do both.
+    """Return why servers cannot run a script that writes, or publish; nothing if they can do both.
 
-    It leaves nothing there.
+    It leaves no data there.
 
     Raises StoreGoneError: one does not answer.
     """

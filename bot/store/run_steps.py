@@ -1,6 +1,6 @@
-"""What a write tells of a run: how far it came by the end of a turn, what the runtime says next, which notes were read.
+"""The arguments of a write about a run: its progress at the end of a turn, its continuation, and the notes read.
 
-Most sessions are no runs, and their writes carry nothing of this.
+Most sessions are not runs, and their writes have none of these.
 """
 
 from bot.sessions.log.serialization import message_json
@@ -13,10 +13,10 @@ from bot.store.schema import CONTINUE
 
 
 def run_arguments(write: Write, bodies: Bodies) -> Arguments:
-    """Return what a write tells of its run, nothing for any other session."""
+    """Return the arguments of a write about its run, none for any other session."""
     told = dict[str, object]()
     if write.run is not None:
-        # A run that ends outside a turn has none to name.
+        # A run that ends outside a turn has no turn to name.
         last = write.end.id if write.end else write.op
         step = write.run
         said = continuation(step.continuation, last, bodies, step.hops) if step.continuation else None
@@ -27,6 +27,6 @@ def run_arguments(write: Write, bodies: Bodies) -> Arguments:
 
 
 def continuation(text: str, name: str, bodies: Bodies, hops: int) -> Arguments:
-    """Return what the runtime says to a run as an input of its own; `name` is that of the occasion, said once."""
+    """Return a continuation of the runtime as an input of its own; `name` names its occasion, which has only one."""
     body = dump(message_json(SessionMessage(text, origin=Origin(OriginKind.RUNTIME), hops=hops)), sort=True)
     return nested({"dedupe": f"{CONTINUE}{name}", "body": bodies.put(body), "digest": digest(body)})

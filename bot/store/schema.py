@@ -1,8 +1,8 @@
 """The store's schema, written once: every key, its type, life, meaning and writer.
 
-All keys of a session carry the hash tag `{<sid>}`, so one script may touch them together in a cluster.
-`<sid>`, `<who>` (a principal) and `<lab>` (a label's text) are percent-encoded, `%` stands for the empty text; the
-encoding is injective. What stands under a key is a record or several: `bot.store.records.kinds` tells the fields of each kind.
+All keys of a session carry the hash tag `{<sid>}`, so one script may touch them together in a cluster. `<sid>`, `<who>`
+(a principal) and `<lab>` (a label's text) are percent-encoded, `%` stands for the empty text; the encoding is
+injective. A key holds one or several records: `bot.store.records.kinds` has the fields of each kind.
 
 | key                     | type   | life                  | meaning                                       | written by        |
 |-------------------------|--------|-----------------------|-----------------------------------------------|-------------------|
@@ -13,23 +13,23 @@ encoding is injective. What stands under a key is a record or several: `bot.stor
 | `lg:{<sid>}:outbox`     | hash   | 24 h after their end, dead letters 7 days | delivery key → `delivery` | write put settle… |
 | `lg:{<sid>}:approvals`  | hash   | until 2nd reset after | approval id → `approval`                      | write resolve     |
 | `lg:{<sid>}:held`       | hash   | until decided on      | held item's id → `held`, from another session | receive decide_…  |
-| `lg:{<sid>}:held-ids`   | hash   | 24 h after their end  | dedupe key of what is or was held → `held key`; apart from `inputs`, which others' readers can measure | receive decide_… |
-| `lg:{<sid>}:observed`   | stream | a day after the last  | `observed`, texts of its chat that were not said to us, in field `e` | observe reset |
+| `lg:{<sid>}:held-ids`   | hash   | 24 h after their end  | dedupe key of an item that is or was held → `held key`; apart from `inputs`, which others' readers can measure | receive decide_… |
+| `lg:{<sid>}:observed`   | stream | a day after the last  | `observed`, texts of its chat that were not addressed to us, in field `e` | observe reset |
 | `lg:{<sid>}:observed-ids` | zset | a day after the last  | their dedupe keys, by time                    | observe           |
 | `lg:{<sid>}:tasks`      | hash   | the session's         | a run's tasks: id → `task`, those that it completed | change_run      |
 | `lg:{<sid>}:notes`      | hash   | the session's         | steering notes of a run: id → `note`          | steer write       |
 | `lg:{<sid>}:audit`      | list   | the session's         | `audit row`: its audit chain, row n at n-1    | write settle …    |
-| `lg:{<sid>}:record-key` | string | the session's         | what its run's record is encrypted with, in base64; deletion destroys it | record_key |
+| `lg:{<sid>}:record-key` | string | the session's         | the encryption key of its run's record, in base64; deletion destroys it | record_key |
 | `lg:{<sid>}:op:<op>`    | string | 10 min                | answer given to one operation, for its retry  | write stop reset  |
 | `lg:{<sid>}:body:<id>`  | string | the session's         | a body over 32 KB, referred to as `@<id>`     | accept write      |
 | `lg:{audit}:chain`      | list   | for ever              | `audit row`: the chain for decisions outside a session | audit_append |
 | `lg:{audit}:head`       | hash   | for ever              | its head: version, audit_seq and audit_hash, stored as in `state` | audit_append |
 | `lg:{audit}:op:<op>`    | string | 10 min                | as above; `read-<digest>` for a reading, which is noted once meanwhile | audit_append |
 | `lg:{audit}:policy`     | hash   | until the next        | in force: `version digest time process changes` | put_policy …    |
-| `lg:{audit}:overrides`  | hash   | for ever              | `version`, `count` of changes, and what people changed: `person:<name>` → `person`, `place:<chat>` → `chat`, `blocked:<account>` → `blocked` | override add_program… |
+| `lg:{audit}:overrides`  | hash   | for ever              | `version`, `count` of changes, and people's changes: `person:<name>` → `person`, `place:<chat>` → `chat`, `blocked:<account>` → `blocked` | override add_program… |
 | `lg:{audit}:tokens`     | hash   | for ever              | name of a program → its `api token`; changes count in `overrides` | add_program change_program |
 | `lg:{audit}:pairings`   | hash   | until they expire     | `a:<account>`, strangers who asked, and `t:<principal>`, wrong codes → `pairing` | ask_pairing override… |
-| `lg:{audit}:quarantine` | hash   | until worked or released | session and what failed → `quarantined`    | quarantine unquar…|
+| `lg:{audit}:quarantine` | hash   | until worked or released | session and operation → `quarantined`      | quarantine unquar…|
 | `lg:{audit}:schedules`  | hash   | until dropped, a day if done | id → `schedule`                        | add_schedule replace_schedule… |
 | `lg:{audit}:schedules-of:<who>` | set | theirs               | ids of a principal's schedules, and of some that are gone | add_schedule drop_schedule |
 | `lg:{audit}:timers`     | zset   | until settled         | `<kind>/<about>`, by when it is due           | set_timer take_due… |
@@ -59,7 +59,7 @@ encoding is injective. What stands under a key is a record or several: `bot.stor
 | `lg:{vault}:op:<op>`    | string | 10 min                | as above                                      | swap              |
 | `lg:agent:<digest>`     | string | for ever              | `agent`: the snapshot of this digest that sessions pin | the client |
 | `lg:offer:<code>`       | hash   | until it expires      | `offer`, a record `alternative`, and the `way` taken | make_offer take_offer |
-| `lg:{count:<name>}:n`   | string | as who counts says    | how often something happened                  | count, the client |
+| `lg:{count:<name>}:n`   | string | as the caller says    | a counter                                     | count, the client |
 | `lg:{count:<name>}:op:<op>` | string | 10 min            | as above                                      | count             |
 | `lg:{budget:<account>}:day` | hash | 2 days after the last | `portion` → its `portion`, and a pool → `spent` on the portion's day; `<account>` is `p/<who>` for a person, `c/<who>` for a shared chat | reserve_tokens settle_tokens recall_tokens |
 | `lg:{budget:<account>}:open` | hash | 2 days after their time | reservation → `reservation`       | reserve_tokens settle_tokens… |
@@ -69,19 +69,19 @@ encoding is injective. What stands under a key is a record or several: `bot.stor
 | `lg:{webhooks}:rights`  | hash   | until given back      | id → its `sending right`                      | hold_webhooks drop_webhook |
 | `lg:{webhooks}:at:<id>` | hash   | the webhook's         | session → `webhook position`                  | note_webhook give_up_event… |
 | `lg:{webhooks}:dead:<id>` | hash | 7 days each, the newest 200 | id of an event → `dead event`           | give_up_event settle_event… |
-| `lg:right:<name>`       | string | 30 s, renewed         | who has a right that one process has at a time| hold              |
+| `lg:right:<name>`       | string | 30 s, renewed         | the holder of a right of one process          | hold              |
 | `lg:{pace:<channel>}:all` | hash | hint, an hour         | `until` when the channel is silent, when its rate has room again | pace pause_delivery |
-| `lg:{pace:<channel>}:at:<place>` | hash | hint, an hour  | the same of a place, `n` turns so far, `last` the op that took none, and whose turn it is: `send turn` | pace pause_delivery |
+| `lg:{pace:<channel>}:at:<place>` | hash | hint, an hour  | the same of a place, `n` turns so far, `last` the op that took none, and the delivery whose turn it is: `send turn` | pace pause_delivery |
 | `lg:{pace:<channel>}:gone:<place>` | hash | hint, an hour | its dead addresses → until when; `w` `-`: nothing came in since a text, or another, was let through | pace pause_delivery |
 | `lg:dead`               | set    | hint                  | sessions that may have dead letters           | the client        |
-| `lg:copies`             | set    | hint                  | copies, to be edited, of what people decide   | the client        |
+| `lg:copies`             | set    | hint                  | copies of questions that are to be edited     | the client        |
 | `lg:ready`              | zset   | hint                  | sessions that may be claimed, by time         | the client        |
 | `lg:open`               | set    | hint                  | sessions that may have unfinished work        | the client        |
-| `lg:sweep:<name>`       | hash   | hint                  | how far the sweeps of some processes came: `walk`, where they go on, and `missing`, who had no connection | the client |
+| `lg:sweep:<name>`       | hash   | hint                  | how far the sweeps of some processes came: `walk`, where they go on, and `missing`, the processes without a connection | the client |
 | `lg:recent`             | zset   | hint                  | all sessions, by the time of their last change | the client       |
 | `lg:spenders`           | set    | hint, 2 days          | accounts that may have used something today   | the client        |
 | `lg:held:{<who>}`       | set    | hint                  | their sessions that may hold something        | the client        |
-| `lg:asked:{<who>}`      | zset   | hint                  | agents' questions to them that may be open, session and id, by when nobody looks for them any more | the client, read by accept |
+| `lg:asked:{<who>}`      | zset   | hint                  | agents' questions to them that may be open, session and id, by when they are not looked for any more | the client, read by accept |
 | `lg:answered:{<who>}:<id>` | string | hint, an hour      | the session of the approval of this id, or of those of a question, that they answered | the client |
 | `lg:list:{<who>}`       | set    | hint                  | labels under which a principal's sessions are | the client        |
 | `lg:list:{<who>}:<lab>` | zset   | hint                  | their sessions of one visibility, by time     | the client        |
@@ -119,7 +119,7 @@ COPIES: Final = "lg:copies"
 
 
 CHANGED: Final = "lg:changed"
-"""The channel that tells whose record was written: the key of the record."""
+"""The channel of changes: each message is the key of a record that was written."""
 
 
 STATES: Final = "lg:{*}:state"
@@ -127,7 +127,7 @@ STATES: Final = "lg:{*}:state"
 
 
 PROCESS: Final = "p-"
-"""How a process's name begins: the name of its connections, of its lease owners up to a dot, and of its sender."""
+"""The beginning of a process's name: that of its connections, of its lease owners up to a dot, and of its sender."""
 
 
 AUDIT_CHAIN: Final = "lg:{audit}:chain"
@@ -137,56 +137,56 @@ AUDIT_HEAD: Final = "lg:{audit}:head"
 
 
 _KEPT: Final = 1024
-"""For how many sessions, or places, their keys are remembered: a turn asks for them again and again."""
+"""For how many sessions, or places, keys are remembered: a turn needs them again and again."""
 
 
 POLICY: Final = "lg:{audit}:policy"
-"""The policy in force for all processes, in the slot of the chain that tells who put it there."""
+"""The policy in force for all processes, in the slot of the audit chain with its changes."""
 
 
 OVERRIDES: Final = "lg:{audit}:overrides"
-"""What people changed about who may what and which chat is what."""
+"""People's changes of principals and chats."""
 
 
 TOKENS: Final = "lg:{audit}:tokens"
-"""The tokens of programs, by name, in the slot of the chain that tells who made them."""
+"""The tokens of programs, by name, in the slot of the audit chain with their changes."""
 
 
 PAIRINGS: Final = "lg:{audit}:pairings"
 
 
 QUARANTINE: Final = "lg:{audit}:quarantine"
-"""Sessions that cannot be worked, in the slot of the chain that tells of it."""
+"""Sessions that cannot be worked, in the slot of the audit chain with the rows about them."""
 
 
 VAULT: Final = "lg:{vault}:values"
-"""What adapters keep, by encoded name; no session's id is that short."""
+"""The values of adapters, by encoded name; no session's id is that short."""
 
 
 CONTINUE: Final = "continue/"
-"""How the dedupe keys of what the runtime says to runs begin."""
+"""The beginning of the dedupe keys of the runtime's messages to runs."""
 
 
 SCHEDULES: Final = "lg:{audit}:schedules"
-"""Schedules and reminders, by id, in the slot of the chain that tells who made them."""
+"""Schedules and reminders, by id, in the slot of the audit chain with their changes."""
 
 
 TIMERS: Final = "lg:{audit}:timers"
-"""What is due when, in the slot of the schedules that set it."""
+"""Timers by the time they are due, in the slot of the schedules that set them."""
 
 
 TAKEN_TIMERS: Final = "lg:{audit}:taken-timers"
 
 
 GRANTS: Final = "lg:{budget}:grants"
-"""How much each account has of the budget of all together."""
+"""Each account's portion of the budget of all together."""
 
 
 SPENDERS: Final = "lg:spenders"
 
 
 WEBHOOKS: Final = "lg:{webhooks}:all"
-"""Where programs have events sent to; no session's id is that short."""
+"""The webhooks of programs; no session's id is that short."""
 
 
 WEBHOOK_RIGHTS: Final = "lg:{webhooks}:rights"
@@ -196,7 +196,7 @@ WEBHOOK_RIGHTS: Final = "lg:{webhooks}:rights"
 class SessionKeys:
     """The keys of one session.
 
-    `asked` has nothing; where one server has all keys, its sender's questions are looked for in its place.
+    `asked` is never written; where one server has all keys, the key of its sender's questions takes its place.
     """
 
     state: str
@@ -217,7 +217,7 @@ class SessionKeys:
     prefix: str
 
     def of(self, names: Iterable[str], op: str = "") -> list[str]:
-        """Return the keys of these names; `op` names the call that one of them keeps the answer of."""
+        """Return the keys of these names; `op` names the call whose answer one of them keeps."""
         return [self.op(op) if name == "op" else getattr(self, name) for name in names]
 
     def op(self, op: str) -> str:
@@ -259,17 +259,17 @@ def right_key(name: str) -> str:
 
 
 def sweep_key(name: str) -> str:
-    """Return the key of how far the sweeps of some processes came."""
+    """Return the key of the progress of some processes' sweeps."""
     return f"lg:sweep:{encode(name)}"
 
 
 def webhook_positions_key(webhook: str) -> str:
-    """Return the key of how far a webhook came."""
+    """Return the key of a webhook's positions."""
     return f"lg:{{webhooks}}:at:{encode(webhook)}"
 
 
 def dead_events_key(webhook: str) -> str:
-    """Return the key of what a webhook did not take."""
+    """Return the key of a webhook's dead events."""
     return f"lg:{{webhooks}}:dead:{encode(webhook)}"
 
 
@@ -284,7 +284,7 @@ def offer_key(code: str) -> str:
 
 
 def held_key(principal: str) -> str:
-    """Return the key of the principal's sessions that may hold something."""
+    """Return the key of the principal's sessions that may hold an item."""
     return f"lg:held:{{{encode(principal)}}}"
 
 
@@ -319,7 +319,7 @@ def run_slots_key(principal: str) -> str:
 
 
 def run_fences_key(principal: str) -> str:
-    """Return the key of how many locks of slots there were among a principal's runs."""
+    """Return the key of the numbers of slot locks of a principal's runs."""
     return f"lg:{{runs:{encode(principal)}}}:fences"
 
 
@@ -330,7 +330,7 @@ def schedules_of_key(principal: str) -> str:
 
 @dataclass(frozen=True, slots=True)
 class MemoryKeys:
-    """The keys of what a principal's sessions have learned. `memories` and `changed` are of one label."""
+    """The keys of a principal's memories. `memories` and `changed` are of one label."""
 
     memories: str
     changed: str
@@ -339,7 +339,7 @@ class MemoryKeys:
     prefix: str
 
     def uses(self, reader: str) -> str:
-        """Return the key of how often sessions that had read the label `reader` recalled memories."""
+        """Return the key of the recall counts of sessions with the taint `reader`."""
         return f"{self.prefix}uses:{encode(reader)}"
 
     def op(self, op: str) -> str:
@@ -374,11 +374,11 @@ class SkillKeys:
         return f"{self.prefix}skill-log:{encode(label)}:{encode(skill)}"
 
     def outcomes(self, reader: str) -> str:
-        """Return the key of what sessions that had read the label `reader` told of skills."""
+        """Return the key of the skill outcomes that sessions with the taint `reader` reported."""
         return f"{self.prefix}outcomes:{encode(reader)}"
 
     def notes(self, reader: str, skill: str) -> str:
-        """Return the key of what sessions that had read the label `reader` noted about a skill."""
+        """Return the key of the notes of sessions with the taint `reader` about a skill."""
         return f"{self.prefix}skill-notes:{encode(reader)}:{encode(skill)}"
 
     def op(self, op: str) -> str:
@@ -429,7 +429,7 @@ def workflow_keys(principal: str, project: str, label: str) -> WorkflowKeys:
 
 @dataclass(frozen=True, slots=True)
 class PaceKeys:
-    """The keys of what is said at a place, and when."""
+    """The keys of the rate limits of a place."""
 
     channel: str
     place: str
@@ -484,7 +484,7 @@ def chat_account(chat: str) -> str:
 
 
 def vault_op(op: str) -> str:
-    """Return the key of the answer to one operation on what adapters keep."""
+    """Return the key of the answer to one operation on the values of adapters."""
     return f"lg:{{vault}}:op:{encode(op)}"
 
 
@@ -504,7 +504,7 @@ def past_key(principal: str, label: str) -> str:
 
 
 def turned_key(principal: str, label: str) -> str:
-    """Return the key of a principal's sessions that an UNTRUSTED label made visible, whatever became of them."""
+    """Return the key of a principal's sessions that were visible at an UNTRUSTED label, also after they rose."""
     return f"lg:turned:{{{encode(principal)}}}:{encode(label)}"
 
 
@@ -521,5 +521,5 @@ def encode(text: str) -> str:
 
 
 def decode(text: str) -> str:
-    """Read what `encode` wrote."""
+    """Read the text that `encode` wrote."""
     return "" if text == "%" else unquote_to_bytes(text).decode("utf-8", "surrogatepass")

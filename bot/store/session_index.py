@@ -1,9 +1,9 @@
-"""Filing sessions for listings: hints written along with what changes a session, put right by the sweep.
+"""Filing sessions for listings: hints written together with changes of a session, corrected by the sweep.
 
-A session is filed under its principal and its visibility, by the time of its last change. Where this process filed it
-last is remembered, so that it can be taken from there in the same exchange. An UNTRUSTED session is noted apart as
-well, and is not taken from there when it rises: UNTRUSTED data may have had it rise. A hint that is wrong can hide a
-session until the sweep comes by; it shows nothing to anybody, because a listing looks at the session itself.
+A session is filed under its principal and its visibility, by the time of its last change. This process remembers where
+it filed the session last, so that the old entry can be removed in the same request. An UNTRUSTED session is noted apart
+as well, and that note stays when the session rises: UNTRUSTED data may have caused the rise. A wrong hint can hide a
+session until the next sweep. It shows nothing to anyone, because a listing reads the session itself.
 """
 
 import base64
@@ -30,7 +30,7 @@ _REMEMBERED: Final = 4096
 
 
 _Shelf = tuple[str, bool]
-"""Where a principal's sessions are: their visibility's label, and whether they are archived."""
+"""The place of a principal's sessions: their visibility's label, and whether they are archived."""
 
 
 class Filing:
@@ -47,7 +47,7 @@ class Filing:
             self._shared.places.popitem(last=False)
 
     def file(self, sid: str, place: Place, at: int | None = None) -> list[Command]:
-        """Return the commands that file a session at a place, and take it from where this process filed it last."""
+        """Return the commands that file a session at a place, and remove it from where this process filed it last."""
         before = self._shared.places.get(sid)
         self.remember(sid, place)
         moment = self._shared.clock.wall_ms() + self._shared.ahead if at is None else at
@@ -62,7 +62,7 @@ class Filing:
         return commands
 
     async def refile(self, sids: Iterable[str]) -> None:
-        """File sessions where they belong, and nowhere else, whatever the hints say."""
+        """File sessions where they belong, and nowhere else, regardless of existing hints."""
         named = ("version", "principal", "status", "updated", "taint", "creation", "inbox_label", "turned")
         fields = codec.stored_fields(*named)
         names = list(dict.fromkeys(sids))
@@ -72,7 +72,7 @@ class Filing:
         commands, recent = list[Command](), list[bytes | str]()
         read = [(sid, *got) for sid, got in zip(names, found, strict=True) if got is not None]
         for sid, version, who, status, moved, *labels, turned in read:
-            # A broken record must not hide the others: the server refuses all that has one time which is no number.
+            # A broken record must not hide the others: the server refuses all of them if one time is not a number.
             if version is None or who is None or moved is None or not moved.isdigit():
                 continue
             if status == Status.DELETED.value.encode():
@@ -84,7 +84,7 @@ class Filing:
             try:
                 visible = _visible(version, [*labels, turned])
             except SchemaError:
-                # One of a newer program is that program's to file; a broken one must not hide the others.
+                # A newer program files its own sessions; a broken record must not hide the others.
                 continue
             shelf = str(visible), status == Status.ARCHIVED.value.encode()
             rightly.setdefault(text(who), {}).setdefault(shelf, []).append((moved, sid))
@@ -103,13 +103,13 @@ class Filing:
 
 
 def _visible(version: bytes, labels: Sequence[bytes | None]) -> Label:
-    """Return whom a session may be shown to. Raises SchemaError: this program cannot read its record."""
+    """Return the visibility of a session. Raises SchemaError: this program cannot read its record."""
     codec.reading(lambda: check_version(version))
     return codec.reading(lambda: join_all(codec.label(text(label)) for label in labels if label is not None))
 
 
 def place_of(state: SessionState) -> Place:
-    """Return where a session belongs."""
+    """Return the place of a session in listings."""
     return state.principal, state.visibility
 
 
@@ -174,7 +174,7 @@ class _Line:
 
 
 class RedisSessionIndex:
-    """Implements `listed` of the port `SessionStore`."""
+    """Implements the port `SessionIndex`."""
 
     def __init__(self, shared: Shared, filing: Filing) -> None:
         self._shared = shared
@@ -206,9 +206,9 @@ class RedisSessionIndex:
         return SessionPage(sessions, cursor, label)
 
     async def recent(self, *, after: str = "", limit: int = 50) -> tuple[tuple[str, SessionState | None], ...]:
-        """Return the sessions that changed last, newest first, with their records, None for one that cannot be read.
+        """Return the sessions that changed last, newest first, with their records, None for an unreadable record.
 
-        `after` is the id of the last one that was returned. Raises NotFoundError: no session has it.
+        `after` is the id of the last session of the page before. Raises NotFoundError: no session has it.
         """
         first = 0
         if after:
@@ -230,9 +230,9 @@ class RedisSessionIndex:
             first += limit
 
     async def _left_out(self, asked: SessionQuery, lines: Sequence[_Line]) -> Label:
-        """Return the label of what is missing from a page: that of a session that was visible while it was UNTRUSTED.
+        """Return the label of a page's omissions: that of a session that was visible while it was UNTRUSTED.
 
-        Those that count no longer are taken from the hints, so each is looked up once.
+        Sessions that count no longer are removed from the hints, so each is looked up once.
         """
         left = [label for label in {codec.label(line.label) for line in lines} if label.untrusted]
         while left:
@@ -283,19 +283,19 @@ class RedisSessionIndex:
         return [_state(sid, flat) for sid, flat in zip(sids, found, strict=True)]
 
     async def _over(self, sids: Sequence[bytes], seen: Label) -> list[bytes]:
-        """Return those sessions of which nothing UNTRUSTED chooses any more if they are listed at a label."""
+        """Return those sessions about which nothing UNTRUSTED chooses any more if they are listed at a label."""
         moment = self._shared.clock.wall_ms() + self._shared.ahead
         flats = await self._shared.connection.commands(*(("HGETALL", session_keys(text(sid)).state) for sid in sids))
         states = [_state(text(sid), flat) for sid, flat in zip(sids, flats, strict=True)]
         return [
             sid
             for sid, flat, state in zip(sids, flats, states, strict=True)
-            # One that this program cannot read counts.
+            # A session that this program cannot read counts.
             if not flat or (state is not None and not counts_still(state, seen, moment))
         ]
 
     async def _put_away(self, strays: Sequence[tuple[_Line, bytes]]) -> None:
-        """Take hits from where they do not belong, and file their sessions where they do."""
+        """Remove hits from places where they do not belong, and file their sessions in the right ones."""
         if strays:
             await self._shared.connection.commands(*(("ZREM", line.key, sid) for line, sid in strays))
             await self._filing.refile(text(sid) for _, sid in strays)
@@ -309,7 +309,7 @@ class RedisSessionIndex:
     def _opened(self, asked: SessionQuery) -> _Hit | None:
         """Return the place a cursor stands for, None without one.
 
-        Raises CursorError: it is not one that this principal was given at this level.
+        Raises CursorError: the cursor was not given to this principal at this level.
         """
         if not asked.cursor:
             return None
@@ -328,7 +328,7 @@ class RedisSessionIndex:
 
 
 def _state(sid: str, flat: Sequence[bytes]) -> SessionState | None:
-    """Read a session's record; None if there is none any more, or this program cannot read it and so cannot show it."""
+    """Read a session's record; None if there is none any more, or this program cannot read and so cannot show it."""
     try:
         state = codec.reading(lambda: codec.state(sid, flat)) if flat else None
     except SchemaError:
@@ -337,13 +337,13 @@ def _state(sid: str, flat: Sequence[bytes]) -> SessionState | None:
 
 
 def _tombstone(flat: Sequence[bytes]) -> bool:
-    """Say whether a session was deleted, whatever else its record holds."""
+    """Say whether a session was deleted, by its status alone."""
     (status,) = codec.stored_fields("status")
     return codec.pairs(flat).get(status) == Status.DELETED.value.encode()
 
 
 def _may_see(label: bytes, reader: Label) -> bool:
-    """Say whether a reader may see what is filed under a label; nobody sees what is under none."""
+    """Say whether a reader may see sessions filed under a label; an invalid label is visible to no reader."""
     try:
         return codec.reading(lambda: codec.label(text(label))).flows_to(reader)
     except SchemaError:

@@ -1,4 +1,4 @@
-"""The session part of the store: accept, claim, write, and what is read back."""
+"""The session part of the store: accepting, claiming, writing, and reading."""
 
 from collections.abc import AsyncIterator, Sequence
 from contextlib import suppress
@@ -88,15 +88,15 @@ class RedisSessions:
             *self._filing.file(item.sid, likely),
         )
         if got.word in {"asked", "conflict", "none"}:
-            # The hints went along with what was left out.
+            # The hints were written although the input was left out.
             await self._filing.refile([item.sid])
         _refuse_input(got)
-        # It is accepted: labels that this program cannot read are for who works on the session to meet.
+        # It is accepted: labels that this program cannot read concern the worker of the session.
         with suppress(SchemaError):
             labels = [got.text(name) for name in ("taint", "creation", "inbox_label")]
             place = (got.text("principal"), codec.reading(lambda: join_all(map(codec.label, labels))))
             if place != likely:
-                # It was not known here before: once a process and session, the hint takes an exchange of its own.
+                # It was not known here before: once for each process and session, the hint takes a request of its own.
                 await self._shared.connection.commands(*self._filing.file(item.sid, place))
         status = codec.reading(lambda: ItemStatus(got.text("status")))
         return Accepted(
@@ -109,7 +109,7 @@ class RedisSessions:
         )
 
     def _input(self, item: NewItem, bodies: Bodies) -> Arguments:
-        """Return what an input says, and what a session that it creates is."""
+        """Return the arguments of an input, and of the session that it creates."""
         # Sorted, so that the same object redelivered in another order is the same input.
         body = dump(message_json(item.body), sort=True)
         return {
@@ -139,9 +139,9 @@ class RedisSessions:
         }
 
     async def _looking(self, item: NewItem) -> tuple[SessionKeys, Arguments]:
-        """Return the keys, and the arguments, by which an input is taken in only where its sender is asked nothing.
+        """Return the keys and arguments by which an input is accepted only if its sender has no open question.
 
-        One server looks for questions as it takes it in. On a Cluster they are at another one, which is asked before.
+        One server looks for questions in the same step. On a Cluster they are at another one, which is asked before.
         """
         keys, asked = session_keys(item.sid), asked_key(item.sender)
         if self._shared.connection.ordered:
@@ -159,7 +159,7 @@ class RedisSessions:
         channels: tuple[str, ...] = (),
         most: int = 0,
     ) -> Claim | None:
-        """Take a session with a lease, if there is work, nobody holds it, and it lives on one of the channels."""
+        """Take a session with a lease, if there is work, no live lease, and it lives on one of the channels."""
         keys, limits = session_keys(sid), self._shared.options
         read = known and nested({"generation": known.generation, "context": known.context, "seq": known.seq})
         args = {
@@ -218,27 +218,27 @@ class RedisSessions:
             "op": write.op,
             **change_arguments(write, bodies),
         }
-        # Before: a hint without its question is passed over, a question without its hint would not be found.
+        # Before: a hint without its question is ignored, a question without its hint would not be found.
         if asked := [asked_hint(one) for one in write.ask if one.is_question]:
             await self._shared.connection.commands(*asked)
         place, was = self._place_after(claim, write), self._shared.places.get(claim.sid)
-        # Who listens for what goes on has to see a raise at once, but the time of each step tells nobody anything.
+        # Listeners must see a raise at once; but no one is to learn anything from the time of each step.
         hints = self._filing.file(claim.sid, place) if script is Script.COMMIT or place != was else []
 
         async def run(audit: Arguments | None) -> ScriptAnswer:
             call = session_call(script, keys, {**args, "audit": audit}, op=write.op, bodies=bodies)
-            # What is said next is said by this policy or not at all.
+            # The texts it delivers are then sent by this policy or not at all.
             return await (self._shared.run_asking if write.deliver else self._shared.run)(call, *hints)
 
         got = await self._shared.chaining(claim.sid, write.audit, run)
         if got.word != "ok":
-            # The hints went along with what was not written.
+            # The hints were written although the write was refused.
             await self._filing.refile([claim.sid])
             _refuse(got)
         now = got.number("now")
         self._shared.saw_now(now)
         if write.run is not None and write.run.continuation:
-            # Taken in without `accept`, it is in no hint yet.
+            # Accepted without `accept`, it is in no hint yet.
             await self._shared.connection.commands(("SADD", OPEN, raw(claim.sid)))
         await self._shared.mark_ready(claim.sid, ready=got.flag("ready"))
         taint, mode = codec.reading(lambda: (codec.label(got.text("taint")), codec.mode(got.text("mode"))))
@@ -255,7 +255,7 @@ class RedisSessions:
         )
 
     def _place_after(self, claim: Claim, write: Write) -> Place:
-        """Return where a session belongs after a write: what it admits is all that can raise its visibility."""
+        """Return the place of a session in listings after a write: only admitted events can raise its visibility."""
         who, label = self._shared.places.get(claim.sid, place_of(claim.state))
         return who, join_all((event.label for event in write.events if event.admitted), start=label)
 
@@ -274,7 +274,7 @@ class RedisSessions:
         await self._shared.mark_ready(claim.sid, ready=got.flag("ready"))
 
     async def stop(self, sid: str, *, actor: str, reader: Label | None = None) -> Stopped:
-        """Ask the running turn to stop and cancel what waits."""
+        """Ask the running turn to stop and cancel the waiting inputs."""
         told = None if reader is None else str(reader)
         args = {"actor": actor, "keep": self._shared.options.keep_ms, "reader": told}
         got = await self._shared.run(session_call(Script.STOP, session_keys(sid), args, op=self._shared.ids.op()))
@@ -296,7 +296,7 @@ class RedisSessions:
         return state
 
     async def import_session(self, new: ImportedSession, audit: tuple[AuditRow, ...]) -> bool:
-        """Create a session of events that are brought in, in one step; return False if it is there already."""
+        """Create a session of imported events, in one step; return False if it exists already."""
         bodies, op = Bodies(), self._shared.ids.op()
         args = {
             "events": [stored({**codec.new_event(one.event, bodies), "time": one.ts}) for one in new.events],
@@ -308,7 +308,7 @@ class RedisSessions:
         }
         change = SessionChange(Script.IMPORT_SESSION, new.sid, args, op, bodies)
         got = await self._shared.change(change, audit)
-        # Also when it was there: the process that brought it in may have ended before it was filed.
+        # Also if it existed: the process that imported it may have ended before it was filed.
         await self._filing.refile([new.sid])
         return got.word == "ok"
 
@@ -325,7 +325,7 @@ class RedisSessions:
         return await self._read_items(keys, items)
 
     async def outcome(self, sid: str, dedupe: str) -> ItemOutcome | None:
-        """Return what became of the input of a dedupe key, None if there was none or it was forgotten."""
+        """Return the outcome of the input with a dedupe key, None if there was none or it was forgotten."""
         keys, key = session_keys(sid), raw(dedupe)
         asked = (("HGET", keys.inputs, key), ("HEXISTS", keys.held_ids, key))
         known, held = await self._shared.connection.commands(*asked)
@@ -360,20 +360,20 @@ class RedisSessions:
         return await self._shared.events(keys, entries), state
 
     async def events_at(self, sid: str, seqs: Sequence[int]) -> tuple[Event, ...]:
-        """Return the events of these seqs, in this order; one that the log does not have is left out."""
+        """Return the events with these seqs, in this order; a seq that the log does not have is left out."""
         keys = session_keys(sid)
         asked = [("XRANGE", keys.log, f"{seq}-0", f"{seq}-0") for seq in seqs]
         found = await self._shared.connection.commands(*asked)
         return await self._shared.events(keys, [entry for entries in found for entry in entries])
 
     async def states(self) -> AsyncIterator[SessionState]:
-        """Walk all sessions that can be read, in no order; one that comes or goes meanwhile may or may not be met."""
+        """Walk all readable sessions, in no order; one that comes or goes meanwhile may be left out."""
         async for _, state in self.walk():
             if state is not None:
                 yield state
 
     async def walk(self) -> AsyncIterator[tuple[str, SessionState | None]]:
-        """Walk the ids of all sessions with their records, None for one that cannot be read; one may come twice."""
+        """Walk the ids of all sessions with their records, None for an unreadable record; an id may come twice."""
         async for key, flat in self._states():
             try:
                 state = _state_at(key, flat)
@@ -408,7 +408,7 @@ def _state_at(key: bytes, flat: Sequence[bytes]) -> SessionState:
 
 
 def illegal(got: ScriptAnswer) -> RequestError:
-    """Turn a move that may not be made into an error."""
+    """Turn a status change that is not allowed into an error."""
     before, after = got.text("before"), got.text("after")
     match before:
         case Status.ARCHIVED:
@@ -420,7 +420,7 @@ def illegal(got: ScriptAnswer) -> RequestError:
 
 
 def refuse_change(got: ScriptAnswer) -> None:
-    """Turn a script's refusal of what people do with a session into an error."""
+    """Turn a script's refusal of an operation on a session into an error."""
     match got.word:
         case "none":
             raise NotFoundError
@@ -495,7 +495,7 @@ class RedisQueue:
         self._shared = shared
 
     async def set_mode(self, sid: str, mode: QueueMode, audit: tuple[AuditRow, ...]) -> None:
-        """Say how a session takes what comes while a turn runs."""
+        """Set how a session takes inputs while a turn runs."""
         stored = None if mode is QueueMode.COLLECT else mode.value
         await self._changed(sid, Script.QUEUE_MODE, {"mode": stored}, audit)
 
@@ -505,17 +505,17 @@ class RedisQueue:
         await self._changed(sid, Script.WITHDRAW, args, audit)
 
     async def _changed(self, sid: str, script: Script, args: Arguments, audit: tuple[AuditRow, ...]) -> None:
-        """Change something of a session with the rows that tell of it. Raises NotFoundError: it is not there."""
+        """Change a session together with audit rows. Raises NotFoundError: it is not there."""
         refuse_change(await self._shared.change(SessionChange(script, sid, args, self._shared.ids.op()), audit))
 
 
 def claim_argument(claim: Claim) -> Arguments:
-    """Return what proves that a claim still holds."""
+    """Return the proof that a claim still holds."""
     return nested({"generation": claim.state.generation, "fence": claim.fence, "owner": claim.owner})
 
 
 def change_arguments(write: Write, bodies: Bodies) -> Arguments:
-    """Return what a write changes."""
+    """Return the arguments of a write."""
     end = write.end
     return {
         "cursor": write.cursor,
@@ -542,7 +542,7 @@ def change_arguments(write: Write, bodies: Bodies) -> Arguments:
 
 
 def channel_of(address: str) -> str:
-    """Return the channel of an address' text as the outbox notes it, so that a sender takes only what it can send."""
+    """Return the channel of an address' text as the outbox notes it, so that a sender takes only its own channels."""
     return encode(unquote(address.partition(":")[0]))
 
 
@@ -550,7 +550,7 @@ LIFE_MS: Final = 24 * 60 * 60 * 1000
 
 
 _REMEMBERED: Final = 1000
-"""How many dedupe keys are remembered at most: a platform tells again what came last."""
+"""The most dedupe keys that are remembered: a platform redelivers its latest messages."""
 
 
 class RedisObserved:
@@ -566,12 +566,12 @@ class RedisObserved:
         await self._shared.run(session_call(Script.OBSERVE, session_keys(sid), args))
 
     async def forget(self, sid: str) -> None:
-        """Forget all that was kept."""
+        """Forget all texts that were kept."""
         keys = session_keys(sid)
         await self._shared.connection.commands(("UNLINK", keys.observed, keys.observed_ids))
 
     async def heard(self, sid: str, *, after: str, until: int, now: int, most: int) -> tuple[Observed, ...]:
-        """Return what was kept."""
+        """Return the texts that were kept."""
         oldest = now - LIFE_MS
         first = f"({after}" if after and _time(after) >= oldest else str(oldest)
         key = session_keys(sid).observed

@@ -1,4 +1,4 @@
-"""What the parts of the store share: the connection, the options, and how scripts run with their audit rows."""
+"""The common base of the store's parts: the connection, the options, and the execution of scripts with audit rows."""
 
 import asyncio
 from collections import OrderedDict
@@ -48,7 +48,7 @@ _HEADS: Final = 4096
 
 
 _CHAIN_TRIES: Final = 200
-"""How often a head may have moved before a write: as often as four processes that write without a pause may do it."""
+"""How often a head may move before a write: as often as four processes that write without a pause may move it."""
 
 
 _PAGE: Final = 1000
@@ -61,7 +61,7 @@ _REST: Final = 9
 class SessionChange:
     """A script that changes the session `sid`; `op` names the call where its answer is kept.
 
-    `bodies` are its large ones.
+    `bodies` has the large texts of the call.
     """
 
     script: Script
@@ -72,12 +72,12 @@ class SessionChange:
 
 
 class Shared:
-    """What all parts of one store share: the connection, and what this process last saw at the store.
+    """The state that all parts of one store share: the connection, and this process's last view of the store.
 
     `heads` are the heads of audit chains as last seen: a wrong one costs a round trip, never a wrong chain, as the
-    scripts compare. `moved` are those that are new since they were anchored. `places` is where sessions are filed for
-    listings. `ahead` is how many milliseconds the store's clock is ahead of ours: audit rows are stamped before they
-    are sent. `policy` is the head of the policy in force. `outside` is held by the one that writes to the chain
+    scripts compare. `moved` are the heads that are new since the last anchoring. `places` tells where sessions are
+    filed for listings. `ahead` is how many milliseconds the store's clock is ahead of ours: audit rows get their time
+    before they are sent. `policy` is the head of the policy in force. `outside` is the lock for writing to the chain
     `audit`.
     """
 
@@ -102,7 +102,7 @@ class Shared:
         return self.connection.name
 
     async def run(self, asked: ScriptCall, *hints: Command) -> ScriptAnswer:
-        """Run a script; `hints` are written behind it.
+        """Run a script; `hints` are written after it.
 
         Raises StoreError.
         """
@@ -115,13 +115,13 @@ class Shared:
         return [None if reply is None else answer(reply) for reply in replies]
 
     async def run_asking(self, asked: ScriptCall, *hints: Command) -> ScriptAnswer:
-        """Run a script as `run` does, and read behind it which policy is in force."""
+        """Run a script as `run` does, and read after it which policy is in force."""
         reply, policy = await self.connection.script_asking(asked.script, asked.keys, asked.args, POLICY_ASKED, *hints)
         self.saw_policy(policy)
         return answer(reply)
 
     def saw_head(self, chain: str, head: Head) -> None:
-        """Keep the head of a chain, as a write is made to follow it."""
+        """Keep the head of a chain, so that the next write follows it."""
         if head[0] and self.heads.get(chain) != head:
             self.moved[chain] = head
         self.heads[chain] = head
@@ -130,7 +130,7 @@ class Shared:
             self.heads.popitem(last=False)
 
     def saw_policy(self, reply: Sequence[Reply]) -> None:
-        """Keep what was read of the policy in force; of two answers that overtook one another, the newer counts."""
+        """Keep the policy head that was read; of two answers that overtook one another, the newer counts."""
         version, digest, at, process, changes = reply
         if version is None:
             self.policy = None
@@ -141,11 +141,11 @@ class Shared:
             self.policy = seen
 
     def saw_policy_of(self, got: ScriptAnswer) -> None:
-        """Keep what a script answered of the policy in force."""
+        """Keep the policy head that a script answered."""
         self.saw_policy([got.value(name) for name in _POLICY_FIELDS])
 
     def saw_now(self, now: int) -> None:
-        """Keep how far the store's clock is ahead; `now` is what it says, in milliseconds."""
+        """Keep how far the store's clock is ahead; `now` is its time, in milliseconds."""
         self.ahead = now - self.clock.wall_ms()
 
     async def chaining(
@@ -153,7 +153,7 @@ class Shared:
     ) -> ScriptAnswer:
         """Chain rows to the head we know, run a script with them, and chain again as long as the head had moved.
 
-        All sessions of all processes write to the chain `audit`, so one of a process writes there at a time.
+        All sessions of all processes write to the chain `audit`, so a process does one such write at a time.
         """
         async with self.outside if chain == AUDIT and rows else nullcontext():
             for _ in range(_CHAIN_TRIES):
@@ -165,7 +165,7 @@ class Shared:
         raise StoreError("the audit chain moves faster than this process can follow", next_step="try again")
 
     async def change(self, change: SessionChange, rows: Sequence[AuditRow], *hints: Command) -> ScriptAnswer:
-        """Run a script on one session with the audit rows that tell of it, chained to its chain."""
+        """Run a script on one session with audit rows for that session's chain."""
         keys = session_keys(change.sid)
 
         async def run(audit: Arguments | None) -> ScriptAnswer:
@@ -177,7 +177,7 @@ class Shared:
     async def change_outside(
         self, script: Script, keys: Mapping[str, str], args: Arguments, rows: Sequence[AuditRow]
     ) -> ScriptAnswer:
-        """Run a script about no session with the audit rows that tell of it, chained to the chain `audit`."""
+        """Run a script that concerns no session with audit rows for the chain `audit`."""
         names = {"head": AUDIT_HEAD, "audit": AUDIT_CHAIN, "op": audit_op(self.ids.op()), **keys}
 
         async def run(audit: Arguments | None) -> ScriptAnswer:
@@ -197,7 +197,7 @@ class Shared:
         return nested({"seq": seq, "hash": before, "rows": told})
 
     async def fetch(self, keys: SessionKeys, bodies: Sequence[str]) -> Fetched:
-        """Read the large bodies that these stand for."""
+        """Read the large bodies that these references stand for."""
         wanted = referred(bodies)
         if not wanted:
             return {}
@@ -211,9 +211,9 @@ class Shared:
         return codec.reading(lambda: tuple([codec.event(name, one, fetched) for name, one in got]))
 
     async def state_pages(self, *, idly: bool = False) -> AsyncIterator[list[bytes]]:
-        """Walk the keys of all sessions' records; one may come twice.
+        """Walk the keys of all sessions' records; a key may come twice.
 
-        A walk that is done `idly` rests nine times as long as it worked, so that nobody waits for it.
+        A walk done `idly` pauses nine times as long as it worked, to leave the store to others.
         """
         cursor, loop = b"", asyncio.get_running_loop()
         while cursor != WALKED:
@@ -225,7 +225,7 @@ class Shared:
                 await asyncio.sleep(_REST * (loop.time() - begin))
 
     def ready_hint(self, sid: str) -> Command:
-        """Return the command that marks a session ready; one that is marked keeps its place."""
+        """Return the command that marks a session ready; a session that is marked keeps its place."""
         return ("ZADD", READY, "NX", self.clock.wall_ms(), raw(sid))
 
     async def mark_ready(self, sid: str, *, ready: bool) -> None:

@@ -1,7 +1,7 @@
-"""What adapters keep, encrypted: whoever reads the store, its backups or its traffic learns names and lengths alone.
+"""The values of adapters, encrypted: a reader of the store, its backups or its traffic learns only names and lengths.
 
-A value is encrypted together with its name, so that nobody who can write the store can hand one thing out as another.
-The first key encrypts, all decrypt; `renew` writes everything anew under the first, after which the others may go.
+A value is encrypted together with its name, so that no writer of the store can exchange one value for another. The
+first key encrypts, all decrypt; `renew` encrypts everything anew under the first, after which the others may go.
 """
 
 from base64 import urlsafe_b64encode
@@ -24,7 +24,7 @@ from channels.port import VaultError
 
 _PAGE: Final = 1000
 _AS_BEFORE: Final = -1
-"""Lets a value go on for as long as the one in whose place it is put."""
+"""Keeps the expiry of the value that is replaced."""
 
 
 class Vault:
@@ -37,12 +37,12 @@ class Vault:
         self._newest, self._keys = made[0], MultiFernet(made)
 
     async def get(self, name: str) -> bytes | None:
-        """Return what is kept, None if nothing is or its time is over."""
+        """Return a value, None if there is none or it has expired."""
         stored = await self._stored(name)
         return None if stored is None else self._opened(name, stored)
 
     async def put(self, name: str, value: bytes, seconds: float | None = None) -> None:
-        """Keep a value, in place of what was kept there before."""
+        """Keep a value, replacing an earlier one; `seconds` is its life, None for ever."""
         await self._write(name, None, self._sealed(name, value), _life(seconds))
 
     async def swap(self, name: str, old: bytes | None, new: bytes | None, seconds: float | None = None) -> bool:
@@ -50,17 +50,17 @@ class Vault:
         stored = await self._stored(name)
         if (None if stored is None else self._opened(name, stored)) != old:
             return False
-        # No two encryptions of anything are the same, so whatever was put there meanwhile is another.
+        # No two encryptions are the same, so any value that was put there meanwhile is different.
         sealed = "" if new is None else self._sealed(name, new)
         return await self._write(name, stored or b"", sealed, _life(seconds))
 
     async def delete(self, name: str) -> None:
-        """Keep nothing there any more."""
+        """Delete a value."""
         await self._write(name, None, "", 0)
 
     async def names(self, prefix: str) -> tuple[str, ...]:
-        """Return the names that begin so and under which something is kept, sorted."""
-        # What is encoded has nothing in it that a pattern knows.
+        """Return the names of stored values with a prefix, sorted."""
+        # Encoded text has no characters with a meaning in patterns.
         pattern, cursor, found = f"{encode(prefix)}*" if prefix else "*", b"", set[bytes]()
         while cursor != b"0":
             page = ("HSCAN", VAULT, cursor or 0, "MATCH", pattern, "COUNT", _PAGE, "NOVALUES")
@@ -70,7 +70,7 @@ class Vault:
         return tuple(sorted(decode(field.decode("ascii")) for field in found))
 
     async def renew(self) -> None:
-        """Write anew under the first key what is encrypted under another; what no key opens stays as it is."""
+        """Encrypt values anew that are encrypted under another key than the first; unreadable ones stay as they are."""
         for name in await self.names(""):
             stored = await self._stored(name)
             if stored is None or self._is_newest(stored):
@@ -87,7 +87,7 @@ class Vault:
         return stored
 
     async def _write(self, name: str, seen: bytes | None, value: str, life: int) -> bool:
-        """Write, if what is there is what was `seen`, or in any case if that is None; say whether it was."""
+        """Write, if the stored value is the one that was `seen`, or in any case if that is None; say whether it was."""
         keys = {"values": VAULT, "op": vault_op(self._ids.op())}
         args = {
             "field": encode(name),
@@ -108,7 +108,7 @@ class Vault:
         with _told():
             written = self._keys.decrypt(_token(stored))
         if not written.startswith(_bound(name)):
-            raise VaultError(f"what is kept as `{name}` was put there under another name")
+            raise VaultError(f"the value kept as `{name}` was put there under another name")
         return written[len(_bound(name)) :]
 
     def _is_newest(self, stored: bytes) -> bool:
@@ -134,10 +134,10 @@ def _life(seconds: float | None) -> int:
 
 @contextmanager
 def _told() -> Generator[None]:
-    """Say in one way that nothing can be read or written."""
+    """Turn all errors of reading and writing into one kind."""
     try:
         yield
     except StoreError as error:
         raise VaultError(str(error)) from error
     except InvalidToken:
-        raise VaultError("no key of this installation opens what is kept") from None
+        raise VaultError("no key of this installation opens the kept value") from None

@@ -1,11 +1,11 @@
-"""Wake-ups: hints that a session has work, and the sweep that finds what they lost.
+"""Wake-ups: hints that a session has work, and the sweep that finds sessions whose hints were lost.
 
-Two hints wake: `lg:ready`, sessions to look at now, and `lg:open`, sessions that may have unfinished work. A sweep
-checks every session of `lg:open` and then walks a stretch of the whole store, going on where the last sweep stopped, so
-that it costs the same whatever the number of idle sessions, and a session both hints lost is found all the same. On
-that walk sessions are also filed where listings look for them. Sessions that may have dead letters are noted on both.
-Processes that look for the same take turns, and each goes on where the one before stopped: however many they are, the
-store is swept once.
+There are two hints: `lg:ready`, sessions to read now, and `lg:open`, sessions that may have unfinished work. A sweep
+checks every session of `lg:open` and then walks a part of the whole store, continuing where the last sweep stopped. So
+its cost does not depend on the number of idle sessions, and it finds a session even if both hints were lost. On that
+walk sessions are also filed for listings, and sessions that may have dead letters are noted on both ways. Processes
+that search for the same channels take turns, and each continues where the one before stopped: the store is swept once,
+regardless of their number.
 """
 
 import asyncio
@@ -45,22 +45,22 @@ _BLOCK_SECONDS: Final = 5.0
 
 
 _WORK: Final = "work"
-"""What a probe says of a session that has something to do for who serves its channel."""
+"""A probe's answer for a session with work for a process that serves its channel."""
 
 
 _ERASE: Final = "erase"
-"""What it says of one that was deleted, and of which something is left."""
+"""A probe's answer for a deleted session that is not completely erased."""
 
 
 _ENDLESS: Final = -1
-"""What the server says of a key that never ends."""
+"""The server's answer for a key without an expiry."""
 
 
 _NAME: Final = re.compile(r" name=(\S+)")
 
 
 _NEEDS: Final = codec.stored_fields("turn", "waiting", "undelivered", "erasing", "dead_until")
-"""Fields of a session's record without which it needs nothing."""
+"""Fields of a session's record; without all of them it needs nothing."""
 
 
 _VERSION: Final = codec.stored_fields("version")
@@ -93,21 +93,21 @@ class RedisWake:
                 return ()
 
     async def again(self, sids: tuple[str, ...]) -> None:
-        """Mark sessions ready that `ready` returned and that this process leaves to another."""
+        """Mark sessions ready that `ready` returned and that this process does not work."""
         if sids:
             await self._shared.connection.commands(*map(self._shared.ready_hint, sids))
 
     async def others(self) -> bool:
-        """Say whether another process has the store open; one that cannot be asked is believed to be there."""
+        """Say whether another process has the store open; True if the server does not tell."""
         alive = await self._alive()
         return self._shared.process not in alive or any(
             name.startswith(PROCESS) for name in alive - {self._shared.process}
         )
 
     async def sweep_turn(self, name: str, seconds: float) -> float:
-        """Take the turn to sweep, for `seconds`, of the processes of this name; a process that begins waits for none.
+        """Take the turn to sweep, for `seconds`, among the processes of this name; a new process need not wait.
 
-        Returns 0, or in how many seconds to ask again.
+        Returns 0 if this process may sweep now, or the number of seconds after which to ask again.
         """
         key, life = right_key(f"sweep/{name}"), round(seconds * 1000)
         take: Command = ("SET", key, self._shared.process, "PX", life)
@@ -115,15 +115,15 @@ class RedisWake:
         taken, left = await self._shared.connection.commands((*take, *only), ("PTTL", key))
         self._begun.add(name)
         if taken is None and (left == _ENDLESS or left > life):
-            # The store's clock was set back, and nobody would sweep until it is where it was.
+            # The store's clock was set back; without this, no process would sweep until it caught up.
             (taken,) = await self._shared.connection.commands(take)
         return 0 if taken is not None else max(left, 1) / 1000
 
     async def sweep(self, channels: tuple[str, ...] = (), *, name: str = "") -> tuple[str, ...]:
         """Find sessions with work and no live lease, or with something to send; mark them ready, return them.
 
-        Only what is for these channels, none standing for all: the rest is left to who serves it. It goes on where
-        the last sweep of this name stopped.
+        Only those of these channels, empty for all: the others are left to the processes that serve them. It continues
+        where the last sweep of this name stopped.
         """
         served = tuple(map(encode, channels))
         found: dict[str, None] = {}
@@ -154,11 +154,11 @@ class RedisWake:
         return tuple(found)
 
     async def _gone(self, before: Sequence[bytes]) -> tuple[Callable[[str], bool], set[str]]:
-        """Return a test for processes that had no connection at this sweep and at the one `before`, and who has none.
+        """Return a test for processes without a connection at this sweep and the one `before`, and their names now.
 
-        Their leases need not be waited for. Twice, so that a server's restart, after which everybody connects
-        anew, takes nobody's work away, and for that reason not at the first sweep of a process, which may follow the
-        one before in no time; and only if we see ourselves, as behind a proxy nobody would be seen.
+        Their leases need not be waited for. A server's restart, after which every process connects anew, must not take
+        work away from any. So it takes two sweeps, and not the first one of a process, which may follow the one before
+        at once. It also requires that we see ourselves, since behind a proxy no process would be seen.
         """
         alive = await self._alive()
         seen, missing = self._shared.process in alive, set[str]()
@@ -173,30 +173,30 @@ class RedisWake:
         return gone, missing
 
     async def _alive(self) -> set[str]:
-        """Return the names of all who are connected to the store."""
+        """Return the names of all connections to the store."""
         listings = await self._shared.connection.everywhere(("CLIENT", "LIST"))
         return {name for _, listing in listings for line in text(listing).splitlines() for name in _NAME.findall(line)}
 
     async def _look(self, sids: Sequence[str], gone: Callable[[str], bool], served: Sequence[str]) -> list[str]:
-        """Put the hints about sessions right, and return those with something to do."""
+        """Correct the hints about sessions, and return those with something to do."""
         needy, idle = await self._told_apart(sids)
         ready, more = await self._probed(needy, gone, served)
         idle += more
         if idle:
-            # Only what has nothing is taken out: who looks for questions meanwhile finds the others.
+            # Only sessions without any work are removed: a search for questions meanwhile finds the others.
             taken = await self._shared.connection.commands(*(("SREM", OPEN, raw(sid)) for sid in idle))
-            # What was accepted between look and removal would be in no hint.
+            # An input accepted between the check and the removal would be in no hint.
             needy, _ = await self._told_apart([sid for sid, out in zip(idle, taken, strict=True) if out])
             again, _ = await self._probed(needy, gone, served)
             ready += again
         return ready
 
     async def _told_apart(self, sids: Sequence[str]) -> tuple[list[str], list[str]]:
-        """Return the sessions that may need something, and the others: they are the most, and a probe takes longer."""
+        """Return the sessions that may need something, and the others, which are the most and need no probe."""
         asked = [("HMGET", session_keys(sid).state, *_VERSION, *_NEEDS) for sid in sids]
         needy, idle = list[str](), list[str]()
         for sid, found in zip(sids, await self._shared.connection.reads(*asked), strict=True):
-            # What cannot be read is for the script to say.
+            # The script decides about unreadable records.
             version, *needs = found or [b""]
             quiet = version in {None, b"%d" % SCHEMA} and needs == [None] * len(_NEEDS)
             (idle if quiet else needy).append(sid)
@@ -207,7 +207,7 @@ class RedisWake:
     ) -> tuple[list[str], list[str]]:
         """Probe sessions and add them to the hints they belong to; return those with something to do and with nothing.
 
-        What a process that is gone holds of them is freed.
+        Leases and sends of processes that are gone are freed.
         """
         if not sids:
             return [], []
@@ -216,7 +216,7 @@ class RedisWake:
         still_open, ready, idle, dead = list[str](), list[str](), list[str](), list[str]()
         for sid, got in zip(sids, replies, strict=True):
             if got is None:
-                # It stays where it is looked for; who works on it meets what is wrong.
+                # It stays in the hint; the worker of the session reports the defect.
                 still_open.append(sid)
                 continue
             need = got.text("need")
@@ -240,7 +240,7 @@ class RedisWake:
         return ready, idle
 
     async def _take_from(self, sid: str, holder: str) -> bool:
-        """Free what a process that is gone holds of a session; return whether there is something to do now."""
+        """Free the holds of a process that is gone on a session; return whether there is something to do now."""
         args = {"process": holder.partition(".")[0]}
         (got,) = await self._shared.run_all([session_call(Script.RECLAIM_PROCESS, session_keys(sid), args)])
         return got is not None and got.flag("ready")

@@ -1,8 +1,8 @@
 """The sink that speaks OTLP over HTTP: spans as protobuf, posted to the address that config.yaml names.
 
-OpenTelemetry's own library encodes them; the request is ours, so that no environment variable adds a header or another
-address, no redirect is followed, and a sink that is away holds no thread. A sink that dawdles, or answers without end,
-holds up no other batch for long. Imported when the first trace is sent.
+OpenTelemetry's own library encodes them; the request is ours. So no environment variable adds a header or another
+address, no redirect is followed, and an absent sink holds no thread. A sink that dawdles, or answers without end, holds
+up no other batch for long. Imported when the first trace is sent.
 """
 
 from collections.abc import Mapping, Sequence

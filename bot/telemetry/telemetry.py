@@ -1,9 +1,9 @@
-"""What of turns and deliveries is told to the sink of telemetry: whole traces, of sessions that it is cleared for.
+"""The spans of turns and deliveries for the sink of telemetry: whole traces, of sessions that it is cleared for.
 
-A trace is that of one turn. Its ids are keyed hashes of the session's and the turn's, so that another process that says
-the turn's answer continues the trace, and nothing is stored for it. A trace is decided on when its part of the turn is
-over, by all that the session has read by then and by the session's record as the store has it: of a session above the
-sink's clearance no span leaves, not even that there is one. Whatever goes wrong here costs spans and no turn.
+A trace covers one turn. Its ids are keyed hashes of the session's and the turn's, so that another process that says the
+turn's answer continues the trace, and nothing is stored for it. A trace is decided on when its part of the turn is
+over, by the session's taint then and by the session's record in the store. If the session is above the sink's
+clearance, no span leaves, nor the fact that there is one. A fault here costs spans and no turn.
 """
 
 import asyncio
@@ -30,7 +30,7 @@ _MOST_WAITING: Final = 2_000
 """Traces that wait to be sent; newer ones are dropped."""
 _MOST_AT_ONCE: Final = 100
 _PATIENCE: Final = 2.0
-"""Seconds that an ending process gives to what was not sent yet."""
+"""Seconds that an ending process gives to unsent spans."""
 _TRIES: Final = 3
 _WAIT: Final = 1.0
 _MS: Final = 1_000_000
@@ -39,7 +39,7 @@ _LOGGER: Final = logging.getLogger(__name__)
 
 
 class TelemetryError(Exception):
-    """The sink did not take what it was sent; the text says why and names no address."""
+    """The sink did not take a batch; the text says why and names no address."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -76,7 +76,7 @@ class _Part:
 
 @dataclass(slots=True)
 class TurnTrace:
-    """What a turn tells when it is over: `ended` is why it ended, empty while it goes on elsewhere or later."""
+    """The trace of a turn: `ended` is the reason of its end, empty while it goes on elsewhere or later."""
 
     ended: str = ""
 
@@ -86,8 +86,8 @@ class TracedTurn:
     """A turn that a process begins to work on.
 
     `started_at` is when it began and `accepted_at` when its input came, None if an earlier claim let that in; both in
-    milliseconds since the epoch. `attempt` counts its claims, and `channel` is that of its home. `label` returns
-    the label of all that the session has read by now.
+    milliseconds since the epoch. `attempt` counts its claims, and `channel` is its home's. `label` returns the label of
+    all that the session has read by now.
     """
 
     state: SessionState
@@ -116,15 +116,20 @@ class Telemetry:
         self._sink: Sink | None = None
         self._waiting: asyncio.Queue[_Part] = asyncio.Queue(_MOST_WAITING)
         self._failing = False
+        self._beside: Telemetry | None = None
 
     @property
     def on(self) -> bool:
         """Whether anything is traced."""
-        return self._make_sink is not None
+        return self._make_sink is not None or self._beside is not None
+
+    def also(self, sink: Sink, clearance: Label) -> None:
+        """Tell one more sink the same, up to a clearance of its own; at most one, before anything is served."""
+        self._beside = Telemetry(self._sessions, self._clock, key=self._key, clearance=clearance, sink=lambda: sink)
 
     @contextmanager
     def turn(self, begun: TracedTurn) -> Generator[TurnTrace]:
-        """Trace what a block does for a turn: from when its input came until it ends or waits for people."""
+        """Trace the work of a block for a turn: from when its input came until it ends or waits for people."""
         trace = TurnTrace()
         if not self.on:
             yield trace
@@ -135,14 +140,14 @@ class Telemetry:
             with recording(recorder):
                 yield trace
         finally:
-            self._put(self._turn_part(begun, trace.ended, recorder, start))
+            self.note(self._turn_part(begun, trace.ended, recorder, start))
 
     def stopwatch(self) -> Stopwatch | None:
-        """Return what tells when a delivery begins and ends, None where nothing is traced."""
+        """Return a stopwatch for a delivery, None where nothing is traced."""
         return Stopwatch(self._clock) if self.on else None
 
     def delivered(self, delivery: Delivery, state: DeliveryState, start: int, end: int) -> None:
-        """Tell what became of something that a turn said; times are nanoseconds since the epoch."""
+        """Note the outcome of a turn's delivery; times are nanoseconds since the epoch."""
         if not self.on or not delivery.turn:
             return
         facts: dict[str, Fact] = {
@@ -158,32 +163,40 @@ class Telemetry:
         root = self._span_id(trace, "turn")
         told = TraceSpan("deliver", start, end, facts)
         sent = SentSpan(trace, self._span_id(trace, f"deliver {delivery.key} {start}"), root, told)
-        self._put(_Part(delivery.sid, delivery.generation, delivery.label, (sent,)))
+        self.note(_Part(delivery.sid, delivery.generation, delivery.label, (sent,)))
 
     async def serve(self) -> None:
-        """Send what was traced, until cancelled."""
+        """Send traces, until cancelled."""
         if not self.on:
             return
-        while True:
-            parts = [await self._waiting.get()]
-            await self._send(self._more(parts))
+        async with asyncio.TaskGroup() as tasks:
+            if self._beside is not None:
+                tasks.create_task(self._beside.serve())
+            while True:
+                parts = [await self._waiting.get()]
+                await self._send(self._more(parts))
 
     async def close(self) -> None:
-        """Send what is left, if the sink takes it within a moment, and let go of the sink."""
+        """Send the remaining traces, if the sink takes them within a moment, and let go of the sink."""
         if not self._waiting.empty() and not self._failing:
             with anyio.move_on_after(_PATIENCE):
                 while not self._waiting.empty():
                     await self._send(self._more([]))
         if self._sink is not None:
             await self._sink.close()
+        if self._beside is not None:
+            await self._beside.close()
 
     def _more(self, parts: list[_Part]) -> list[_Part]:
         while len(parts) < _MOST_AT_ONCE and not self._waiting.empty():
             parts.append(self._waiting.get_nowait())
         return parts
 
-    def _put(self, part: _Part) -> None:
-        if not part.label.flows_to(self._clearance):
+    def note(self, part: _Part) -> None:
+        """Let a part wait to be sent, if its session may be told of."""
+        if self._beside is not None:
+            self._beside.note(part)
+        if self._make_sink is None or not part.label.flows_to(self._clearance):
             return
         try:
             self._waiting.put_nowait(part)
@@ -196,17 +209,20 @@ class Telemetry:
             await self._tried(parts)
         except (StoreError, TelemetryError) as error:
             self._failed(str(error))
-        except Exception as error:  # noqa: BLE001 - telemetry must not end what it tells of
+        except Exception as error:  # noqa: BLE001 - telemetry must not end its turns
             self._failed(type(error).__name__)
 
     async def _tried(self, parts: list[_Part]) -> None:
-        """Send what may be sent of parts, before each try. Raises TelemetryError: it was not taken, however often."""
+        """Send the permitted spans of parts, decided anew before each try.
+
+        Raises TelemetryError: it was not taken, however often.
+        """
         for left in reversed(range(_TRIES)):
             spans = [sent for part in await self._allowed(parts) for sent in part.spans]
             if not spans:
                 return
             if self._sink is None and self._make_sink is not None:
-                # What it is made of is large, and nobody waits for it.
+                # Its libraries are large, and no caller waits for it.
                 self._sink = await asyncio.to_thread(self._make_sink)
             try:
                 if self._sink is not None:
@@ -223,7 +239,7 @@ class Telemetry:
     async def _allowed(self, parts: list[_Part]) -> list[_Part]:
         """Return the parts whose sessions the sink is cleared for, as the store has them now.
 
-        What is of an older generation is dropped: nobody knows any more what that had read.
+        A part of an older generation is dropped: that generation's taint is no longer known.
         """
         clear = set[tuple[str, int]]()
         for sid in dict.fromkeys(part.sid for part in parts):
@@ -239,7 +255,7 @@ class Telemetry:
             _LOGGER.warning("traces are not exported", extra={"subject": "telemetry", "cause": why})
 
     def _turn_part(self, begun: TracedTurn, ended: str, recorder: Recorder, start: int) -> _Part:
-        """Return all spans of a block: the turn itself once it ends, and what the block did below it."""
+        """Return all spans of a block: the turn itself once it ends, and the block's own spans below it."""
         trace, end = self._trace(begun.state.sid, begun.turn), recorder.watch.now()
         root, this = self._span_id(trace, "turn"), self._span_id(trace, f"claim {start}")
         facts: dict[str, Fact] = {

@@ -30,11 +30,11 @@ _TYPES: Final[Mapping[object, str]] = MappingProxyType(
 """How conditions know a value as JSON writes it: a day, an amount or an id is a text there."""
 
 _NAMED: Final = 100
-"""Characters that are told of where an argument stands: a model may have made up its name."""
+"""The most characters of an argument's path in a message: a model may have made up its name."""
 
 _MOST_TOLD: Final = 5
 _MOST_READ: Final = 50
-"""How many errors are told, and how many are looked at for them: the event loop does nothing else meanwhile."""
+"""The most errors that are reported, and the most that are examined for them: the event loop is blocked meanwhile."""
 
 _SUBJECT: Final = re.compile(r"^[A-Z][a-z]+ (?=should)")
 _PARSING: Final = "_parsing"
@@ -72,7 +72,7 @@ def _type(annotation: object) -> str:
 def is_content(annotation: object, path: Path) -> bool:
     """Say whether the value at a place in a type is declared as content; where a type gives a choice, in all of it.
 
-    A mark holds for everything below it. What is not described is not declared, so it is not content.
+    A mark holds for everything below it. A value that the type does not describe is not declared, so it is not content.
     """
     origin, inner = get_origin(annotation), get_args(annotation)
     if origin is Annotated:
@@ -138,7 +138,9 @@ def checked(tool: Tool, arguments: Mapping[str, JsonValue]) -> Arguments:
 
 
 def _read(kind: type[Arguments], arguments: Mapping[str, JsonValue]) -> Arguments:
-    """Return arguments as a type; what JSON cannot write, such as half a character, only as text, number or list.
+    """Return arguments as a type.
+
+    A value that JSON cannot write, such as half a character, is read only as text, number or list.
 
     Raises ValidationError: they do not fit.
     """
@@ -156,7 +158,7 @@ def _read(kind: type[Arguments], arguments: Mapping[str, JsonValue]) -> Argument
 def as_json(arguments: Arguments, *, given: bool = False) -> dict[str, JsonValue]:
     """Return checked arguments as JSON writes them, by the names that a server and the rules know them by.
 
-    With `given`, without what was left out.
+    With `given`, unset fields are left out.
     """
     return arguments.model_dump(mode="json", by_alias=True, exclude_unset=given)
 
@@ -169,7 +171,7 @@ def texts(given: Mapping[str, JsonValue], arguments: Arguments) -> tuple[str, ..
 
 
 def _sentence(tool: Tool, error: ErrorDetails, given: Mapping[str, JsonValue]) -> str:
-    """Return what is wrong with an argument: which it is and what is expected, and nothing of the value given."""
+    """Return the fault of an argument: its name and the expected value, and nothing of the given value."""
     steps = _written(error["loc"], given, missing=error["type"] == "missing")
     place, context = ".".join(steps)[:_NAMED], error.get("ctx", {})
     match error["type"]:
@@ -212,7 +214,7 @@ def _written(steps: Path, given: Mapping[str, JsonValue], *, missing: bool) -> I
 
 
 def strings(value: JsonValue) -> Iterator[str]:
-    """Walk every text in a value, names of fields and numbers too: what rules' patterns look at."""
+    """Walk every text in a value, names of fields and numbers too, for the patterns of rules."""
     if isinstance(value, str):
         yield value
     elif isinstance(value, int | float):

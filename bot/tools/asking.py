@@ -1,7 +1,7 @@
-"""`ask_user`: ask the person whom the turn is for, in the middle of it, and go on with their answer.
+"""`ask_user`: ask the turn's asker, in the middle of the turn, and go on with their answer.
 
-The tool asks nobody itself: the turn waits in the store without a worker (`bot.delivery.asker_questions`), and the call
-runs once the question is over. What it returns then has the label of the place where the answer was typed.
+The tool itself sends no question: the turn waits in the store without a worker (`bot.delivery.asker_questions`), and
+the call runs once the question is over. Its result then has the label of the place where the answer was typed.
 """
 
 import json
@@ -46,12 +46,12 @@ AnswerField: TypeAlias = Annotated[
 class AskArguments(Arguments):
     """Arguments of `ask_user`."""
 
-    question: str = Field(min_length=1, max_length=_LONGEST, description="what to ask, in one or two sentences")
+    question: str = Field(min_length=1, max_length=_LONGEST, description="the question, in one or two sentences")
     wanted: AnswerField | None = Field(
-        default=None, alias="schema", description="what an answer is; any text by default"
+        default=None, alias="schema", description="the form of an answer; any text by default"
     )
     timeout_minutes: int | None = Field(default=None, ge=1, le=7 * 24 * 60)
-    default: AnswerValue | None = Field(default=None, description="what counts if nobody answers in time")
+    default: AnswerValue | None = Field(default=None, description="the answer that counts if nobody answers in time")
     end_turn: bool = Field(default=False, description="end the turn with the question instead of waiting")
 
     @model_validator(mode="after")
@@ -64,10 +64,12 @@ class AskArguments(Arguments):
 
 
 class AskUser:
-    """Ask the person whom the turn is for."""
+    """Ask the turn's asker a question."""
 
     name = ASK
-    description = "Ask your user a question and wait for the answer. Ask only what you cannot find out yourself."
+    description = (
+        "Ask your user a question and wait for the answer. Ask only where you cannot find the answer yourself."
+    )
     effect = Effect.NONE
     label = PUBLIC
     repeatable = True
@@ -75,7 +77,7 @@ class AskUser:
     arguments = AskArguments
 
     async def inquiry(self, arguments: AskArguments, context: ToolContext) -> Inquiry:
-        """Return what the asker is asked."""
+        """Return the question for the asker."""
         field, default = _field(arguments), arguments.default
         return Inquiry(
             arguments.question,
@@ -91,11 +93,11 @@ class AskUser:
         return CallFacts(once=True) if answer is None else CallFacts(result=answer.label, once=True)
 
     async def foresee(self, arguments: AskArguments, context: ToolContext) -> list[str]:
-        """Tell that nobody knows beforehand whether the question may be said, and what is answered."""
+        """Tell that the answer, and whether the question may be asked, are unknown beforehand."""
         return ["where the user may be asked", "the label of the place where they answer"]
 
     async def run(self, arguments: AskArguments, context: ToolContext, services: ToolServices) -> Result:
-        """Return what was answered, or why nothing was."""
+        """Return the answer, or why there is none."""
         if context.asked is None:
             return Result(context.unasked, failed=True) if context.unasked else Result(json.dumps({"status": ASKED}))
         answer = context.asked.answer

@@ -1,8 +1,8 @@
-"""The port a tool implements, and what it is given.
+"""The port that a tool implements, and the values that it receives.
 
-A tool never sees a session id, principal or label in its arguments: whom it works for stands in the
-`ToolContext`, which the gate fills from the running turn. While it runs it may ask the gate for more through its
-`ToolServices`. It sends nothing itself: what is to be said is part of its result, and the outbox says it.
+A tool never sees a session id, principal or label in its arguments: the principal is in the `ToolContext`, which the
+gate fills from the running turn. While it runs it may ask the gate for more through its `ToolServices`. It sends
+nothing itself: texts to send are part of its result, and the outbox sends them.
 """
 
 from collections.abc import Mapping
@@ -49,89 +49,95 @@ class RefusedCallError(Exception):
 
 @dataclass(frozen=True, slots=True)
 class ToolCaller:
-    """Who asks for a call.
-
-    `principal` owns the session, `asker` is the person who began the turn, and `role` is the asker's. `ceiling` is the
-    highest label that both may read. `reader` is the highest label that the maker of the call may know of: the taint of
-    the session, or for a person's command the label that may be told where they typed it. `by_model` tells that a model
-    makes it, in its turn or over MCP, and no person's command.
-    """
+    """The caller of a tool."""
 
     principal: str
+    """The owner of the session."""
     asker: str
+    """The person who began the turn."""
     role: Role
+    """The asker's role."""
     ceiling: Label
+    """The highest label that both the principal and the asker may read."""
     reader: Label
+    """The highest label that the maker of the call may know of.
+
+    It is the session's taint, or for a person's command the clearance of the place where they typed it.
+    """
     by_model: bool
+    """A model makes the call, in its turn or over MCP, and not a person's command."""
 
 
 @dataclass(frozen=True, slots=True)
 class ToolSession:
-    """Which session a call is made in.
-
-    `taint` is the session's when the call was decided, joined with the label of what the call refers to: whatever is
-    stored or said carries it. `visibility` is what a reader had to be cleared for to learn of the session when its
-    turn began. `addresses` are the web addresses that stand verbatim in the context, see `bot.access.known_urls`.
-    `held` is what the session keeps by reference. `model` is the one that people chose, empty for the first of its
-    `agent`. `run` is how its run stood when the model was asked last, None in any other session, and `claim` the
-    worker's hold on it, None outside a turn. `authors` are the people besides the asker whose words are in its context.
-    """
+    """The session that a call is made in."""
 
     sid: str
     generation: int
     turn: str
     home: Address
     taint: Label
+    """The session's taint when the call was decided, joined with the labels of the call's references.
+
+    Every text that is stored or sent carries it.
+    """
     visibility: Label = PUBLIC
+    """The clearance that a reader needed to learn of the session when its turn began."""
     addresses: frozenset[str] = frozenset()
+    """The web addresses that stand verbatim in the context, see `bot.access.known_urls`."""
     held: tuple[DeferredResult, ...] = ()
+    """The items that the session keeps by reference."""
     model: str = ""
+    """The model that people chose, empty for the first of its `agent`."""
     agent: AgentSnapshot | None = None
     run: RunFacts | None = None
+    """The state of the session's run when the model was asked last, None in any other session."""
     claim: Claim | None = field(default=None, compare=False, repr=False)
+    """The worker's hold on the session, None outside a turn."""
     authors: tuple[str, ...] = ()
+    """The people other than the asker whose words are in its context."""
 
     def held_item(self, ref: str) -> DeferredResult | None:
-        """Return what this generation of the session holds under a reference, None if there is nothing."""
+        """Return the item that this generation of the session holds under a reference, None if there is none."""
         return next((one for one in self.held if one.ref == ref), None)
 
 
 @dataclass(frozen=True, slots=True)
 class ToolContext:
-    """The caller, session and time of a call: facts of the running turn, never of the arguments.
-
-    `key` is the idempotency key of the call, the same when it is repeated after a crash, and `call` its id in the log.
-    `now` is milliseconds on the store's clock. `document` is the policy in force. `asked` is the question that the call
-    put to the asker, once that is over; `unasked` is why nobody was asked, a constant. With `own_level` nothing is read
-    that would change the taint of the session.
-    """
+    """The caller, session and time of a call: facts of the running turn, never of the arguments."""
 
     caller: ToolCaller
     session: ToolSession
     key: str
+    """The idempotency key of the call, the same when it is repeated after a crash."""
     now: int
+    """Milliseconds on the store's clock."""
     document: Document
+    """The policy in force."""
     call: str = ""
+    """The call's id in the log."""
     asked: Approval | None = None
+    """The question that the call put to the asker, once that is over."""
     unasked: str = ""
+    """The reason for asking nothing, a constant."""
     own_level: bool = False
+    """Nothing is read that would change the taint of the session."""
 
 
 class ToolServices(Protocol):
-    """What a call may ask of the gate while it runs; the gate writes down what it decides before it answers."""
+    """The services of the gate for a running call; the gate writes down each decision before it answers."""
 
     def permits(self, label: Label) -> bool:
         """Say whether something of a label may be read, into the context or to be held.
 
-        A tool asks before it reads what turns out to be higher than it declared (law
-        `read_is_decided_before_it_happens`).
+        A tool asks before it reads data above its declared label (law `read_is_decided_before_it_happens`).
         """
         ...
 
     def mask(self, text: str) -> str:
-        """Return a text without the values of configured secrets and without what looks like a secret.
+        """Return a text without the values of configured secrets and without texts that look like a secret.
 
-        A tool that shortens what it gives does so after this.
+        A tool that shortens its text does so after this.
         """
         ...
 
@@ -140,7 +146,7 @@ class ToolServices(Protocol):
         ...
 
     async def simulate(self, name: str, arguments: Mapping[str, JsonValue]) -> Mapping[str, JsonValue]:
-        """Return what would be decided about a call of the tool `name` (law `simulate_equals_enforce`)."""
+        """Return the decision about a call of the tool `name`, without making it (law `simulate_equals_enforce`)."""
         ...
 
     async def spawn(self, errand: Errand) -> Child:
@@ -158,7 +164,7 @@ class ToolServices(Protocol):
         ...
 
     def leads_to(self, address: Address) -> bool:
-        """Say whether an address that the call names means what it meant when the call was decided."""
+        """Say whether an address that the call names has the meaning that it had when the call was decided."""
         ...
 
     async def reveal(self, text: str, host: str) -> str | None:
@@ -169,80 +175,84 @@ class ToolServices(Protocol):
         ...
 
     async def onward(self, arguments: Mapping[str, JsonValue]) -> bool:
-        """Say whether the call may go on as if it had been made with these arguments.
+        """Say whether the call may continue as if it had been made with these arguments.
 
-        They are what the call was answered, such as the address of a redirect, and none of the model's words.
+        They come from the answer to the call, such as the address of a redirect, and none of them is the model's words.
         """
         ...
 
 
 @dataclass(frozen=True, slots=True)
 class CallFacts:
-    """What a call would be, known from configuration and its arguments alone, before anything is touched.
-
-    `result` is what this call adds to the tool's own label: its result and its errors carry at least their
-    join. `clearance` is that of the
-    sink, None if it has none or nobody knows it. `says` is (address, text) of what it would send, and `tells` the
-    address that is told later of what comes of it. `secrets` are
-    the secrets that it would use: the name of each, and the host it would go to (in lower case, with `:port` unless
-    that is 443; empty if it reaches none). `once` tells that it takes effect once for its `ToolContext.key`, however
-    often it runs, as all of its effect is in this installation: only then is a consequential call repeated unasked.
-    `asks` tells that it begins work which goes on after its turn: then people are asked about it, whatever was read.
-    """
+    """Facts about a call, known from configuration and its arguments alone, before anything is touched."""
 
     result: Label = PUBLIC
+    """The label that this call adds to the tool's own label: its result and its errors carry at least their join."""
     clearance: Label | None = None
+    """The clearance of the sink, None if it has no sink or the clearance is unknown."""
     consequential: bool = False
     says: tuple[Address, str] | None = None
+    """The address and the text that it would send."""
     tells: Address | None = None
+    """The address that gets the result later."""
     secrets: tuple[tuple[str, str], ...] = ()
+    """The secrets that it would use: the name of each, and the host that receives it.
+
+    The host is in lower case, with `:port` unless that is 443; empty for none.
+    """
     once: bool = False
+    """It takes effect once for its `ToolContext.key`, however often it runs: all of its effect is in this installation.
+
+    Only then is a consequential call repeated unasked.
+    """
     asks: bool = False
+    """It begins work that goes on after its turn: people are then asked about it at any taint."""
 
 
 @dataclass(frozen=True, slots=True)
 class Result:
-    """What a call gave: a text for the model, its true label, and what is to be said.
-
-    `label` is joined with the declared one, so it can only add. `failed` marks an error text. `summary` is kept in
-    the log beside the result, with its text as the result's. `usage` is what the call used of a model. `refs` are what
-    the text came from, beside the call. `acknowledge` are the steering notes that it tells of.
-    """
+    """The result of a call: a text for the model, its true label, and the texts to send."""
 
     text: str
     label: Label = PUBLIC
+    """It is joined with the declared label, so it can only add."""
     failed: bool = False
+    """The text is an error."""
     deliver: tuple[NewDelivery, ...] = ()
     summary: Summary | None = None
+    """A recap that is kept in the log beside the result, with its text as the result's."""
     usage: Usage = field(default_factory=Usage)
+    """The call's use of models."""
     refs: tuple[Ref, ...] = ()
+    """The sources of the text, beside the call."""
     acknowledge: tuple[str, ...] = ()
+    """The steering notes that it tells of."""
 
 
 @runtime_checkable
 class Foresees(Protocol):
-    """A tool that can tell beforehand more of what would become of a call than its decision does."""
+    """A tool that can tell more about a call's outcome beforehand than the decision does."""
 
     async def foresee(self, arguments: Any, context: ToolContext) -> list[str]:  # noqa: ANN401 - each tool has arguments of its own
-        """Return what the outcome depends on, as far as the caller may know; nothing changes."""
+        """Return the facts that the outcome depends on, as far as the caller may know them; nothing changes."""
         ...
 
 
 @dataclass(frozen=True, slots=True)
 class Inquiry:
-    """What a call wants to know of the asker.
-
-    `wanted` is the field that bounds the answer, None for any text. `minutes` is how long the question stands, 0 for as
-    long as configuration says, and `default` what counts after that, None for nothing. With `ends_turn` the turn ends
-    with the question. One that is `literal` is asked only where it may be said as it is, with nothing replaced.
-    """
+    """A call's question to the asker."""
 
     question: str
     wanted: ResultField | None = None
+    """The field that bounds the answer, None for any text."""
     minutes: int = 0
+    """The life of the question in minutes, 0 for the configured one."""
     default: AnswerValue | None = None
+    """The answer after that time, None for none."""
     ends_turn: bool = False
+    """The turn ends with the question."""
     literal: bool = False
+    """The question is asked only where it may be shown unchanged, with nothing replaced."""
 
 
 @runtime_checkable
@@ -250,9 +260,9 @@ class Inquires(Protocol):
     """A tool whose call may wait for an answer of the asker: it runs once that is there, or will not come."""
 
     async def inquiry(self, arguments: Any, context: ToolContext) -> Inquiry | None:  # noqa: ANN401 - each tool has arguments of its own
-        """Return what the asker is asked, None for a call that asks nothing; nothing changes.
+        """Return the question for the asker, None for a call that asks nothing; nothing changes.
 
-        It may look at what the call declared that it reads, and at nothing more.
+        It may read only data within the call's declared label.
         """
         ...
 
@@ -269,7 +279,7 @@ class GoesByOtherNames(Protocol):
 
 @runtime_checkable
 class WorksInRuns(Protocol):
-    """A tool that is offered in runs alone, and there whatever tools the agent has."""
+    """A tool that is offered in runs alone, and there to every agent."""
 
     @property
     def in_runs(self) -> bool:
@@ -278,30 +288,30 @@ class WorksInRuns(Protocol):
 
 
 class Tool(Protocol):
-    """What the gate asks of a tool.
+    """The operations of a tool that the gate uses.
 
     A call of a `repeatable` one that was interrupted is simply run again, unless it is consequential and not `once`
-    (`CallFacts`): people are asked about that. Of any other it is reported that nobody knows its outcome.
+    (`CallFacts`): people are asked about that. For any other call, the report is that its outcome is unknown.
     """
 
     @property
     def name(self) -> str:
-        """What the model calls it."""
+        """The name by which the model calls it."""
         ...
 
     @property
     def description(self) -> str:
-        """What the model reads of it."""
+        """The description that the model reads."""
         ...
 
     @property
     def effect(self) -> Effect:
-        """What it does to the world outside its session."""
+        """Its effect on the world outside its session."""
         ...
 
     @property
     def label(self) -> Label | None:
-        """The least label of anything it returns, errors too; None if nobody has said, and then it blocks."""
+        """The lowest label of its results and errors; None if it is not declared, and then it blocks."""
         ...
 
     @property
@@ -311,7 +321,7 @@ class Tool(Protocol):
 
     @property
     def server(self) -> str:
-        """The MCP server that runs it and is told its arguments, empty for a tool of Lockgate's own process."""
+        """The MCP server that runs it and gets its arguments, empty for a tool of Lockgate's own process."""
         ...
 
     @property
@@ -320,7 +330,7 @@ class Tool(Protocol):
         ...
 
     def declare(self, arguments: Any, context: ToolContext) -> CallFacts:  # noqa: ANN401 - each tool has arguments of its own
-        """Say what the call would be.
+        """Return the facts of a call.
 
         Raises RefusedCallError: the call names something that does not exist for the caller.
         """

@@ -86,26 +86,31 @@ ARGUMENTS: Final = MappingProxyType({tool.name: types(tool.arguments) for tool i
 
 @dataclass(frozen=True, slots=True)
 class ToolParts:
-    """What the built-in tools work with beside files and the store.
-
-    `simulations` bounds how often a session may ask what the gate would decide; `recap` asks the configured models.
-    `agents` knows which agent a session has, `runs` bounds runs, `schedules` keeps what is due
-    later, `memories` what was learned, and `knowledge` finds that. `skills` keeps skills, `patterns` finds
-    what memories say alike, and `briefings` tells of all that. `workflows` keeps work in steps.
-    """
+    """The services of the built-in tools, beside files and the store."""
 
     simulations: RateLimiter
+    """Bounds how often a session may simulate a call."""
     web: WebFetch
     recap: Recap
+    """Asks the configured models for a recap."""
     agents: PinnedAgents
+    """Knows the agent of a session."""
     runs: RunLimits
+    """The limits of runs."""
     schedules: ScheduleKeeper
+    """Keeps schedules and reminders."""
     memories: MemoryKeeper
+    """Keeps memories."""
     knowledge: KnowledgeSearch
+    """Finds memories."""
     skills: SkillKeeper
+    """Keeps skills."""
     patterns: Patterns
+    """Finds similar memories."""
     briefings: Briefings
+    """Tells of memories, skills and patterns."""
     workflows: WorkflowKeeper
+    """Keeps workflows."""
 
 
 def built_in(files: FileRoot, sessions: Store, parts: ToolParts) -> tuple[Tool, ...]:

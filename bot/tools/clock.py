@@ -12,7 +12,7 @@ class NoArguments(Arguments):
 
 
 class CurrentTime:
-    """Tell the time; it is public and nobody outside can choose it."""
+    """Tell the time; it is public and no outsider can choose it."""
 
     name = "current_time"
     description = "Tell the current date and time in UTC."

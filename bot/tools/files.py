@@ -1,8 +1,8 @@
 """`read_file`, `list_files` and `write_file`: the shared file root and the session's own workspace.
 
-What is above the floor of its folder is another file of its name, see `bot.tools.labelled_files`. A call meets the
-files up to what the session has read, joined with the floor: that is known before anything is touched, so neither the
-answer nor its label tells of a file above it (law `no_read_up`). `up_to` asks for more, or for less.
+A file above the floor of its folder is another file of its name, see `bot.tools.labelled_files`. A call meets the files
+up to the session's taint, joined with the floor. That is known before anything is touched, so neither the answer nor
+its label tells of a file above it (law `no_read_up`). `up_to` asks for more, or for less.
 """
 
 import asyncio
@@ -20,12 +20,12 @@ from policy.labels import PUBLIC, Label, top
 from policy.request import Effect
 
 ABSENT: Final = "there is no such file"
-"""The answer for what does not exist and for what the person or the model may not know of (law `no_read_up`)."""
+"""The answer for an absent path, and for one that the person or the model may not know of (law `no_read_up`)."""
 
 UNUSABLE: Final = "that cannot be read as UTF-8 text of at most 1 MB"
 NOT_WRITTEN: Final = "that could not be written"
 ACCEPTED: Final = "accepted; this session may not know what that folder holds, so not whether it could be written"
-"""The answer to every write into a folder whose floor is above what the session has read."""
+"""The answer to every write into a folder whose floor is above the session's taint."""
 
 NO_FILE: Final = "that names a folder, not a file in one"
 
@@ -76,7 +76,7 @@ def _asked(up_to: str | None, context: ToolContext) -> Label | None:
 
 
 def _declared(place: FileLocation, up_to: str | None, context: ToolContext) -> CallFacts:
-    """Declare the floor, and what is asked for beyond: whatever is there, the session is raised to that."""
+    """Declare the floor, joined with `up_to`: the session is raised to that, even if nothing is found."""
     return CallFacts(result=place.floor.join(_asked(up_to, context) or PUBLIC))
 
 
@@ -97,8 +97,8 @@ class ReadFile:
 
     name = "read_file"
     description = (
-        "Read a text file. Folders have labels: what you read decides where you may speak afterwards. "
-        "A file above what you have read and its folder is not there unless you ask with up_to."
+        "Read a text file. Folders have labels: the label of the file decides where you may speak afterwards. "
+        "A file above your taint and its folder is not there unless you ask with up_to."
     )
     effect = Effect.READ
     label = PUBLIC
@@ -110,7 +110,7 @@ class ReadFile:
         self._files = files
 
     def declare(self, arguments: ReadArguments, context: ToolContext) -> CallFacts:
-        """Declare what the call may meet at most, before a file is touched.
+        """Declare the highest label that the call may meet, before a file is touched.
 
         Raises RefusedCallError: the path names no file that could be there, or `up_to` no label.
         """
@@ -130,10 +130,10 @@ async def read_text(
 ) -> Result:
     """Look for the file that a session may know of, ask, and only then read; return its text with its label.
 
-    Somebody may write between the look and the read. A label is on disk before its text and never falls, so one that is
-    the same afterwards is that of what was read. The result has failed where there is no such file that may be read.
+    A write may happen between the look and the read. A label is on disk before its text and never falls, so an
+    unchanged label after the read is the label of the text. The result has failed if no such file may be read.
 
-    Raises RefusedCallError: `up_to` is no label of this configuration.
+    Raises RefusedCallError: `up_to` is not a label of this configuration.
     """
     reader, foreign = _reader(place, up_to, context), _foreign(place, context)
     find = partial(files.find, place, reader, foreign=foreign)
@@ -159,7 +159,7 @@ def _read(files: FileRoot, found: Found) -> Result:
 
 
 class ListFiles:
-    """List one folder; names are labelled like what they name."""
+    """List one folder; names have the labels of their files and folders."""
 
     name = "list_files"
     description = (
@@ -176,13 +176,16 @@ class ListFiles:
         self._files = files
 
     def declare(self, arguments: FolderArguments, context: ToolContext) -> CallFacts:
-        """Declare what the call may meet at most; the names of the configured folders themselves are PUBLIC."""
+        """Declare the highest label that the call may meet.
+
+        The names of the configured folders themselves are PUBLIC.
+        """
         if not arguments.path.strip("/"):
             return CallFacts(result=_asked(arguments.up_to, context) or PUBLIC)
         return _declared(self._files.place(arguments.path, context), arguments.up_to, context)
 
     async def run(self, arguments: FolderArguments, context: ToolContext, services: ToolServices) -> Result:
-        """List what the call may meet and what may enter the context; the rest is as if it were not there."""
+        """List the files that the call may meet and that may enter the context; other files are left out silently."""
         if not arguments.path.strip("/"):
             return Result("\n".join(f"{name}/" for name in (*sorted(context.document.folders), "workspace")))
         place = self._files.place(arguments.path, context)
@@ -206,7 +209,7 @@ class WriteFile:
     """Write one text file; it keeps its writer's label (law `stored_things_keep_their_label`)."""
 
     name = "write_file"
-    description = "Write a text file, replacing it. A folder refuses what is labelled above it."
+    description = "Write a text file, replacing it. A folder refuses text that is labelled above it."
     effect = Effect.WRITE
     label = PUBLIC
     repeatable = True
@@ -226,7 +229,7 @@ class WriteFile:
     async def run(self, arguments: WriteArguments, context: ToolContext, services: ToolServices) -> Result:
         """Write label and text, in the place of the file of that name and level; a failure carries the folder's floor.
 
-        Below the floor nothing is told of what became of it, and whoever may not know of what is there replaces none.
+        Below the floor the outcome is not told, and a caller who may not know of an existing file replaces none.
         """
         place = self._files.place(arguments.path, context)
         replaces = place.floor.flows_to(context.caller.ceiling)

@@ -1,4 +1,4 @@
-"""`sessions_history`: what was said in a session, page by page from the end, with the label of each entry."""
+"""`sessions_history`: the transcript of a session, page by page from the end, with the label of each entry."""
 
 import json
 from collections.abc import Callable
@@ -29,13 +29,13 @@ from policy.labels import PUBLIC, join_all
 from policy.request import Effect
 
 MESSAGE: Final = "message"
-"""What a text that was said is called, beside calls and results."""
+"""The name of a message entry, beside calls and results."""
 
 RECALLED: Final = "recalled memories"
-"""What a block of memories is called that the runtime put beside a message."""
+"""The name of a block of memories that the runtime put beside a message."""
 
 UNKNOWN: Final = "unknown event"
-"""What an event of a type is called that this version does not know; the name of the type stands for its text."""
+"""The name of an entry whose type this version does not know; the type's name stands for its text."""
 
 _LONGEST: Final = 4000
 
@@ -50,7 +50,7 @@ class HistoryArguments(Arguments):
 
 
 def said(event: Event) -> tuple[str, str]:
-    """Return what an entry of a transcript is about, and its text as it stands in the log."""
+    """Return the subject of a transcript entry, and its text as it stands in the log."""
     match event.body:
         case ToolCall(tool=tool, arguments=arguments):
             return f"call of {tool}", json.dumps(arguments, ensure_ascii=False)
@@ -67,12 +67,12 @@ def said(event: Event) -> tuple[str, str]:
 
 
 def source(event: Event) -> str:
-    """Return who an entry of a transcript is from: what another session sent is that session's, and no person's."""
+    """Return the author of a transcript entry: a message of another session is that session's, and no person's."""
     return author(event.body.origin if isinstance(event.body, UserMessage) else None, event.actor)
 
 
 def author(origin: Origin | None, person: str) -> str:
-    """Return who a message is from: the session that sent it, the runtime, or the person under whom it came."""
+    """Return the author of a message: the session that sent it, the runtime, or the person in whose name it came."""
     if origin is not None and origin.kind is OriginKind.RUNTIME:
         return "the runtime"
     return person if origin is None or not origin.session else f"session {origin.session}"
@@ -84,10 +84,10 @@ def shortened(text: str) -> str:
 
 
 class SessionsHistory:
-    """Read back what was said in a session that the caller's taint may know of."""
+    """Read the transcript of a session that the caller's taint may know of."""
 
     name = "sessions_history"
-    description = "Read what was said in this session or another of yours, newest page first, each entry labelled."
+    description = "Read the messages of this session or another of yours, newest page first, each with its label."
     effect = Effect.READ
     label = PUBLIC
     repeatable = True
@@ -98,13 +98,13 @@ class SessionsHistory:
         self._sessions = sessions
 
     def declare(self, arguments: HistoryArguments, context: ToolContext) -> CallFacts:
-        """Declare the caller's own taint: no entry above it is told; less trusted ones are asked for before."""
+        """Declare the caller's own taint: no entry above it is returned; less trusted ones need a permission first."""
         return CallFacts(result=context.session.taint)
 
     async def run(self, arguments: HistoryArguments, context: ToolContext, services: ToolServices) -> Result:
         """Return a page of entries, oldest first, and the cursor of the page before it.
 
-        The result bears the label of all it holds, so what UNTRUSTED wrote there is UNTRUSTED here.
+        The result has the join of its entries' labels, so text that is UNTRUSTED there is UNTRUSTED here.
         """
         state, known = await own_or_visible(self._sessions, arguments.session_id, context)
         if state is None:
@@ -117,7 +117,7 @@ class SessionsHistory:
             limit=arguments.limit,
             tools=arguments.include_tools,
         )
-        # Where an entry stands, and what is not among them, is as trusted as the session.
+        # The positions of entries, and the absence of others, are as trusted as the session.
         label = join_all((event.label for event in found.events), known)
         if state.sid != context.session.sid:
             label = labelling.members_words(context.document, context.caller.principal, context.session.home, label)
@@ -143,6 +143,6 @@ def _entry(event: Event, state: SessionState, mask: Callable[[str], str]) -> Jso
         "by": source(event),
         "what": what,
         "label": str(event.label),
-        # Masked as a whole, so that the end of what is shown cannot cut a secret in two.
+        # Masked as a whole, so that shortening cannot cut a secret in two.
         "text": shortened(mask(text)),
     }

@@ -1,4 +1,4 @@
-"""`simulate_tool_call`: what a session may know of the gate."""
+"""`simulate_tool_call`: the facts about the gate's decisions that a session may know."""
 
 import json
 
@@ -19,10 +19,10 @@ class SimulateArguments(Arguments):
 
 
 class SimulateToolCall:
-    """Ask what the gate would decide about a call, without making it."""
+    """Simulate a call, without making it."""
 
     name = "simulate_tool_call"
-    description = "Tell what the gate would decide about a tool call, with every rule and what can be done about it."
+    description = "Tell the gate's decision about a tool call without making it, with every rule and the remedies."
     effect = Effect.NONE
     label = PUBLIC
     repeatable = True
@@ -33,12 +33,12 @@ class SimulateToolCall:
         self._simulations = simulations
 
     def declare(self, arguments: SimulateArguments, context: ToolContext) -> CallFacts:
-        """Declare the caller's own taint: the answer tells what the caller could learn by trying."""
+        """Declare the caller's own taint: the answer tells as much as trying the call would."""
         return CallFacts(result=context.session.taint)
 
     async def run(self, arguments: SimulateArguments, context: ToolContext, services: ToolServices) -> Result:
         """Return the gate's report as JSON, or that it was asked too often."""
-        # What another generation asked, which a reset forgot, is counted apart.
+        # Simulations of another generation, before a reset, are counted apart.
         if not self._simulations.allows(f"{context.session.sid}/{context.session.generation}"):
             return Result(str(BusyError()), context.session.taint, failed=True)
         return Result(json.dumps(await services.simulate(arguments.tool_name, arguments.args)), context.session.taint)

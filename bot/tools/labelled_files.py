@@ -5,10 +5,10 @@ the floor is another file of that name: each level with its compartments has a t
 of the base. A session that may not know of a tree meets nothing of it, neither files nor names nor folders (law
 `no_read_up`).
 
-A file the agent wrote has its writer's label in a side file under `.labels` of its tree, and on the next line what it
-came from. It is written and synced before the text, so that a crash can leave a label too high but never one too low.
-The label belongs to the content on this disk, which is why it is not in the store. A file without one was put there by
-the operator; its folder's floor speaks for it. Symbolic links and `..` are refused.
+A file of an agent has its writer's label in a side file under `.labels` of its tree, and on the next line its sources.
+It is written and synced before the text, so that a crash can leave a label too high but never one too low. The label
+belongs to the content on this disk, which is why it is not in the store. A file without one was put there by the
+operator; its folder's floor speaks for it. Symbolic links and `..` are refused.
 """
 
 import errno
@@ -40,10 +40,10 @@ _MOST: Final = 64_000_000
 """Bytes of the largest file that is compared."""
 
 _VERSION: Final = 16
-"""Hex digits of a version: enough that nobody meets two of them by chance."""
+"""Hex digits of a version: enough that two never meet by chance."""
 
 _FROM: Final = "\nfrom "
-"""In a side file: between the label and what the content came from."""
+"""In a side file: between the label and the sources of the content."""
 
 _LABELS: Final = ".labels"
 _ABOVE: Final = ".above"
@@ -68,8 +68,8 @@ class UnusableError(Exception):
 class FileLocation:
     """A path taken apart: the base folder on disk, the policy folder's name, and the parts below the base.
 
-    `floor` is the least label of what is read there. `tree` are the folders between base and parts, none for what is
-    at the floor.
+    `floor` is the lowest label of data read there. `tree` are the folders between base and parts, none for a file at
+    the floor.
     """
 
     base: Path
@@ -147,7 +147,7 @@ class FileRoot:
         return FileLocation(self._workspaces / sid / str(generation), WORKSPACE, parts, workspace=True)
 
     def origin(self, found: Found) -> tuple[Ref, ...]:
-        """Return what a file's content came from, as its writer left it; nothing where the operator put it."""
+        """Return the sources of a file's content, as its writer left them; nothing for the operator's files."""
         try:
             side = _side(found.place.root, found.place.parts).read_text(encoding="ascii")
         except (OSError, UnicodeDecodeError):
@@ -161,9 +161,9 @@ class FileRoot:
     def find(self, place: FileLocation, reader: Label, *, foreign: bool = False) -> Found | None:
         """Return the highest file of a name that a reader may know of, None if there is none.
 
-        Of two that neither is above the other, the order of labels' texts decides. That holds in a workspace, too: what
-        its session wrote there by reference may be above it. To a reader to whom writers are `foreign`, what a session
-        wrote is UNTRUSTED.
+        Of two that neither is above the other, the order of labels' texts decides. That holds in a workspace, too: a
+        file that its session wrote there by reference may be above it. With `foreign`, a file that a session wrote is
+        UNTRUSTED.
         """
         for found in self._readable(place, reader, foreign=foreign):
             with suppress(AbsentError), _open(found.place, os.O_RDONLY) as descriptor:
@@ -174,7 +174,9 @@ class FileRoot:
     def read(self, place: FileLocation) -> str:
         """Return a file's text.
 
-        Raises AbsentError: there is no such file. UnusableError: it is not UTF-8 text of at most LIMIT bytes.
+        Raises:
+            AbsentError: there is no such file.
+            UnusableError: it is not UTF-8 text of at most LIMIT bytes.
         """
         try:
             return self.load(place, LIMIT).decode("utf-8")
@@ -182,9 +184,11 @@ class FileRoot:
             raise UnusableError from None
 
     def load(self, place: FileLocation, most: int) -> bytes:
-        """Return what is in a file, of at most `most` bytes.
+        """Return the content of a file, of at most `most` bytes.
 
-        Raises AbsentError: there is no such file. UnusableError: it is larger.
+        Raises:
+            AbsentError: there is no such file.
+            UnusableError: it is larger.
         """
         with _open(place, os.O_RDONLY) as descriptor:
             if not stat.S_ISREG(os.fstat(descriptor.number).st_mode):
@@ -198,7 +202,8 @@ class FileRoot:
     def list(self, place: FileLocation, reader: Label, *, foreign: bool = False) -> tuple[tuple[str, Label], ...]:
         """Return the names in a folder that a reader may know of, with their labels; folders end with `/`.
 
-        Every file of a name is listed, a folder once. A base that nobody wrote to is empty. `foreign` is as for `find`.
+        Every file of a name is listed, a folder once. A base without any written file is empty. `foreign` is as for
+        `find`.
 
         Raises AbsentError: there is no such folder.
         """
@@ -232,11 +237,11 @@ class FileRoot:
     def keep(
         self, place: FileLocation, content: bytes, label: Label, *, replaces: bool = True, refs: tuple[Ref, ...] = ()
     ) -> None:
-        """Write a file whose content has this label, which is joined with the label of what it replaces.
+        """Write a file whose content has this label, which is joined with the label of the file it replaces.
 
         It replaces the file of its own level and compartments alone, and with `replaces` unset none. The label's side
-        file is on disk before the content is, and the names of new folders get it too. `refs`, what the content came
-        from, stand beside the label.
+        file is on disk before the content is, and the names of new folders get it too. `refs`, the sources of the
+        content, stand beside the label.
 
         Raises UnusableError: it cannot be written.
         """
@@ -257,21 +262,24 @@ class FileRoot:
             raise UnusableError from None
 
     def written(self, place: FileLocation, label: Label) -> Found:
-        """Return where a file that has this label is written, and the label of what is there; see `owned` for whose."""
+        """Return the place where a file of this label is written, and the label of the file there.
+
+        See `owned` for its writer.
+        """
         there = self._tree_for(place, label)
         floor = place.floor.join(label.secrecy) if there.tree else place.floor
         return Found(there, floor.join(self._stored(there.root, there.parts)))
 
     def owned(self, place: FileLocation) -> bool:
-        """Say whether a session, or we, wrote a file; what has no label beside it the operator put there."""
+        """Say whether a session, or we, wrote a file; the operator wrote a file without a label beside it."""
         return _side(place.root, place.parts).exists()
 
     def swap(
         self, place: FileLocation, content: bytes, label: Label, *, expected: bytes | None, refs: tuple[Ref, ...] = ()
     ) -> bool:
-        """Write a file as `keep` does if there is what is `expected`, None for no file, and say whether there was.
+        """Write a file as `keep` does if its present content is `expected`, None for no file, and say whether it was.
 
-        What was there is beside it afterwards, under its name with `.bak`, with its label. The file has its new label
+        The old content is beside it afterwards, under its name with `.bak`, with its label. The file has its new label
         alone, as its content is made of nothing that was there.
 
         Raises UnusableError: it cannot be written.
@@ -294,7 +302,7 @@ class FileRoot:
                     with _below(_Descriptor(os.dup(root.number)), place.parts[:-1]) as folder:
                         _keep_beside(folder, place.parts[-1], beside.parts[-1])
                 _write_below(root.number, place.parts, content)
-                # Nothing of what was there is left, so nothing of its label is.
+                # Nothing of the old content is left, so its label does not apply.
                 self._put_label(there, place.parts, label, refs)
         except (OSError, AbsentError):
             raise UnusableError from None
@@ -314,7 +322,7 @@ class FileRoot:
         return gone
 
     def _content(self, place: FileLocation) -> bytes | None:
-        """Return what is in a file, None if there is none."""
+        """Return the content of a file, None if there is none."""
         try:
             return self.load(place, _MOST)
         except AbsentError:
@@ -330,9 +338,9 @@ class FileRoot:
         return tuple(sorted(found, key=lambda one: (_height(one.label), not one.place.tree), reverse=True))
 
     def _tree_for(self, place: FileLocation, label: Label) -> FileLocation:
-        """Return where what has this label is written: under its own name if it is at the floor, else in its tree.
+        """Return the place for a file of this label: its own name if it is at the floor, else its tree.
 
-        What was written before a floor was lowered is above it now. Beside that, also what is at the floor has a tree.
+        A file written before a floor was lowered is above it now. Beside such a file, also one at the floor has a tree.
         """
         here = place.floor.join(label)
         if here.flows_to(place.floor) and self._stored(place.base, place.parts).flows_to(place.floor):
@@ -356,7 +364,7 @@ class FileRoot:
     def _read_label(self, file: Path) -> Label | None:
         """Return the label in a file, None if there is no such file."""
         try:
-            # Anything behind the label but what its content came from is damage.
+            # Anything behind the label but the sources of the content is damage.
             return parse(file.read_text(encoding="ascii").partition(_FROM)[0].strip())
         except FileNotFoundError:
             return None
@@ -366,7 +374,7 @@ class FileRoot:
     def _keep_label(self, place: FileLocation, parts: tuple[str, ...], label: Label, refs: tuple[Ref, ...]) -> None:
         """Join a label into a side file; a folder that exists already keeps the label its name has.
 
-        What the content came from is that of the newest alone.
+        Only the sources of the newest content are kept.
         """
         if len(parts) < len(place.parts) and place.root.joinpath(*parts).is_dir():
             return
@@ -403,12 +411,12 @@ def version_of(place: FileLocation, content: bytes) -> FileRef:
 
 
 def secrecy(label: Label) -> str:
-    """Return the text of a label's level and compartments: what decides who may know of a file."""
+    """Return the text of a label's level and compartments, which decide who may know of a file."""
     return str(label).removesuffix("~")
 
 
 def _height(label: Label) -> tuple[int, int, str]:
-    """Return what files of one name are ordered by: whatever a label flows to is not below it."""
+    """Return the sort key of files of one name: a label is never below one that flows to it."""
     return label.level, len(label.compartments), secrecy(label)
 
 
@@ -456,7 +464,7 @@ def _alone(base: int) -> Generator[None]:
 def _open(place: FileLocation, flags: int) -> _Descriptor:
     """Open a place part by part without following any link, so that nothing can be swapped in between.
 
-    Raises AbsentError: some part is missing, a link, or not what the flags ask for.
+    Raises AbsentError: some part is missing, a link, or of another kind than the flags ask for.
     """
     parts = (*place.tree, *place.parts)
     try:

@@ -1,4 +1,4 @@
-"""`message`: say something to somebody else, through the same gate and outbox as every answer."""
+"""`message`: send a text to another recipient, through the same gate and outbox as every answer."""
 
 from pydantic import Field
 

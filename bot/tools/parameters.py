@@ -1,6 +1,6 @@
-"""What calls of tools with actions share: which parameters an action takes, and who calls at which label.
+"""The common part of tools with actions: the parameters of each action, and the caller with their label.
 
-The type of a tool's arguments tells what each of them is. Which of them an action takes is told here, by their names.
+The type of a tool's arguments describes each of them. This module lists the parameters of each action, by their names.
 """
 
 from collections.abc import Mapping
@@ -27,7 +27,7 @@ class Takes:
 
 
 def check(tool: str, action: _Action, arguments: Arguments, takes: Mapping[_Action, Takes]) -> None:
-    """Check that a call of a tool has what its action needs, and nothing that has no meaning for it.
+    """Check that a call of a tool has all parameters that its action needs, and no others.
 
     Raises RefusedCallError: naming these parameters.
     """
@@ -43,10 +43,10 @@ def check(tool: str, action: _Action, arguments: Arguments, takes: Mapping[_Acti
 def up_to(named: str | None, context: ToolContext) -> Label:
     """Return the label up to which a call finds something: the session's own, if none is named.
 
-    The session comes to it whatever is found, so that what is not found tells no more than what is: in a shared chat
-    what members worded makes it UNTRUSTED first.
+    The session is raised to it even if nothing is found, so that a missing item tells no more than a found one. In a
+    shared chat, members' words make the session UNTRUSTED first.
 
-    Raises RefusedCallError: what is named is no label.
+    Raises RefusedCallError: `named` is not a label.
     """
     if context.own_level:
         return context.session.taint
@@ -56,7 +56,7 @@ def up_to(named: str | None, context: ToolContext) -> Label:
 
 
 def label_named(context: ToolContext, named: str) -> Label:
-    """Return the label that a call names. Raises RefusedCallError: it is none."""
+    """Return the label that a call names. Raises RefusedCallError: it is not a label."""
     try:
         return labelling.named(context.document, named)
     except LabelTextError as error:
@@ -70,13 +70,13 @@ def reader(context: ToolContext) -> Label:
 
 
 def decides(context: ToolContext) -> bool:
-    """Say whether who makes a call may change what others taught: in a shared chat admins may."""
+    """Say whether the maker of a call may change other people's knowledge: in a shared chat admins may."""
     caller = context.caller
     return not principals.is_chat(caller.principal) or at_least(caller.role, Role.ADMIN)
 
 
 def heard(context: ToolContext, label: Label) -> Label:
-    """Return the label of what was learned as it is told: in a shared chat any member may have worded it."""
+    """Return the label of a learned text in an answer: in a shared chat any member may have worded it."""
     return labelling.members_words(context.document, context.caller.principal, context.session.home, label)
 
 

@@ -1,12 +1,12 @@
 """References in a call's arguments: `{"$ref": "<id>"}` stands for the text of a held item; `_hold` keeps a result out.
 
-A reference may stand only where the tool declares content. Anywhere else what is held could choose what is read, or
-where something goes.
+A reference may stand only where the tool declares content. Anywhere else a held item could choose the data to read, or
+a destination.
 
 `admit` is the tool that reads a held item into the context after all, which raises the taint to its label.
 
-The model writes a reference and never sees what it stands for. What is put in its place is data: it is not
-searched for references again, and a text that merely looks like one is a text.
+The model writes a reference and never sees the referenced text. The text in its place is data: it is not searched for
+references again, and a text that merely looks like one is a text.
 """
 
 import json
@@ -40,8 +40,8 @@ NOTHING_MORE: Final = "there is nothing after that"
 
 _WHY: Final = "true keeps the result out of this conversation, to be passed on by reference"
 
-NO_CONTENT: Final = "a reference may stand only in an argument that is content, not where it chooses what is done"
-"""The answer for a reference anywhere else, whatever it refers to."""
+NO_CONTENT: Final = "a reference may stand only in an argument that is content, not in one that chooses an action"
+"""The answer for a reference anywhere else, to any item."""
 
 MALFORMED: Final = f'a reference is written {{"{REFERENCE}": "<id>"}}, with nothing beside it'
 
@@ -56,16 +56,16 @@ class Asked:
 
     @property
     def label(self) -> Label:
-        """The join of the labels of what is referred to."""
+        """The join of the labels of the referenced items."""
         return join_all(held.label for held in self.refers)
 
     @property
     def floor(self) -> Label:
-        """The join of what may be known of those labels."""
+        """The join of the parts of those labels that may be known."""
         return join_all(held.floor for held in self.refers)
 
     def opened(self) -> dict[str, JsonValue]:
-        """Return the arguments with each reference's id in its place: what may be decided openly.
+        """Return the arguments with each reference's id in its place: the form that may be decided openly.
 
         Where nothing is referred to they stay as they are: references in a call to simulate are that call's.
         """
@@ -77,7 +77,7 @@ class Asked:
         return _replaced(self.arguments, lambda ref: texts[ref])
 
     def shown(self) -> dict[str, JsonValue]:
-        """Return the arguments as people are asked about them: each reference with what it stands for."""
+        """Return the arguments for people's approval: each reference with its item."""
         shown = {held.ref: held for held in self.refers}
 
         def show(ref: str) -> JsonValue:
@@ -102,15 +102,15 @@ def offered(tool: Tool) -> dict[str, Any]:
 
 
 def definition_digest(tool: Tool) -> str:
-    """Return the digest of what models are told of a tool: the same in every process."""
+    """Return the digest of a tool's definition as models see it: the same in every process."""
     return short_digest(json.dumps([tool.description, offered(tool)], sort_keys=True, separators=(",", ":")))
 
 
 def asked(tool: Tool, arguments: Mapping[str, JsonValue] | None, held: tuple[DeferredResult, ...]) -> Asked:
     """Return a call's arguments taken apart; those of a tool that holds nothing are left as they are.
 
-    Raises RefusedCallError: they are no JSON object, `_hold` is no boolean, or a reference is malformed, stands where
-    no content is declared, or names nothing held here.
+    Raises RefusedCallError: they are not a JSON object, `_hold` is not a boolean, or a reference is malformed, stands
+    where no content is declared, or names no held item.
     """
     if arguments is None:
         raise RefusedCallError(f"arguments of `{tool.name}` must be a JSON object")
@@ -131,7 +131,7 @@ def asked(tool: Tool, arguments: Mapping[str, JsonValue] | None, held: tuple[Def
 
 
 def mentions(arguments: Mapping[str, JsonValue] | None) -> bool:
-    """Say whether a call asks to be held or refers to something, whatever tool it is of, and however wrongly."""
+    """Say whether a call asks to be held or refers to an item, of any tool, and also in a malformed way."""
     given = dict(arguments or {})
     try:
         return HOLD in given or any(True for _ in _refs(given, ()))
@@ -194,15 +194,15 @@ def _put(value: JsonValue, put: Callable[[str], JsonValue]) -> JsonValue:
 
 
 def notice(held: DeferredResult, taint: Label) -> str:
-    """Return what the model reads instead of a held item: the same whatever the item is.
+    """Return the text that the model reads instead of a held item: the same for every item.
 
-    Of its label only what was known beforehand is told, and only if the taint is as high already. Neither its
-    size nor whether the call was done, refused or failed is told: all of that may tell of the content.
+    Of its label only the part known beforehand is given, and only if the taint is as high already. Neither its size nor
+    whether the call was done, refused or failed is given: all of that may depend on the content.
     """
     known = f", labelled {held.floor} or higher" if held.floor.flows_to(taint) else ""
     return (
-        f"what came of this call is held as `{held.ref}`{known}: that alone is kept out of this conversation; "
-        f'`{{"{REFERENCE}": "{held.ref}"}}` in place of a text passes it on, `{ADMIT}` reads it'
+        f"The result of this call is held as `{held.ref}`{known}: it alone is kept out of this conversation. "
+        f'`{{"{REFERENCE}": "{held.ref}"}}` in place of a text passes it on, `{ADMIT}` reads it.'
     )
 
 
@@ -217,7 +217,7 @@ class Admit:
     """Read a held item into the conversation."""
 
     name = ADMIT
-    description = "Read what was held into this conversation. Its label then decides where you may speak."
+    description = "Read a held result into this conversation. Its label then decides where you may speak."
     effect = Effect.READ
     label = PUBLIC
     repeatable = True
@@ -225,14 +225,14 @@ class Admit:
     arguments = AdmitArguments
 
     def declare(self, arguments: AdmitArguments, context: ToolContext) -> CallFacts:
-        """Declare what was known before the item was read, as its true label may not be told yet."""
+        """Declare the label that was known before the item was read, as its true label may not be known yet."""
         held = context.session.held_item(arguments.ref)
         if held is None:
             raise RefusedCallError(UNKNOWN)
         return CallFacts(result=held.floor)
 
     async def run(self, arguments: AdmitArguments, context: ToolContext, services: ToolServices) -> Result:
-        """Return the content; what may not enter this context is as if it were not there (law `no_read_up`)."""
+        """Return the content; an item that may not enter this context counts as absent (law `no_read_up`)."""
         held = context.session.held_item(arguments.ref)
         if held is None or not services.permits(held.label):
             return Result(UNKNOWN, failed=True)

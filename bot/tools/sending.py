@@ -23,7 +23,7 @@ from policy.request import Effect
 PARENT: Final = "parent"
 OVER: Final = "that session has ended, nothing can be sent to it"
 FIELDS_ONLY: Final = "this session tells other sessions nothing but the fields it was given to answer with"
-ABOVE_TARGET: Final = "a person: the text is above what that session has read, so it is held until they let it in"
+ABOVE_TARGET: Final = "a person: the text is above the taint of that session, so it is held until they let it in"
 UNLESS_PARENT_ROSE: Final = "the parent: the text is held unless that session has read as much by then"
 UNTRUSTED_TARGET: Final = "the target: it read something UNTRUSTED, so only the call itself tells how it stands"
 ITSELF: Final = "a session does not send to itself"
@@ -51,9 +51,9 @@ class SessionsSend:
         self._sessions = sessions
 
     def declare(self, arguments: SendArguments, context: ToolContext) -> CallFacts:
-        """Declare the other session as the sink: it may know what its principal may.
+        """Declare the other session as the sink: it may know everything that its principal may.
 
-        What it has read by now decides when the text arrives there: it is let in or held.
+        Its taint when the text arrives decides whether the text is let in or held.
         """
         caller, session = context.caller, context.session
         if arguments.session_id == PARENT:
@@ -64,9 +64,9 @@ class SessionsSend:
         return CallFacts(result=session.taint, clearance=caller.ceiling, says=(there, arguments.content), once=True)
 
     async def foresee(self, arguments: SendArguments, context: ToolContext) -> list[str]:
-        """Tell whether the text would be let in as things are; a target that may not be known of is absent.
+        """Foresee whether the text would be let in now; a target that may not be known counts as absent.
 
-        Of an UNTRUSTED target a TRUSTED session is told a constant, since a simulation does not make it UNTRUSTED.
+        For an UNTRUSTED target a TRUSTED session gets a constant, since a simulation does not make it UNTRUSTED.
         """
         caller, session = context.caller, context.session
         if arguments.session_id == PARENT:
@@ -84,7 +84,7 @@ class SessionsSend:
     async def run(self, arguments: SendArguments, context: ToolContext, services: ToolServices) -> Result:
         """Hand the text to the outbox; absent, another's and too high are one answer.
 
-        What the answer tells of the target is as trusted as the target is, also that it is absent.
+        The answer's facts about the target are as trusted as the target, even that it is absent.
         """
         caller, session = context.caller, context.session
         own = await self._sessions.state(session.sid)

@@ -1,7 +1,7 @@
-"""`sessions_list` and `session_status`: what a session may know of itself and of its principal's others.
+"""`sessions_list` and `session_status`: the facts that a session may know of itself and of its principal's others.
 
-Whom a call is for comes from the running turn, never from its arguments. The person's own commands show the same
-shapes. What may be known of at all, `bot/sessions/visibility.py` says.
+The principal of a call comes from the running turn, never from its arguments. The person's own commands show the same
+shapes. `bot/sessions/visibility.py` decides which sessions may be known at all.
 """
 
 import json
@@ -27,7 +27,7 @@ ONLY: Final = "only sessions that the caller's level may know of are listed"
 """The last words of every listing, whether or not anything was left out."""
 
 NONE: Final = "there is no such session"
-"""Absent, somebody else's, too high and malformed are one answer (law `no_read_up`)."""
+"""Absent, another principal's, too high and malformed are one answer (law `no_read_up`)."""
 
 ALONE: Final = "a receipt is one of this session's own, so it is asked about without `session_id`"
 
@@ -53,7 +53,7 @@ class StatusArguments(Arguments):
 async def own_or_visible(sessions: SessionStore, sid: str, context: ToolContext) -> tuple[SessionState | None, Label]:
     """Return the record of the caller's own session, or of another that it may know of, None otherwise.
 
-    With it comes the label of what is told of it, also of that there is none.
+    With it comes the label of the answer about it, even of the answer that there is none.
     """
     if sid in {"", context.session.sid}:
         return await sessions.state(context.session.sid), context.session.taint
@@ -64,7 +64,7 @@ async def own_or_visible(sessions: SessionStore, sid: str, context: ToolContext)
 def absent(context: ToolContext, services: ToolServices, label: Label) -> Result:
     """Return the answer for a session that does not exist for the caller.
 
-    If the caller may not read what has that label, they get the same answer for any session that has it.
+    A caller who may not read data of that label gets the same answer for any session that has it.
     """
     return Result(NONE, label if services.permits(label) else context.session.taint, failed=True)
 
@@ -90,7 +90,7 @@ def entry(state: SessionState, title: str | None) -> dict[str, JsonValue]:
 
 
 def _last(state: SessionState, turn: LastTurn) -> dict[str, JsonValue]:
-    # By its place in the generation: what was before a reset is not for those who read after it.
+    # By its place in the generation: turns before a reset are not for readers after it.
     result = turn.result_seq - state.generation_seq + 1 if turn.result_seq else None
     return {
         "id": turn.id,
@@ -102,7 +102,7 @@ def _last(state: SessionState, turn: LastTurn) -> dict[str, JsonValue]:
 
 
 def describe(state: SessionState, clearance: Label) -> dict[str, JsonValue]:
-    """Return a session's record as its readers see it: what tool, command and listing have in common."""
+    """Return a session's record as its readers see it: the common form of tool, command and listing."""
     last = state.last_turn
     return {
         "id": state.sid,
@@ -139,7 +139,7 @@ class SessionsList:
         self._index = index
 
     def declare(self, arguments: ListArguments, context: ToolContext) -> CallFacts:
-        """Declare the caller's own taint: nothing above it is told."""
+        """Declare the caller's own taint: nothing above it is returned."""
         return CallFacts(result=context.session.taint)
 
     async def run(self, arguments: ListArguments, context: ToolContext, services: ToolServices) -> Result:
@@ -156,7 +156,8 @@ class SessionsList:
             page = await self._index.listed(asked)
         except CursorError as error:
             return Result(str(error), context.session.taint, failed=True)
-        # What a session does is as trusted as what it has read, which may have had it do so. So is that it is gone.
+        # A session's activity is as trusted as the data that it has read, which may have caused it. So is that it is
+        # gone.
         known = context.session.taint.join(page.label)
         if not services.permits(known):
             page, known = SessionPage((), ""), context.session.taint
@@ -165,7 +166,7 @@ class SessionsList:
         if any(titles.values()):
             label = labelling.members_words(context.document, context.caller.principal, context.session.home, label)
         if not services.permits(label):
-            # A title can be less trusted than whoever reads it may be.
+            # A title can be less trusted than its reader may accept.
             titles, label = {}, known
         texts = {sid: services.mask(title.text) for sid, title in titles.items() if title is not None}
         told: list[JsonValue] = [entry(state, texts.get(state.sid)) for state in page.sessions]
@@ -177,8 +178,8 @@ class SessionStatus:
 
     name = "session_status"
     description = (
-        "Tell the taint, clearance, status, agent, last turn, usage, children and queue of this session or another, "
-        "or what became of what this session sent."
+        "Tell the state of this session or another: taint, clearance, status, agent, last turn, usage, children and "
+        "queue. With a receipt, tell the fate of a message that this session sent."
     )
     effect = Effect.READ
     label = PUBLIC
@@ -191,15 +192,15 @@ class SessionStatus:
         self._agents = agents
 
     def declare(self, arguments: StatusArguments, context: ToolContext) -> CallFacts:
-        """Declare the caller's own taint: nothing above it is told."""
+        """Declare the caller's own taint: nothing above it is returned."""
         if arguments.receipt is not None and arguments.session_id is not None:
             raise RefusedCallError(ALONE)
         return CallFacts(result=context.session.taint)
 
     async def run(self, arguments: StatusArguments, context: ToolContext, services: ToolServices) -> Result:
-        """Tell, with the same words for what does not exist and what is not the caller's (law `no_read_up`).
+        """Return the status, with the same words for an absent session and for another principal's (law `no_read_up`).
 
-        Of what waits and of who was spawned, only what the caller may know of is counted.
+        Waiting messages and children are counted only as far as the caller may know of them.
         """
         if arguments.receipt is not None:
             return await self._receipt(arguments.receipt, context, services)
@@ -216,7 +217,7 @@ class SessionStatus:
             "children": list[JsonValue](child.sid for child in children),
             "queued": len(waiting),
         }
-        # What a session does is as trusted as what it has read, which may have had it do so.
+        # A session's activity is as trusted as the data that it has read, which may have caused it.
         label = join_all((below, *(item.label for item in waiting)), known)
         return Result(json.dumps(told), label) if services.permits(label) else Result(NONE, reader, failed=True)
 
@@ -234,7 +235,7 @@ class SessionStatus:
     async def _children(self, state: SessionState, context: ToolContext) -> tuple[list[SessionState], Label]:
         """Return the background sessions of a session that live and that the caller may know of.
 
-        With them comes the label of what that tells, also by those that are missing.
+        With them comes the label of that answer, joined with the labels of the missing ones.
         """
         slots = [slot.sid for slot in await self._store.delegation.slots(state.principal) if slot.parent == state.sid]
         states = [child for sid in slots if (child := await self._store.sessions.state(sid)) is not None]

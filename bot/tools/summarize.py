@@ -24,7 +24,7 @@ class SummarizeArguments(Arguments):
     topic: str = Field(
         default="",
         max_length=200,
-        description="what to keep to, with scope `topic`; the topic of the moment if omitted",
+        description="the topic, with scope `topic`; the topic of the moment if omitted",
     )
 
     @model_validator(mode="after")
@@ -35,15 +35,15 @@ class SummarizeArguments(Arguments):
 
     @property
     def about(self) -> str:
-        """What to keep to, as one line, empty for everything."""
+        """The subject to keep to, as one line, empty for everything."""
         return topic(self.topic) or (MOMENT if self.scope == "topic" else "")
 
 
 class Summarize:
-    """Recap the conversation; whatever the scope, a recap is labelled like all that the session has read."""
+    """Recap the conversation; for every scope, a recap has the session's taint as its label."""
 
     name = "summarize"
-    description = "Recap this conversation so far, or what was said in it about a topic."
+    description = "Recap this conversation so far, or a topic of it."
     effect = Effect.READ
     label = PUBLIC
     repeatable = True

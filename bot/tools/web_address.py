@@ -1,7 +1,7 @@
 """Web addresses: which ones may be asked for at all, and which network addresses may be connected to.
 
-An address is taken apart by one strict rule and put together again from its parts, so that nobody after us reads it
-differently. What is not plainly a public address is not connected to.
+An address is taken apart by one strict rule and put together again from its parts, so that no later reader reads it
+differently. An address that is not plainly public is not connected to.
 """
 
 import ipaddress
@@ -22,7 +22,7 @@ _NUMBER: Final = re.compile(r"(?:.*\.)?(?:[0-9]+|0x[0-9a-f]*)")
 # Left as they are when the rest of an address is percent-encoded.
 _SAFE: Final = "%/:?@!$&'()*+,;=~-._[]"
 
-# Beside what Python knows, whose tables differ by version.
+# Networks that Python's tables lack in some versions.
 _NEVER_V4: Final = (
     ipaddress.IPv4Network("168.63.129.16/32"),  # a cloud's own services, although the address is public
     ipaddress.IPv4Network("192.0.0.0/24"),  # protocol assignments, a cloud's metadata among them
@@ -121,8 +121,8 @@ def is_ip(text: str) -> bool:
 def is_public(address: str) -> bool:
     """Say whether a network address is one of the public internet.
 
-    Private, loopback, link-local, multicast, unspecified and reserved ones are not, nor are IPv6 addresses that only
-    wrap an IPv4 one (mapped, compatible, NAT64, 6to4, Teredo, ISATAP), nor what clouds use for their own services.
+    Private, loopback, link-local, multicast, unspecified and reserved addresses are not. Nor are IPv6 addresses that
+    only wrap an IPv4 one (mapped, compatible, NAT64, 6to4, Teredo, ISATAP), nor the service addresses of clouds.
     """
     try:
         ip = ipaddress.ip_address(address)

@@ -1,7 +1,7 @@
-"""What a web server sends, read within bounds and made a text: sizes, compression, encodings, HTML.
+"""A web server's answer, read within bounds and made a text: sizes, compression, encodings, HTML.
 
-Servers lie. Sizes are counted while the bytes arrive, before and after decompression; an encoding is one of a few that
-browsers know, and what is not text in it is refused. Nothing here repeats what came in its errors.
+Servers lie. Sizes are counted while the bytes arrive, before and after decompression. An encoding is one of a few that
+browsers know, and a body that is not text in it is refused. Errors here never repeat the server's words.
 """
 
 import codecs
@@ -11,7 +11,7 @@ from email.message import Message
 from typing import Final
 
 RATIO: Final = 100
-"""How much larger than what was sent a page may become; text that people wrote shrinks less."""
+"""The factor by which a page may grow when decompressed; text that people wrote shrinks less."""
 
 _UNSUSPICIOUS: Final = 100_000
 _HTML: Final = frozenset({"text/html", "application/xhtml+xml"})
@@ -27,17 +27,18 @@ _BOMS: Final = ((codecs.BOM_UTF8, "utf-8-sig"), (codecs.BOM_UTF16_LE, "utf-16"),
 _CONTROLS: Final = dict.fromkeys(code for code in (*range(32), 127) if chr(code) not in "\t\n\r")
 _DEPTH: Final = 200
 
-NO_TEXT: Final = "what the server sent is not text"
+NO_TEXT: Final = "the server's answer is not text"
 
 
 class BodyError(Exception):
-    """What was sent cannot be shown; its text is a constant."""
+    """The body cannot be shown; the error's text is a constant."""
 
 
 async def read(chunks: AsyncIterator[bytes], encoding: str, most: int) -> bytes:
     """Return a body of at most `most` bytes, as sent and as decompressed; `encoding` is its Content-Encoding.
 
-    Raises BodyError: it is larger, was compressed beyond measure, is broken, or is in an encoding nobody asked for.
+    Raises BodyError: it is larger, was compressed beyond measure, is broken, or is in an encoding that was not asked
+    for.
     """
     encoding = encoding.strip().lower()
     if encoding not in {"", "identity", "gzip", "x-gzip"}:
@@ -49,11 +50,11 @@ async def read(chunks: AsyncIterator[bytes], encoding: str, most: int) -> bytes:
         try:
             body += chunk if unzip is None else unzip.decompress(chunk, most + 1 - len(body))
         except zlib.error:
-            raise BodyError("what the server sent is not what it says it is") from None
+            raise BodyError("the server's answer is not of the type that it names") from None
         if sent > most or len(body) > most:
             raise BodyError(f"the page is larger than {most // 1000} kB")
         if len(body) > _UNSUSPICIOUS and len(body) > RATIO * sent:
-            raise BodyError("what the server sent is compressed beyond measure")
+            raise BodyError("the server's answer is compressed beyond measure")
     if unzip is not None and sent and not unzip.eof:
         raise BodyError("the page broke off")
     return bytes(body)
@@ -62,7 +63,7 @@ async def read(chunks: AsyncIterator[bytes], encoding: str, most: int) -> bytes:
 def media(content_type: str) -> tuple[str, str]:
     """Return media type and declared encoding, UTF-8 if none is declared.
 
-    Raises BodyError: that is no text.
+    Raises BodyError: the type is not text.
     """
     kind = content_type.partition(";")[0].strip().lower()
     if not (kind.startswith("text/") or kind in _TEXTS or kind.endswith(_SUFFIXES)):
@@ -73,9 +74,9 @@ def media(content_type: str) -> tuple[str, str]:
 
 
 def decoded(body: bytes, charset: str) -> str:
-    """Return a body as text; a byte order mark counts more than what was declared.
+    """Return a body as text; a byte order mark counts more than the declared encoding.
 
-    Raises BodyError: the encoding is not known, or what was sent is not text in it.
+    Raises BodyError: the encoding is not known, or the body is not text in it.
     """
     charset = next((name for mark, name in _BOMS if body.startswith(mark)), charset)
     try:
@@ -105,5 +106,5 @@ def readable(text: str, kind: str, address: str) -> str:
     options = ConversionOptions(base_url=address, skip_images=True, max_depth=_DEPTH)
     try:
         return convert(text, options).content or ""
-    except Exception:  # noqa: BLE001 - whatever the library makes of hostile input
+    except Exception:  # noqa: BLE001 - the library may raise anything on hostile input
         raise BodyError("the page's HTML cannot be read") from None

@@ -1,8 +1,8 @@
-"""One request to a web server, on an address that was checked: what `web_fetch` and webhooks send, how it is answered.
+"""One request to a web server, on a checked address: the request of `web_fetch` and of webhooks, and its answer.
 
-The name is looked up once, every address it has is checked, and the connection is made to one of those, so that the
-name cannot mean another place a moment later. Certificates are checked against the name. No proxy, no cookies, no
-redirect followed here. What goes wrong is told in constants.
+The name is looked up once, every address it has is checked, and the connection is made to one of those. So the name
+cannot mean another place a moment later. Certificates are checked against the name. No proxy, no cookies, no redirect
+followed here. Errors use constant sentences.
 """
 
 import asyncio
@@ -72,7 +72,7 @@ class Connector:
         return found
 
     def is_safe_for_secrets(self, place: WebAddress, addresses: tuple[str, ...]) -> bool:
-        """Say whether what is sent there can be read by that server alone."""
+        """Say whether only that server can read a request to it."""
         return place.scheme == "https" or all((address, place.port) in self._private for address in addresses)
 
     @asynccontextmanager
@@ -81,7 +81,7 @@ class Connector:
     ) -> AsyncGenerator["Response"]:
         """Ask the first of the addresses that can be connected to; the body is not read yet. With `post` that is sent.
 
-        Raises ConnectionRefusedHereError: none can, or what answers does not speak HTTP.
+        Raises ConnectionRefusedHereError: none can, or the server does not speak HTTP.
         """
         from httpx2 import HTTPError, InvalidURL
 
@@ -142,7 +142,7 @@ class Connector:
 
 
 def _trust() -> "ssl.SSLContext":
-    """Return whom to trust: whom the operating system trusts. It reads files and imports the library."""
+    """Return the trusted certificates: the operating system's. It reads files and imports the library."""
     from httpx2 import create_ssl_context
 
     return create_ssl_context(trust_env=False)

@@ -1,9 +1,9 @@
-"""One try to hand an event to a receiver: the message, its signature, and what the answer means.
+"""One try to hand an event to a receiver: the message, its signature, and the meaning of the answer.
 
 Messages and signatures are those of Standard Webhooks. The name is looked up and each of its addresses is checked at
-every try, and the connection is made to one that was checked (`bot.tools.web_connection`), so that a name cannot come
-to mean a place inside. No redirect is followed. Of the answer only status and `Retry-After` are read. What goes wrong
-is told in constants.
+every try, and the connection is made to one that was checked (`bot.tools.web_connection`). So a name cannot come to
+mean a place inside. No redirect is followed. Of the answer only status and `Retry-After` are read. Errors use constant
+sentences.
 """
 
 import json
@@ -27,14 +27,14 @@ UNENCRYPTED: Final = "events are sent over https:// alone"
 REDIRECT: Final = "it answered with a redirect, and none is followed"
 
 _BACKING_OFF: Final = frozenset({HTTPStatus.TOO_MANY_REQUESTS, HTTPStatus.SERVICE_UNAVAILABLE})
-"""What a receiver answers with that says when it takes more."""
+"""The statuses with which a receiver says when it takes more."""
 
 _DIGITS: Final = 9
 
 
 @dataclass(frozen=True, slots=True)
 class WebhookMessage:
-    """What is sent: `id` is the same at every try, `payload` the text that is signed."""
+    """A message: `id` is the same at every try, `payload` the text that is signed."""
 
     id: str
     payload: str = field(repr=False)
@@ -42,7 +42,7 @@ class WebhookMessage:
 
 @dataclass(frozen=True, slots=True)
 class Attempted:
-    """What became of a try: taken if there is no `error`.
+    """The outcome of a try: taken if there is no `error`.
 
     `gone` tells that the receiver wants nothing any more, `after` how many seconds it asks to be left alone.
     """
@@ -80,7 +80,7 @@ class Poster:
         self._clock = clock
 
     async def post(self, url: str, headers: dict[str, str], payload: str) -> Attempted:
-        """Send a message, and return what became of that."""
+        """Send a message, and return the outcome."""
         try:
             # Nothing is written in between that a cancellation could tear.
             with anyio.fail_after(self._seconds):

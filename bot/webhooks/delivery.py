@@ -1,15 +1,15 @@
 """One webhook: the events of its program's sessions, in order within each, each until it is taken or given up.
 
-The log is what there is to send. At each try the events are read first and the session's record after them, and then it
-is decided whether the program may know of the session, and of the event: what it reads at that moment (law
-`no_read_up`), by a token that counts at that moment. Of a session that rose above the program one constant event is
-sent, and nothing more. How far it came is noted after the receiver answered, so an event is sent again, under the same
-id, if this process ends in between.
+The log is the queue to send. At each try the events are read first and the session's record after them. Then it is
+decided whether the program may know of the session, and of the event, by its present clearance (law `no_read_up`) and a
+token that is still valid. Of a session that rose above the program one constant event is sent, and nothing more. How
+far it came is noted after the receiver answered, so an event is sent again, under the same id, if this process ends in
+between.
 
-An event costs the store two exchanges: one reads what is new in the log, the record and the policy's head, and one
-notes how far the webhook came. In between, while this process has the right, it knows that itself.
+An event costs the store two exchanges: one reads the new part of the log, the record and the policy's head, and one
+notes the webhook's position. In between, while this process has the right, it knows that itself.
 
-Sessions are sent side by side, a few at a time, as one that a receiver does not take must not hold up the others; a
+Sessions are sent side by side, a few at a time, as one that a receiver does not take must not hold up the others. A
 receiver that failed just now, or that took nothing yet, is tried with one alone.
 """
 
@@ -62,7 +62,7 @@ _LOGGER: Final = logging.getLogger(__name__)
 UNSIGNED: Final = "its secret is missing here, replace it"
 BROKEN: Final = "it could not be sent from here, the operator's log tells why"
 BROKE: Final = "a webhook cannot be sent"
-"""What the log says of it."""
+"""The log's subject for it."""
 
 
 class Slots:
@@ -111,11 +111,11 @@ class RetryTimes:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class SendingParts:
-    """What sending is done with.
+    """The parts that send webhooks.
 
-    `in_force` says whether this process decides by the policy that the store told last, and `asks_in_force` asks it
+    `in_force` says whether this process decides by the policy that the store named last, and `asks_in_force` asks it
     first. `now` is the time on the store's clock. `chance` is a random number from 0 to 1. `retries` are the seconds
-    before each further try, `sweep_seconds` those between two looks for what no hint told.
+    before each further try, `sweep_seconds` those between two looks for events without a hint.
     """
 
     store: Store
@@ -150,7 +150,7 @@ class _Stretch:
 
     @property
     def over(self) -> bool:
-        """Whether all that there was is done with; what came since is told by a hint."""
+        """Whether all known events are done with; a hint tells of new ones."""
         return self.whole and not self.events
 
     def is_old(self, event: Event, since: int) -> bool:
@@ -210,7 +210,7 @@ class WebhookDelivery:
         self.webhook = webhook
 
     async def serve(self) -> None:
-        """Send until cancelled, first what was left."""
+        """Send until cancelled, first the events that were left."""
         async with anyio.create_task_group() as tasks:
             tasks.start_soon(self._catch_up)
             tasks.start_soon(self._send_wanted)
@@ -328,7 +328,7 @@ class WebhookDelivery:
                     return self._event(event, told, state)
                 known = WebhookPosition(event.seq)
             if stretch.whole or not stretch.unseen:
-                # In the middle of what is old, a position would say that the rest of it is new.
+                # In the middle of old events, a position would say that the rest of them are new.
                 await self._pass(state, at, known)
                 at = known
             if stretch.whole:
@@ -338,7 +338,7 @@ class WebhookDelivery:
     async def _pass(self, state: SessionState, at: WebhookPosition | None, known: WebhookPosition) -> None:
         """Keep how far events were passed by; while a turn runs that is not noted, as more of them follow soon."""
         if at is None or (known != at and (at.attempt or state.turn is None)):
-            # Also where nothing was passed by: that it was seen is what a rise is told by.
+            # Also where nothing was passed by: a rise is told from the position that was seen.
             await self._at.note(state.sid, known)
         else:
             self._at.passed(state.sid, known)
@@ -346,7 +346,7 @@ class WebhookDelivery:
     async def _read(self, sid: str, at: WebhookPosition, stretch: _Stretch) -> SessionState | None:
         """Read more of a session's log, and its record after it.
 
-        The record is never older than the events: what the session had read when it wrote them is in it.
+        The record is never older than the events: it includes the session's taint when it wrote them.
         """
         after, limit = max(at.seq, stretch.last), max(_PAGE - len(stretch.events), 1)
         events, state = await self._parts.store.sessions.news(sid, after=after, limit=limit)
@@ -356,7 +356,7 @@ class WebhookDelivery:
         return state
 
     async def _send_wanted(self) -> None:
-        """Send what programs want to be tried once more, until cancelled."""
+        """Send the events that programs want to be tried once more, until cancelled."""
         while True:
             self._asked = anyio.Event()
             if self.webhook.wanted_at and not await self._sent_wanted():
@@ -379,7 +379,7 @@ class WebhookDelivery:
         return done
 
     async def _send_again(self, dead: DeadEvent) -> bool:
-        """Try once more what was not taken, if its program may still know of it; else it is forgotten.
+        """Try an undelivered event once more, if its program may still know of it; else it is forgotten.
 
         Return False if nothing may be sent now.
         """
@@ -400,9 +400,9 @@ class WebhookDelivery:
         return True
 
     def _told(self, state: SessionState, event: Event, reader: Label) -> JsonObject | None:
-        """Return what an event tells a program, None where it passes no filter or may not be known.
+        """Return an event's body for a program, None where it passes no filter or may not be known.
 
-        What was before the last reset is for nobody any more.
+        Events before the last reset are told to no program any more.
         """
         if event.generation != state.generation or not self.webhook.wants(event):
             return None
@@ -439,7 +439,7 @@ class WebhookDelivery:
             return Attempted(BROKEN)
 
     async def _settle(self, step: _Step, at: WebhookPosition, answered: Attempted) -> bool:
-        """Note what became of a try; return whether the next may follow."""
+        """Note the outcome of a try; return whether the next may follow."""
         sid = step.state.sid
         if not answered.error:
             self._failures, self._rest, self._taken = 0, 0.0, True
@@ -450,7 +450,7 @@ class WebhookDelivery:
         attempt = at.attempt + 1
         if attempt <= len(self._parts.retries):
             wait = self._pause(attempt, answered.after)
-            # What comes before it is done with: it was not for this webhook.
+            # The events before it are done with: they were not for this webhook.
             seq = at.seq if step.after.closed else step.after.seq - 1
             tried = WebhookPosition(max(at.seq, seq), attempt)
             await self._at.note(sid, tried, now=self._parts.now(), wait=round(wait * 1000))

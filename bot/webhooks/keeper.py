@@ -1,7 +1,7 @@
-"""What programs ask for about their webhooks: make, list and enable them, replace secrets, repeat what was not taken.
+"""Programs' requests about their webhooks: make, list and enable them, replace secrets, repeat undelivered events.
 
-A webhook of another program is as absent as one that never was. What was not taken of a session is listed while its
-program may know of the session, and not counted otherwise (law `no_read_up`).
+A webhook of another program is as absent as one that never was. An undelivered event is listed while its program may
+know of the session, and not counted otherwise (law `no_read_up`).
 """
 
 import hashlib
@@ -27,7 +27,7 @@ _KNOWN: Final = frozenset({*EventType, UNAVAILABLE})
 
 @dataclass(frozen=True, slots=True)
 class WebhookRequest:
-    """What a webhook is to be; no types and no sessions stand for all."""
+    """The settings of a webhook; no types and no sessions stand for all."""
 
     url: str
     level: Visibility
@@ -37,7 +37,7 @@ class WebhookRequest:
 
 @dataclass(frozen=True, slots=True)
 class MadeWebhook:
-    """A webhook with its secret, which nobody is told again but who asks with the same key; then it was `known`."""
+    """A webhook with its secret, which is returned again only for the same key; then it was `known`."""
 
     webhook: ProgramWebhook
     secret: str = field(repr=False)
@@ -67,7 +67,7 @@ class WebhookKeeper:
         Raises:
             RequestError: nothing is ever sent there, a type is unknown, or the program has as many as it may.
             DedupeConflictError: the key came with another request.
-            NotFoundError: what was made with the key is deleted.
+            NotFoundError: the webhook made with the key is deleted.
             StoreError: it cannot be kept.
         """
         self._check(asked.url)
@@ -93,7 +93,12 @@ class WebhookKeeper:
         return await self._store.webhooks.owned(caller.name)
 
     async def find(self, caller: ApiCaller, webhook: str) -> ProgramWebhook:
-        """Return one of a program's webhooks. Raises NotFoundError: it has no such one. StoreError."""
+        """Return one of a program's webhooks.
+
+        Raises:
+            NotFoundError: it has no such one.
+            StoreError: the store cannot be used.
+        """
         for one in await self.all(caller):
             if one.id == webhook:
                 return one
@@ -121,7 +126,7 @@ class WebhookKeeper:
         return MadeWebhook(found, promised.secret)
 
     async def enable(self, caller: ApiCaller, webhook: str) -> ProgramWebhook:
-        """Send to a webhook again that was disabled, also what happened meanwhile. Raises as `drop` does."""
+        """Send to a disabled webhook again, events since then included. Raises as `drop` does."""
         found = await self.find(caller, webhook)
         if found.disabled:
             await self._note(caller, "enable", found)
@@ -129,9 +134,11 @@ class WebhookKeeper:
         return await self.find(caller, webhook)
 
     async def dead(self, caller: ApiCaller, reader: Label, webhook: str = "") -> tuple[DeadEvent, ...]:
-        """Return what was not taken by one of a program's webhooks, or by all, of sessions that it may know of.
+        """Return the undelivered events of one of a program's webhooks, or of all, of sessions that it may know of.
 
-        Raises NotFoundError: it has no such webhook. StoreError.
+        Raises:
+            NotFoundError: it has no such webhook.
+            StoreError: the store cannot be used.
         """
         asked = (await self.find(caller, webhook),) if webhook else await self.all(caller)
         found = [one for hook in asked for one in await self._store.webhooks.dead(hook.id)]
@@ -139,7 +146,12 @@ class WebhookKeeper:
         return tuple(one for one in found if one.sid in seen)
 
     async def redeliver(self, caller: ApiCaller, reader: Label, event: str) -> DeadEvent:
-        """Have what was not taken tried once more. Raises NotFoundError: it is not listed. StoreError."""
+        """Have an undelivered event tried once more.
+
+        Raises:
+            NotFoundError: it is not listed.
+            StoreError: the store cannot be used.
+        """
         for one in await self.dead(caller, reader):
             if one.id == event and await self._store.webhooks.ask_again(one.webhook, event):
                 return one
@@ -185,11 +197,11 @@ class WebhookKeeper:
         return is_ip(place.host) and (place.host, place.port) in self._private
 
     async def _note(self, caller: ApiCaller, what: str, webhook: ProgramWebhook) -> None:
-        """Note in the audit what is done, before it is."""
+        """Note an action in the audit, before it is carried out."""
         told = {"do": what, "webhook": webhook.id, "url": webhook.url}
         await self._store.audit.append((AuditRow("webhook", caller.principal, dict(told)),))
 
 
 def _key(caller: ApiCaller, key: str) -> str:
-    """Return how a key of a program's is kept: whatever it has in it, short and of plain letters."""
+    """Return the stored form of a program's key: short and of plain letters for any content."""
     return f"{caller.name}/{hashlib.sha256(key.encode('utf-8', 'surrogatepass')).hexdigest()}"

@@ -1,7 +1,7 @@
 """How far a webhook came in its sessions, as a process knows that has the right to send for it.
 
-It is read once and noted in the store after each event. Where it is not known whether the store took a note, it is read
-again. Whoever lost the right unnoticed may be behind: what they note changes nothing then, and an event may be sent a
+It is read once and noted in the store after each event. If the outcome of a note is unknown, the position is read
+again. A process that lost the right unnoticed may be behind: its notes change nothing then, and an event may be sent a
 second time, under its id.
 """
 
@@ -27,11 +27,11 @@ class WebhookPositions:
         self._known = OrderedDict[str, WebhookPosition | None]()
 
     async def read(self, sids: tuple[str, ...]) -> dict[str, WebhookPosition]:
-        """Return what the store has of several sessions."""
+        """Return the store's positions in several sessions."""
         return await self._store.positions(self._webhook, sids)
 
     async def of(self, sid: str, enabled_at: int) -> WebhookPosition | None:
-        """Return how far it came in a session; what was tried before it was enabled counts no more."""
+        """Return the position in a session; tries before the webhook was enabled no longer count."""
         if sid not in self._known:
             self.passed(sid, (await self.read((sid,))).get(sid))
         at = self._known[sid]

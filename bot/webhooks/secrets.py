@@ -1,10 +1,10 @@
-"""The secrets that webhooks are signed with, encrypted in the store as what adapters keep is.
+"""The secrets that sign webhooks, encrypted in the store as the adapters' values are.
 
 A secret that was replaced counts for a day more: each message has a signature by both, so a receiver may change to the
-new one whenever that suits it. What was read counts in this process for a second. So a burst of events costs one
-reading, and another process signs by a new secret a second late at most.
+new one whenever that suits it. A secret that was read counts in this process for a second. So a burst of events costs
+one reading, and another process signs by a new secret a second late at most.
 
-A secret is told once, and that answer may be lost. So what was answered to an idempotency key is kept for ten minutes.
+A secret is returned once, and that answer may be lost. So the answer to an idempotency key is kept for ten minutes.
 """
 
 import json
@@ -22,7 +22,7 @@ OVERLAP_MS: Final = 86_400_000
 """For how long a secret that was replaced signs beside the new one."""
 
 PROMISED_SECONDS: Final = 600.0
-"""For how long what was answered to an idempotency key is kept."""
+"""The time for which the answer to an idempotency key is kept, in seconds."""
 
 _FRESH_SECONDS: Final = 1.0
 _REMEMBERED: Final = 4096
@@ -30,9 +30,9 @@ _REMEMBERED: Final = 4096
 
 @dataclass(frozen=True, slots=True)
 class PromisedSecret:
-    """What is answered to an idempotency key: the secret of a webhook, `done` once that is in force.
+    """The answer to an idempotency key: the secret of a webhook, `done` once that is in force.
 
-    `digest` is that of the request.
+    `digest` is the request's.
     """
 
     digest: str
@@ -47,7 +47,7 @@ class WebhookSecrets:
     def __init__(self, vault: Callable[[], ChannelVault], clock: Clock) -> None:
         self._made, self._clock = vault, clock
         self._vault: ChannelVault | None = None
-        # What was read longest ago comes first, with until when it counts.
+        # The secret that was read longest ago comes first, with the end of its life.
         self._read = OrderedDict[str, tuple[float, tuple[str, ...]]]()
 
     async def put(self, webhook: str, secret: str) -> None:
@@ -87,7 +87,7 @@ class WebhookSecrets:
         return found
 
     async def promise(self, key: str, wanted: PromisedSecret) -> PromisedSecret:
-        """Keep what is answered to a key, and return it: the one that was kept first.
+        """Keep the answer to a key, and return it: the one that was kept first.
 
         Raises DedupeConflictError: the key came with another request.
         """
@@ -114,7 +114,7 @@ class WebhookSecrets:
 
     @contextmanager
     def _changing(self, webhook: str) -> Generator[None]:
-        """Forget what was read of a webhook once it is changed, also by a request whose answer was lost."""
+        """Forget the cached secrets of a webhook once it is changed, also by a request whose answer was lost."""
         try:
             with _as_of_the_store():
                 yield
@@ -136,7 +136,7 @@ def _written(secrets: list[tuple[str, int]]) -> bytes:
 
 
 def _kept(stored: bytes | None) -> list[tuple[str, int]]:
-    """Read secrets; what cannot be read signs nothing, as what is missing."""
+    """Read secrets; an unreadable value signs nothing, as a missing one."""
     try:
         return [] if stored is None else [(secret, until) for secret, until in json.loads(stored)]
     except (ValueError, TypeError):

@@ -1,7 +1,7 @@
 """All webhooks of a process: which it may send for, and which of their sessions changed.
 
 Every process that answers programs sends. A webhook is sent for by one process at a time, by a right that is leased in
-the store: one exchange keeps all of a process's rights, and takes a few more that nobody has, so processes that begin
+the store. One exchange keeps all of a process's rights, and takes a few more that are free, so processes that begin
 together share them. One that dies leaves its webhooks to the others when the lease is over. A right is a matter of
 order and of load: a process that lost one unnoticed may send an event a second time, under its id.
 """
@@ -36,7 +36,7 @@ _REMEMBERED: Final = 65_536
 
 
 class _Running:
-    """A webhook that is sent for here, and what ends that."""
+    """A webhook that is sent for here, and the event that ends that."""
 
     def __init__(self, delivery: WebhookDelivery) -> None:
         self.delivery = delivery
@@ -86,7 +86,7 @@ class WebhookSender:
                 # The lease may end as early as that: it began when the store answered, and not when it was asked.
                 self._until = begun + LEASE_SECONDS
         except StoreError:
-            # What is held stays so for its time.
+            # A held right stays so for its time.
             if self._held():
                 return
         live = {one.id: one for one in held if self._parts.tokens.of(one.owner) is not None}
@@ -108,7 +108,7 @@ class WebhookSender:
                 await self._tell(await feed.next())
 
     async def _sweep(self) -> None:
-        """Look for what changed lately, in case no hint came of it, and forget webhooks of revoked programs."""
+        """Look for recent changes, in case their hints were lost, and forget webhooks of revoked programs."""
         seconds = self._parts.sweep_seconds
         while True:
             await anyio.sleep(seconds)

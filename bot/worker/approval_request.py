@@ -1,8 +1,8 @@
-"""How a turn's end asks people: one question for all calls of a step, bound to exactly what it shows.
+"""Approval requests at the end of a turn: one question for all calls of a step, bound to exactly the shown facts.
 
-The question is told where the session lives, and in the private chats of people who may answer but are not there.
-No person reads where a background session lives: it asks the person who set it going, alone, in one private chat that
-is cleared for the question, and until its deadline at most. The turn then waits in the store, without a worker.
+The question is sent to the session's home, and to the private chats of people who may answer but are not there. The
+home of a background session has no readers. It asks the person who set it going, alone, in one private chat that is
+cleared for the question, and until its deadline at most. The turn then waits in the store, without a worker.
 """
 
 from dataclasses import dataclass, replace
@@ -33,7 +33,7 @@ from policy.request import Destination, Hook
 
 
 class ApprovalRequests:
-    """Asks people. `approval_life` is how long a question to them stands, in milliseconds."""
+    """Asks people. `approval_life` is the lifetime of a question to them, in milliseconds."""
 
     def __init__(self, gate: Gate, ids: Ids, approval_life: int) -> None:
         self._gate = gate
@@ -43,12 +43,15 @@ class ApprovalRequests:
     async def ask(self, turn: OpenTurn, calls: tuple[CallDecision, ...]) -> tuple[Delivery, ...] | None:
         """Ask people, in one question for all calls that need an approval, and wait without holding a worker.
 
-        What agents want to know of their askers was placed before, each in a question of its own.
+        Agents' own questions to their askers were placed before, each in a question of its own. People who answer must
+        be cleared, where they are asked, for all the facts that they are shown.
 
-        Who answers must be cleared, where they are asked, for all that they are shown. Returns what is to be delivered,
-        None if the question may not be said here: then nobody was asked, and nothing was written.
+        Returns:
+            The deliveries, or None if the question may not be said here: then nobody was asked, and nothing was
+            written.
 
-        Raises LeaseLostError: another worker has the session now.
+        Raises:
+            LeaseLostError: Another worker has the session now.
         """
         placed = [prepared.question for prepared in calls if prepared.question is not None]
         calls = tuple(prepared for prepared in calls if prepared.question is None)
@@ -67,7 +70,7 @@ class ApprovalRequests:
             Change(
                 events=(
                     *(self._asked(turn, prepared) for prepared in calls),
-                    # The log is the same whatever is held, so it has the question as it is put without it.
+                    # The log is the same for any held text, so it has the question without it.
                     *(
                         event_log.approval_requested(standing, approval, refers.get(approval.call, ()))
                         for approval in openly.asked
@@ -88,11 +91,11 @@ class ApprovalRequests:
         )
 
     async def _question(self, turn: OpenTurn, calls: tuple[CallDecision, ...]) -> "tuple[_Question, _Question]":
-        """Return what is asked as far as it may be known of, and as it is put to people.
+        """Return the question as far as it may be known of, and as people are shown it.
 
-        Whether they are asked, who is, and where, must not tell of what is held: that is decided without it. What the
-        calls refer to is shown if it may be at all these places, else at none of them. Where nobody may know of its
-        label, they are asked at that which may be told, and without it.
+        Whether they are asked, which people, and where, must reveal nothing of held texts: that is decided without
+        them. The texts behind references are shown if they may be shown at all these places, else at none. Where no
+        person may know of their label, people are asked at the label that may be shown, and without them.
         """
         name = self._ids.approval()
         blank = tuple(replace(prepared, shown=None) for prepared in calls)
@@ -108,7 +111,7 @@ class ApprovalRequests:
         return openly, whole if whole.places == without.places else without
 
     async def _put(self, turn: OpenTurn, calls: tuple[CallDecision, ...], name: str) -> "_Question":
-        """Return a question with the places where it may be said: where the session lives, and to others who answer."""
+        """Return a question with the places where it may be said: the home, and the chats of others who may answer."""
         document, standing = self._gate.document, turn.standing
         asked = self._approvals(turn, calls, name)
         text = approval_prompts.wording(document, asked, turn.background)
@@ -151,7 +154,7 @@ class ApprovalRequests:
     async def _elsewhere(
         self, turn: OpenTurn, asked: tuple[Approval, ...], question: NewDelivery
     ) -> tuple[list[NewDelivery], list[AuditRow]]:
-        """Return the question for the places where people who may answer are known to be, if it may be said there."""
+        """Return the question for the known chats of people who may answer, where it may be said."""
         deliver, rows = list[NewDelivery](), list[AuditRow]()
         for address in approval_prompts.places(self._gate.document, asked, turn.standing.home):
             decision = self._spoken(turn, await self._gate.readers.prospect(address), asked, question)
@@ -173,13 +176,13 @@ class ApprovalRequests:
         ).decision
 
     def refusal(self, turn: OpenTurn, decision: Decision, call: Call) -> str | None:
-        """Return why an answer is not asked about: people said no, or nobody can be asked; None if they can."""
+        """Return why an answer is not asked about: people refused it, or none can be asked; None if they can."""
         if approvals.someone_may_answer(self._gate.document, decision, turn.standing):
             return answered(turn, call.id)
         return nobody(turn.standing)
 
     def _approvals(self, turn: OpenTurn, calls: tuple[CallDecision, ...], name: str) -> tuple[Approval, ...]:
-        """Return what is asked, as one question: it has one id, and one time for all."""
+        """Return the approvals of one question: it has one id, and one expiry time for all."""
         names = [name] if len(calls) == 1 else [f"{name}-{number}" for number in range(1, len(calls) + 1)]
         asked = [self._approval(turn, prepared, one) for prepared, one in zip(calls, names, strict=True)]
         until = min(approval.expires_at for approval in asked)
@@ -225,7 +228,7 @@ class ApprovalRequests:
 
 @dataclass(frozen=True, slots=True)
 class _Question:
-    """A question with what is to be delivered of it, nothing if it may be said nowhere, and the rows of that."""
+    """A question with its deliveries, none if it may be said nowhere, and the audit rows of their decisions."""
 
     asked: tuple[Approval, ...]
     deliver: tuple[NewDelivery, ...] = ()
@@ -233,7 +236,7 @@ class _Question:
 
     @property
     def places(self) -> tuple[str, ...]:
-        """Where it is asked."""
+        """The addresses where it is asked."""
         return tuple(one.address for one in self.deliver)
 
 

@@ -1,4 +1,4 @@
-"""Claims: how a worker takes a session that is marked ready, and what it does with one that has no work."""
+"""Claims: how a worker takes a session that is marked ready, and how it treats one without work."""
 
 from dataclasses import dataclass
 
@@ -18,14 +18,14 @@ from bot.worker.turn_runner import ATTEMPTS
 
 @dataclass(frozen=True, slots=True)
 class Taken:
-    """A session that has work; `since` is when it was claimed, in seconds on the loop's clock."""
+    """A claimed session with work; `since` is when it was claimed, in seconds on the loop's clock."""
 
     claim: Claim
     since: float
 
 
 class Claimer:
-    """Claims sessions by the policy in force; `tails` tells what is known of a session already."""
+    """Claims sessions by the policy in force; `tails` tells which events of a session are known here already."""
 
     def __init__(  # noqa: PLR0913 - made in the composition root from its collaborators
         self,
@@ -47,13 +47,16 @@ class Claimer:
         self._tails = tails
 
     async def take(self, sid: str) -> Taken | None:
-        """Claim a session, None if it has no work or another policy is in force. What it has to say is said.
+        """Claim a session, None if it has no work or another policy is in force. Its outbox is sent.
 
-        Raises ElsewhereError: only a process that serves its channel can work it. StoreError. UnsettledError.
+        Raises:
+            ElsewhereError: Only a process that serves its channel can work it.
+            UnsettledError: Another part of the waiting message may arrive in a moment.
+            StoreError: The store does not answer.
         """
         if not await self._policy.current():
             return None
-        # What is not written down yet would be taken for what a new attempt puts there under the same key.
+        # Outcomes not yet written could be mistaken for those of a new attempt under the same key.
         await self._outbox.settle_owed(sid)
         try:
             since, claim = anyio.current_time(), await self._claimed(sid)
@@ -76,7 +79,7 @@ class Claimer:
         return None
 
     async def release(self, claim: Claim) -> None:
-        """Give a session back, so that whatever worker goes on with it need not wait for the lease. Raises StoreError.
+        """Give a session back, so that the next worker need not wait for the lease. Raises StoreError.
 
         If another worker has it already, this changes nothing.
         """
@@ -89,7 +92,7 @@ class Claimer:
         return await self._store.claim(sid, owner, known=known, channels=self._outbox.channels, most=most)
 
     async def _mended(self, sid: str) -> None:
-        """Let a session out of quarantine in which nothing is left to do."""
+        """Let a session out of quarantine if nothing is left to do in it."""
         state = await self._store.state(sid)
         if state is None or (state.turn is None and not state.waiting_items and not state.undelivered):
             await self._quarantine.done(sid, Doing.WORK)

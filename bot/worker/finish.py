@@ -1,7 +1,7 @@
-"""How a turn ends: an answer is said, people are asked, or a notice says why there is none.
+"""The end of a turn: an answer is sent, people are asked, or a notice says why there is none.
 
-Step 7 of the way of one message. Every ending is one atomic commit against the fence: events, audit,
-usage, the input's terminal status, what is to be said, and the lease given back.
+Step 7 of the way of one message. Every ending is one atomic commit against the fence: events, audit, usage, the input's
+terminal status, the deliveries, and the lease given back.
 """
 
 import logging
@@ -24,7 +24,7 @@ from bot.delivery.asker_questions import NOWHERE
 from bot.delivery.interrupted_workflows import InterruptedWorkflows
 from bot.delivery.undelivered import Undelivered
 from bot.gate.gate import Gate
-from bot.gate.results import MAY_GO_ON, CallDecision, OutputDecision, decision_row, explained
+from bot.gate.results import MAY_GO_ON, CallDecision, OutputDecision, decision_row, denial, explained
 from bot.history import event_log
 from bot.sessions.alternatives import Alternative
 from bot.sessions.approvals import Approval
@@ -49,14 +49,14 @@ from policy.request import Hook, Role
 if TYPE_CHECKING:
     from pydantic import JsonValue
 
-NO_ANSWER: Final = "the model gave no answer"
-WENT_WRONG: Final = "something went wrong here; the operator finds it under reference {reference}"
-NOBODY_ASKED: Final = "this needs an approval, and it may not be asked for here"
+NO_ANSWER: Final = "The model gave no answer."
+WENT_WRONG: Final = "Something went wrong here; the operator finds it under reference {reference}."
+NOBODY_ASKED: Final = "This needs an approval, and it may not be asked for here."
 
 NOT_MADE: Final = "the turn ended before this call was made"
 
-DENIED_HERE: Final = "this cannot be said here, the person who asked was told more"
-"""All that a shared chat is told of a denial."""
+DENIED_HERE: Final = "This cannot be said here, the person who asked was told more."
+"""The only notice of a denial in a shared chat."""
 
 _MESSAGE: Final = "this message"
 
@@ -64,10 +64,10 @@ _LOGGER: Final = logging.getLogger(__name__)
 
 
 class TurnFinisher:
-    """Ends turns. `approval_life` is how long a question to people stands, in milliseconds.
+    """Ends turns. `approval_life` is the lifetime of a question to people, in milliseconds.
 
-    `undelivered` tells of what did not reach those who asked before, `interrupted` offers to go on with workflows,
-    and `runs` says what the ends of turns mean for runs.
+    `undelivered` reports answers that did not reach their askers before, `interrupted` offers to continue workflows,
+    and `runs` decides the effect of the ends of turns on runs.
     """
 
     def __init__(  # noqa: PLR0913 - made in the composition root from its collaborators
@@ -91,9 +91,9 @@ class TurnFinisher:
         self._asking = ApprovalRequests(gate, ids, approval_life)
 
     async def end(self, turn: OpenTurn, ending: Ending) -> tuple[Delivery, ...]:
-        """Commit an ending and return what is to be delivered, claimed by this process.
+        """Commit an ending and return its deliveries, claimed by this process.
 
-        Raises LeaseLostError: the session is somebody else's now, and nothing was written.
+        Raises LeaseLostError: another worker has the session, and nothing was written.
         """
         turn.standing = replace(turn.standing, destination=await self._gate.readers.destination(turn.standing.home))
         async with turn.lock:
@@ -110,7 +110,7 @@ class TurnFinisher:
                     assert_never(ending)
 
     async def _answer(self, turn: OpenTurn, answer: Answer) -> tuple[Delivery, ...]:
-        """Say the answer if its readers may hear it (hook PRE_OUTPUT)."""
+        """Send the answer if its readers may hear it (hook PRE_OUTPUT)."""
         standing, fields = turn.standing, _fields(turn)
         text = answer.text if answer.text.strip() else NO_ANSWER
         text = structured_result.answer(fields, text) if fields else text
@@ -131,7 +131,7 @@ class TurnFinisher:
                     turn.note(event_log.thinking(standing, thought(answer.response)))
                 return await self._ask(turn, (CallDecision(call, decision, bound),))
             decision = self._gate.requests.unapproved(standing, refusal, decision)
-        # Redacted, it would not be the fields that were asked for any more.
+        # Redacted, it would not be the wanted fields any more.
         said = decision.verdict is Verdict.ALLOW or (decision.verdict is Verdict.REDACT and not fields)
         written = [*_asked(turn, answer, said=said), event_log.agent_message(standing, spoken.text, said=said)]
         if decision.verdict is not Verdict.ALLOW:
@@ -151,7 +151,7 @@ class TurnFinisher:
                 hops=turn.record.hops + 1,
             )
         else:
-            why = explained(decision, _readers(turn), approvals.ANSWER)
+            why = denial(turn.standing, decision, _readers(turn), approvals.ANSWER)
             offer = await self._alternatives.telling(standing, decision, spoken.text, standing.taint)
             notices = await self._denied(turn, why, _told(turn, decision), rows=rows, offer=offer)
             return await self._completed(turn, ended, notices, audit=tuple(rows), use=approvals.to_spend(approval))
@@ -172,10 +172,10 @@ class TurnFinisher:
         return approvals.live(self._gate.document, turn.approvals, bound=bound, call=call.id, asked=asked, now=now)
 
     async def _copied(self, turn: OpenTurn, text: str, rows: list[AuditRow]) -> NewDelivery | None:
-        """Return a task's result as its second recipient hears it, None if there is none.
+        """Return a task's result for its second recipient, None if there is none.
 
-        That it hears one text was decided at the spawn, and it is that of the first turn: how many turns follow may be
-        chosen by what was read.
+        The number of its texts was fixed as one at the spawn, and that is the one of the first turn: the data read may
+        choose how many turns follow.
         """
         lineage = turn.lineage
         return await self._second.copied(turn, lineage, text, rows) if lineage is not None and _first(turn) else None
@@ -186,7 +186,7 @@ class TurnFinisher:
         return await self._give_up(turn, GivenUp(YieldReason.ERROR, NOBODY_ASKED)) if asked is None else asked
 
     async def _overshot(self, turn: OpenTurn, calls: tuple[CallDecision, ...]) -> tuple[Delivery, ...]:
-        """End without reading what could not be told here; whoever asked is offered, alone, to have it elsewhere."""
+        """End without reading data that could not be told here; the asker is offered, alone, to have it elsewhere."""
         standing, written, rows = turn.standing, list[NewEvent](), list[AuditRow]()
         for prepared in calls:
             call, text = prepared.call, NOT_MADE
@@ -205,7 +205,7 @@ class TurnFinisher:
             result = ToolResult(call.id, call.tool, text, ToolOutcome.DENIED)
             written.append(event_log.tool_result(standing, result, standing.taint))
         first = min((one for one in calls if one.overshot), key=lambda one: one.offer is None)
-        why = explained(first.decision, _readers(turn), first.call.tool)
+        why = denial(turn.standing, first.decision, _readers(turn), first.call.tool)
         notices = await self._denied(turn, why, _told(turn, first.decision), rows=rows, offer=first.offer)
         ended = _Ended(YieldReason.COMPLETED, ItemStatus.CONSUMED, tuple(written))
         return await self._completed(turn, ended, notices, audit=tuple(rows))
@@ -223,7 +223,7 @@ class TurnFinisher:
             hook = Hook.AGENT_INVOCATION if ending.rejected is None else Hook.PRE_CONTEXT_INJECTION
             told = event_log.policy_decision(standing, hook, ending.decision, about=_MESSAGE, text=why)
             written.append(event_log.decided(standing, told))
-            notice = explained(ending.decision, _readers(turn), _MESSAGE)
+            notice = denial(turn.standing, ending.decision, _readers(turn), _MESSAGE)
         if ending.error:
             reference = self._ids.reference()
             written.append(event_log.error(standing, reference, self._gate.masks.scrubbed(ending.error)))
@@ -240,17 +240,17 @@ class TurnFinisher:
         if not notice:
             deliver = ()
         elif turn.above_home or ending.decision is not None or ending.aside:
-            # Which budget is used up is the asker's matter, and none of a shared chat's other readers.
+            # The used-up budget is the asker's matter, and not one of a shared chat's other readers.
             deliver = await self._denied(turn, notice, label, rows=rows)
         else:
             deliver = (self._notice(turn, notice, label, rows),)
         if turn.lineage is not None and ending.reason is YieldReason.CANCELED:
-            # Whoever stopped it knows, and its parent is not to be set going again.
+            # The person who stopped it knows, and its parent must not be set going again.
             deliver = ()
         return await self._completed(turn, ended, deliver, audit=tuple(rows))
 
     def _closed(self, turn: OpenTurn) -> Iterator[NewEvent]:
-        """Yield the events that give each open call a result: nobody knows the outcome of one that was begun."""
+        """Yield the events that give each open call a result: the outcome of a begun call is unknown."""
         for call in turn.open_calls.values():
             if call.id in turn.begun_calls:
                 prepared = self._gate.calls.prepare(turn.standing, call, turn.approvals, begun=True)
@@ -261,7 +261,7 @@ class TurnFinisher:
 
     @staticmethod
     def _may_mend(turn: OpenTurn) -> bool:
-        """Say whether those who asked administer this installation, and are told in private what is to be mended."""
+        """Say whether the asker administers this installation, and may be told in private how to mend it."""
         standing = turn.standing
         admin = at_least(standing.role, Role.ADMIN) and turn.background is None
         alone = not standing.destination.shared and not turn.above_home
@@ -280,13 +280,13 @@ class TurnFinisher:
         standing, record = turn.standing, turn.record
         usage = record.usage.plus(turn.usage)
         if record.attempt > 1:
-            # What a crashed attempt used is not known.
+            # The tokens of a crashed attempt are unknown.
             usage = replace(usage, complete=False)
         before, said = await self._undelivered.before(turn), [new for new in deliver if new is not None]
         offers = await self._interrupted.before(turn)
         run = await self._runs.of(turn, ended.reason, ended.cause, ended.answer)
         if run is not None:
-            # Nobody reads at its home: there its answers are in the log alone.
+            # Its home has no readers: answers there are in the log alone.
             said = [*(new for new in said if new.address != str(standing.home)), *run.deliver]
             turn.afterwards = partial(self._runs.written, turn, run)
         completed = TurnCompleted(
@@ -316,9 +316,9 @@ class TurnFinisher:
     async def _denied(
         self, turn: OpenTurn, why: str, label: Label, *, rows: list[AuditRow], offer: Alternative | None = None
     ) -> tuple[NewDelivery | None, ...]:
-        """Return how a denial is told: in a shared chat one constant, and the reason to the asker alone.
+        """Return the notices of a denial: in a shared chat one constant, and the reason to the asker alone.
 
-        With it goes what they are offered in its place, which counts from now on.
+        The reason comes with the alternative that they are offered, which counts from now on.
         """
         text = why if offer is None else f"{why}\n{self._alternatives.wording(offer)}"
         if turn.above_home:
@@ -335,10 +335,10 @@ class TurnFinisher:
         return (*constants, told)
 
     def _constants(self, turn: OpenTurn, rows: list[AuditRow]) -> tuple[NewDelivery | None, ...]:
-        """Return what is said at home once more was read than may be told there: the same for each message.
+        """Return the notices at home once the session has read more than may be told there: the same for each message.
 
-        The model knows that by then, and chooses whether, how and after how many turns it ends (ADR 0021). So nothing
-        is said of what another session sent.
+        The model knows that by then, and chooses whether, how and after how many turns it ends (ADR 0021). So there is
+        no notice about messages of other sessions.
         """
         if not turn.asked:
             return ()
@@ -346,9 +346,9 @@ class TurnFinisher:
         return tuple(notice and replace(notice, key=f"{notice.key}-{position}") for position in turn.asked)
 
     async def _apart(self, turn: OpenTurn, text: str, label: Label, rows: list[AuditRow]) -> NewDelivery | None:
-        """Return what the asker is told alone of what may not be told in their shared chat, None elsewhere.
+        """Return the notice to the asker alone about a denial in their shared chat, None elsewhere.
 
-        One who may not know what was read is told of the least of that, whatever it was.
+        An asker not cleared for the taint gets an explanation for the least label above them, regardless of the taint.
         """
         standing = turn.standing
         if not (standing.destination.shared and turn.asked):
@@ -362,7 +362,7 @@ class TurnFinisher:
         return await self._aside(turn, explained(decision, _readers(turn), _MESSAGE), PUBLIC, rows)
 
     async def _aside(self, turn: OpenTurn, text: str, label: Label, rows: list[AuditRow]) -> NewDelivery | None:
-        """Return a notice for whoever asked in a shared chat, None if he has no account there or may not hear it."""
+        """Return a notice for the asker in a shared chat, None if they have no account there or may not hear it."""
         there = aside(self._gate.document, turn.standing.asker, turn.standing.home)
         if there is None:
             return None
@@ -374,10 +374,10 @@ class TurnFinisher:
         return NewDelivery(key, str(there), spoken.text, label, OutboundKind.NOTICE, turn.record.id, approved=OURS)
 
     def _notice(self, turn: OpenTurn, text: str, label: Label, rows: list[AuditRow]) -> NewDelivery | None:
-        """Return a constant or masked text as what is said, None if even that may not be; its decision joins `rows`.
+        """Return a notice with a constant or masked text, None if it may not be said; its decision joins `rows`.
 
-        That and how a background session failed tells of what it has read, so it carries the label of all of that. One
-        that was given fields tells only that it failed.
+        The fact and the way of a background session's failure reveal its reads, so the notice carries the label of all
+        of them. A session with fields says only that it failed.
         """
         home = str(turn.standing.home)
         if turn.claim.state.lineage is not None:
@@ -401,10 +401,17 @@ class TurnFinisher:
 
 @dataclass(frozen=True, slots=True)
 class _Ended:
-    """What the end of a turn writes.
+    """The data that the end of a turn writes.
 
-    `reference` names an error, `taken` is the position of an input the turn never let in, `then` what the session is
-    afterwards if nothing waits. `answer` is what was said, and `cause` why there is no answer.
+    Args:
+        reason: Why the turn ended.
+        status: The terminal status of its inputs.
+        events: The events to append.
+        reference: The reference of an error, empty for none.
+        taken: The position of an input that the turn never admitted.
+        then: The status of the session afterwards if no input waits.
+        answer: The answer that was sent.
+        cause: Why there is no answer.
     """
 
     reason: YieldReason
@@ -418,14 +425,14 @@ class _Ended:
 
 
 def _answered(answer: Answer, events: tuple[NewEvent, ...], *, said: bool) -> _Ended:
-    """Return how a turn ends with an answer: one that is a question leaves the session waiting for what follows."""
+    """Return the end of a turn with an answer: one that is a question leaves the session waiting for the reply."""
     if said and answer.asking is not None:
         return _Ended(YieldReason.NEEDS_INPUT, ItemStatus.CONSUMED, events, then=Status.AWAITING_INPUT)
     return _Ended(YieldReason.COMPLETED, ItemStatus.CONSUMED, events)
 
 
 def _rows(standing: DecisionContext, decision: Decision, asking: CallDecision | None) -> list[AuditRow]:
-    """Return the row of the decision on an answer, behind that on the call which ends its turn with a question."""
+    """Return the row of the decision on an answer, after that on the call which ends its turn with a question."""
     row = decision_row(standing, Hook.PRE_OUTPUT, decision, destination=str(standing.home))
     if asking is None:
         return [row]
@@ -446,9 +453,9 @@ def _asked(turn: OpenTurn, answer: Answer, *, said: bool) -> tuple[NewEvent, ...
 
 
 def constant(gate: Gate, standing: DecisionContext) -> str:
-    """Return what each message is answered with at the home of a session that has read more than may be told there.
+    """Return the notice for each message at the home of a session that has read more than may be told there.
 
-    It tells of the least that may not be told there, whatever was read (ADR 0021).
+    It explains the least label that may not be told there, regardless of the taint (ADR 0021).
     """
     if standing.destination.shared:
         return DENIED_HERE
@@ -459,24 +466,24 @@ def constant(gate: Gate, standing: DecisionContext) -> str:
 
 
 def _fields(turn: OpenTurn) -> tuple[ResultField, ...]:
-    """Return what a background session was given to answer with, nothing for whoever may answer with a text."""
+    """Return the fields that a background session answers with, none if it may answer with a text."""
     lineage = turn.claim.state.lineage
     return () if lineage is None else lineage.returns
 
 
 def _first(turn: OpenTurn) -> bool:
-    """Say whether no turn of this session has ended: its record in the store tells, which this turn alone may write."""
+    """Say whether no turn of this session has ended, by its record in the store, which only this turn may write."""
     return turn.claim.state.last_turn is None
 
 
 def _told_once(turn: OpenTurn, key: str) -> str:
-    """Return the key of what a turn ends with: that of its run for what was charged for, its own for anything else."""
+    """Return the key of a turn's last delivery: that of its run for a charged answer, its own for any other."""
     lineage = turn.claim.state.lineage
     return told_key(lineage.run) if lineage is not None and lineage.returns and _first(turn) else key
 
 
 def _endorsed(turn: OpenTurn, label: Label) -> Label:
-    """Return the label of what is said: for an endorsed answer, or the constant in its place, that of one."""
+    """Return the label of a delivery: an endorsed answer, or the constant in its place, has an endorsed label."""
     lineage = turn.claim.state.lineage
     endorsed = lineage is not None and lineage.endorsed and _first(turn)
     return labelling.bounded(label, turn.claim.state.creation) if endorsed else label

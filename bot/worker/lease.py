@@ -1,9 +1,9 @@
-"""Keeping leases alive from a thread of its own, which work on the event loop cannot starve.
+"""The lease keeper: renews leases in a thread of its own, which work on the event loop cannot starve.
 
-The thread has an event loop and a store connection of its own and renews every lease each third of its
-life. A lease that was lost, and a stop that a person asked for, interrupt the turn on the main loop. So does one that
-could not be renewed until its life is nearly over, as the store is away or refuses: another worker may have the session
-from then on, so whatever the turn still does outside must have ended by then.
+The thread has an event loop and a store connection of its own, and renews every lease each third of its life. A lost
+lease, and a stop that a person asked for, interrupt the turn on the main loop. So does a lease that could not be
+renewed until its life is nearly over, because the store is away or refuses. Another worker may have the session from
+then on, so all effects of the turn outside must have ended by then.
 """
 
 import asyncio
@@ -23,10 +23,10 @@ OpenStore = Callable[[], AbstractAsyncContextManager[Store]]
 RAN_OUT: Final = "the lease could not be renewed in time"
 
 _SURE: Final = 0.9
-"""The part of its life in which a lease that was not renewed is still counted on."""
+"""The fraction of its life for which a lease that was not renewed is still trusted."""
 
 _LOOKS: Final = 30
-"""How often within a lease's life it is looked whether it ran out, or whether a store that was away is back."""
+"""How often within a lease's life expiry is checked, and a store that was away is tried again."""
 
 _LOGGER: Final = logging.getLogger(__name__)
 
@@ -54,7 +54,7 @@ class LeaseKeeper:
     def hold(self, turn: OpenTurn, since: float) -> Generator[None]:
         """Renew a turn's lease until the block ends.
 
-        `since` is when it was asked for at the latest, in seconds on the running loop's clock.
+        `since` is the time of the request for the lease, or earlier, in seconds on the running loop's clock.
         """
         loop = asyncio.get_running_loop()
         self._turns = {**self._turns, turn: _Held(loop, since + self._lease * _SURE)}
@@ -106,9 +106,9 @@ class LeaseKeeper:
                 await self._pause(_LOOKS)
 
     async def _renew_all(self, store: SessionStore) -> None:
-        """Renew each lease once. What it looked at is let go when it returns, so that no turn outlives its end here."""
+        """Renew each lease once. Its references to turns end when it returns, so no turn is kept alive here."""
         for turn, held in self._turns.items():
-            # One whose record cannot be read runs out; the others are renewed.
+            # A lease with an unreadable record runs out; the others are renewed.
             with suppress(SchemaError):
                 await self._renew(store, turn, held)
 

@@ -1,4 +1,4 @@
-"""The configured models of a process, made when they are first needed: their libraries take their time to load."""
+"""The configured models of a process, created when they are first needed: loading their libraries takes time."""
 
 import asyncio
 from importlib import import_module
@@ -29,7 +29,7 @@ class ModelLoader:
         """
         async with self._making:
             if self._made is None:
-                # The libraries of models and the reading of certificates take their time, off the event loop.
+                # Loading the libraries of models and reading certificates takes time, off the event loop.
                 await asyncio.to_thread(import_module, "bot.agent.thinking")
                 self._made = await asyncio.to_thread(self._make)
         return self._made

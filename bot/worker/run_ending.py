@@ -1,8 +1,8 @@
-"""What the end of a turn means for its run: how it goes on, who is told, and the timers that see to it.
+"""The effect of a turn's end on its run: its continuation, the news to people, and its timers.
 
-All of it is written with the end of the turn, in one step: there is no moment in which a turn has ended and its
-continuation is not there, or a run has ended and its news are not in its outbox. Timers are set before that, so that a
-crash loses none; one that finds nothing to do does nothing.
+All of it is written with the end of the turn, in one step. So there is no moment in which a turn has ended without its
+continuation, or a run has ended without its news in the outbox. Timers are set before that, so that a crash loses none;
+a timer that finds nothing to do does nothing.
 """
 
 from contextlib import suppress
@@ -38,26 +38,26 @@ from channels.messages import Address, OutboundKind
 from policy.request import Hook
 
 FREED: Final = 60_000
-"""Milliseconds after the end of a run within which its place is given back, whoever died."""
+"""Milliseconds after the end of a run within which its place is given back, even after a crash."""
 
 _IN_ORDER: Final = frozenset({YieldReason.COMPLETED, YieldReason.NEEDS_INPUT})
 
 
 class RunRecords(Protocol):
-    """Who writes down what became of runs."""
+    """Writes records of runs."""
 
     async def expect(self, sid: str, now: int) -> Timer:
-        """Set the timer that has a run's record written, whatever becomes of this process."""
+        """Set the timer that has a run's record written, also if this process dies."""
         ...
 
     async def record(self, sid: str, timer: Timer | None = None) -> bool:
-        """Write what is to be recorded of a run by now, and settle its timer."""
+        """Write the present record of a run, and settle its timer."""
         ...
 
 
 @dataclass(frozen=True, slots=True)
 class RunEnd:
-    """What is written with the end of a turn of a run, and the timer of the record that follows, if one does."""
+    """The data that is written with the end of a run's turn, and the timer of the record that follows, if one does."""
 
     step: RunStep
     deliver: tuple[NewDelivery, ...]
@@ -66,7 +66,7 @@ class RunEnd:
 
 
 class RunEnding:
-    """Says what the ends of turns mean for runs, which `limits` bound."""
+    """Decides the effect of the ends of turns on runs, which `limits` bound."""
 
     def __init__(self, store: Store, gate: Gate, *, records: RunRecords, limits: RunLimits) -> None:
         self._store = store
@@ -76,9 +76,9 @@ class RunEnding:
         self._second = SecondRecipient(gate)
 
     async def of(self, turn: OpenTurn, reason: YieldReason, cause: GivenUp | None, answer: str) -> RunEnd | None:
-        """Return what the end of a turn means for its run, None for any other session; its timers are set by then.
+        """Return the effect of a turn's end on its run, None for any other session; its timers are set by then.
 
-        `cause` is why there is no answer; `answer` is what was said, empty for nothing. Raises StoreError.
+        `cause` is why there is no answer; `answer` is the text that was sent, empty for none. Raises StoreError.
         """
         await turn.look()
         run, now = turn.standing.run, turn.now
@@ -97,12 +97,12 @@ class RunEnding:
         return RunEnd(following.step, tuple(one for one in said if one is not None), tuple(rows), record)
 
     async def written(self, turn: OpenTurn, end: RunEnd) -> None:
-        """Do what follows once the end of a turn is written; timers make up for it if this process dies first."""
+        """Do the work that follows a written end of a turn; timers do it if this process dies first."""
         state = turn.claim.state
         with suppress(StoreError):
-            # What it has read may be more than its pool may know: then that learns nothing of its end.
+            # Its taint may be above its pool, which then learns nothing of its end.
             known = turn.standing.taint.join(state.visibility).flows_to(state.creation)
-            # A stop may have ended it that came while this was written.
+            # A stop that came while this was written may have ended it.
             now = await self._store.runs.progress(state.sid)
             if state.charter is not None and known and now is not None and now.ended_at:
                 await self._store.runs.free(state.principal, state.charter.run)
@@ -130,7 +130,7 @@ class RunEnding:
         )
 
     async def _taken(self, turn: OpenTurn, run: RunFacts) -> bool:
-        """Say whether another run has the slot that a run wanted, in the same pool: of others it may not know."""
+        """Say whether another run of the same pool has the slot that a run wanted: of other pools it may not know."""
         calls = [event.body for event in (await turn.log()).events if event.turn == turn.record.id]
         begins = [body.arguments for body in calls if isinstance(body, ToolCall) and body.tool == INITIALIZE]
         wanted = {run.charter.slot, *(str(arguments.get("slot")) for arguments in begins if arguments)}
@@ -142,9 +142,9 @@ class RunEnding:
     async def _told(
         self, turn: OpenTurn, run: RunFacts, following: NextStep, rows: list[AuditRow]
     ) -> NewDelivery | None:
-        """Return how people are told of a run: where it was asked for, or in private to who did; None for nowhere.
+        """Return the news of a run for people: at the address it was asked for, or in private to its asker; else None.
 
-        It tells of the run, so those who read it must be cleared for all by which that may be known.
+        The news reveals the run, so its readers must be cleared for the run's visibility.
         """
         if following.news is None:
             return None
@@ -175,10 +175,10 @@ class RunEnding:
     async def _answered(
         self, turn: OpenTurn, charter: Charter, text: str, rows: list[AuditRow], *, told: NewDelivery | None
     ) -> NewDelivery | None:
-        """Return how a run's last answer is said: to the recipient that was named for it, else where it was asked for.
+        """Return the delivery of a run's last answer: to its named recipient, else to the address it was asked for.
 
-        `told` is how people are told that it ended. Where that is said elsewhere or nowhere, those who read where it
-        was asked for may not know of it.
+        `told` is the news that it ended. If that went elsewhere or nowhere, the readers at that address may not know of
+        the run.
         """
         if charter.deliver_to:
             return await self._second.copied(turn, charter, text, rows)
@@ -200,7 +200,7 @@ class RunEnding:
         )
 
     async def _last_answer(self, turn: OpenTurn) -> str:
-        """Return what the turn before said, empty if it said nothing."""
+        """Return the answer of the turn before, empty if it had none."""
         last = turn.claim.state.last_turn
         if last is None or not last.result_seq:
             return ""
@@ -208,7 +208,7 @@ class RunEnding:
         return next((event.body.text for event in found if isinstance(event.body, AgentMessage)), "")
 
     async def _set_timers(self, sid: str, run: RunFacts, following: NextStep, now: int) -> Timer | None:
-        """Set the timers that see to what follows; return that of the record, None where there is nothing to record."""
+        """Set the timers for the next steps; return that of the record, None where there is nothing to record."""
         schedules, after = self._store.schedules, following.step.progress
         if following.probe_at:
             await schedules.set_timer(Timer(TimerKind.PROBE, sid, following.probe_at))
@@ -220,7 +220,7 @@ class RunEnding:
 
 
 def _row(turn: OpenTurn, run: RunFacts, following: NextStep, *, told: bool) -> AuditRow:
-    """Return the row of what became of a run; `told` says whether anybody is told."""
+    """Return the audit row of a run's news; `told` says whether anyone is told."""
     reason = following.step.progress.reason
     did = "" if following.news is None else following.news.value
     why = {} if reason is None else {"reason": reason.value}
@@ -230,7 +230,7 @@ def _row(turn: OpenTurn, run: RunFacts, following: NextStep, *, told: bool) -> A
 def _gaps(claim: Claim) -> tuple[Gap, ...]:
     """Return the times before a claim in which nothing was done.
 
-    Its turn waited for people, or its worker died; or people let the run rest before its turn began.
+    Its turn waited for people, or its worker died; or people paused the run before its turn began.
     """
     turn, gaps, since = claim.state.turn, list[Gap](), 0
     if turn is not None:

@@ -1,7 +1,6 @@
-"""What the timers of runs do when they are due: a run's time is over, or its breaker lets it try again.
+"""The timers of runs: a run's deadline has passed, or its breaker lets it try again.
 
-Each is the same when it is done twice. What a turn does of this itself is done here only for a run of which none is
-open.
+Each is idempotent. Work that an open turn does itself is done here only for a run without an open turn.
 """
 
 from typing import Final
@@ -13,7 +12,7 @@ from bot.sessions.models import SessionState
 from bot.sessions.ports.store import Store
 
 AGAIN: Final = 5_000
-"""Milliseconds until it is tried again to wake a run in which something else goes on."""
+"""Milliseconds until another try to wake a run that is busy."""
 
 
 class RunTimers:
@@ -23,7 +22,7 @@ class RunTimers:
         self._store = store
 
     async def fire(self, timer: Timer) -> None:
-        """Do what a timer asks for. The caller settles it afterwards. Raises StoreError."""
+        """Carry out a timer. The caller settles it afterwards. Raises StoreError."""
         state = await self._store.sessions.state(timer.about)
         if state is None or state.charter is None:
             return
@@ -31,7 +30,7 @@ class RunTimers:
         if progress.ended_at:
             await self._given_back(state, state.charter)
         elif timer.kind is TimerKind.DEADLINE:
-            # A turn of a run whose time is over does nothing but end it; one that is open ends at that moment.
+            # The next turn of a run after its deadline only ends it; an open turn ends at that moment.
             op = f"deadline/{state.charter.deadline}"
             await self._store.runs.wake(state.sid, op, loop.OVER, state.visibility, hops=state.charter.hops)
         elif progress.breaker is Breaker.OPEN:
@@ -43,7 +42,7 @@ class RunTimers:
             await self._store.runs.free(state.principal, charter.run)
 
     async def _tries_again(self, state: SessionState, charter: Charter, timer: Timer) -> None:
-        """Let a run try once more; where something else goes on in it, a few seconds later."""
+        """Let a run try once more; if it is busy, a few seconds later."""
         progress = state.progress or Progress()
         op, text = f"probe/{progress.opened_at}", loop.probe(progress)
         if not await self._store.runs.wake(state.sid, op, text, state.visibility, hops=charter.hops, probe=True):

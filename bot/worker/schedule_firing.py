@@ -1,11 +1,11 @@
-"""What a schedule sets off when it is due: a run that starts, or a reminder that is said.
+"""The firing of schedules: a due moment starts a run, or sends a reminder.
 
-A moment is carried out once: its run, and the text that it says, have keys made of the schedule and the moment, so that
-a worker that does it after one that died does the same. Only then the schedule is moved to its next moment. Of moments
-that passed while no worker ran, one is carried out. A moment that finds no room waits for it.
+A moment is carried out once. The keys of its run and its text are made of the schedule and the moment, so a second
+worker after a crash repeats the same operation. Only after that does the schedule move to its next moment. If several
+moments passed while no worker ran, one is carried out. A moment that finds no room waits for it.
 
-A reminder is decided on like any text that leaves for an address (hook PRE_OUTPUT), when due and when sent.
-Where it may not be said, it is said to its creator alone, in private, or not at all.
+A reminder is decided on like any text that leaves for an address (hook PRE_OUTPUT), when due and when sent. Where it
+may not be said, it is sent to its creator alone, in private, or not at all.
 """
 
 import asyncio
@@ -42,14 +42,14 @@ NOT_DONE: Final = "Schedule {id} was due and could not be carried out: {why}. It
 
 SOON_MS: Final = 3_000
 _LATE_MS: Final = 60_000
-"""When a moment that finds no room is tried again, at first and at the latest."""
+"""The first and the longest wait, in milliseconds, of a moment that finds no room."""
 
 _FAILED: Final = frozenset({EndReason.FAILED, EndReason.NOT_INITIALIZED, EndReason.SLOT_LOCKED})
 """Ends of a run that count as failures of its schedule."""
 
 
 class Fate(StrEnum):
-    """What became of a moment of a schedule."""
+    """The outcome of a moment of a schedule."""
 
     STARTED = "started"
     SAID = "said"
@@ -60,9 +60,14 @@ class Fate(StrEnum):
 
 @dataclass(frozen=True, slots=True)
 class _Done:
-    """What became of a moment: `run` is the session of a run that was started, `why` tells what was in the way.
+    """The outcome of a moment.
 
-    `told` says the same to people, empty where `why` does. `failed` tells that the run of the moment before had failed.
+    Args:
+        fate: The outcome.
+        run: The session of the run that was started, empty for none.
+        why: The obstacle, for the audit.
+        told: The obstacle, for people; empty where `why` serves.
+        failed: Whether the run of the moment before had failed.
     """
 
     fate: Fate
@@ -82,13 +87,13 @@ class ScheduleFiring:
         self._agents = agents
 
     async def due(self, timer: Timer) -> None:
-        """Carry out the moment at which a schedule is due; where there is no room, set its timer anew.
+        """Carry out the moment at which a schedule is due; where there is no room, set its timer again.
 
         Raises StoreError.
         """
         schedule = await self._store.schedules.schedule(timer.about)
         if schedule is None or schedule.status is not ScheduleStatus.ACTIVE or schedule.next_at > timer.due:
-            # It was cancelled, paused or moved on meanwhile.
+            # It was cancelled, paused or moved meanwhile.
             return
         # That it is due is known from the store's own clock.
         now = max(self._store.tokens.now_ms(), timer.due)
@@ -97,7 +102,7 @@ class ScheduleFiring:
             after = await self._moved(schedule, done, now)
             await self._tell(after, done)
         except (BusyError, ArchivedError, DeletedError):
-            # There is no room yet, or the conversation that is to say it ends just now.
+            # There is no room yet, or the conversation that would send it is just ending.
             wait = min(max(SOON_MS, (now - schedule.next_at) // 2), _LATE_MS)
             await self._store.schedules.set_timer(replace(timer, due=now + wait))
             return
@@ -105,9 +110,9 @@ class ScheduleFiring:
         await self._write(schedule, after, row)
 
     async def _write(self, schedule: Schedule, after: Schedule, row: AuditRow) -> None:
-        """Write a schedule as it is behind a moment, with the row that tells of it.
+        """Write a schedule after a moment, with the audit row of that moment.
 
-        One that people changed meanwhile stays as they left it, and keeps what was carried out.
+        If people changed it meanwhile, their changes stay, and the moment is noted in it.
         """
         behind: Schedule | None = after
         while behind is not None and not await self._store.schedules.replace(schedule, behind, (row,)):
@@ -119,7 +124,7 @@ class ScheduleFiring:
             schedule, behind = found, _merged(found, after)
 
     async def _carried_out(self, schedule: Schedule) -> "_Done":
-        """Start a schedule's run or say its text, unless its principal is not known any more.
+        """Start a schedule's run or send its text, unless its principal is not known any more.
 
         Raises BusyError: there is no room for another run.
         """
@@ -141,7 +146,7 @@ class ScheduleFiring:
         return _Done(Fate.STARTED, started.sid, failed=failed)
 
     async def _moved(self, schedule: Schedule, done: "_Done", now: int) -> Schedule:
-        """Return a schedule behind a moment: at its next one, done, or paused."""
+        """Return a schedule after a moment: at its next one, done, or paused."""
         failures = schedule.failures
         if done.fate is not Fate.SKIPPED:
             failures = failures + 1 if done.failed or done.fate is Fate.FAILED else 0
@@ -151,16 +156,16 @@ class ScheduleFiring:
         else:
             after = replace(after, last_at=schedule.next_at, last_run=done.run)
         if done.fate is Fate.UNKNOWN:
-            # As it was: it may go on with its next moment once its principal is known again.
+            # As it was: it can continue with its next moment once its principal is known again.
             return replace(schedule, status=ScheduleStatus.PAUSED)
         if not after.next_at:
             return replace(after, status=ScheduleStatus.DONE)
         return replace(after, status=ScheduleStatus.PAUSED) if failures >= MOST_FAILURES else after
 
     async def _goes_on(self, schedule: Schedule) -> bool:
-        """Say whether the last run goes on, as the schedule's label may know.
+        """Say whether the last run still runs, as the schedule's label may know.
 
-        One that rose above it does so until its deadline: its place is not given back before.
+        A run that rose above it counts until its deadline: its place is not given back before.
         """
         if not schedule.last_run:
             return False
@@ -179,7 +184,7 @@ class ScheduleFiring:
         return state.progress.reason in _FAILED
 
     async def _reminded(self, schedule: Schedule) -> "_Done":
-        """Have a reminder said where it is meant for, else to its creator alone."""
+        """Have a reminder sent to its address, else to its creator alone."""
         document, text = self._gate.document, REMINDER.format(text=schedule.text)
         meant = self._meant(schedule)
         places = labelling.private_places(document, schedule.asker, schedule.label, schedule.asked_at)
@@ -189,7 +194,7 @@ class ScheduleFiring:
         return _Done(Fate.FAILED, why="it may be said nowhere" if meant else "its recipient is another by now")
 
     def _meant(self, schedule: Schedule) -> tuple[Address, ...]:
-        """Return where a reminder is meant to be said, nothing where its recipient is not who it was."""
+        """Return the address that a reminder is meant for, nothing if its recipient has changed."""
         if not schedule.deliver_to:
             return (Address.parse(schedule.asked_at),)
         document = self._gate.document
@@ -206,7 +211,7 @@ class ScheduleFiring:
     async def _tell(self, schedule: Schedule, done: "_Done") -> None:
         """Tell the creator of a schedule that it is over or paused for its failures, in private, if that may be.
 
-        `schedule` is as it is behind the moment. Where they are known no more, nobody is told.
+        `schedule` is as it is after the moment. If the creator is not known any more, nobody is told.
         """
         if done.fate is Fate.FAILED and schedule.status is ScheduleStatus.DONE:
             text = NOT_DONE.format(id=schedule.id, why=done.told or done.why)
@@ -220,10 +225,10 @@ class ScheduleFiring:
                 return
 
     async def _put(self, schedule: Schedule, address: Address, text: str, key: str, *, ours: bool = False) -> bool:
-        """Have a text said at an address, once for its key; return whether it may be. The audit tells before.
+        """Put a text into an outbox, once for its key; return whether it may be said. The audit row is written before.
 
-        It stands in the outbox of the conversation from which the schedule was made. `ours` is what the program says.
-        Raises ArchivedError, DeletedError: that conversation ends just now. StoreError.
+        The outbox is that of the conversation in which the schedule was made. `ours` marks texts of the program itself.
+        Raises ArchivedError, DeletedError: that conversation just ended. StoreError.
         """
         document = self._gate.document
         home = replace(Address.parse(schedule.asked_at), recipient="")
@@ -271,7 +276,7 @@ class ScheduleFiring:
 
 
 def _merged(found: Schedule, after: Schedule) -> Schedule | None:
-    """Return a schedule that was changed while a moment of it was carried out, None if another worker did that."""
+    """Return a schedule that was changed while a moment was carried out, None if another worker did that moment."""
     if (found.last_at, found.skipped) == (after.last_at, after.skipped):
         return None
     return replace(
@@ -280,7 +285,7 @@ def _merged(found: Schedule, after: Schedule) -> Schedule | None:
 
 
 def _is_known(document: Document, schedule: Schedule) -> bool:
-    """Say whether whom a schedule is for is known, and may still ask for anything."""
+    """Say whether the principal and asker of a schedule are known, and may still ask for anything."""
     person = document.principals.get(schedule.asker)
     if person is None or not any(document.principal(account) for account in person.accounts):
         return False
@@ -289,7 +294,7 @@ def _is_known(document: Document, schedule: Schedule) -> bool:
 
 
 def _order(schedule: Schedule) -> RunOrder:
-    """Return what starts the run of a schedule at its moment."""
+    """Return the order for the run of a schedule at its moment."""
     wish = RunWish(
         schedule.text,
         schedule.run_type,
@@ -313,7 +318,7 @@ def _order(schedule: Schedule) -> RunOrder:
 
 
 async def _next(schedule: Schedule, now: int) -> int:
-    """Return the next moment of a schedule, 0 for one that is done; what passed meanwhile is left out."""
+    """Return the next moment of a schedule, 0 for one that is done; moments that passed meanwhile are left out."""
     if not schedule.cron:
         return 0
     # The table of a zone is read from a file.

@@ -1,7 +1,7 @@
-"""Who hears a background session's result, or a run's last answer, besides: a recipient named when it was set going.
+"""The second recipient of a background session's result or a run's last answer, named when it was set going.
 
-A name that means another place or person by now is nobody's. Where it may not be told, the person who set it going is
-told that in private, if they may know what was read.
+A name whose meaning has changed leads to nobody. If the recipient may not be told, the person who set it going is told
+that in private, if they are cleared for it.
 """
 
 from typing import Final
@@ -16,14 +16,14 @@ from bot.turn import OpenTurn
 from channels.messages import OutboundKind
 from policy.request import Hook
 
-NOT_TOLD: Final = "What {name} found was not told to `{recipient}`: {why}."
+NOT_TOLD: Final = "The answer of {name} was not sent to `{recipient}`: {why}."
 CHANGED_NAME: Final = "the name means another place or person by now, or none"
 NOT_FOR_THEM: Final = "it may not be known there"
-"""What a person reads of a result that a second place was to be told and was not, and the reasons for it."""
+"""The notice to a person about a result that could not be sent to a second place, and the reasons for it."""
 
 
 class SecondRecipient:
-    """Finds what is said to a second recipient."""
+    """Makes deliveries to second recipients."""
 
     def __init__(self, gate: Gate) -> None:
         self._gate = gate
@@ -31,9 +31,9 @@ class SecondRecipient:
     async def copied(
         self, turn: OpenTurn, background: Background, text: str, rows: list[AuditRow]
     ) -> NewDelivery | None:
-        """Return a result as its recipient hears it, or what is told in its place, None for nothing.
+        """Return a result for its recipient, or the notice in its place, None for nothing.
 
-        What is decided joins `rows`.
+        The rows of the decisions join `rows`.
         """
         standing, document = turn.standing, self._gate.document
         if not background.deliver_to:
@@ -62,9 +62,9 @@ class SecondRecipient:
     async def _not_copied(
         self, turn: OpenTurn, background: Background, why: str, rows: list[AuditRow]
     ) -> NewDelivery | None:
-        """Return how the person who set it going is told that its result went to nobody besides, if they can be.
+        """Return the notice to the person who set it going that its recipient was not told, if they can be told.
 
-        It tells what the session has read, so it is for a private chat that is cleared for all of that.
+        It reveals the session's reads, so it goes to a private chat that is cleared for all of them.
         """
         standing, label = turn.standing, turn.standing.taint.join(turn.claim.state.visibility)
         text = NOT_TOLD.format(name=called(background), recipient=background.deliver_to, why=why)

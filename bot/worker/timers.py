@@ -1,8 +1,8 @@
-"""Timers: whatever is due at a moment is set off by one of the workers, within a second of it.
+"""Timers: each is set off by one of the workers, within a second of its moment.
 
-A worker takes what is due for a while and settles what it has set off. One that is killed in between settles nothing,
-and its timers are due again: so none is lost, and what a timer sets off is the same when it is done twice. A worker
-looks when the next one is due, and once in a second for those that were set meanwhile.
+A worker takes due timers for a while and settles those it has set off. A worker that is killed in between settles
+nothing, and its timers are due again. So none is lost, and the effect of a timer must be idempotent. A worker checks
+when the next timer is due, and looks once a second for timers that were set meanwhile.
 """
 
 import logging
@@ -20,30 +20,32 @@ if TYPE_CHECKING:
     from anyio.abc import TaskGroup
 
 POLL_SECONDS: Final = 1.0
-"""How often it is looked for timers that were set meanwhile."""
+"""How often, in seconds, to look for timers that were set meanwhile."""
 
 HOLD_MS: Final = 30_000
-"""When a timer is due again that was taken and not settled."""
+"""Milliseconds after which a timer that was taken and not settled is due again."""
 
 _PARALLEL: Final = 32
-"""Timers that a worker sets off at a time; it takes more once half of that is done."""
+"""How many timers a worker sets off at a time; it takes more once half of them are done."""
 
 _MOMENT: Final = 0.001
-"""Seconds until it is looked again at least."""
+"""The least number of seconds between two looks."""
 
 _LOGGER: Final = logging.getLogger(__name__)
 
 SetOff = Callable[[Timer], Awaitable[None]]
-"""Set off what a timer is for; the timer is settled behind that, unless it was set anew.
+"""Set off a timer; it is settled after that, unless it was set again.
 
-Raises StoreError, OperatorError: it is to be due again; what an operator has to mend was logged.
+Raises:
+    StoreError: The timer is due again.
+    OperatorError: The timer is due again; the problem for the operator was logged.
 """
 
 
 class TimerSweep:
-    """Sets off what is due, of each kind by its own part, while this process decides by the policy in force.
+    """Sets off due timers, each kind by its own part, while this process decides by the policy in force.
 
-    What it took and did not settle is due again after `hold` milliseconds.
+    Timers that it took and did not settle are due again after `hold` milliseconds.
     """
 
     def __init__(
@@ -74,7 +76,7 @@ class TimerSweep:
                     await anyio.sleep(wait)
 
     async def _look(self, tasks: "TaskGroup") -> float:
-        """Set off what is due, as far as there is room; return in how many seconds to look again."""
+        """Set off due timers, as far as there is room; return in how many seconds to look again."""
         if not await self._in_force():
             return POLL_SECONDS
         taken, left = await self._store.take_due(_PARALLEL - self._working, self._hold)
@@ -92,7 +94,7 @@ class TimerSweep:
             # It is due again.
             pass
         except Exception:
-            # As above, and what is due besides goes on.
+            # As above; other timers are not affected.
             _LOGGER.exception("a timer could not be carried out", extra={"subject": f"timer {timer.kind}"})
         finally:
             self._working -= 1

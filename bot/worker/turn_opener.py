@@ -1,4 +1,4 @@
-"""How a turn begins: what was claimed and what came before become an `OpenTurn`."""
+"""The beginning of a turn: a claim and the events before it become an `OpenTurn`."""
 
 from dataclasses import dataclass, replace
 
@@ -23,7 +23,7 @@ from policy.labels import PUBLIC
 
 @dataclass(frozen=True, slots=True)
 class Opened:
-    """A turn that begins or goes on, the message that it is still to let in, None if it did, and what came before."""
+    """An opened turn, the message that it still has to admit, None if it did, and the events before it."""
 
     turn: OpenTurn
     item: InboxItem | None
@@ -31,9 +31,9 @@ class Opened:
 
 
 class TurnOpener:
-    """Opens turns of sessions that were claimed; `tails` remembers what came before.
+    """Opens turns of claimed sessions; `tails` remembers the events before.
 
-    `limits` are those of a session whose agent says none.
+    `limits` are those of a session whose agent sets none.
     """
 
     def __init__(  # noqa: PLR0913 - made in the composition root from its collaborators
@@ -56,9 +56,9 @@ class TurnOpener:
         self._agents = agents
 
     async def open(self, claim: Claim) -> Opened:
-        """Open a turn for the first waiting message, or go on with the one that is open.
+        """Open a turn for the first waiting message, or continue the open one.
 
-        Then there is no message, unless the attempt before ended while that was still to be let in. Raises StoreError.
+        A continued turn has no message, unless the attempt before ended before it was admitted. Raises StoreError.
         """
         past = await self._tails.past(claim)
         record, item = claim.state.turn, next(iter(claim.items), None)
@@ -108,10 +108,10 @@ class TurnOpener:
 
 
 def _run(claim: Claim, past: Past) -> RunFacts | None:
-    """Return how a run stands as its turn sees it, None for any other session.
+    """Return the facts of a run as its turn sees them, None for any other session.
 
-    A step that is gone on with began before its calls, of which one may have initialized the run: those beside it are
-    decided as if it had not.
+    A continued step began before its calls, one of which may have initialized the run. Its other calls are decided as
+    if it had not.
     """
     run, response = run_facts(claim.state), past.context.last_response
     begun = () if response is None else response.tool_calls

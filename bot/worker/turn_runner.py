@@ -36,21 +36,21 @@ if TYPE_CHECKING:
     from anyio.abc import TaskGroup
 
 STOPPED: Final = "stopped"
-LOST: Final = "the agent of this conversation cannot be used until the operator mends that"
-"""All that a chat is told of an agent whose snapshot cannot be read."""
+LOST: Final = "The agent of this conversation cannot be used until the operator mends that."
+"""The only message to a chat about an agent whose snapshot cannot be read."""
 
 TOO_LATE: Final = "it was not done in time and was ended"
 ATTEMPTS: Final = 3
-"""How often a turn is begun: one that takes its worker down every time would go on forever.
+"""How often a turn is begun: one that takes its worker down every time would continue forever.
 
-One that a worker gave back in order may be begun once more for each time.
+Each time that a worker gave it back in order allows one more.
 """
 
 _LOGGER: Final = logging.getLogger(__name__)
 
 
 class TurnRunner:
-    """Runs turns of sessions that were claimed, and can interrupt those that run."""
+    """Runs turns of claimed sessions, and can interrupt those that run."""
 
     def __init__(  # noqa: PLR0913 - made in the composition root from its collaborators
         self,
@@ -93,8 +93,11 @@ class TurnRunner:
     async def run_turn(self, tasks: "TaskGroup", claim: Claim, since: float) -> None:
         """Run one turn: from its opening in step 4 of the way of one message to step 8.
 
-        `since` is when its session was claimed, in seconds on the loop's clock. Raises StoreError, and LeaseLostError:
-        another process has the session.
+        `since` is when its session was claimed, in seconds on the loop's clock.
+
+        Raises:
+            LeaseLostError: Another process has the session.
+            StoreError: The store does not answer.
         """
         opened = await self._opener.open(claim)
         turn = opened.turn
@@ -119,9 +122,9 @@ class TurnRunner:
                     await turn.afterwards()
 
     async def _ending(self, turn: OpenTurn, item: InboxItem | None, past: Past) -> Ending:
-        """Run a turn up to its ending; whatever goes wrong inside is an ending too.
+        """Run a turn up to its ending; any failure inside is an ending too.
 
-        Raises LeaseLostError: somebody else has the session, so there is nothing to end.
+        Raises LeaseLostError: another worker has the session, so there is nothing to end.
         """
         obstacle = self._obstacle(turn, item)
         if obstacle is not None:
@@ -147,7 +150,7 @@ class TurnRunner:
             return _broken(error)
 
     def _obstacle(self, turn: OpenTurn, item: InboxItem | None) -> GivenUp | None:
-        """Return the ending of a turn that is not to be run at all, None for one that is."""
+        """Return the ending of a turn that must not be run at all, None for one that is run."""
         standing = turn.standing
         if labelling.ceiling(self._gate.document, standing.principal, standing.asker) is None:
             row = AuditRow("refused", standing.asker, {"reason": "no such principal any more"})
@@ -167,7 +170,7 @@ class TurnRunner:
         return None
 
     async def _resume(self, turn: OpenTurn) -> None:
-        """Go on with a turn that waited for people: tell what they answered, and that it runs again."""
+        """Continue a turn that waited for people: write down their answers, and that it runs again."""
         known = turn.folds.newest.resolved
         turn.record = replace(turn.record, suspended=False)
         async with turn.lock:
@@ -184,7 +187,7 @@ class TurnRunner:
             )
 
     async def _end(self, turn: OpenTurn, ending: Ending) -> tuple[Delivery, ...]:
-        """End a turn; an ending that cannot be written, such as an approval that ran out meanwhile, is an error."""
+        """End a turn; an ending that cannot be written, such as an approval that expired meanwhile, is an error."""
         try:
             return await self._finisher.end(turn, ending)
         except (LeaseLostError, StoreError):
@@ -194,7 +197,7 @@ class TurnRunner:
 
 
 def _traced(turn: OpenTurn, item: InboxItem | None) -> TracedTurn:
-    """Return what a trace tells of a turn that begins or goes on; `item` is the input it still has to let in."""
+    """Return the facts of a turn for its trace; `item` is the input it still has to admit."""
     return TracedTurn(
         state=turn.claim.state,
         turn=turn.record.id,

@@ -1,4 +1,4 @@
-"""Signs of work beside a turn, such as a platform's typing: no answer waits for them."""
+"""Signals of work beside a turn, such as a platform's typing: no answer waits for them."""
 
 import asyncio
 from collections.abc import AsyncGenerator, Callable
@@ -15,11 +15,11 @@ if TYPE_CHECKING:
     from anyio.abc import TaskGroup
 
 _SOON: Final = 0.5
-"""Seconds that a turn takes before it is shown that it goes on: most are over by then, and a signal is a request."""
+"""Seconds before a turn is shown to be at work: most are over by then, and a signal is a request."""
 
 
 class TurnSignals:
-    """Shows which turns of this process go on, once they take longer than `soon` seconds."""
+    """Shows which turns of this process are at work, once they take longer than `soon` seconds."""
 
     def __init__(self, outbox: Outbox, soon: float = _SOON) -> None:
         self._outbox = outbox
@@ -27,15 +27,15 @@ class TurnSignals:
         self._lit = set[OpenTurn]()
 
     def again(self, tasks: "TaskGroup") -> None:
-        """Show of every turn that it still goes on."""
+        """Show that every turn is still at work."""
         for turn in self._lit:
             tasks.start_soon(self._signal, turn, Signal.STILL)
 
     @asynccontextmanager
     async def shown(self, tasks: "TaskGroup", turn: OpenTurn) -> AsyncGenerator[Callable[[], None]]:
-        """Show beside a turn that it goes on, once it takes longer than a moment, and in the end that it is over.
+        """Show beside a turn that it is at work, once it takes longer than a moment, and at the end that it is over.
 
-        Yields the function that tells that the turn is over: what is not shown by then is not shown any more.
+        Yields the function that tells that the turn is over: after that, nothing more is shown.
         """
         lighting, dark = anyio.CancelScope(), anyio.Event()
 
@@ -51,7 +51,7 @@ class TurnSignals:
         tasks.start_soon(light)
         try:
             yield lighting.cancel
-            # A platform that takes it in after the end would show it for ever.
+            # A platform that got it after the end would show it forever.
             await dark.wait()
             self._lit.discard(turn)
             await self._signal(turn, Signal.DONE)
@@ -60,6 +60,6 @@ class TurnSignals:
             self._lit.discard(turn)
 
     async def _signal(self, turn: OpenTurn, signal: Signal) -> None:
-        """Show that something is going on, unless how often a session works tells what its chat may not know."""
+        """Show that a session is at work, unless the number of its turns would reveal too much to its chat."""
         if turn.shows:
             await self._outbox.signal(turn.standing.home, signal)

@@ -1,8 +1,8 @@
 """Slots for turns: how many run at once in this process, and how many of one pool.
 
-No pool, a principal's sessions of one level, takes the last of them: it runs as many at most as are left for all others
-(ADR 0015). So a pool that waits delays itself. Its sessions wait a moment for a place, in the order in which they came,
-and hold no slot meanwhile.
+A pool is a principal's sessions of one level. No pool takes the last slots: it runs at most as many turns as slots are
+left for all others (ADR 0015). So a pool that waits delays only itself. Its sessions wait a moment for a place, in the
+order of their arrival, and hold no slot meanwhile.
 """
 
 import asyncio
@@ -17,21 +17,21 @@ import anyio
 from policy.labels import Label
 
 _MOMENT: Final = 1.0
-"""Seconds that a session of a crowded pool waits at most for a place."""
+"""The most seconds that a session of a crowded pool waits for a place."""
 
 _AHEAD: Final = 4
-"""A share of all slots: as many sessions are taken at a time, though some wait for a slot that others have free."""
+"""The part of all slots (one in so many) that sets how many sessions are taken at a time: some may wait for a slot."""
 
 _Pool = tuple[str, Label]
 
 
 class CrowdedError(Exception):
-    """A session's pool runs enough turns here."""
+    """A session's pool has as many turns here as it may."""
 
 
 @dataclass(eq=False, slots=True)
 class _Place:
-    """What a session waits for in a crowded pool."""
+    """A place that a session of a crowded pool waits for."""
 
     given: asyncio.Event = field(default_factory=asyncio.Event)
 
@@ -54,7 +54,7 @@ class TurnSlots:
     async def room(self, seconds: float) -> int:
         """Return how many sessions to take, waiting up to some seconds for the first free slot; 0 if none became free.
 
-        As turns often end together, it is some more than there are slots free then.
+        As turns often end together, it is some more than the slots that are free then.
         """
         if not self.free:
             self._freed.clear()
@@ -76,9 +76,9 @@ class TurnSlots:
 
     @asynccontextmanager
     async def place(self, principal: str, secrecy: Label) -> AsyncGenerator[None]:
-        """Run a turn in the pool of a principal and a label, behind those that came before; the caller holds a slot.
+        """Run a turn in the pool of a principal and a label, after those that came before; the caller holds a slot.
 
-        Raises CrowdedError: there was no place for a moment. Then the caller holds no slot any more.
+        Raises CrowdedError: no place became free in a moment. The caller then holds no slot any more.
         """
         pool = principal, secrecy
         if self._has_place(pool):
@@ -114,7 +114,7 @@ class TurnSlots:
         raise CrowdedError
 
     def _give_up(self, pool: _Pool, place: "_Place") -> None:
-        """Wait for a place no more; one that was given meanwhile goes to the next."""
+        """Stop waiting for a place; one that was given meanwhile goes to the next."""
         if place.given.is_set():
             self._leave(pool)
             return
@@ -123,7 +123,7 @@ class TurnSlots:
             del self._waiting[pool]
 
     def _leave(self, pool: _Pool) -> None:
-        """Give a place back, and give those that are free now to who waits for them."""
+        """Give a place back, and give the free places to sessions that wait."""
         self._taken.remove(pool)
         for waiting in list(self._waiting):
             while waiting in self._waiting and self._has_place(waiting):

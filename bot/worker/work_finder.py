@@ -1,4 +1,4 @@
-"""What is to be worked: sessions marked ready, and what the sweep finds of which no mark tells."""
+"""The search for work: sessions marked ready, and sessions with work that the sweep finds without a mark."""
 
 import asyncio
 from contextlib import suppress
@@ -22,7 +22,7 @@ _MOMENT: Final = 0.2
 
 
 class WorkFinder:
-    """Finds sessions that have work, and marks those ready that others are to have."""
+    """Finds sessions that have work, and marks those ready that other processes should work."""
 
     def __init__(self, wake: Wake, sweep: Sweep, policy: PolicyReloader, quarantine: Quarantine) -> None:
         self._wake = wake
@@ -47,7 +47,7 @@ class WorkFinder:
         return None
 
     async def overruled(self) -> bool:
-        """Say whether another policy is in force; a store that is away does not tell."""
+        """Say whether another policy is in force; False if the store does not answer."""
         with suppress(StoreError):
             return not await self._policy.current_now()
         return False
@@ -58,7 +58,7 @@ class WorkFinder:
         await self._policy.current_now()
 
     async def swept(self) -> Swept:
-        """Return the sessions with work of which no mark tells; its `own` are also those whose pause is over.
+        """Return the sessions with work but without a mark; its `own` includes those whose quarantine pause is over.
 
         Raises StoreError.
         """
@@ -68,19 +68,19 @@ class WorkFinder:
         return replace(swept, own=tuple(dict.fromkeys((*self._quarantine.due(), *swept.own))))
 
     async def later(self, sid: str, seconds: float) -> None:
-        """Mark a session ready in a moment, for this worker or another; if it never does, the sweep finds it."""
+        """Mark a session ready in a moment, for any worker; if this process dies before, the sweep finds it."""
         await asyncio.sleep(seconds)
         with suppress(StoreError):
             await self._wake.again((sid,))
 
     async def back(self, sids: tuple[str, ...]) -> None:
-        """Mark sessions ready that this process was told of and leaves to others. Raises StoreError."""
+        """Mark sessions ready that this process was given and leaves to others. Raises StoreError."""
         await self._wake.again(sids)
 
     async def leave(self, sid: str) -> None:
         """Mark a session ready for a process that serves its channel.
 
-        If this process is told of it again at once, no other serves it. Raises StoreError.
+        If this process is given it again at once, no other serves it. Raises StoreError.
         """
         now = anyio.current_time()
         self._left = {one: until for one, until in self._left.items() if until > now}

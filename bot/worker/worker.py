@@ -1,7 +1,7 @@
 """The worker: takes a session that has work, runs its turns, gives it back.
 
-Everything a turn needs is in the store, so any number of workers may run, and a turn that a crashed one left goes on in
-another. A worker that is to end lets its turns end first, for a while, and hands on what still runs then.
+Everything a turn needs is in the store, so any number of workers may run, and another worker continues a turn that a
+crashed one left. A worker that ends lets its turns end first, for a while, and hands on those that still run.
 """
 
 import asyncio
@@ -26,16 +26,16 @@ if TYPE_CHECKING:
     from anyio.abc import TaskGroup
 
 _AWAY: Final = 1.0
-"""Seconds that a worker waits for a store that is away."""
+"""Seconds that a worker waits for a store that does not answer."""
 
 _HANDING_ON: Final = 5.0
-"""Seconds that handing turns on may take."""
+"""The most seconds for handing turns on."""
 
 _LOOK: Final = 0.1
 """Seconds until a turn that had only begun to open is handed on, too."""
 
 _LONG: Final = 1.0
-"""Seconds to wait for a slot before it is looked which policy is in force."""
+"""Seconds to wait for a slot before checking which policy is in force."""
 
 OVERRULED: Final = "another policy is in force, another process goes on with this"
 HANDED_ON: Final = "this process ends, another one goes on with this"
@@ -69,9 +69,9 @@ class Worker:
         self._quiet.set()
 
     async def serve(self) -> None:
-        """Run until cancelled or drained: sessions marked ready, and whatever the sweep finds.
+        """Run until cancelled or drained: sessions marked ready, and those that the sweep finds.
 
-        What is being said then is said to its end: the tasks are of a group whose shields hold when it is cancelled.
+        Sends under way are finished: the tasks are of a group whose shields hold when it is cancelled.
         """
         async with anyio.create_task_group() as tasks:
             tasks.start_soon(self._sweep, tasks)
@@ -84,13 +84,13 @@ class Worker:
                     else:
                         await self._start(tasks, ready)
                 except StoreError:
-                    # It is away, or its disk is full: whatever it is, it may be mended.
+                    # The store is away, or its disk is full: either may be mended.
                     await asyncio.sleep(_AWAY)
 
     async def drain(self, seconds: float, hurry: asyncio.Event) -> int:
         """Claim nothing more and let turns end for `seconds`, less if `hurry` is set; then leave them to other workers.
 
-        Their leases are given back, so that nobody waits for these. Returns how many sessions were left so.
+        Their leases are given back, so that no worker waits for them. Returns how many sessions were left so.
         """
         self._draining = True
         with anyio.move_on_after(seconds):
@@ -115,7 +115,7 @@ class Worker:
             swept = Swept()
             with suppress(StoreError):
                 swept = await self._finder.swept()
-                # All that was found is marked ready. Of a backlog others have worked most when a slot here is free.
+                # All found sessions are marked ready. When a slot here is free, others have worked most of a backlog.
                 await self._start(tasks, tuple(dict.fromkeys((*swept.own, *swept.found[: self._slots.free]))))
             self._signals.again(tasks)
             await asyncio.sleep(swept.wait)
@@ -129,7 +129,7 @@ class Worker:
                 # The sweep finds it when its pause is over.
                 continue
             while not await self._slots.acquire(_LONG):
-                # Who holds them all goes on by a policy that may be none any more.
+                # The turns in all slots may run by a policy that is no longer in force.
                 if await self._finder.overruled():
                     self._runner.give_up(OVERRULED)
             if self._draining:
@@ -143,13 +143,13 @@ class Worker:
             await self._hand_back()
 
     async def _hand_back(self) -> None:
-        """Mark sessions ready, which this worker was told of and does not work any more, for another."""
+        """Mark sessions ready that this worker was given and does not work any more, for another worker."""
         again, self._again = tuple(self._again), set[str]()
         with suppress(StoreError):
             await self._finder.back(again)
 
     async def _work(self, tasks: "TaskGroup", sid: str) -> None:
-        """Run a session's turns until nothing is left of them; a hint that came meanwhile counts."""
+        """Run a session's turns until no work is left; a hint that came meanwhile counts."""
         slot = True
         try:
             while True:
@@ -164,7 +164,7 @@ class Worker:
                     slot = False
                     return
                 except StoreGoneError:
-                    # Somebody else goes on with it, or this worker does when the store is back: the sweep finds it.
+                    # Another worker continues it, or this one does when the store is back: the sweep finds it.
                     return
                 except Exception as error:  # noqa: BLE001 - one session that cannot be worked must not end the others
                     await self._report(sid, error)
@@ -182,14 +182,14 @@ class Worker:
                 self._quiet.set()
 
     async def _report(self, sid: str, error: Exception) -> None:
-        """Leave a session alone for a while that could not be worked, and tell operators of it."""
+        """Leave a session that could not be worked alone for a while, and tell operators."""
         with suppress(StoreError):
             await self._quarantine.put(sid, Doing.WORK, error)
 
     async def _claim_and_run(self, tasks: "TaskGroup", sid: str) -> None:
         """Claim a session and run a turn, if there is work for it and the policy here is the one in force.
 
-        Raises CrowdedError: its pool has no place, and it is left, behind what else is ready, to whatever worker.
+        Raises CrowdedError: its pool has no place, and it is left to any worker, after the other ready sessions.
         """
         try:
             taken = await self._claimer.take(sid)
@@ -209,10 +209,11 @@ class Worker:
                 raise
             if not self._draining:
                 with suppress(LeaseLostError):
-                    # Whatever waits afterwards was marked ready by the commit, so nothing more is asked for here.
+                    # The commit marked the session ready for any input that waits afterwards, so nothing more is needed
+                    # here.
                     await self._runner.run_turn(tasks, claim, taken.since)
                     if claim.state.lineage is not None:
-                        # Heard, its slot is free, if nothing more waits for it.
+                        # Its report was heard, so its slot is free, if nothing more waits for it.
                         await self._spawner.free(claim.state.principal)
                     await self._quarantine.done(sid, Doing.WORK)
                     return

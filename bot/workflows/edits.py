@@ -1,9 +1,9 @@
-"""What a state file changes: the difference between the state that it was made from and what it says.
+"""The edit in a state file: the difference between the state that it was made from and its text.
 
 An edit is kept as that difference, so that it takes nothing away that its author did not know of. It is JSON: `branch`,
-`current_step`, `steps` (id → fields), `decisions` and `review_audit` (name → value, null where it goes), and
-`decision_log` and `open_findings` (pairs of the event that an entry came with, empty for a new one, and the entry, null
-where it goes).
+`current_step`, `steps` (id → fields), `decisions` and `review_audit` (name → value, null for a removed one).
+`decision_log` and `open_findings` are pairs of the event that an entry came with, empty for a new one, and the entry,
+null for a removed one.
 
 A file that a session may have written passes no gate and removes no finding: people do that where they are asked.
 """
@@ -25,7 +25,7 @@ _ENDED: Final = frozenset({StepStatus.COMPLETE, StepStatus.SKIPPED})
 
 @dataclass(frozen=True, slots=True)
 class FileEdit:
-    """What a file changes, as JSON, empty for nothing; `refused` tells what of it does not count, by words."""
+    """A file's edit, as JSON, empty for none; `refused` tells its refused parts, in words."""
 
     changes: str
     refused: tuple[str, ...] = ()
@@ -37,10 +37,10 @@ class FileEdit:
 
 
 def edit_between(before: Fold, after: WorkflowDocument, *, by_person: bool, now: Fold | None = None) -> FileEdit:
-    """Return what a document changes of a state.
+    """Return the edit that turns a state into a document.
 
-    `by_person` tells that no session can have written it, and `now` is the state by now where that is another one:
-    what people are asked about is told by it.
+    `by_person` tells that no session can have written it, and `now` is the present state where that is another one: the
+    refused parts are described by it.
     """
     present = (now or before).document
     document, refused = before.document, list[str]()

@@ -1,11 +1,11 @@
-"""Errors of workflows. All are RequestErrors: who asked can mend them.
+"""Errors of workflows. All are RequestErrors: the caller can mend them.
 
-RequestError
-├── ConflictError        another writer came first; it carries what changed
-├── ContextBudgetError   more files than a step may read at its start
-├── GateError            a person has to let a step pass
-├── NotReviewerError     findings are for the reviewer of a step
-└── NewerSchemaError     a state file of a newer version, which is not touched
+- `RequestError`
+  - `ConflictError`: another writer came first; it carries the change
+  - `ContextBudgetError`: more files than a step may read at its start
+  - `GateError`: a person has to let a step pass
+  - `NotReviewerError`: findings are for the reviewer of a step
+  - `NewerSchemaError`: a state file of a newer version, which is not touched
 """
 
 from bot.core.errors import RequestError
@@ -23,7 +23,7 @@ class ConflictError(RequestError):
     def __init__(self, workflow: Workflow, since: WorkflowEventsSince = (), *, begins: bool = False) -> None:
         named = f"workflow `{workflow.document.project}`"
         told = f"{named} is there already" if begins else f"{named} is at version {workflow.version} by now"
-        step = "resume it, or name another project" if begins else "look at what changed, and name this version"
+        step = "resume it, or name another project" if begins else "look at the change, and name this version"
         super().__init__(told, next_step=step)
         self.workflow = workflow
         self.since = since

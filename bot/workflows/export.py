@@ -1,9 +1,9 @@
-"""Writing workflows through to state files, and taking in what people changed there. The store is the truth.
+"""Writing workflows through to state files, and taking in people's changes there. The store is the truth.
 
-A file has the state that readers of its label may know of: what is folded of the events within that label. So a file is
-one of those states, the newest or an earlier one of which we did not come to write the next; or somebody changed it.
-Then it is taken in where it is valid and as new as what we know, and else kept beside and written anew, with an event
-that tells so. What is looked at is compared once more when it is written over.
+A file has the state that readers of its label may know of: the fold of the events within that label. So a file is one
+of those states, the newest or an earlier one whose successor was not written; or another writer changed it. Then it is
+taken in if it is valid and as new as the known state. Otherwise it is kept beside and written anew, with an event about
+that. A file is compared with the earlier look once more when it is written over.
 """
 
 import asyncio
@@ -42,10 +42,10 @@ STATE: Final = "00-session-state.json"
 HANDOFF: Final = "00-handoff.md"
 BAK: Final = f"{STATE}.bak"
 BROKEN: Final = f"{STATE}.broken"
-"""Where a text is kept that was no state, or not a new one."""
+"""The file for a text that is not a state, or not a new one."""
 
 NOT_WRITTEN: Final = "the state file could not be written; the state is safe in the store, and is written later"
-FULL: Final = f"what was found in the state file did not count, as the log is full; it is kept as {BROKEN}"
+FULL: Final = f"the changes in the state file did not count, as the log is full; they are kept as {BROKEN}"
 FOREIGN: Final = "the state file there is of another workflow of that name; move it away to have this one exported"
 
 _TRIES: Final = 8
@@ -62,7 +62,7 @@ class UnwritableError(Exception):
 class ExportPlace:
     """Where a workflow is exported: its project, and the label that its files have.
 
-    What is UNTRUSTED is `apart` in a folder that is not.
+    An UNTRUSTED file is `apart`, in a folder that is not UNTRUSTED itself.
     """
 
     project: str
@@ -80,7 +80,7 @@ class ExportedFile:
 
     @property
     def text(self) -> str:
-        """Its text; what is no UTF-8 is no state either."""
+        """Its text; a file that is not UTF-8 is not a state either."""
         return self.content.decode("utf-8", "replace")
 
 
@@ -102,16 +102,16 @@ class StateFiles(Protocol):
     def swap(
         self, place: ExportPlace, name: str, text: str, expected: ExportedFile | None, *, state: WorkflowRef
     ) -> bool:
-        """Write a file that tells a state if there is what is expected, keep that as `.bak`, and say whether it was."""
+        """Write a file with a state if the present one is `expected`, keep that as `.bak`, and say whether it was."""
         ...
 
     def keep(self, place: ExportPlace, name: str, file: ExportedFile) -> None:
-        """Write what a file holds under another name, with its label."""
+        """Write a file's content under another name, with its label."""
         ...
 
 
 class _Found(StrEnum):
-    """What a state file turned out to be."""
+    """The findings about a state file."""
 
     SAME = "same"
     STALE = "stale"
@@ -122,7 +122,7 @@ class _Found(StrEnum):
 
 @dataclass(frozen=True, slots=True)
 class _Look:
-    """What was found, the events that tell of it and their label, and words about it."""
+    """A finding, the events about it and their label, and words about it."""
 
     found: _Found
     bodies: tuple[WorkflowBody, ...] = ()
@@ -205,7 +205,7 @@ class WriteThrough:
     ) -> Exported:
         principal, path, note, label = log.principal, self._files.path(place, STATE), "", place.label
         for _ in range(_TRIES):
-            # The file first: whatever wrote it, its events are among those that are read behind it.
+            # The file first: the events of its writer are among those that are read after it.
             file = await asyncio.to_thread(self._files.read, place, STATE)
             scope = place.label if file is None else place.label.join(file.label)
             since = await self._read(replace(log, label=scope), reader, since)
@@ -266,7 +266,7 @@ class WriteThrough:
         *,
         now: Fold,
     ) -> _Look:
-        """Return what a file turned out to be, where `now` is what the events come to. It blocks."""
+        """Return the finding about a file, where `now` is the fold of the events. It blocks."""
         if file is None:
             return _Look(_Found.STALE)
         if file.text == rendered(now.document):
@@ -293,14 +293,14 @@ class WriteThrough:
         now: Fold,
         found: WorkflowDocument,
     ) -> _Look:
-        """Return what comes of a file that somebody changed, compared with the state that they began with."""
+        """Return the outcome for a changed file, compared with the state that its author began with."""
         base = fold(principal, now.document.project, events[: found.revision]) if found.revision else None
         return _changed(now, base or now, found, file, fresh=not _has_work(events))
 
     def _recovered(
         self, principal: str, place: ExportPlace, file: ExportedFile, now: Fold, *, why: str, fresh: bool
     ) -> _Look:
-        """Return what comes of a broken file: where nothing was done since the beginning, its `.bak` counts."""
+        """Return the outcome for a broken file: where nothing was done since the beginning, its `.bak` counts."""
         reason = f"the state file was broken: {why}; it is kept as {BROKEN}"
         told = _Look(_Found.BROKEN, (StateRecovered(reason),), file.label, reason)
         bak = self._files.read(place, BAK) if fresh else None
@@ -330,9 +330,9 @@ class WriteThrough:
 
 
 def _changed(now: Fold, base: Fold, found: WorkflowDocument, file: ExportedFile, *, fresh: bool) -> _Look:
-    """Return what comes of a file that somebody changed: nothing where it is older than what was done meanwhile.
+    """Return the outcome for a changed file: none where it is older than the work done meanwhile.
 
-    What a person changed is what differs from the state that they began with, so that what was done meanwhile stays.
+    A person's change is the difference from the state that they began with, so that work done meanwhile stays.
     """
     if not fresh and moment(found.updated) < moment(now.document.updated):
         reason = f"the state file was changed, but is older than the state; it is kept as {BROKEN}"
@@ -378,7 +378,7 @@ def _passes(body: WorkflowBody, now: Fold) -> bool:
 
 
 def _call(look: _Look, file: ExportedFile, label: Label, every: Sequence[WorkflowEvent]) -> str:
-    """Return what makes the events about a file the same when another one looks at it at once.
+    """Return the key that makes the events about a file the same when another process looks at it at once.
 
     The same bytes are another thing at another label, or when something was found in between.
     """

@@ -1,7 +1,7 @@
 """A workflow's state from its events: pure, and the same for the same events.
 
-What an event does not know of is left as it is, and nothing is taken away but what an event takes away. So the fold of
-more events has all that the fold of fewer ones has, no matter who wrote the others.
+Fields that an event does not know are left unchanged, and only an event takes anything away. So the fold of more events
+has all that the fold of fewer ones has, no matter who wrote the others.
 """
 
 import hashlib
@@ -28,7 +28,7 @@ from bot.sessions.workflows.events import (
 )
 
 Edit: TypeAlias = Mapping[str, Any]
-"""What a state file changes, see `bot.workflows.edits`."""
+"""The edit in a state file, see `bot.workflows.edits`."""
 
 _EPOCH: Final = datetime(1970, 1, 1, tzinfo=UTC)
 _ID: Final = 12
@@ -36,7 +36,7 @@ _ID: Final = 12
 
 @dataclass(frozen=True, slots=True)
 class Fold:
-    """What events come to. `keys` has for each id of a decision or finding the event that it came with."""
+    """The fold of events. `keys` has for each id of a decision or finding the event that it came with."""
 
     document: WorkflowDocument
     definition: WorkflowDefinition
@@ -51,18 +51,18 @@ def iso(at: int) -> str:
 def updated_by(before: int, event: WorkflowEvent) -> int:
     """Return when a state was made that an event led to: no two states of a workflow have one time.
 
-    Events of one millisecond are told apart, and those of a clock that went back.
+    Events of one millisecond are distinguished, and those of a clock that went back.
     """
     return max(before + 1, event.at) if before else event.at
 
 
 def workflow_id(principal: str, project: str) -> str:
-    """Return what tells workflows of different principals apart whose projects have one name."""
+    """Return the id that tells workflows of different principals apart whose projects have one name."""
     return f"wf_{hashlib.sha256(f'{principal}/{project}'.encode()).hexdigest()[:_ID]}"
 
 
 def fold(principal: str, project: str, events: Iterable[WorkflowEvent]) -> Fold | None:
-    """Return what events come to, in their order; None where no workflow began with them."""
+    """Return the fold of events, in their order; None where no workflow began with them."""
     state, count = None, 0
     for count, event in enumerate(events, start=1):  # noqa: B007 - how many there were
         if isinstance(event.body, WorkflowStarted):
@@ -144,7 +144,7 @@ class _State:
                 pass
 
     def fold(self, revision: int) -> Fold:
-        """Return what all events came to, as many as `revision` says."""
+        """Return the fold of all events, whose number is `revision`."""
         definition = self.definition or WorkflowDefinition("", "", "", ())
         document = WorkflowDocument(
             project=self.project,
@@ -211,7 +211,7 @@ class _State:
 
 
 def _step_change(change: Mapping[str, Any]) -> dict[str, Any]:
-    """Return what an edit changes of a step, as a step has it."""
+    """Return an edit of a step, in a step's own terms."""
     made = dict[str, Any]()
     for name, value in change.items():
         match name:

@@ -2,7 +2,7 @@
 
 A workflow is a log of events, each with its writer's label. Readers know of the events whose label is within theirs,
 and of nothing else: neither state nor version nor conflict tells of others (law `no_read_up`). Every write names the
-version that its writer saw. Of two writers one gets a ConflictError, which tells what changed. The store is the truth;
+version that its writer saw. Of two writers one gets a ConflictError, which carries the change. The store is the truth;
 the state file is written behind each write and each read that finds it stale.
 """
 
@@ -41,7 +41,7 @@ from policy.errors import nearest
 from policy.labels import Label, join_all
 
 LISTED: Final = 20
-"""Workflows that are listed if nothing is said."""
+"""Workflows that are listed without a limit of the caller's."""
 
 LONGEST_CHOICE: Final = 2000
 LONGEST_FINDING: Final = 2000
@@ -57,7 +57,7 @@ _LOOKED_AT: Final = 50
 
 @dataclass(frozen=True, slots=True)
 class DecisionText:
-    """What is decided: a title, the choice, and why."""
+    """A decision: a title, the choice, and the reason."""
 
     title: str
     choice: str
@@ -66,7 +66,7 @@ class DecisionText:
 
 @dataclass(frozen=True, slots=True)
 class _Known:
-    """A workflow and what it was folded to."""
+    """A workflow and its fold."""
 
     workflow: Workflow
     state: Fold
@@ -84,9 +84,9 @@ class _Known:
 class WorkflowKeeper:
     """Keeps workflows. `definitions` are those that a workflow may begin with, by name.
 
-    In every method `op` makes a repeated call the same one, and `version` is what the actor saw last. Every method
-    raises StoreError where the store cannot be used, RequestError where what is passed has no meaning, and every one
-    that writes FullError where as many events are kept as may be.
+    In every method `op` makes a repeated call the same one, and `version` is the version that the actor saw last. Every
+    method raises StoreError where the store cannot be used, and RequestError where an argument has no meaning. Every
+    one that writes raises FullError at the limit of events.
     """
 
     def __init__(
@@ -120,7 +120,8 @@ class WorkflowKeeper:
             principal: whose it is.
             project: its project.
             reader: the highest label that who asks may know of.
-            by: the label of what asks, `reader` if there is none; the state file is looked at where that may be told.
+            by: the label of the caller, `reader` if there is none; the state file is looked at where that label may be
+                revealed.
 
         Raises NotFoundError: there is none that they may know of.
         """
@@ -149,7 +150,7 @@ class WorkflowKeeper:
         found = await self.listed(principal, reader, most=_LOOKED_AT)
         return tuple(workflow for workflow in found if workflow.interrupted)
 
-    async def begin_step(  # noqa: PLR0913 - what a step begins with
+    async def begin_step(  # noqa: PLR0913 - the inputs of a step
         self,
         actor: WorkflowActor,
         project: str,
@@ -166,7 +167,7 @@ class WorkflowKeeper:
             NotFoundError: there is no workflow that they may know of.
             ConflictError: another writer came first.
             ContextBudgetError: there are more `files` than the step may read.
-            GateError: an earlier step has a gate that nobody has passed, and an agent may not begin behind it.
+            GateError: an earlier step has a gate that was not passed, and an agent may not begin behind it.
         """
 
         def begun(known: _Known) -> WorkflowBody:
@@ -217,7 +218,7 @@ class WorkflowKeeper:
     async def write_decision(
         self, actor: WorkflowActor, project: str, version: int, decision: DecisionText, *, op: str
     ) -> WorkflowWrite:
-        """Write down what was decided at the current step. Raises NotFoundError, ConflictError."""
+        """Write down a decision at the current step. Raises NotFoundError, ConflictError."""
         _check(decision.title, LONGEST_TITLE, "title")
         _check(decision.choice, LONGEST_CHOICE, "choice", lines=True)
         _check(decision.rationale, LONGEST_RATIONALE, "rationale", empty=True, lines=True)
@@ -263,7 +264,7 @@ class WorkflowKeeper:
         Raises:
             NotFoundError: there is no workflow that they may know of.
             ConflictError: another writer came first.
-            GateError: the step has a gate, or findings stand open, and nobody let it pass.
+            GateError: the step has a gate, or findings stand open, and no person let it pass.
         """
 
         def completed(known: _Known) -> WorkflowBody:
@@ -277,7 +278,13 @@ class WorkflowKeeper:
         return await self._write(actor, project, version, completed, op=op)
 
     async def skip(self, actor: WorkflowActor, project: str, step: str, version: int, *, op: str) -> WorkflowWrite:
-        """Skip a step that is open. Raises NotFoundError, ConflictError, GateError: an agent may not skip it."""
+        """Skip a step that is open.
+
+        Raises:
+            NotFoundError: an agent may not skip it.
+            ConflictError: an agent may not skip it.
+            GateError: an agent may not skip it.
+        """
 
         def skipped(known: _Known) -> WorkflowBody:
             asked = _step(known, step)
@@ -302,10 +309,10 @@ class WorkflowKeeper:
     async def imported(
         self, actor: WorkflowActor, project: str, text: str, definition: str, *, op: str
     ) -> WorkflowWrite:
-        """Begin a workflow with the state that a file's text tells, or take that in where it is as new as what is kept.
+        """Begin a workflow with the state in a file's text, or take that in where it is as new as the kept state.
 
         Raises:
-            RequestError: the text is no state of this project, or is older.
+            RequestError: the text is not a state of this project, or is older.
             NewerSchemaError: it is of a newer version.
         """
         _require_project(project)
@@ -331,7 +338,7 @@ class WorkflowKeeper:
         return chosen
 
     async def _require_new(self, actor: WorkflowActor, project: str, op: str) -> None:
-        """Refuse to begin what is there. Raises ConflictError: it is, and was not begun by this call."""
+        """Refuse to begin an existing workflow. Raises ConflictError: it is, and was not begun by this call."""
         _require_project(project)
         try:
             known = await self._known(actor.principal, project, _reader(actor))
@@ -343,7 +350,7 @@ class WorkflowKeeper:
     async def _begun(
         self, actor: WorkflowActor, project: str, bodies: tuple[WorkflowBody, ...], op: str
     ) -> WorkflowWrite:
-        """Write the first events of a workflow, and take in what is there of it as a file."""
+        """Write the first events of a workflow, and take in its existing state file."""
         _require_writable(actor)
         reader = _reader(actor)
         before = await self._store.log(actor.principal, project, lambda label: label.within(reader))
@@ -360,9 +367,9 @@ class WorkflowKeeper:
         *,
         op: str,
     ) -> WorkflowWrite:
-        """Write what `make` makes of a workflow as it is, unless it is not at that version.
+        """Write the events that `make` returns for a workflow's present state, unless it is not at that version.
 
-        What people changed of its state file comes first.
+        People's changes to its state file come first.
         """
         _require_writable(actor)
         reader = _reader(actor)
@@ -450,14 +457,14 @@ def _within(place: WorkflowPlace, read: tuple[WorkflowEvent, ...], reader: Label
 
 
 def _reader(actor: WorkflowActor) -> Label:
-    """Return the highest label that an actor may know of: what is UNTRUSTED too, where what they write is."""
+    """Return the highest label that an actor may know of: UNTRUSTED too, where their own words are."""
     return labelling.untrusted(actor.reader) if actor.label.untrusted else actor.reader
 
 
 def _require_writable(actor: WorkflowActor) -> None:
     if not actor.label.within(_reader(actor)):
         raise RequestError(
-            f"what is written here is {actor.label}, which is not shown here", next_step="go on elsewhere"
+            f"a text written here is {actor.label}, which is not shown here", next_step="go on elsewhere"
         )
 
 
@@ -473,7 +480,7 @@ def _require_reviewer(actor: WorkflowActor, step: StepDefinition) -> None:
 
 
 def _check(text: str, longest: int, what: str, *, empty: bool = False, lines: bool = False) -> None:
-    """Refuse a text. Raises RequestError: it is empty where it may not be, too long, or has what does not show."""
+    """Refuse a text. Raises RequestError: it is empty where it may not be, too long, or has invisible characters."""
     if not text.strip() and not empty:
         raise RequestError(f"a {what} needs a text")
     if len(text) > longest:
@@ -516,7 +523,7 @@ def _repeated(workflow: Workflow, op: str) -> bool:
 
 
 def _note(told: Exported, reader: Label) -> str:
-    """Return what a reader may be told of a state file."""
+    """Return the note on a state file that a reader may be told."""
     return told.note if told.label is None or told.label.within(reader) else ""
 
 
@@ -530,7 +537,7 @@ def _fresh(principal: str, project: str, begins: WorkflowStarted) -> Fold:
 
 
 def _changed(actor: WorkflowActor, state: Fold, text: str, project: str, *, newer: bool) -> tuple[WorkflowBody, ...]:
-    """Return what the text of a state file changes of a state.
+    """Return the events that turn a state into the state in a file's text.
 
     Raises RequestError: it is no state of the project, or `newer` is asked for and it is older.
     """
@@ -544,5 +551,5 @@ def _changed(actor: WorkflowActor, state: Fold, text: str, project: str, *, newe
         raise RequestError(told, next_step="export it anew, and change that")
     edit = edit_between(state, found, by_person=not actor.by_agent)
     if edit.too_large:
-        raise RequestError(TOO_LARGE, next_step="leave out what is long")
+        raise RequestError(TOO_LARGE, next_step="leave out long texts")
     return (FileTakenIn(edit.changes),) if edit.changes else ()

@@ -1,7 +1,7 @@
 """The state file and the hand-off as texts: written alike each time, and read with every doubt.
 
 A file of schema 1.0, 2.0 or none is migrated as it is read: it loses `lock`, `stale_threshold_ms` and the steps'
-`claim`, and what else it has that 3.0 does not have is kept among the decisions. A newer one is refused.
+`claim`. Its other fields that 3.0 does not have are kept among the decisions. A newer one is refused.
 """
 
 import json
@@ -37,7 +37,7 @@ _FIELDS: Final = frozenset(
     )
 )
 _KEPT: Final = ("branch", "current_step", "decisions", "decision_log", "open_findings", "review_audit")
-"""What stays as it was, beside steps, where a file of an older schema does not say it."""
+"""The fields that keep their values, beside steps, where a file of an older schema does not have them."""
 
 _OLD_WORDS: Final = MappingProxyType(
     {"": "pending", "not_started": "pending", "in-progress": "in_progress", "completed": "complete", "done": "complete"}
@@ -46,18 +46,18 @@ _OLD_WORDS: Final = MappingProxyType(
 
 
 class BrokenStateError(Exception):
-    """A text is no state of a workflow; what it says is why."""
+    """A text is not a state of a workflow; the error's text is the reason."""
 
 
 def rendered(document: WorkflowDocument) -> str:
     """Return a document as the text of its state file."""
     text = json.dumps(document_object(document), indent=2, ensure_ascii=False) + "\n"
-    # What no file can hold is written as it will be read back.
+    # A text that no file can hold is written as it will be read back.
     return text.encode("utf-8", "replace").decode("utf-8")
 
 
 def document_object(document: WorkflowDocument) -> dict[str, Any]:
-    """Return a document as an object of JSON, in the order of the schema; what is empty in a step is null."""
+    """Return a document as an object of JSON, in the order of the schema; an empty field of a step is null."""
     return {
         "schema_version": document.schema_version,
         "workflow": document.workflow,
@@ -89,7 +89,10 @@ def document_object(document: WorkflowDocument) -> dict[str, Any]:
 
 
 def moment(text: str) -> datetime:
-    """Return a time of a document, the earliest there is for the empty text. Raises BrokenStateError: it is none."""
+    """Return a time of a document, the earliest there is for the empty text.
+
+    Raises BrokenStateError: it is not a time.
+    """
     if not text:
         return _NO_TIME
     try:
@@ -102,12 +105,12 @@ def moment(text: str) -> datetime:
 def parsed(
     text: str, project: str, definition: WorkflowDefinition, before: WorkflowDocument | None = None
 ) -> WorkflowDocument:
-    """Read the text of a project's state file, and migrate what is older than 3.0.
+    """Read the text of a project's state file, and migrate an older schema than 3.0.
 
-    What an older one does not say is as in the state `before`: such a schema has no word for some of that.
+    A missing field of an older one is as in the state `before`: such a schema has no word for some of them.
 
     Raises:
-        BrokenStateError: it is none, or of another project, or does not fit the definition.
+        BrokenStateError: it is not a state, or of another project, or does not fit the definition.
         NewerSchemaError: it is of a newer version.
     """
     try:
@@ -152,7 +155,7 @@ def refuse_newer(text: str) -> None:
 
 
 def handoff(document: WorkflowDocument, definition: WorkflowDefinition) -> str:
-    """Return the hand-off at a gate: where the workflow is, and paths of what it made, in less than 60 lines."""
+    """Return the hand-off at a gate: the workflow's state, and paths of its artifacts, in less than 60 lines."""
     steps = document.steps
     head = [
         f"# Hand-off: {document.project}",
@@ -183,7 +186,7 @@ def _number(text: str) -> float:
 
 
 def _require_plain(whole: object) -> None:
-    """Refuse what cannot be written again. Raises BrokenStateError: it is too deep, or has half a character."""
+    """Refuse a value that cannot be written again. Raises BrokenStateError: it is too deep, or has half a character."""
     level = [whole]
     for _ in range(_DEEPEST):
         below = list[object]()
@@ -223,13 +226,18 @@ def _next(document: WorkflowDocument) -> str:
 
 
 def _revision(got: Mapping[str, Any]) -> int:
-    """Return what state a file was made of; 0 where it does not say, as one that somebody wrote by hand."""
+    """Return the revision that a file was made from; 0 where it does not say, as in one written by hand."""
     found = got.get("revision", 0)
     return found if isinstance(found, int) and not isinstance(found, bool) and found > 0 else 0
 
 
 def _version(got: Mapping[str, Any]) -> str:
-    """Return the version of a state file. Raises BrokenStateError, NewerSchemaError: it is none that is read."""
+    """Return the version of a state file.
+
+    Raises:
+        BrokenStateError: it is none that is read.
+        NewerSchemaError: it is none that is read.
+    """
     version = str(got.get("schema_version", got.get("version", "")))
     if version in {SCHEMA_VERSION, *_OLDER}:
         return version
@@ -250,7 +258,7 @@ def _is_newer(version: str) -> bool:
 
 
 def _over(before: Mapping[str, Any], got: Mapping[str, Any]) -> Mapping[str, Any]:
-    """Return a file of an older schema with what it does not say of the state before it."""
+    """Return a file of an older schema with its missing fields from the state before it."""
     there, said = before["steps"], _object(got.get("steps"), "`steps`")
     steps = {name: {**there.get(name, {}), **_object(said.get(name), f"step `{name}`")} for name in {**there, **said}}
     return {**{name: before[name] for name in _KEPT}, **got, "steps": steps}

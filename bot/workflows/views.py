@@ -20,11 +20,11 @@ WorkflowEventsSince: TypeAlias = tuple[WorkflowEvent, ...]
 
 @dataclass(frozen=True, slots=True)
 class WorkflowActor:
-    """Who changes a workflow: whose it is, and the person who asks.
+    """The actor of a change: whose workflow it is, and the person who asks.
 
-    What they write has `label`, joined with the labels of what they have seen of the workflow. `reader` is the highest
-    label that they may know of. `sid` is the session, empty for a person's command. `by_agent` tells that an agent
-    does it, which has the name `agent`. `refs` are what it comes from.
+    Their words have `label`, joined with the labels of the data that they have seen of the workflow. `reader` is the
+    highest label that they may know of. `sid` is the session, empty for a person's command. `by_agent` tells that an
+    agent does it, which has the name `agent`. `refs` are the sources of their words.
     """
 
     principal: str
@@ -43,7 +43,7 @@ class Workflow:
 
     `version` is how many events they may know of, `label` the join of these. `touched_at` is when the last of them was
     written, in milliseconds since the epoch, and `touched_by_sid` by which session, empty for a person. `note` tells
-    what became of its state file, empty where nothing did.
+    the outcome for its state file, empty where there is none.
     """
 
     principal: str
@@ -74,7 +74,7 @@ def state_ref(principal: str, project: str, label: Label, upto: int) -> Workflow
 
 @dataclass(frozen=True, slots=True)
 class WorkflowWrite:
-    """What became of a write: `exported` is the path of the state file, empty where there is none, as `note` tells."""
+    """The outcome of a write: `exported` is the path of the state file, empty for none, with the reason in `note`."""
 
     workflow: Workflow
     exported: str = ""
@@ -155,9 +155,9 @@ def _behind(workflow: Workflow, step: StepDefinition) -> StepDefinition:
 
 
 def decided(document: WorkflowDocument) -> tuple[LoggedDecision, ...]:
-    """Return every decision of a state: those of the log, and behind them what a state file alone said.
+    """Return every decision of a state: those of the log, and after them those that only a state file has.
 
-    The latter have no id and no step; what is no text is told as JSON.
+    The latter have no id and no step; a value that is not a text is given as JSON.
     """
     logged = {one.title: one.choice for one in document.decision_log}
     more = (
@@ -174,6 +174,6 @@ def seen_of(events: Iterable[WorkflowEvent]) -> Mapping[Label, int]:
 
 
 def audit_row(principal: str, project: str, label: Label, body: WorkflowBody, *, actor: str) -> AuditRow:
-    """Return the row of the audit that tells of an event; it holds nothing that the event says."""
+    """Return the row of the audit about an event; it holds none of the event's words."""
     facts = {"do": kind_of(body), "principal": principal, "workflow": project, "label": str(label)}
     return AuditRow("workflow", actor, facts)

@@ -1,7 +1,7 @@
 """Slack: listens, over sockets or by requests, and speaks.
 
-Everything that is told passes `transport` and `events`, everything that is said passes `sender`. No error carries a
-sentence of Slack's, and no log a token.
+All updates pass `transport` and `events`, all outbound texts pass `sender`. No error carries a sentence of Slack's, and
+no log a token.
 """
 
 import json
@@ -28,7 +28,7 @@ from channels.port import (
     VaultError,
     untold,
 )
-from channels.slack import events, setup, web_api
+from channels.slack import events, probing, setup, web_api
 from channels.slack.clients import SERVER, Clients, Installations, Workspace
 from channels.slack.errors import FAILURES
 from channels.slack.events import NAME
@@ -56,17 +56,18 @@ _FETCHED_CALLS: Final = 4
 class Slack:
     """The adapter for one app.
 
-    `token` is that of its bot in the operator's workspace, empty where `installer` alone has tokens. `listen` is the
-    token that opens sockets, or where to listen for Slack's requests. `vault` keeps what all processes know, `lease`
-    lets one of them all take in what was parked, and `now_ms` is the time in milliseconds since 1970. `commands` are
-    the names that `!` makes a command of. `server` is where the Web API is.
+    `token` is the bot's in the operator's workspace, empty where `installer` alone has tokens. `listen` is the token
+    that opens sockets, or where to listen for Slack's requests. `vault` holds the values that all processes share,
+    `lease` lets one of the processes take in parked updates, and `now_ms` is the time in milliseconds since 1970.
+    `commands` are the names that `!` makes a command of. `chats` tells which the policy names. `server` is where the
+    Web API is.
     """
 
     name = NAME
     marks_repeats = True
     previews = True
 
-    def __init__(  # noqa: PLR0913 - made in the composition root from what is configured
+    def __init__(  # noqa: PLR0913 - made in the composition root from the configuration
         self,
         token: str,
         listen: str | RequestEndpoint,
@@ -77,6 +78,7 @@ class Slack:
         installer: SlackInstaller | None = None,
         commands: Iterable[str] = (),
         bots: Iterable[str] = (),
+        chats: Callable[[], frozenset[str]] = frozenset,
         server: str = SERVER,
         timing: SlackTiming | None = None,
     ) -> None:
@@ -88,6 +90,7 @@ class Slack:
         self._token = token
         self._commands = frozenset(commands)
         self._bots = frozenset(bots)
+        self._chats = chats
         self._now_ms = now_ms
         self._deduplicator = EventDeduplicator(vault, self._timing.patience)
         self._lease = lease
@@ -112,7 +115,7 @@ class Slack:
     async def serve(self, receive: Receive, began: Began = untold) -> None:
         """Listen until cancelled.
 
-        `began` is told once, when Slack greeted on a socket, or when its requests can come.
+        `began` is called once, when Slack greeted on a socket, or when its requests can come.
 
         Raises OSError: the address for Slack's requests, or for people who install the bot, cannot be listened at.
         """
@@ -143,13 +146,15 @@ class Slack:
             self._receive = None
 
     async def close(self) -> None:
-        """Close the connections; nothing can be said any more."""
+        """Close the connections; nothing can be sent any more."""
         await self._clients.close()
 
     async def send(self, outbound: Outbound) -> str:
-        """Say it, and return what Slack calls it.
+        """Send a text, and return Slack's name of the message.
 
-        Raises ChannelError: it was certainly not said. AmbiguousSendError: nobody knows.
+        Raises:
+            ChannelError: it was certainly not said.
+            AmbiguousSendError: it may have been sent.
         """
         return await self._sender.send(outbound)
 
@@ -161,22 +166,24 @@ class Slack:
         await self._sender.preview(outbound)
 
     async def signal(self, address: Address, signal: Signal) -> None:
-        """Show in a thread what is going on; the end takes back what is left of a preview."""
+        """Show an activity in a thread; the end of it takes back a remaining preview."""
         await self._sender.signal(address, signal)
 
     async def fetch(self, attachment: Attachment, most: int) -> bytes:
         """Return a file that came with a message, of at most `most` bytes.
 
-        Raises LargeFileError: it is larger. ChannelError: it cannot be had.
+        Raises:
+            LargeFileError: it is larger.
+            ChannelError: it cannot be fetched.
         """
         return await web_api.fetch_file(self._clients, attachment, most, _FETCHED_CALLS * self._timing.call)
 
     async def audience(self, address: Address) -> Audience:
-        """Tell who reads at the address, as far as Slack tells."""
+        """Return the present readers of the address, as far as Slack tells."""
         return await self._readers.audience(address)
 
     async def troubles(self) -> tuple[Trouble, ...]:
-        """Ask Slack what is wrong, and add what listening met with."""
+        """Ask Slack for faults, and add those that listening met."""
         found = list[Trouble]()
         if self._token:
             found += await setup.troubles(self._clients.made(self._token), self._now_ms)
@@ -188,6 +195,18 @@ class Slack:
         if self._unread:
             found.append(Trouble(f"{self._unread} events could not be understood", "look for a newer version"))
         return tuple(dict.fromkeys(found))
+
+    async def probe(self) -> tuple[Trouble, ...]:
+        """Ask Slack for faults that only a trial shows."""
+        if not self._token:
+            return ()
+        signing = None if self._listening is None else self._listening.secret
+        asked = probing.troubles(self._clients.made(self._token), self._chats(), signing)
+        return tuple([one async for one in asked])
+
+    async def mend(self) -> tuple[str, ...]:
+        """Mend nothing: faults at Slack are mended there."""
+        return ()
 
     async def _elsewhere(self, installed: Installations) -> list[Trouble]:
         """Tell what is wrong in the workspaces that installed the bot."""
@@ -205,13 +224,13 @@ class Slack:
         return found
 
     async def _take(self, body: events.Json, there: Workspace) -> None:
-        """Hand on what came; when this returns it is kept."""
+        """Hand on an update; when this returns it is kept."""
         self._there[there.team] = there
         order = f"{self._now_ms():015d}-{next(self._numbers):09d}"
         await self._intake.take(f"{there.team}/{events.lane(body)}", order, {"team": there.team, "body": body})
 
     async def _taken_in(self, told: Json, kept: Kept) -> None:
-        """Have the application take in what a workspace told, and say what it has to say of it."""
+        """Have the application take in an update of a workspace, and send its answer."""
         body, team = told["body"], str(told["team"])
         try:
             there = self._there.get(team) or await self._clients.workspace(team)
@@ -235,7 +254,7 @@ class Slack:
         kept()
         for event, answer in answers:
             if answer is not None:
-                # One person's are said in order, and keep nobody else's waiting.
+                # One person's answers are sent in order, and keep no other person's waiting.
                 async with self._answering.of(_person(event)):
                     await answer()
         if body.get("type") == "block_actions" and not found:
@@ -250,7 +269,7 @@ class Slack:
 
 
 def _is_command(told: Json) -> bool:
-    """Say whether something is a command, which is no part of what a session takes in by its order."""
+    """Say whether an update is a command, which the order of a session's updates does not concern."""
     body: events.Json = told["body"]
     event: events.Json = body.get("event") or {}
     typed = str(event.get("text", "")).lstrip()

@@ -1,10 +1,10 @@
 """The workspaces that the bot is installed in: the token that each gave it, and the client that speaks there.
 
 A workspace's id is its own in all of Slack, so it alone finds an installation; the organisation it belongs to is kept
-beside. Tokens are kept in the vault and come out of it to make a client with, and go nowhere else: they are in headers
-and in the addresses of sockets, which the libraries log, so `logger` takes them out.
+beside. Tokens are kept in the vault and come out of it only to make a client. They are in headers and in the addresses
+of sockets, which the libraries log, so `logger` takes them out.
 
-No client repeats a call by itself: what was said may have been said although its answer was lost.
+No client repeats a call by itself: Slack may have done a call whose answer was lost.
 """
 
 import asyncio
@@ -36,10 +36,10 @@ def logger() -> logging.Logger:
 
 
 class _Redaction(logging.Filter):
-    """Takes tokens out of what is logged."""
+    """Takes tokens out of log records."""
 
     def filter(self, record: logging.LogRecord) -> bool:
-        """Let everything pass, without its tokens and without what the libraries say of an error."""
+        """Let every record pass, without its tokens and without the libraries' texts of an error."""
         told = _HOOK.sub("<hook>", _SECRET.sub("<token>", record.getMessage()))
         record.msg, record.args, record.exc_info = told, None, None
         return True
@@ -90,7 +90,7 @@ SERVER: Final = "https://slack.com/api/"
 
 _CONNECT: Final = 5.0
 _ENDED: Final = frozenset({"account_inactive", "invalid_auth", "token_revoked"})
-"""What Slack calls a token that was good and counts no more."""
+"""Slack's errors for a token that was valid and no longer is."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -107,7 +107,7 @@ class Workspace:
 
 
 class Clients:
-    """Gives the client of a workspace. `token` is that of the one workspace that gave it to the operator, if any did.
+    """Gives the client of a workspace. `token` is the token of the operator's own workspace, if there is one.
 
     Others have `installations`. `server` is where the Web API is, `seconds` how long a call may take.
     """
@@ -132,14 +132,18 @@ class Clients:
     async def of(self, team: str) -> Any:  # noqa: ANN401 - as in `Workspace`
         """Return the client of a workspace.
 
-        Raises GoneError: the bot is not installed there. ChannelError: nobody can tell now.
+        Raises:
+            GoneError: the bot is not installed there.
+            ChannelError: Slack does not tell now.
         """
         return (await self.workspace(team)).client
 
     async def workspace(self, team: str) -> Workspace:
-        """Return what the bot is in a workspace.
+        """Return the bot's identity in a workspace.
 
-        Raises GoneError: it is not installed there. ChannelError: nobody can tell now.
+        Raises:
+            GoneError: it is not installed there.
+            ChannelError: Slack does not tell now.
         """
         if self._home is not None and self._home.team == team:
             return self._home
@@ -161,7 +165,9 @@ class Clients:
     async def home(self) -> Workspace:
         """Return the workspace of the token.
 
-        Raises GoneError: it took the bot off. ChannelError: nobody can tell now, or Slack does not accept the token.
+        Raises:
+            GoneError: it took the bot off.
+            ChannelError: Slack does not tell now, or does not accept the token.
         """
         async with self._asking:
             if self._home is None:
@@ -169,10 +175,10 @@ class Clients:
             return self._home
 
     async def taken_off(self, team: str) -> None:
-        """Forget a workspace of which Slack told that the bot was taken off it, if its token counts no more.
+        """Forget a workspace that took the bot off, as Slack told, if its token is no longer valid.
 
-        That is told late at times, and again, when the workspace may have installed it anew.
-        Raises ChannelError: nobody can tell now, so Slack must tell it again.
+        Slack sends that event late at times, and repeatedly, when the workspace may have installed it anew.
+        Raises ChannelError: Slack does not tell now, so it must send the event again.
         """
         if self._home is not None and self._home.team == team:
             self._home = None

@@ -1,6 +1,6 @@
-"""What a failed call to Slack's Web API means for a text that was to be said.
+"""The meaning of a failed call to Slack's Web API for a text to be sent.
 
-No sentence of Slack's or of the HTTP library is handed on: they may hold the token, or what was to be said.
+No sentence of Slack's or of the HTTP library is handed on: it may hold the token, or the text.
 """
 
 from typing import Any, Final
@@ -11,10 +11,10 @@ from slack_sdk.errors import SlackApiError, SlackClientError
 from channels.port import AmbiguousSendError, BusyChannelError, ChannelError, GoneError
 
 UNREADABLE: Final = (AttributeError, IndexError, KeyError, TypeError, ValueError)
-"""What is raised for an answer that is not as Slack describes it: nobody knows whether the call was done."""
+"""The error for an answer that is not as Slack describes it: the call may have been done."""
 
 FAILURES: Final = (SlackClientError, aiohttp.ClientError, TimeoutError, *UNREADABLE)
-"""What the client raises when a call fails."""
+"""The client's errors when a call fails."""
 
 _TOO_MANY: Final = 429
 _OURS_TO_WAIT: Final = 30.0
@@ -42,7 +42,7 @@ _UNSENT: Final = (aiohttp.ClientConnectorError, aiohttp.ConnectionTimeoutError, 
 
 
 def code(error: Exception) -> str:
-    """Return what Slack names an error, empty where it was not Slack that answered."""
+    """Return Slack's name of an error, empty where Slack did not answer."""
     data = getattr(getattr(error, "response", None), "data", None)
     return str(data.get("error", "")) if isinstance(data, dict) else ""  # pyright: ignore[reportUnknownMemberType, reportUnknownArgumentType] - of an untyped library
 

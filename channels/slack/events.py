@@ -1,13 +1,13 @@
-"""What Slack tells, as what the application understands. Pure: JSON in, values out.
+"""Slack's updates, as values of the application. Pure: JSON in, values out.
 
-A message counts as typed by its sender only as far as it is: what was forwarded, shared or quoted with it is not. Slack
-escapes three characters and writes mentions, channels and addresses as marks in angle brackets; `typed` reads those,
-and keeps quoted lines apart, as nobody knows who wrote what stands in them. An edit is never a second command, so
-neither changes nor deletions are read. Nothing is read of programs but those that are named, in channels, as what
-nobody typed. A mention is told twice, as a mention and as a message; both have the same identity, which is the place
-and the time stamp.
+A message counts as typed by its sender only as far as they typed it: texts forwarded, shared or quoted with it do not.
+Slack escapes three characters and writes mentions, channels and addresses as marks in angle brackets. `typed` reads
+those, and keeps quoted lines apart, as their author is unknown. An edit is never a second command, so neither changes
+nor deletions are read. Programs are read only if they are named, in channels only, and their texts count as typed by no
+person. A mention comes twice, as a mention and as a message; both have the same identity, which is the place and the
+time stamp.
 
-In a shared chat the answer belongs into the thread of what it answers, so a message outside threads opens one.
+In a shared chat an answer belongs in the thread of its message, so a message outside threads opens one.
 """
 
 import re
@@ -30,7 +30,7 @@ _SCHEMES: Final = ("mailto:", "tel:", "https://", "http://")
 
 
 def typed(text: str, me: str) -> tuple[str, tuple[str, ...], bool]:
-    """Return what a user typed, what they quoted, and whether they mentioned the account `me`, which is left out."""
+    """Return a user's own text, their quotations, and whether they mentioned the account `me`, which is left out."""
     own, quoted = _parted(text)
     mention = re.compile(rf"<@{re.escape(me)}(?:\|[^<>]*)?>") if me else None
     called = mention is not None and mention.search(own) is not None
@@ -104,17 +104,17 @@ def attached(files: Iterable[Json], team: str) -> tuple[Attachment, ...]:
 
 
 OPENED: Final = "/sessions"
-"""The command that fills the app's home, which is told when a user opens it."""
+"""The command that fills the app's home, used when a user opens it."""
 
 FILE_UNREAD: Final = "[a file, which is not read here]"
-"""What stands for a file in what was forwarded or shared: a user who wants it read sends it themselves."""
+"""The text in the place of a file that was forwarded or shared: a user who wants it read sends it themselves."""
 
 
 _SPOKEN: Final = frozenset({"", "file_share", "thread_broadcast"})
 _SLACKBOT: Final = "USLACKBOT"
 # A name with a JSON object behind it proposes a call to the offline model; a tool may be named like a command.
 _COMMAND: Final = re.compile(r"!(\w++)(?!\s*\{)")
-# Whatever changes who reads in a channel. To be told that it was offered to another organisation takes a scope, and
+# All events that change a channel's readers. To be told that it was offered to another organisation takes a scope, and
 # nobody there reads before it is shared.
 _CHANGES: Final = frozenset(
     {
@@ -128,7 +128,7 @@ _ENDS: Final = frozenset({"app_uninstalled", "tokens_revoked"})
 
 @dataclass(frozen=True, slots=True)
 class SlackIdentity:
-    """What this bot is in a workspace: its account there, and the commands it offers, without their mark.
+    """This bot's identity in a workspace: its account there, and the commands that it offers, without their mark.
 
     `bots` are the accounts of other bots that are read.
     """
@@ -141,14 +141,14 @@ class SlackIdentity:
 
 @dataclass(frozen=True, slots=True)
 class ChangedReaders:
-    """Of which channels and which people something changed, so that what was known of them is old."""
+    """The channels and people of which something changed, so that cached facts about them are stale."""
 
     channels: frozenset[str] = frozenset()
     people: frozenset[str] = frozenset()
 
 
 def events(body: Json, me: SlackIdentity) -> tuple[Event, ...]:
-    """Return what the body of a request or an envelope tells, nothing for what is not meant for us.
+    """Return the events in the body of a request or an envelope, none for one that is not meant for us.
 
     Raises AttributeError, KeyError, TypeError or ValueError: it is not as Slack describes it.
     """
@@ -166,7 +166,7 @@ def events(body: Json, me: SlackIdentity) -> tuple[Event, ...]:
 
 
 def touched(body: Json) -> ChangedReaders:
-    """Return what changed by a body, so that it is asked for anew."""
+    """Return the readers that a body changes, so that they are fetched anew."""
     event: Json = body.get("event") or {}
     if event.get("type") in _PEOPLE:
         return ChangedReaders(people=frozenset({_id(event["user"])}))
@@ -176,16 +176,16 @@ def touched(body: Json) -> ChangedReaders:
 
 
 def takes_off(body: Json) -> bool:
-    """Say whether a body tells that a workspace may have taken the bot off."""
+    """Say whether a body reports that a workspace may have taken the bot off."""
     event: Json = body.get("event") or {}
     return body.get("type") == "event_callback" and event.get("type") in _ENDS
 
 
 def lane(body: Json) -> str:
-    """Return what is told one after the other: what has the same lane stays in order."""
+    """Return the lane of a body: updates of the same lane stay in order."""
     event: Json = body.get("event") or {}
     place = event.get("channel") or body.get("channel") or body.get("channel_id")
-    # What is of no channel is of a person: one who opens his page does not wait for another.
+    # An update without a channel is a person's: one who opens their page does not wait for another.
     return _id(place or event.get("user") or body.get("user") or "")
 
 
@@ -250,7 +250,7 @@ def _message(event: Json, body: Json, me: SlackIdentity) -> Inbound | None:
     if not user or user in {me.user, _SLACKBOT} or event.get("hidden") or event.get("subtype", "") not in _SPOKEN:
         return None
     private, threaded, sender = _is_private(event), "thread_ts" in event, _sender(event, body, me)
-    # What a program brings, a file for example, does not always name it as one.
+    # Slack does not always mark a program's message, a file for example, as one.
     bot = bool(event.get("bot_id")) or sender in me.bots
     if bot and (private or sender not in me.bots):
         return None
@@ -278,7 +278,7 @@ def _message(event: Json, body: Json, me: SlackIdentity) -> Inbound | None:
 
 
 def _attached(attachments: list[Json] | tuple[()]) -> Iterator[str]:
-    """Yield the texts of what was forwarded or shared with a message."""
+    """Yield the texts that were forwarded or shared with a message."""
     for attachment in attachments:
         told = (attachment.get("pretext"), attachment.get("title"), attachment.get("text"))
         if text := "\n".join(str(each) for each in told if each) or str(attachment.get("fallback") or ""):
@@ -309,7 +309,7 @@ def _pressed(body: Json, me: SlackIdentity) -> Inbound | None:
         if body["view"].get("type") != HOME:
             return None
         return Inbound(Address(NAME, user["id"], me.team, HOME), presser, command, dedupe, how=How.BUTTON)
-    # Of what one person alone was shown nothing comes but where it was; only its own app is told of it.
+    # For a message that only one person was shown, Slack tells nothing but its place, and only to its own app.
     message: Json = body.get("message") or {"user": me.user}
     if message.get("user") != me.user:
         return None

@@ -1,9 +1,8 @@
 """Installing the bot in a workspace: a link that counts once, consent at Slack, and a token in the vault.
 
-Nobody installs uninvited: an operator makes the link, and what it names can be used once within ten minutes, by whoever
-opens it. Slack sends the person back with a code, which is exchanged for the workspace's token. An organisation-wide
-installation is refused, as are tokens that rotate and fewer rights than the bot needs; what Slack gave by then is given
-back.
+Only an operator can start an installation: they make the link, and anyone can use it once within ten minutes. Slack
+sends the person back with a code, which is exchanged for the workspace's token. An organisation-wide installation is
+refused, as are tokens that rotate and fewer rights than the bot needs; a token granted by then is revoked.
 """
 
 import hashlib
@@ -29,7 +28,7 @@ LINK_SECONDS: Final = 600
 
 INSTALLED: Final = "the bot is installed, this page can be closed"
 NOT_OURS: Final = "this link counts no more, ask the operator of the bot for another one"
-"""All that is told of a link that was used, is too old, or never was."""
+"""The answer to a link that was used, is too old, or never existed."""
 
 NOT_AGREED: Final = "nothing was installed, as nobody agreed to it"
 NOT_EXCHANGED: Final = "nothing was installed, as Slack did not confirm it, try again with another link"
@@ -65,7 +64,7 @@ class OAuth:
 
 @dataclass(frozen=True, slots=True)
 class InstallPage:
-    """What a person who came back from Slack is told."""
+    """The page for a person who came back from Slack."""
 
     status: HTTPStatus
     text: str
@@ -81,7 +80,7 @@ class SlackInstaller:
         self._server = server
 
     async def link(self, state: str) -> str:
-        """Return the address at which a person installs the bot. `state` is random, and nobody else's.
+        """Return the address at which a person installs the bot. `state` is random, and unique to this link.
 
         Raises VaultError: it cannot be kept.
         """
@@ -111,7 +110,7 @@ class SlackInstaller:
             yield
 
     async def returned(self, query: Mapping[str, str]) -> InstallPage:
-        """Take a person who comes back from Slack with these parameters, and return what to tell."""
+        """Take a person who comes back from Slack with these parameters, and return the page to show."""
         state, given = query.get("state", ""), query.get("code", "")
         try:
             if not await self._vault.swap(_name(state), b"asked", None):

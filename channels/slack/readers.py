@@ -1,7 +1,7 @@
-"""Who reads in a conversation, as Slack tells it: members with what they are, and who may come in without being asked.
+"""The readers of a conversation, as Slack tells it: members with their kinds, and accounts that may come in unasked.
 
-Kept for a short life, and asked anew when an account comes or goes or a channel is shared. What cannot be learnt makes
-it incomplete, and so does an invitation to another organisation that nobody has answered yet.
+Kept for a short life, and asked anew when an account comes or goes or a channel is shared. A fact that cannot be
+fetched makes it incomplete, and so does a pending invitation to another organisation.
 """
 
 import asyncio
@@ -23,16 +23,16 @@ _LOGGER: Final = logging.getLogger(__name__)
 _UNKNOWN: Final = Audience(frozenset(), complete=False, shared=True)
 _PAGE: Final = 200
 _MOST: Final = 1_000
-"""Of members that are looked at; nobody knows who reads in a channel that has more."""
+"""The most members that are looked up; in a larger channel the readers are unknown."""
 _AT_ONCE: Final = 8
 _PEOPLE: Final = 10.0
-"""How many times as long what a person is counts: it changes seldom, and is told."""
+"""The factor by which a person's kind lives longer: it changes seldom, and Slack reports changes."""
 
 _Key = tuple[str, str]
 
 
 class SlackReaders:
-    """Asks by `clients`, whose own accounts are no readers. `life` is how long, in seconds, an answer counts."""
+    """Asks by `clients`, whose own accounts are not readers. `life` is how long, in seconds, an answer counts."""
 
     def __init__(self, clients: "Clients", life: float) -> None:
         self._clients = clients
@@ -43,7 +43,7 @@ class SlackReaders:
         self._asking = asyncio.Semaphore(_AT_ONCE)
 
     async def audience(self, address: "Address") -> Audience:
-        """Tell who reads at an address; an error is an audience that nobody knows."""
+        """Return the readers of an address; an error gives an unknown audience."""
         try:
             there = await self._clients.workspace(address.workspace)
             person = address.recipient or address.chat
@@ -57,7 +57,7 @@ class SlackReaders:
             return _UNKNOWN
 
     def forget(self, team: str, touched: events.ChangedReaders) -> None:
-        """Ask anew for what changed in a workspace, or everywhere if that is a person."""
+        """Fetch the changed facts of a workspace anew, or all facts if a person changed."""
         for channel in touched.channels:
             self._moves[team, channel] += 1
             self._places.pop((team, channel), None)
@@ -76,7 +76,8 @@ class SlackReaders:
         answer = await there.client.conversations_info(channel=channel)
         told: Any = answer["channel"]
         known = await (self._alone(there, told["user"]) if told.get("is_im") else self._together(there, channel, told))
-        # An account that came or went while this was asked may be missing in it; what is incomplete may be known soon.
+        # An account that came or went during the request may be missing in it; an incomplete answer may soon be
+        # complete.
         if moves == self._moves[key] and known.complete:
             self._places[key] = (anyio.current_time() + self._life, known)
         return known
@@ -105,9 +106,9 @@ class SlackReaders:
                     tasks.create_task(ask(member))
         elsewhere = {str(team) for team in told.get("shared_team_ids") or ()} - {there.team}
         if not told["is_private"] and not told.get("is_mpim"):
-            # Anybody of the workspace may come in and read.
+            # Any account of the workspace may come in and read.
             readers.add(Reader(events.account(there.team, "*"), ReaderKind.MEMBER))
-        # Those who share it let in whom they like.
+        # The organisations that share it admit people at their own discretion.
         readers |= {Reader(events.account(team, "*"), ReaderKind.STRANGER) for team in elsewhere}
         shared = bool(told.get("is_ext_shared") or told.get("is_shared") or told.get("is_org_shared"))
         pending = bool(told.get("is_pending_ext_shared") or told.get("pending_shared"))

@@ -1,12 +1,11 @@
-"""What a model wrote, as messages for Slack: `rich_text` blocks, each message with a plain text beside them. Pure.
+"""A model's text, as messages for Slack: `rich_text` blocks, each message with a plain text beside them. Pure.
 
 Slack's `markdown` block would take the model's text as it is, and with it Slack's own marks for mentions and its
-guessing of links. In `rich_text` a mention or a link is an element of its own kind, and everything else is text that
-nothing is read into: what these functions do not make, a model cannot write. A table is preformatted text, as
-Slack's table block is one to a message and has limits of its own. The plain text is for notifications, screen
-readers, and for another try where Slack refuses the blocks. Callers send it with `QUIET`, so that Slack neither
-fetches addresses nor makes mentions of names. `compose` makes what is sent of an outbound text: messages, or a file
-under a first line, and buttons.
+guessing of links. In `rich_text` a mention or a link is an element of its own kind, and everything else is plain text.
+So a model can write no element that these functions do not make. A table is preformatted text, as Slack's table block
+is one to a message and has limits of its own. The plain text is for notifications, screen readers, and for another try
+where Slack refuses the blocks. Callers send it with `QUIET`, so that Slack neither fetches addresses nor makes mentions
+of names. `compose` makes the messages of an outbound text, or a file under a first line, and buttons.
 """
 
 import json
@@ -20,13 +19,13 @@ from channels.messages import Button, Outbound, OutboundKind
 from channels.rich_text import Leaf, Shape, Span, clean, is_visible, linked, parsed, unlinked, utf16_units
 
 LONGEST_TEXT: Final = 4_000
-"""Of `text`, escaped, in UTF-16 units: what `chat.update` takes; `chat.postMessage` takes 40,000 and advises this."""
+"""Of `text`, escaped, in UTF-16 units: the limit of `chat.update`; `chat.postMessage` takes 40,000 and advises this."""
 
 LONGEST_BLOCKS: Final = 12_000
 """Of all blocks of a message as JSON, in UTF-16 units: `msg_blocks_too_long` comes a little above that."""
 
 LONGEST_ACTIONS: Final = 2_000
-"""Of the blocks with buttons, as JSON in UTF-16 units: what is above them leaves them free in `LONGEST_BLOCKS`."""
+"""Of the blocks with buttons, as JSON in UTF-16 units: the blocks above leave them this much of `LONGEST_BLOCKS`."""
 
 LONGEST_LABEL: Final = 75
 """Of a button's label, in characters."""
@@ -47,7 +46,7 @@ DEEPEST_INDENT: Final = 8
 QUIET: Final[Mapping[str, Any]] = MappingProxyType(
     {"unfurl_links": False, "unfurl_media": False, "link_names": False, "parse": "none"}
 )
-"""What goes with every text of a model's: no mentions from names, and no fetching of addresses."""
+"""The parameters of every text of a model's: no mentions from names, and no fetching of addresses."""
 
 _Json = dict[str, Any]
 _FENCE: Final = "```"
@@ -92,7 +91,7 @@ def render(markdown: str, *, links: bool, verbatim: bool = False) -> Rendered:
 
 
 def escaped(text: str) -> str:
-    """Return a text that Slack shows as it is written, mentioning nobody."""
+    """Return a text that Slack shows as it is written, without mentions."""
     return text.replace("&", "&amp;").replace("<", "&lt;").replace(">", "&gt;").replace("@", _AT)
 
 
@@ -159,7 +158,7 @@ class _Message:
         return SlackPart((block,), text if self.links else preformatted(text))
 
     def _open(self, piece: _Piece) -> tuple[list[_Json] | None, str]:
-        """Return the elements that a piece goes on with, if it does, and what stands between."""
+        """Return the elements that a piece continues, if any, and the text between them."""
         leaf, last = piece.leaf, self.last
         if last is None or leaf.bullet or leaf.number is not None or last.shape is Shape.CODE:
             return None, ""
@@ -186,7 +185,7 @@ class _Message:
         self.elements.append(opened | ({"offset": leaf.number - 1} if leaf.number and leaf.number > 1 else {}))
 
     def _added(self, piece: _Piece) -> str:
-        """Return what a piece adds to the plain text."""
+        """Return the plain text that a piece adds."""
         leaf = piece.leaf
         if leaf.shape is Shape.CODE:
             told = preformatted(leaf.text) if self.links else leaf.text
@@ -209,7 +208,7 @@ class _Message:
 
 
 def _drawn(leaf: Leaf) -> Leaf:
-    """Return a leaf with what Slack has no element for, drawn with what it has."""
+    """Return a leaf that Slack has no element for, drawn with existing elements."""
     if leaf.shape is Shape.RULE:
         return replace(leaf, shape=Shape.TEXT, spans=(Span(_RULE),))
     if leaf.shape is Shape.HEADING:
@@ -286,13 +285,13 @@ REPEATED: Final = "(may have been shown before)"
 EMPTY: Final = "(nothing to show)"
 FILE: Final = "answer.md"
 LEFT_OUT: Final = f"(the rest is left out: this workspace does not take the file {FILE})"
-"""What ends a text that was to be a file and is longer than what can be shown instead."""
+"""The end of a text that was to be a file and is longer than a message can show instead."""
 
 ACTION: Final = "lockgate.command"
-"""What the `action_id` of every button of ours begins with; its value is the command that it stands for."""
+"""The beginning of the `action_id` of every button of ours; its value is the command that it stands for."""
 
 _TOLD: Final = frozenset({OutboundKind.NOTICE, OutboundKind.OFFER})
-"""What holds nothing but the program's own words."""
+"""The kinds that hold only the program's own words."""
 _LONGEST: Final = MOST_PARTS * LONGEST_TEXT
 """Of the characters that can be shown as messages at all."""
 _MOST: Final = 2 * MOST_PARTS
@@ -312,7 +311,7 @@ class SlackMessage:
 
 @dataclass(frozen=True, slots=True)
 class SlackMessages:
-    """Messages in order, buttons below the last; with `file`, the single one is what stands above it."""
+    """Messages in order, buttons below the last; with `file`, the single message stands above it."""
 
     sheets: tuple[SlackMessage, ...]
     file: bytes = b""
@@ -321,8 +320,8 @@ class SlackMessages:
 def compose(outbound: Outbound, commands: Collection[str] = ()) -> SlackMessages:
     """Return the messages; rendering a long text takes a while.
 
-    In what the program tells, `commands` are written as they are typed on Slack, which takes what begins with a slash
-    for a command of its own. What it asks is shown as it is: it may hold what others wrote.
+    In the program's own texts, `commands` are written as they are typed on Slack, which takes a text that begins with a
+    slash for a command of its own. Its questions are shown unchanged: they may hold words of others.
     """
     text, mark, said, fitting = _whole(outbound, commands)
     verbatim = outbound.kind.verbatim
@@ -347,7 +346,7 @@ def spelled(outbound: Outbound, commands: Collection[str] = ()) -> SlackMessages
 
 
 def _whole(outbound: Outbound, commands: Collection[str]) -> tuple[str, str, str, list[Button]]:
-    """Return the text with what is written around it, its mark, what is said, and the buttons that can be pressed."""
+    """Return the whole text with its additions, its mark, the text alone, and the buttons that can be pressed."""
     fitting, others = _sorted(outbound.buttons)
     mark = f"{REPEATED}\n\n" if outbound.repeated else ""
     said = _spelled(outbound.text, commands) if outbound.kind in _TOLD else outbound.text
@@ -398,4 +397,4 @@ def _spelled(text: str, commands: Collection[str]) -> str:
 
 
 CUT: Final = _sheets(render("(too long to be shown here)", links=True).parts, [])[0]
-"""What stands below something that can only be begun where it is shown."""
+"""The note below a text of which only the beginning can be shown here."""

@@ -1,13 +1,13 @@
-"""Saying things on Slack: messages in order, previews of what is still being written, what is for one alone, Homes.
+"""Sending on Slack: messages in order, previews of unfinished texts, texts for one person alone, Homes.
 
-Nothing is said twice by itself: what Slack may have taken is reported as ambiguous where it is not found. What is for
-a thread never appears outside it. A text in several messages that Slack stops in the middle with a wait goes on where
-it was stopped, when it is sent again. A text whose file Slack does not take is said in messages. `ThreadStatus` is the
-line below a thread that tells that something is going on, such as "is thinking…"; Slack takes it away when something is
-said there, or after two minutes.
+Nothing is sent twice by itself: a message that Slack may have taken is looked for, and reported as ambiguous if it is
+not found. A text for a thread never appears outside it. A text in several messages that Slack stops in the middle with
+a wait goes on where it was stopped, when it is sent again. A text whose file Slack does not take is sent as messages.
+`ThreadStatus` is the line below a thread that shows an activity, such as "is thinking…". Slack takes it away at the
+next message there, or after two minutes.
 
-A preview is a message that is edited. Slack's own streams are not used: they take Markdown to append, in which Slack
-itself reads mentions and makes links, with no way to tell it not to; and nothing appended can be taken back.
+A preview is a message that is edited. Slack's own streams are not used: they append Markdown, in which Slack itself
+reads mentions and makes links, with no way to turn that off. Appended text cannot be taken back either.
 """
 
 import asyncio
@@ -60,7 +60,7 @@ class ThreadStatus:
         self._refused: dict[tuple[str, str], None] = {}
 
     async def show(self, place: SlackPlace, signal: Signal) -> None:
-        """Show a status, or with DONE none; nobody minds if that fails."""
+        """Show a status, or with DONE none; a failure is ignored."""
         if not place.thread or place.home or place.only or (place.team, place.channel) in self._refused:
             return
         now, shown = anyio.current_time(), self._shown.get(place)
@@ -143,11 +143,11 @@ class SlackSender:
         """Show a text as far as it is written. Raises ChannelError: it was not shown."""
         place = place_of(outbound.address)
         if place.only or place.home:
-            raise ChannelError("what is for one alone has no preview")
+            raise ChannelError("a message for one person has no preview")
         await self._previews.show(outbound)
 
     async def signal(self, address: Address, signal: Signal) -> None:
-        """Show that something is going on; the end takes back what is left of a preview."""
+        """Show an activity; the end of it takes back a remaining preview."""
         if address.thread:
             with suppress(ChannelError):
                 await self._status.show(await self._there(place_of(address)), signal)
@@ -176,7 +176,7 @@ class SlackSender:
         await self._calls.take_back(*_located(address, receipt))
 
     async def _publish(self, composed: SlackMessages, place: SlackPlace) -> str:
-        """Show it as a user's Home, in the place of what was there; what is too long is only begun."""
+        """Show it as a user's Home, in place of the old content; of a long text only the beginning is shown."""
         sheets = (*composed.sheets, CUT) if composed.file else composed.sheets
         await self._calls.publish(place, [block for sheet in sheets for block in sheet.blocks])
         return ""
@@ -190,14 +190,14 @@ class SlackSender:
         return outbound.replaces
 
     async def _place(self, place: SlackPlace, *, file: bool) -> SlackPlace:
-        """Return where to say something: what is for one alone in their own conversation, or hidden from the others."""
+        """Return the place to send to: for one person their own conversation, or a message hidden from others."""
         place = await self._there(place)
         if not place.only or not (place.direct or file):
             return place
         # A file cannot be hidden in a channel.
         own = await self._own(place)
         if place.direct and own.channel != place.channel:
-            raise ChannelError("whom it is for does not read there")
+            raise ChannelError("the recipient does not read there")
         return replace(place, only="") if place.direct else own
 
     async def _there(self, place: SlackPlace) -> SlackPlace:
@@ -212,7 +212,7 @@ class SlackSender:
             return SlackPlace(place.team, await self._calls.conversation(place.team, place.only))
         except GoneError:
             # The chat that was addressed is not gone.
-            raise ChannelError("whom it is for cannot be spoken to in private") from None
+            raise ChannelError("the recipient has no private chat with the bot") from None
 
     async def _say(self, outbound: Outbound, composed: SlackMessages, place: SlackPlace) -> str:
         try:
@@ -277,7 +277,7 @@ class SlackSender:
 
 
 def _receipt(place: SlackPlace, named: str) -> str:
-    """Return what a message is called: where it is may be another place than where it was addressed to."""
+    """Return the receipt of a message: its channel may differ from the addressed one."""
     return f"{place.channel}/{named}"
 
 

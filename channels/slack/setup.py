@@ -1,8 +1,7 @@
-"""The Slack app as Lockgate needs it, and what is wrong with its connection, each with how to mend it.
+"""The Slack app that Lockgate needs, and the faults of its connection, each with how to mend it.
 
-`manifest` has the scopes it asks for, the events it is told, and its surfaces. A scope or an event that nothing here
-uses is asked for by nobody: a test compares both with what the adapter calls and listens to. `troubles` is for
-`lockgate doctor`.
+`manifest` has its scopes, its events, and its surfaces. It asks for no scope and no event that is unused here: a test
+compares both with the adapter's calls and listeners. `troubles` is for `lockgate doctor`.
 """
 
 from collections.abc import Callable, Iterator
@@ -33,7 +32,7 @@ SCOPES: Final = (
     "mpim:read",
     "users:read",
 )
-"""What a workspace lets the bot do."""
+"""The bot's scopes in a workspace."""
 
 EVENTS: Final = (
     "agent_session_stopped",
@@ -54,10 +53,10 @@ EVENTS: Final = (
     "tokens_revoked",
     "user_change",
 )
-"""What the bot is told."""
+"""The events that the bot receives."""
 
 _NAME: Final = "Lockgate"
-_SHORT: Final = "What a conversation has read decides where it may speak."
+_SHORT: Final = "The data that a conversation has read decide where it may speak."
 _COMMANDS: Final = "Command the bot, and be answered alone"
 _PROMPTS: Final = (
     ("Who am I here?", "!whoami"),
@@ -69,8 +68,9 @@ _PROMPTS: Final = (
 def manifest(*, events: str = "", back: str = "") -> dict[str, Any]:
     """Return the app's manifest.
 
-    `events` is where Slack calls us, as it is on the internet, empty for Socket Mode; `back` is where people are sent
-    back to who install the bot in other workspaces, empty where nobody does.
+    Args:
+        events: the internet address at which Slack calls us, empty for Socket Mode.
+        back: the address to which people return after they install the bot in other workspaces, empty where none do.
     """
     called = {"request_url": events} if events else {}
     command = {"command": COMMAND, "description": _COMMANDS, "usage_hint": "help", "should_escape": False}

@@ -1,25 +1,25 @@
 """How Slack's events reach this bot, over sockets or by requests: kept before they are acknowledged, taken in once.
 
 `EventGateway` is the one way in: a Bolt app that keeps an event before it answers. Bolt finds the workspace, leaves out
-what the bot did itself and answers Slack's checks of the address. What is left is kept in a middleware, and the chain
-ends there: Bolt acknowledges an event before it runs a listener, so nothing may be left to one. What cannot be kept
-raises, and is then not acknowledged, so that Slack tells it again.
+the bot's own actions and answers Slack's checks of the address. A middleware keeps all other events, and the chain ends
+there: Bolt acknowledges an event before it runs a listener, so nothing may be left to one. An event that cannot be kept
+    raises, and is not acknowledged, so that Slack sends it again.
 
-`EventDeduplicator` takes in once what Slack tells more than once. A mention comes as a mention and as a message, and
-whatever was not acknowledged in time comes again, up to an hour later and to any process. The application keeps a
-message once by its identity. A command, which it does not keep but does, would be done again: so it is claimed in the
-vault first, and the process that claimed it does it. Slack waits three seconds, and some commands ask a model; so one
-that takes longer is acknowledged by its claim, and goes on. A claim is given back where it could not be done, so that
-it can be told again.
+`EventDeduplicator` takes in a repeated event once. A mention comes as a mention and as a message. An event that was not
+acknowledged in time comes again, up to an hour later and to any process. The application keeps a message once by its
+identity. A command, which it does not keep but does, would be done again: so it is claimed in the vault first, and the
+process that claimed it does it. Slack waits three seconds, and some commands ask a model; so one that takes longer is
+acknowledged by its claim, and goes on. A claim is given back where it could not be done, so that Slack can send it
+again.
 
 `RequestListener` listens for requests over the internet. A request proves itself by its signature over the bytes of its
-body and the time it was made, which is compared in constant time; one that is older than five minutes counts no more.
+body and the time it was made, which is compared in constant time. One that is older than five minutes is refused.
 Nothing of it is read before. It is answered with 200 when it is kept, and otherwise Slack tells it again.
 
 `SocketMode` opens connections and answers each envelope on its own. The library's own client is not used. It opens a
-connection again and again with a ticket that counts once, it starts an envelope beside the one before, and it waits for
-a connection to end before it opens the next. Here several are open at once, one that is told to go is replaced while it
-goes, and one that only looks alive is noticed: by the answers to pings, and by how long nothing came at all.
+connection repeatedly with a ticket that counts once, starts an envelope beside the one before, and waits for a
+connection to end before it opens the next. Here several are open at once, and one that Slack asks to close is replaced
+while it closes. A dead connection is noticed by the answers to pings, and by the time since anything came.
 """
 
 import asyncio
@@ -65,36 +65,39 @@ from channels.slack.web_api import remember
 
 @dataclass(frozen=True, slots=True)
 class SlackTiming:
-    """In seconds. `call` is how long any call may take, `pause` the first wait after a failure, `longest` the last.
-
-    `ping` is how often a socket is probed; it counts as dead when half of that passes without an answer. One that
-    brought nothing for `quiet` is replaced although it answers. `readers` is how long the readers of a channel are
-    kept, `pace` the least between two edits of previews in a workspace. `patience` is how long a command is waited for
-    before it is acknowledged: Slack waits three seconds. `sockets` is how many are open at a time.
-    """
+    """Times, in seconds, and the number of sockets."""
 
     call: float = 15.0
+    """The longest time of any call."""
     pause: float = 1.0
+    """The first wait after a failure."""
     longest: float = 60.0
+    """The longest wait after failures."""
     ping: float = 10.0
+    """The interval between probes of a socket; it counts as dead when half of that passes without an answer."""
     quiet: float = 600.0
+    """The time after which a socket that brought nothing is replaced although it answers."""
     readers: float = 30.0
+    """The life of the cached readers of a channel."""
     pace: float = PACE
+    """The least time between two edits of previews in a workspace."""
     sockets: int = 2
+    """The number of sockets that are open at a time."""
     patience: float = 2.0
+    """The time that a command is waited for before it is acknowledged: Slack waits three seconds."""
 
 
 Take = Callable[[events.Json, Workspace], Awaitable[None]]
-"""Keep what a workspace tells. Raises an exception: it could not be kept."""
+"""Keep an update of a workspace. Raises an exception: it could not be kept."""
 
 _THERE = "lockgate.workspace"
-"""Under what name Bolt's context carries the workspace that was found."""
+"""The key under which Bolt's context carries the workspace that was found."""
 
 _NOBODY = "This app is not installed in this workspace."
 
 
 class EventGateway:
-    """Hands what comes to `take`, in order within a channel. Who calls it has been proven genuine."""
+    """Hands events to `take`, in order within a channel. The caller has been proven genuine."""
 
     def __init__(self, clients: Clients, take: Take) -> None:
         self._lanes = Lanes()
@@ -134,7 +137,7 @@ class EventGateway:
     ) -> BoltResponse:
         """Return the answer to a request or an envelope; only with status 200 it was kept.
 
-        Raises ValueError: the body is none of Slack's.
+        Raises ValueError: the body is not one of Slack's.
         """
         try:
             request = AsyncBoltRequest(body=body, headers=dict(headers), mode="socket_mode" if socket else "http")
@@ -160,9 +163,9 @@ _CLAIM: Final = "slack/once/"
 
 
 class EventDeduplicator:
-    """Hands on what was not handed on before; what it did is remembered here, and of commands in the vault.
+    """Hands on each event once; events are remembered here, and claimed commands in the vault.
 
-    `patience` is how long, in seconds, a command is waited for.
+    `patience` is the time, in seconds, that a command is waited for.
     """
 
     def __init__(self, vault: ChannelVault, patience: float) -> None:
@@ -172,9 +175,13 @@ class EventDeduplicator:
         self._tasks: asyncio.TaskGroup
 
     async def hand(self, event: Event, receive: Receive) -> Answer | None:
-        """Hand on an event, if it is the first time; return what is left to say of it. What raises was not handed on.
+        """Hand on an event, if it is the first time; return the answer that is still to be sent.
 
-        A command is answered by the way. Raises VaultError: nobody can tell whether it was. Whatever `receive` raises.
+        An event for which this raises was not handed on. A command is answered while it runs.
+
+        Raises:
+            VaultError: it is unknown whether the command was done.
+            Exception: any error of `receive`.
         """
         if event.dedupe in self._known:
             return None
@@ -194,7 +201,7 @@ class EventDeduplicator:
 
     @asynccontextmanager
     async def running(self) -> AsyncGenerator[None]:
-        """Let things be handed on; what is still being done at the end is ended and given back."""
+        """Let events be handed on; at the end, unfinished work is cancelled and its claims are given back."""
         failure: Exception | None = None
         async with asyncio.TaskGroup() as self._tasks:
             try:
@@ -225,7 +232,7 @@ class EventDeduplicator:
             try:
                 await answer()
             except Exception as error:
-                _LOGGER.warning("what was taken in could not be answered", exc_info=error)
+                _LOGGER.warning("an accepted update could not be answered", exc_info=error)
 
 
 PATH: Final = "/slack/events"
@@ -238,7 +245,7 @@ _OK: Final = 200
 _JSON: Final = "application/json"
 
 AnswerRequest = Callable[[str, Mapping[str, str]], Awaitable[BoltResponse]]
-"""Keep what came in a body with its headers. Raises ValueError: the body is none of Slack's."""
+"""Keep the event in a body with its headers. Raises ValueError: the body is not one of Slack's."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -264,9 +271,10 @@ class RequestListener:
         self._listening = listening
         self._longest = longest
         self._verifier = SignatureVerifier(listening.secret)
+        self._unsigned = 0
 
     async def run(self, answer: AnswerRequest, began: Began = untold) -> None:
-        """Hand on every request until cancelled; `began` is told when they can come.
+        """Hand on every request until cancelled; `began` is called when they can come.
 
         Raises OSError: the address cannot be listened at.
         """
@@ -289,6 +297,7 @@ class RequestListener:
             async with asyncio.timeout(self._longest):
                 raw = await request.read()
             if not self._verifier.is_valid(raw, stamp, signature):
+                self._log_unsigned()
                 return web.Response(status=HTTPStatus.UNAUTHORIZED)
             kept = await answer(raw.decode(), request.headers)
         except web.HTTPRequestEntityTooLarge:
@@ -300,12 +309,25 @@ class RequestListener:
         kind = kept.headers.get("content-type", [_JSON if kept.body.startswith("{") else "text/plain"])[0]
         return web.Response(text=kept.body, content_type=kind.partition(";")[0])
 
+    def _log_unsigned(self) -> None:
+        """Log that a request was signed in another way, less and less often, as anybody may send such requests."""
+        self._unsigned += 1
+        if self._unsigned & (self._unsigned - 1) == 0:
+            facts = {"subject": _SUBJECT, "cause": UNSIGNED.problem, "step": UNSIGNED.next_step}
+            _LOGGER.warning("a request of Slack was refused", extra=facts)
+
+
+UNSIGNED: Final = Trouble(
+    "a request was not signed with the signing secret",
+    "compare it with Signing Secret under Basic Information at api.slack.com, and the clock of this machine",
+)
+
 
 LONGEST_ENVELOPE: Final = 4_000_000
 """Of one envelope, in bytes; a message with its blocks and attachments is far below."""
 
 AnswerEnvelope = Callable[[dict[str, Any]], Awaitable[dict[str, Any] | None]]
-"""Keep what came in an envelope, and return what it is answered with, None if it was not kept."""
+"""Keep the event in an envelope, and return the answer to it, None if it was not kept."""
 
 _SUBJECT: Final = "channel slack"
 _REFUSED: Final = Trouble(
@@ -333,9 +355,9 @@ class SocketMode:
         self._kept: Trouble | None = None
 
     async def run(self, answer: AnswerEnvelope, began: Began = untold) -> None:
-        """Hand on what comes until cancelled; connections are opened again for ever.
+        """Hand on events until cancelled; connections are opened again for ever.
 
-        `began` is told of the first greeting.
+        `began` is called at the first greeting.
         """
         self._running, self._began = True, began
         try:
@@ -346,7 +368,10 @@ class SocketMode:
             self._running = False
 
     async def troubles(self) -> tuple[Trouble, ...]:
-        """Tell what is wrong with the connections now; where nobody listens, whether they could be opened."""
+        """Report the faults of the connections now.
+
+        Where this process does not listen, whether they could be opened.
+        """
         if not self._running:
             with suppress(ChannelError):
                 await self._ticket()
@@ -382,7 +407,7 @@ class SocketMode:
             if self._problem in {_REFUSED, _OFF}:
                 wait = self._timing.longest
         except (AttributeError, ValueError, OSError, *FAILURES) as error:
-            # What is no envelope at all ends the connection, too.
+            # A message that is not an envelope ends the connection, too.
             self._problem = _AWAY
             self._log_failed(url, type(error).__name__)
         finally:
@@ -414,7 +439,7 @@ class SocketMode:
         leaving: "asyncio.Future[float]",
         tasks: asyncio.TaskGroup,
     ) -> float:
-        """Take what comes until the connection ends; return how long to wait before the next is opened."""
+        """Take messages until the connection ends; return the seconds to wait before the next is opened."""
         greeted = False
         came = current_time()
         try:
@@ -450,7 +475,7 @@ class SocketMode:
         try:
             payload = await answer(envelope)
         except Exception:
-            # What keeps events has errors of its own; Slack tells the event again.
+            # The storage of events has errors of its own; Slack sends the event again.
             _LOGGER.warning("an event could not be kept, it is told again", extra={"subject": _SUBJECT}, exc_info=True)
             payload = None
         self._kept = _LOST if payload is None else None

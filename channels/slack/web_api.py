@@ -1,7 +1,7 @@
 """The Web API's calls that show a message, change it, take it back, and bring or fetch a file, at a place on Slack.
 
 Their errors are ours. Every message bears a mark, by which one whose answer was lost is found again. Other apps of a
-workspace may read it, so what it is made of cannot be read from it.
+workspace may read it, so the values behind it cannot be read from it.
 
 A person who puts a file into a chat may let Slack name an address of their own for it. The bot's token opens everything
 that it may read, so it goes to Slack's own hosts alone, and no redirect is followed.
@@ -58,7 +58,7 @@ class SlackPlace:
 def place_of(address: Address) -> SlackPlace:
     """Return where an address is.
 
-    Raises ChannelError: there is no such place on Slack.
+    Raises ChannelError: Slack has no such place.
     """
     if address.channel != NAME or not address.workspace or not address.chat:
         raise ChannelError("the address is not one of Slack's")
@@ -74,7 +74,7 @@ _LOOKED_THROUGH: Final = 100
 
 @dataclass(frozen=True, slots=True)
 class MessageMark:
-    """What names one message: the text it is of, the same at every attempt, and its number of how many from 1."""
+    """The name of one message: its text's key, the same at every attempt, and its number of how many from 1."""
 
     key: str
     number: int
@@ -86,12 +86,12 @@ class MessageMark:
 
 
 def key_of(outbound: Outbound, *, preview: bool = False) -> str:
-    """Return what names something that is said, or its preview."""
+    """Return the name of an outbound text, or of its preview."""
     return blake2s(f"{outbound.address}\n{preview}\n{outbound.key}".encode(), digest_size=16).hexdigest()
 
 
 async def find_marked(client: Any, place: SlackPlace, mark: MessageMark) -> str:  # noqa: ANN401 - of the SDK, untyped
-    """Return the time stamp of a message, empty if it is not found; number 0 is the last, whatever its number.
+    """Return the time stamp of a message, empty if it is not found; number 0 finds the last one of its text.
 
     Looked for once, among the newest in a chat and from the beginning of a thread. Where the history cannot be read,
     for want of a scope or because it was read too often, nothing is found.
@@ -135,7 +135,7 @@ class MessageCalls:
     async def show(self, place: SlackPlace, sheet: SlackMessage, mark: MessageMark) -> str:
         """Show a message, and return its time stamp.
 
-        Raises GoneError: the thread is gone; what Slack showed outside it is taken back.
+        Raises GoneError: the thread is gone; a message that Slack showed outside it is taken back.
         """
         client = await self._client(place.team)
         where = {"channel": place.channel, "thread_ts": place.thread or None, **QUIET}
@@ -154,14 +154,14 @@ class MessageCalls:
         return named
 
     async def whisper(self, place: SlackPlace, sheet: SlackMessage) -> None:
-        """Show a message to `place.only` alone; in a thread that has no replies nobody would see it."""
+        """Show a message to `place.only` alone; in a thread without replies it would be invisible."""
         client = await self._client(place.team)
         thread = place.thread if await self._is_active(client, place) else None
         where = {"channel": place.channel, "user": place.only, "thread_ts": thread, **QUIET}
         await _readably(partial(client.chat_postEphemeral, **where), sheet)
 
     async def change(self, place: SlackPlace, named: str, sheet: SlackMessage, mark: MessageMark | None = None) -> None:
-        """Change a message; doing so twice makes no difference, so it is done again where nobody knows.
+        """Change a message; doing so twice makes no difference, so it is repeated where the outcome is unknown.
 
         Raises FixedMessageError: it is gone, or too old.
         """
@@ -183,7 +183,7 @@ class MessageCalls:
                 raise failure(error) from None
 
     async def upload(self, team: str, data: bytes) -> str:
-        """Send a file that nobody sees yet, and return its id."""
+        """Upload a file that is not visible yet, and return its id."""
         client = await self._client(team)
         try:
             answer = await client.files_getUploadURLExternal(filename=FILE, length=len(data))
@@ -214,7 +214,7 @@ class MessageCalls:
             raise failure(error) from None
 
     async def conversation(self, team: str, account: str) -> str:
-        """Return the direct message with an account. Raises GoneError: nobody can be spoken to there."""
+        """Return the direct message with an account. Raises GoneError: the account cannot receive messages there."""
         if (team, account) not in self._private:
             client = await self._client(team)
             try:
@@ -298,7 +298,9 @@ _HTML: Final = "text/html"
 async def fetch_file(clients: Clients, attachment: Attachment, most: int, seconds: float) -> bytes:
     """Return a file, of at most `most` bytes, within `seconds`.
 
-    Raises LargeFileError: it is larger. ChannelError: it cannot be had.
+    Raises:
+        LargeFileError: it is larger.
+        ChannelError: it cannot be fetched.
     """
     team, _, name = attachment.handle.partition("/")
     client = await clients.of(team)

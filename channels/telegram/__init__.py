@@ -1,5 +1,5 @@
 """The Telegram adapter.
 
-`updates` reads what Telegram tells, without sending or waiting; `adapter` listens, by `polling` or by a `webhook`, and
-hands on; `sender` says things, as the messages that `render` makes of them.
+`updates` reads Telegram's updates, without sending or waiting; `adapter` listens, by `polling` or by a `webhook`, and
+hands on. `sender` sends texts, as the messages that `render` makes of them.
 """

@@ -1,6 +1,6 @@
 """Telegram: listens, by polling or by a webhook, and speaks.
 
-`updates` reads all that is told, and `sender` says all that is said. The token is in the addresses that are called, so
+`updates` reads all updates, and `sender` sends all outbound texts. The token is in the addresses that are called, so
 the libraries that log those are kept quiet, and no error carries a sentence of theirs.
 """
 
@@ -39,6 +39,7 @@ from channels.telegram.errors import MovedError, failure, seconds
 from channels.telegram.menu import CommandMenu, show_menus
 from channels.telegram.migration import GroupMigrations
 from channels.telegram.polling import Poller, TelegramTiming
+from channels.telegram.probing import TelegramProbe
 from channels.telegram.readers import SeenReaders, TelegramReaders
 from channels.telegram.sender import TelegramSender
 from channels.telegram.webhook import Webhook, WebhookListener, WebhookRegistration, refused
@@ -61,18 +62,18 @@ _FETCHED_CALLS: Final = 4
 class Telegram:
     """The adapter for one bot.
 
-    `token` is @BotFather's, `menu` has the commands it offers; only what Telegram takes as a name is shown. `admins`
-    tells the accounts of admins by now, `observes` whether groups are to be observed, `chats` which the policy names.
-    `vault` keeps which groups moved and who was seen in them. `lease` lets one process of all poll; with a `webhook`
-    nobody polls, and all may listen. `bots` are the accounts of other bots that are read. `server` is where the Bot API
-    is. `now_ms` is the time in milliseconds since 1970.
+    `token` is @BotFather's, `menu` has the commands to show; Telegram takes only some of them as names. `admins`
+    returns the present accounts of admins, `observes` whether groups are to be observed, `chats` the chats that the
+    policy names. `vault` keeps which groups moved and who was seen in them. `lease` lets one process of all poll; with
+    a `webhook` no process polls, and all may listen. `bots` are the accounts of other bots that are read. `server` is
+    where the Bot API is. `now_ms` is the time in milliseconds since 1970.
     """
 
     name = updates.NAME
     marks_repeats = True
     previews = True
 
-    def __init__(  # noqa: PLR0913 - what the composition root knows of one bot
+    def __init__(  # noqa: PLR0913 - the composition root's facts about one bot
         self,
         token: str,
         lease: Lease,
@@ -99,7 +100,6 @@ class Telegram:
         api, own = server.rstrip("/"), token.partition(":")[0]
         self._bot = BotApi(token, f"{api}/bot", f"{api}/file/bot", self._request, self._polling)
         self._menu, self._vault, self._admins = menu.fitting(), vault, admins
-        self._shown_to = frozenset[str]()
         self._me = updates.TelegramIdentity(own, "", frozenset(name for name, _ in self._menu.all), frozenset(bots))
         self._readers = TelegramReaders(self._bot, self.account, self._timing.readers, SeenReaders(vault, own))
         self._migrations = GroupMigrations(self._bot, vault, own)
@@ -108,6 +108,7 @@ class Telegram:
         self._webhook, self._lease = webhook, lease
         here = f"{updates.NAME}/{own}"
         self._registration = hooks = WebhookRegistration(self._bot, vault, lease, name=here, timing=self._timing)
+        self._probe = TelegramProbe(self._bot, vault, lease, hooks=hooks, own=own)
         base, unhook = self._bot.base_url, hooks.take_off
         self._poll = Poller(base, self._polling, lease=lease, right=here, timing=self._timing, unhook=unhook)
         self._intake = Intake(
@@ -119,7 +120,7 @@ class Telegram:
             longest=self._timing.longest,
             patience=None if webhook else self._timing.patience,
         )
-        self._answering, self._unread = Lanes(), 0
+        self._answering, self._unread, self._shown_to = Lanes(), 0, frozenset[str]()
         self._observes, self._chats = observes, chats
         self._receive: Receive | None = None
 
@@ -131,9 +132,11 @@ class Telegram:
     async def serve(self, receive: Receive, began: Began = untold) -> None:
         """Listen until cancelled.
 
-        `began` is told once, when a poll was answered, or when Telegram took the webhook.
+        `began` is called once, when a poll was answered, or when Telegram took the webhook.
 
-        Raises OSError: the webhook's address cannot be listened at. ListenError: Telegram refuses the webhook.
+        Raises:
+            OSError: the webhook's address cannot be listened at.
+            ListenError: Telegram refuses the webhook.
         """
         self._receive = receive
         try:
@@ -148,7 +151,7 @@ class Telegram:
             self._receive = None
 
     async def _by_webhook(self, webhook: Webhook, began: Began) -> None:
-        """Listen by a webhook: bound before Telegram is told, taken off where it cannot begin and nobody else does."""
+        """Listen by a webhook: bound, then registered; taken off if it cannot begin and no other process listens."""
         endpoint = WebhookListener(webhook, self._timing.call, lambda: bool(self._me.username))
         try:
             async with self._intake.running(self._lease), endpoint.open(self._came):
@@ -164,7 +167,9 @@ class Telegram:
     async def fetch(self, attachment: Attachment, most: int) -> bytes:
         """Return a file that came with a message, of at most `most` bytes; Telegram hands out 20 MB at most.
 
-        Raises LargeFileError: it is larger. ChannelError: it cannot be had.
+        Raises:
+            LargeFileError: it is larger.
+            ChannelError: it cannot be fetched.
         """
         try:
             address = (await self._bot.get_file(attachment.handle)).file_path or ""
@@ -181,14 +186,16 @@ class Telegram:
         return await download(address, most, _FETCHED_CALLS * self._timing.call)
 
     async def close(self) -> None:
-        """Close the connections; nothing can be said any more."""
+        """Close the connections; nothing can be sent any more."""
         await self._polling.shutdown()
         await self._request.shutdown()
 
     async def send(self, outbound: Outbound) -> str:
         """Say it, and return which message that is.
 
-        Raises ChannelError: it was certainly not said. AmbiguousSendError: nobody knows.
+        Raises:
+            ChannelError: it was certainly not said.
+            AmbiguousSendError: it may have been sent.
         """
         if outbound.press and await self._presses.tell(outbound):
             return ""
@@ -208,11 +215,11 @@ class Telegram:
         await self._sender.preview(replace(outbound, address=self._migrations.now(outbound.address)))
 
     async def signal(self, address: Address, signal: Signal) -> None:
-        """Show that the bot is typing; the end takes back what is left of a preview."""
+        """Show that the bot is typing; the end takes back a remaining preview."""
         await self._sender.signal(self._migrations.now(address), signal)
 
     async def audience(self, address: Address) -> Audience:
-        """Tell who reads at the address, as far as Telegram tells."""
+        """Return the present readers of the address, as far as Telegram tells."""
         try:
             return await self._readers.audience(self._migrations.now(address))
         except MovedError as error:
@@ -221,7 +228,7 @@ class Telegram:
             return await self._readers.audience(self._migrations.now(address))
 
     async def troubles(self) -> tuple[Trouble, ...]:
-        """Ask Telegram what is wrong, and add what polling met with."""
+        """Ask Telegram for faults, and add those that polling met."""
         found = list(self._poll.troubles())
         try:
             me = await self._bot.get_me()
@@ -240,9 +247,18 @@ class Telegram:
             found.append(Trouble(f"{self._unread} updates could not be understood", "look for a newer version"))
         return tuple(dict.fromkeys(found))
 
+    async def probe(self) -> tuple[Trouble, ...]:
+        """Ask Telegram for faults that only a trial shows."""
+        polls = self._webhook is None
+        return tuple([one async for one in self._probe.troubles(self._chats(), polls=polls)])
+
+    async def mend(self) -> tuple[str, ...]:
+        """Take off a stale webhook where this bot is to poll; return a clause for each thing that was done."""
+        return await self._probe.mend() if self._webhook is None else ()
+
     async def _heard(self, headers: Mapping[str, str]) -> None:
         """Compare the clock with the one of an answer."""
-        self._skew = skewed(headers, self._now_ms(), "what is to happen at a time happens at another")
+        self._skew = skewed(headers, self._now_ms(), "timed work happens at a wrong time")
 
     async def _misnamed(self) -> list[Trouble]:
         """Tell of groups that the policy names by an id that they have at Telegram alone."""
@@ -258,8 +274,8 @@ class Telegram:
     def _privacy(self, me: "User") -> list[Trouble]:
         if me.can_read_all_group_messages:
             return []
-        sees = "privacy mode is on: in groups the bot sees only what is addressed to it, unless it is an administrator"
-        step = "turn privacy off at @BotFather, and add it to its groups again"
+        sees = "privacy mode is on: in groups the bot sees only messages addressed to it, unless it is an administrator"
+        step = "type `/setprivacy` at @BotFather, and add it to its groups again"
         if self._observes():
             return [Trouble(f"{sees}, so it cannot observe them", step)]
         return [Trouble(sees, f"nothing to do if it is to be addressed there; otherwise {step}", remark=True)]
@@ -295,7 +311,7 @@ class Telegram:
             self._me = replace(self._me, id=str(me.id), username=me.username)
 
     async def _show_menus(self) -> None:
-        """Show the menus to whom they are meant for by now."""
+        """Show the menus to the present admins and to all others."""
         self._shown_to = self._admins()
         await show_menus(self._bot, self._menu, self._shown_to, vault=self._vault, own=self._me.id)
 
@@ -322,7 +338,7 @@ class Telegram:
             kept()
             for event, answer in answers:
                 if answer is not None and isinstance(event, Inbound):
-                    # One person's are said in order, and keep nobody else's waiting.
+                    # One person's answers are sent in order, and keep no other person's waiting.
                     async with self._answering.of(f"{event.account}@{event.address}"):
                         await answer()
         if query is not None and not told:
@@ -351,7 +367,7 @@ class Telegram:
         return None if self._receive is None else await self._receive(event)
 
     async def _has_moved(self, old: str, new: str) -> bool:
-        """Take note of what Telegram answered, that a group has another id; return whether it counts."""
+        """Take note of Telegram's answer that a group has another id; return whether it counts."""
         if not await self._migrations.learn(old, new):
             return False
         event = updates.moved(old, new)

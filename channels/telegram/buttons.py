@@ -1,7 +1,7 @@
 """Buttons that were pressed: each shows that it waits until it is answered, once.
 
-Who pressed it is told there what fits into an answer, and nobody else sees it, also where they have no chat with the
-bot. What comes too late for that is said otherwise.
+The person who pressed reads there a text that fits into an answer, and no other person sees it, also where they have no
+chat with the bot. A text that comes too late for that is sent as a message.
 """
 
 from collections.abc import AsyncGenerator
@@ -20,7 +20,7 @@ if TYPE_CHECKING:
     from telegram import Bot
 
 _LONGEST: Final = 200
-"""Of what an answer to a press may say, in UTF-16 code units."""
+"""The most that an answer to a press may hold, in UTF-16 code units."""
 
 
 class ButtonPresses:
@@ -33,9 +33,9 @@ class ButtonPresses:
 
     @asynccontextmanager
     async def pressed(self, query: str) -> AsyncGenerator[None]:
-        """Take in a press within this block; whatever was not answered by its end, or in time, is without words.
+        """Take in a press within this block; without an answer by its end, or in time, it is answered without words.
 
-        Raises what the block raises: then the press comes again, and is answered then.
+        Raises the block's error: then the press comes again, and is answered then.
         """
         self._waiting.add(query)
         failed: Exception | None = None
@@ -54,7 +54,7 @@ class ButtonPresses:
             self._waiting.discard(query)
 
     async def tell(self, outbound: Outbound) -> bool:
-        """Answer a press with what is to be said to its presser alone; return whether that could be done.
+        """Answer a press with the text for its presser alone; return whether that was possible.
 
         Raises ChannelError as `Channel.send`.
         """
@@ -75,7 +75,7 @@ class ButtonPresses:
         return True
 
     async def refuse(self, query: str, text: str) -> None:
-        """Answer a press on what is no button of ours."""
+        """Answer a press on a button that is not ours."""
         with suppress(TelegramError):
             await self._bot.answer_callback_query(query, text, show_alert=True)
 

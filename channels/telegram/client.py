@@ -1,11 +1,11 @@
 """The client of the Bot API: the library's bot, over aiohttp, which the webhook and Slack's adapter use too.
 
 The library brings httpx, which takes four times as long for a call. Every address that is called holds the token, so no
-error of the HTTP library is handed on: its class tells all that is needed. The library logs what it is asked to send,
-so it logs warnings only.
+error of the HTTP library is handed on: its class tells all that is needed. The library logs the text of its requests,
+so only its warnings are logged.
 
-Other servers than Telegram's speak the Bot API too, and leave fields out that the library takes for given. What the
-library cannot read fails that call and nothing else: nobody knows whether the call was done.
+Other servers than Telegram's speak the Bot API too, and leave fields out that the library takes for given. An answer
+that the library cannot read fails that call and nothing else: the call may have been done.
 """
 
 import logging
@@ -33,7 +33,7 @@ _NEVER_MADE: Final = (
     *(aiohttp.ClientConnectorError, aiohttp.ConnectionTimeoutError),
     *(aiohttp.ClientHttpProxyError, aiohttp.InvalidURL),
 )
-"""What is raised where no connection was made."""
+"""The errors of a call that made no connection."""
 
 _FORM: Final = MappingProxyType({"Content-Type": "application/x-www-form-urlencoded"})
 
@@ -50,7 +50,7 @@ class BotApiRequests(BaseRequest):
 
     The proxy that the environment names is used, and the certificates that the machine trusts. A call waits `call`
     seconds for a connection and as long for each part of the answer; with a file, four times as long for all. `heard`
-    is told the headers of each answer. Connections are opened when they are needed, also after `shutdown`.
+    gets the headers of each answer. Connections are opened when they are needed, also after `shutdown`.
     """
 
     def __init__(self, connections: int, call: float, heard: Heard | None = None) -> None:
@@ -82,9 +82,13 @@ class BotApiRequests(BaseRequest):
         *_others: "ODVInput[float]",
         **_named: "ODVInput[float]",
     ) -> tuple[int, bytes]:
-        """Make one call; return the status and the body of the answer. Of the timeouts only that of reading is used.
+        """Make one call; return the status and the body of the answer.
 
-        Raises UnsentError: no connection was made. TimedOut: no answer came in time. NetworkError: it broke off.
+        Of the timeouts only the reading timeout is used.
+
+        Raises:
+            UnsentError: no connection was made. TimedOut: no answer came in time.
+            NetworkError: it broke off.
         """
         read = read_timeout if isinstance(read_timeout, int | float) else self._call
         files = request_data is not None and request_data.contains_files
@@ -120,7 +124,7 @@ class BotApiRequests(BaseRequest):
 
 
 def _body(data: RequestData | None) -> aiohttp.FormData | bytes | None:
-    """Return what a call says. Raises UnsentError: a file has a name that cannot be sent."""
+    """Return the body of a call. Raises UnsentError: a file has a name that cannot be sent."""
     if data is None:
         return None
     if not data.contains_files:
@@ -138,7 +142,7 @@ def _body(data: RequestData | None) -> aiohttp.FormData | bytes | None:
 
 
 UNREADABLE: Final = (AttributeError, IndexError, KeyError, TypeError, ValueError)
-"""What the library raises for an answer that is none of the Bot API's."""
+"""The library's errors for an answer that is not of the Bot API."""
 
 _P = ParamSpec("_P")
 _R = TypeVar("_R")
@@ -147,14 +151,14 @@ _LOGGER: Final = logging.getLogger(__name__)
 
 
 class UnreadableError(NetworkError):
-    """An answer cannot be read, so nobody knows whether the call was done."""
+    """An answer cannot be read: the call may have been done."""
 
     def __init__(self) -> None:
         super().__init__("the answer cannot be read")
 
 
 def read(call: Callable[_P, Awaitable[_R]]) -> "Callable[_P, CoroutineType[Any, Any, _R]]":
-    """Return a call that raises UnreadableError for what the library cannot read."""
+    """Return a call that raises UnreadableError for an answer that the library cannot read."""
 
     async def checked(*args: _P.args, **kwargs: _P.kwargs) -> _R:
         try:

@@ -1,6 +1,6 @@
-"""What a failed call to the Bot API means for a text that was to be said.
+"""The meaning of a failed call to the Bot API for a text to be sent.
 
-No sentence of Telegram's or of the HTTP library is handed on: they may hold the token, or what was to be said.
+No sentence of Telegram's or of the HTTP library is handed on: it may hold the token, or the text.
 """
 
 from datetime import timedelta
@@ -19,7 +19,7 @@ _GONE: Final = (
 
 
 class MovedError(ChannelError):
-    """The chat has another id now, `chat`; nothing was said."""
+    """The chat has another id now, `chat`; nothing was sent."""
 
     def __init__(self, chat: str) -> None:
         super().__init__("the chat has another id now")
@@ -36,7 +36,7 @@ def failure(error: TelegramError) -> ChannelError:
         case BadRequest() if any(sentence in error.message.lower() for sentence in _GONE):
             return GoneError("the chat or the topic is gone")
         case NetworkError() if not isinstance(error, BadRequest) and not _unsent(error):
-            # 500 and 502 too: what stands behind the server that answers so may have taken the message.
+            # 500 and 502 too: the server behind the one that answers so may have taken the message.
             return AmbiguousSendError("the connection broke before Telegram answered")
         case _:
             return ChannelError(_certain(error))

@@ -1,7 +1,8 @@
-"""The menus of commands that Telegram shows while people type. A menu is no right: whatever is in it can be refused.
+"""The menus of commands that Telegram shows while people type.
 
-Everybody sees one, groups another, and admins all there is, in their private chats alone. Whom a menu was given is
-kept, so that it is taken back from who is no admin any more, also after a restart.
+A menu is not a right: each command in it can be refused. All people see one, groups another, and admins every command,
+in their private chats alone. The vault names the accounts that got a menu, so that it is taken back from those who are
+no longer admins, also after a restart.
 """
 
 import json
@@ -30,7 +31,7 @@ Commands = tuple[tuple[str, str], ...]
 
 @dataclass(frozen=True, slots=True)
 class CommandMenu:
-    """What is shown to everybody, in groups, and to admins in private."""
+    """The commands shown to all people, in groups, and to admins in private."""
 
     everybody: Commands = ()
     groups: Commands = ()
@@ -48,12 +49,12 @@ class CommandMenu:
 async def show_menus(bot: "Bot", menu: CommandMenu, admins: Iterable[str], *, vault: ChannelVault, own: str) -> None:
     """Have Telegram show the menus; `admins` are the accounts of admins.
 
-    What cannot be shown is left: without a menu everything can still be typed.
+    A menu that cannot be shown is left out: every command can still be typed.
     """
     name = f"{updates.NAME}/{own}/menus"
     chats = {account.partition(":")[2] for account in admins if account.startswith(f"{updates.NAME}:")}
     chats = {chat for chat in chats if chat.isdecimal()}
-    # What fails for one says nothing of the others: a user who never spoke to the bot has no chat with it.
+    # A failure for one account does not stop the others: a user who never wrote to the bot has no chat with it.
     with suppress(TelegramError):
         await bot.set_my_commands(_entries(menu.everybody))
         await bot.set_my_commands(_entries(menu.groups), BotCommandScopeAllGroupChats())

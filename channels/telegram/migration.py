@@ -1,8 +1,8 @@
-"""Groups that became supergroups: the application goes on calling one as it did before, whatever Telegram calls it now.
+"""Groups that became supergroups: the application keeps the old id, under any new id of Telegram's.
 
-So sessions, classifications and what is vouched for stay where they are. Which group a supergroup was is kept for all
-processes, once and for ever: one that spoke to the bot as a chat of its own before is never taken for another. That a
-group moved is believed only if Telegram says so when it is asked about the group.
+So sessions, classifications and an admin's word for a chat's members stay with it. The group that a supergroup was is
+kept for all processes, once and for ever. A supergroup that wrote to the bot as a chat of its own before is never taken
+for another. That a group moved is believed only if Telegram says so when it is asked about the group.
 """
 
 from dataclasses import replace
@@ -22,7 +22,7 @@ _SUPERGROUP: Final = "-100"
 
 
 class GroupMigrations:
-    """Knows the ids of groups. What it keeps is of one bot, `own` is its number."""
+    """Knows the ids of groups. The stored ids are of one bot; `own` is its number."""
 
     def __init__(self, bot: "Bot", vault: ChannelVault, own: str) -> None:
         self._bot = bot
@@ -65,7 +65,9 @@ class GroupMigrations:
     async def confirmed(self, old: str, new: str) -> bool:
         """Ask Telegram whether a group is another now, and take note of it; return whether it is.
 
-        Raises ChannelError: Telegram cannot be asked. VaultError: it cannot be kept.
+        Raises:
+            ChannelError: Telegram cannot be asked.
+            VaultError: it cannot be kept.
         """
         try:
             await self._bot.send_chat_action(int(old), "typing")

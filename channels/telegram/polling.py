@@ -1,8 +1,8 @@
 """Asking Telegram for updates, for ever: in one process of all, and confirming nothing that is not kept.
 
-An update is confirmed by asking for the next, so a batch is handed on first, all at once, and what could not be kept
-comes again without what could. Whatever goes wrong is waited for, a little longer every time, and told by `troubles`.
-A webhook that this bot set itself is taken off; one of another program is not, and owners are told of it.
+An update is confirmed by asking for the next, so a batch is handed on first, all at once. Updates that could not be
+kept come again without the kept ones. Every fault is waited for, a little longer every time, and reported by
+`troubles`. A webhook that this bot set itself is taken off; one of another program is not, and is reported to owners.
 """
 
 import json
@@ -32,18 +32,19 @@ _LATE: Final = 3
 
 Take = Callable[[updates.Json], Awaitable[None]]
 Adopt = Callable[[Callable[[], bool]], Awaitable[None]]
-"""Take in what was kept by another process before, while the right to poll is held."""
+"""Take in the updates that another process kept before, while the right to poll is held."""
 
 SUBJECT: Final = f"channel {updates.NAME}"
-"""What the log calls what fails here."""
+"""The log's name for the subject of faults here."""
 
 NOT_KEPT: Final = "an update could not be kept, it is told again"
 
 NOT_ACCEPTED: Final = Trouble(
-    "Telegram does not accept the bot's token", "ask @BotFather for the token and put it into the environment"
+    "Telegram does not accept the bot's token", "type `/token` at @BotFather and put the token into the environment"
 )
 WEBHOOK: Final = Trouble(
-    "a webhook is set for this bot, so it cannot poll", "delete it with the Bot API's `deleteWebhook`"
+    "a webhook is set for this bot, so it cannot poll",
+    "type `lockgate doctor --fix` if it fails, else delete it with the Bot API's `deleteWebhook`",
 )
 _ANOTHER: Final = Trouble(
     "another program polls for this bot", "stop the other one, or revoke the token at @BotFather and use the new one"
@@ -52,24 +53,26 @@ _ANOTHER: Final = Trouble(
 
 @dataclass(frozen=True, slots=True)
 class TelegramTiming:
-    """How long things may take, in seconds.
-
-    `poll` is how long Telegram keeps a poll open without news, and `call` how long any call may take besides that.
-    `pause` is the first wait after a failure and `longest` the last, `readers` how long the readers of a chat are kept,
-    `press` how long a button that was pressed shows that it waits. After `typing` it is shown again that the bot is
-    typing, which Telegram shows for five seconds. A poll waits `patience` at most for what takes long to be kept, and
-    `free` for a right that nobody may have any more.
-    """
+    """The times of polling and its surroundings, in seconds."""
 
     poll: float = 30.0
+    """The time for which Telegram keeps a poll open without news."""
     call: float = 15.0
+    """The longest time of any call, besides `poll`."""
     pause: float = 1.0
+    """The first wait after a failure."""
     longest: float = 60.0
+    """The longest wait after failures."""
     readers: float = 30.0
+    """The life of the cached readers of a chat."""
     press: float = 1.5
+    """The time for which a pressed button shows that it waits."""
     typing: float = 4.0
+    """The time after which the bot is shown as typing again; Telegram shows it for five seconds."""
     patience: float = 0.2
+    """The time for which a poll waits for updates that take long to be kept."""
     free: float = 4.0
+    """The time for which a right is waited for that may be free."""
 
 
 async def _left() -> Trouble | None:
@@ -80,7 +83,7 @@ async def _left() -> Trouble | None:
 class Poller:
     """Polls under a lease. `url` is the Bot API's with the token, `request` belongs to the polls alone.
 
-    `unhook` takes off a webhook that is in the way if it may, and returns what still is.
+    `unhook` takes off a webhook that is in the way if it may, and returns the remaining fault.
     """
 
     def __init__(
@@ -108,9 +111,9 @@ class Poller:
         self.stalls = 0
 
     async def run(self, take: Take, adopt: Adopt, began: Began = untold) -> None:
-        """Hand on every update until cancelled; what `take` fails with is tried again.
+        """Hand on every update until cancelled; an update for which `take` fails is tried again.
 
-        `began` is told of the first answer.
+        `began` is called at the first answer.
         """
         self._began = began
         while True:
@@ -120,14 +123,14 @@ class Poller:
                     self._taken.clear()
                     await self._while(held, take, adopt)
             except Exception:
-                # Whatever keeps the lease has errors of its own, and heals by itself.
+                # The lease has errors of its own, and heals by itself.
                 self._problem = Trouble("the right to poll for this bot cannot be had", "see whether the store answers")
                 _LOGGER.warning("polling stopped for now", extra={"subject": SUBJECT}, exc_info=True)
             self._answered = None
             await anyio.sleep(self._timing.pause)
 
     def troubles(self) -> tuple[Trouble, ...]:
-        """Tell what is wrong with polling now, and how old the last answer is if it is too old."""
+        """Report the faults of polling now, and the age of the last answer if it is too old."""
         found = () if self._problem is None else (self._problem,)
         if self._answered is None:
             return found
@@ -143,7 +146,7 @@ class Poller:
             asked = 0.0
             try:
                 if not self._adopted:
-                    # What was parked before stands before what comes now, unless it cannot be read now.
+                    # Parked updates stand before new ones, unless they cannot be read now.
                     with suppress(VaultError):
                         await adopt(held)
                         self._adopted = True
@@ -163,9 +166,9 @@ class Poller:
             await anyio.sleep(max(asked, pause))
 
     async def _once(self, held: Callable[[], bool], take: Take) -> bool:
-        """Ask once and hand on what came; return whether the right is still held.
+        """Poll once and hand on the updates; return whether the right is still held.
 
-        Raises an exception: some of it was not kept. What was is not handed on once more.
+        Raises an exception: some of it was not kept. Kept ones are not handed on once more.
         """
         batch = await self._asked()
         failed = dict[int, Exception]()
@@ -189,7 +192,7 @@ class Poller:
         if failed:
             self._offset = min(failed)
             raise failed[self._offset]
-        # After a quiet week numbers begin somewhere else, maybe below: what is confirmed need not be named again.
+        # After a quiet week numbers begin somewhere else, maybe below: confirmed updates need not be named again.
         self._offset = max((update["update_id"] for update in batch), default=-1) + 1
         self._taken.clear()
         return True
@@ -205,11 +208,11 @@ class Poller:
         self._answered = anyio.current_time()
         self._began()
         self._began = untold
-        # What has no number could neither be confirmed nor kept apart from what has.
+        # An update without a number could neither be confirmed nor told apart from others.
         return [one for one in found if _is_update(one)] if isinstance(found, list) else []
 
     async def _failed(self, error: TelegramError | TimeoutError) -> float:
-        """Note what is wrong, and return how long to wait at least."""
+        """Note the fault, and return the least time to wait, in seconds."""
         match error:
             case Conflict() if by_webhook(error):
                 self._problem = await self._unhook()
@@ -241,7 +244,7 @@ class Poller:
         _LOGGER.warning("a poll failed", extra={**facts, **alert, "address": address, "kind": type(error).__name__})
 
     async def _rebuilt(self) -> None:
-        """Begin with new connections, whatever the old ones hang on."""
+        """Begin with new connections, as the old ones may hang."""
         with anyio.move_on_after(self._timing.call):
             await self._request.shutdown()
         await self._request.initialize()

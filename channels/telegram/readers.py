@@ -1,4 +1,4 @@
-"""Who reads in shared chats, as far as Telegram tells: administrators, and accounts that were seen and did not leave.
+"""The readers of shared chats, as far as Telegram tells: administrators, and accounts that were seen and did not leave.
 
 Telegram lists no members, so this is never complete. Administrators are kept for a short life, and asked for anew when
 an account joins or leaves. Accounts that were seen are kept in the vault, so that every process counts the same
@@ -27,7 +27,7 @@ if TYPE_CHECKING:
 
 
 ANYBODY: Final = Reader(f"{updates.NAME}:*")
-"""Stands for the accounts that are not known."""
+"""Stands for the unknown accounts."""
 
 _MOST: Final = 1000
 _TRIES: Final = 20
@@ -43,12 +43,12 @@ class SeenReaders:
         self._kept: dict[str, frozenset[Reader]] = {}
 
     async def readers(self, chat: str) -> frozenset[Reader]:
-        """Return who was seen in a chat."""
+        """Return the accounts that were seen in a chat."""
         return self._read(chat, await self._vault.get(self._prefix + chat))
 
     async def note(self, met: updates.Presence) -> None:
-        """Take note of who was there by an update, and of who is gone."""
-        # Who comes may have gone by what another process was told.
+        """Take note of the accounts that an update showed there, and of those that are gone."""
+        # An account that comes may be one that another process saw going.
         if met.moves or not self._kept.get(met.chat, frozenset()).issuperset(met.present):
             await self._change(met.chat, met.present, met.gone)
 
@@ -85,7 +85,7 @@ _UNKNOWN: Final = Audience(frozenset(), complete=False, shared=True)
 
 
 class TelegramReaders:
-    """Asks `bot`, whose own account is no reader. `life` is how long, in seconds, an answer counts."""
+    """Asks `bot`, whose own account is not a reader. `life` is how long, in seconds, an answer counts."""
 
     def __init__(self, bot: "Bot", own: str, life: float, seen: SeenReaders) -> None:
         self._bot = bot
@@ -96,14 +96,14 @@ class TelegramReaders:
         self._moves: dict[str, int] = defaultdict(int)
 
     async def audience(self, address: "Address") -> Audience:
-        """Tell who reads at an address; an error is an audience that nobody knows.
+        """Return the readers of an address; an error gives an unknown audience.
 
         Raises MovedError: the chat has another id now.
         """
         chat, person = address.chat, address.recipient or address.chat
         if person.isdecimal():
             return Audience.of(f"{updates.NAME}:{person}")
-        # A public chat's name is not followed: only its number is what updates name it by.
+        # A public chat's name is not followed: updates name it only by its number.
         if person != chat or not chat.removeprefix("-").isdecimal():
             return _UNKNOWN
         try:

@@ -3,9 +3,9 @@
 Telegram counts in UTF-16 code units, after formatting is taken out of the text. `page` makes a page of styled text, as
 it runs down before it is cut into messages. `render` makes parts that fit into one message each: a text and the
 entities that format it, by offsets. Entities are cut with the text, so a code block or a quotation goes on in the next
-part. What Telegram would make clickable by itself is shown as code where it should not be: addresses with odd schemes
-and calls to everybody always, and all that can be clicked when the answer may hold no links. `compose` makes what is
-sent of an outbound text: parts, or a file under a first line, and buttons.
+part. Text that Telegram would make clickable by itself is shown as code where it should not be: addresses with odd
+schemes and mentions of all members always. If the answer may hold no links, this includes every clickable text.
+`compose` makes the parts of an outbound text, or a file under a first line, and buttons.
 """
 
 import re
@@ -39,8 +39,8 @@ _EXTENDS: Final = (
     range(0x1F3FB, 0x1F400),  # skin tones
     range(0xE0020, 0xE0080),  # tags, as in the flags of regions
 )
-# Lone surrogates cannot be encoded, and Telegram takes the other characters out itself: counting them would be wrong,
-# and the ones that turn the direction of writing would let an answer show something other than what it says.
+# Lone surrogates cannot be encoded. Telegram takes the other characters out itself, so counting them would be wrong.
+# The ones that turn the direction of writing would let an answer show a text other than its own.
 _SURROGATES: Final = re.compile("[\ud800-\udfff]")
 _REMOVED: Final = re.compile(f"[\x00-\x08\x0b\x0c\x0e-\x1f\x7f\u2028-\u202e\u2066-\u2069{UNASSIGNED}]")
 
@@ -62,10 +62,10 @@ def clean(text: str) -> str:
 def cut(text: str, start: int, end: int) -> int:
     """Return where to end a part that begins at `start` and may reach `end`, both as places of characters.
 
-    A paragraph's end is better than a line's, that than a word's, and any of them than the middle of a word; each
-    only in the second half, so that a text never needs more than twice the parts. A character of several code points
-    (a flag, an emoji with a skin tone, a letter with accents) stays whole, unless it is longer than any real one.
-    The result is greater than `start`.
+    A paragraph's end is better than a line's, that than a word's, and any of them than the middle of a word. Each
+    counts only in the second half, so that a text never needs more than twice the parts. A character of several code
+    points (a flag, an emoji with a skin tone, a letter with accents) stays whole, unless it is longer than any real
+    one. The result is greater than `start`.
     """
     if end >= len(text):
         return len(text)
@@ -95,7 +95,7 @@ def _within_character(text: str, place: int) -> bool:
 _DEEPEST: Final = 6
 _INDENT: Final = "  "
 _RULE: Final = "———"
-# What Telegram takes for the address of a link; it refuses the whole message for one that it does not.
+# The addresses that Telegram accepts for a link; it refuses the whole message for any other.
 _HOST: Final = re.compile(r"(?:[a-z0-9-]+\.)+(?:[a-z]{2,}|xn--[a-z0-9-]+)|(?:\d{1,3}\.){3}\d{1,3}")
 _LONGEST_ADDRESS: Final = 2048
 
@@ -171,7 +171,7 @@ def split_at(runs: list[Run], spans: Iterator[tuple[int, int]], style: Style) ->
 
 
 def _lead(leaf: Leaf) -> str:
-    """Return what stands before a leaf on its line: its indent, and the marker of an item."""
+    """Return the text before a leaf on its line: its indent, and the marker of an item."""
     depth = min(leaf.depth, _DEEPEST)
     if leaf.bullet or leaf.number is not None:
         marker = "•" if leaf.bullet else f"{leaf.number}."
@@ -195,7 +195,7 @@ def _drawn(leaf: Leaf, *, links: bool) -> Iterator[Run]:
 def _inline(spans: Iterable[Span], *, links: bool) -> Iterator[Run]:
     for link, label, held in labelled(spans):
         if link and links and can_be_linked(link):
-            # Telegram has no code within a link; the link is what cannot be seen otherwise.
+            # Telegram has no code within a link; the link cannot be seen otherwise.
             under = Style("text_link", url=link)
             yield from (Run(span.text, (*_looks(span, "code"), under)) for span in held)
         else:
@@ -209,10 +209,10 @@ def _looks(span: Span, but: str = "") -> tuple[Style, ...]:
 
 
 LONGEST_SOURCE: Final = MOST_PARTS * LONGEST_TEXT
-"""The longest source, in characters, that is read as Markdown; what is longer is better a file and is shown as it is.
+"""The longest source, in characters, that is read as Markdown; a longer one is better a file and is shown as it is.
 
-It bounds the time a hostile source can take: 35 µs of CPU a character were measured for the worst of them (`![`), so a
-caller that shares its thread with others renders what is longer than a few thousand characters in another one.
+It bounds the time of a hostile source: the worst of them (`![`) took 35 µs of CPU a character. So a caller that shares
+its thread with others renders a source of more than a few thousand characters in another thread.
 """
 
 _TOKEN: Final = re.compile(r"\S+")
@@ -251,7 +251,7 @@ class TelegramPart:
 
 @dataclass(frozen=True, slots=True)
 class Rendering:
-    """The parts, none where there is nothing to see, and whether there are so many that a file is better."""
+    """The parts, none for a text without anything visible, and whether their number makes a file better."""
 
     parts: tuple[TelegramPart, ...]
     as_file: bool
@@ -398,7 +398,7 @@ EMPTY: Final = "(nothing to show)"
 FILE: Final = "answer.md"
 
 LEFT_OUT: Final = f"(the rest is left out: this chat does not take the file {FILE})"
-"""What ends a text that was to be a file and is longer than what can be shown instead."""
+"""The end of a text that was to be a file and is longer than a message can show instead."""
 
 _SPELLED: Final = 2 * MOST_PARTS
 """As how many messages a text is shown, at most, whose file is refused."""
@@ -412,7 +412,7 @@ _LEAD: Final = 200
 
 @dataclass(frozen=True, slots=True)
 class TelegramMessages:
-    """Parts in order; with `file`, the single part is what stands above it. The keyboard is for the last."""
+    """Parts in order; with `file`, the single part stands above it. The keyboard is for the last."""
 
     parts: tuple[TelegramPart, ...]
     file: bytes = b""
@@ -444,7 +444,7 @@ def spelled(outbound: Outbound) -> TelegramMessages:
 
 
 def _whole(outbound: Outbound) -> tuple[str, str, InlineKeyboardMarkup | None]:
-    """Return the text with what is written around it, its mark, and the buttons that can be pressed."""
+    """Return the whole text with its additions, its mark, and the buttons that can be pressed."""
     fitting = tuple(button for button in outbound.buttons if _fits(button))[:_BUTTONS]
     others = [button for button in outbound.buttons if button not in fitting]
     mark = f"{REPEATED}\n\n" if outbound.repeated else ""

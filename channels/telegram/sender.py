@@ -1,8 +1,8 @@
-"""Saying things in chats: messages in order, edited previews of what is still being written, and what is for one alone.
+"""Sending in chats: messages in order, edited previews of unfinished texts, and texts for one person alone.
 
-Nothing is said twice by itself: what Telegram may have taken is reported as ambiguous. A text in several messages that
-Telegram stops in the middle with a wait goes on where it was stopped, when it is sent again. A text whose file a chat
-does not take is said in messages.
+Nothing is sent twice by itself: a message that Telegram may have taken is reported as ambiguous. A text in several
+messages that Telegram stops in the middle with a wait goes on where it was stopped, when it is sent again. A text whose
+file a chat does not take is sent as messages.
 """
 
 import asyncio
@@ -71,11 +71,11 @@ class TelegramSender:
         """Show a text as far as it is written. Raises ChannelError: it was not shown."""
         _place(outbound.address)
         if outbound.address.recipient:
-            raise ChannelError("what is for one alone has no preview")
+            raise ChannelError("a message for one person has no preview")
         await self._previews.show(outbound)
 
     async def signal(self, address: Address, signal: Signal) -> None:
-        """Show that something is going on; nobody minds if it cannot be."""
+        """Show an activity; a failure is ignored."""
         if signal is Signal.DONE:
             await self._previews.end(address)
         elif not address.recipient and self._may_type(address, signal):
@@ -125,7 +125,7 @@ class TelegramSender:
     async def _edit(
         self, place: TelegramPlace, part: TelegramPart, keyboard: InlineKeyboardMarkup | None, old: int
     ) -> None:
-        """Edit a message, or what stands below a file."""
+        """Edit a message, or the caption of a file."""
         try:
             await self._put(place, part, keyboard, old)
         except BadRequest as error:
@@ -151,13 +151,13 @@ class TelegramSender:
             return await self._say(outbound, composed, TelegramPlace(alone))
         except GoneError:
             # The chat that was addressed is not gone.
-            raise ChannelError("whom it is for cannot be spoken to in private") from None
+            raise ChannelError("the recipient has no private chat with the bot") from None
 
     async def _ephemeral(self, chat: int) -> bool:
         """Tell whether the API knows messages for one alone; one that does not would ignore it and show them to all.
 
-        It is asked with markup that is always refused, so that nothing can be shown, for an account that nobody has:
-        only what knows the parameter can complain of that.
+        It is asked with markup that is always refused, so that nothing can be shown, for an account that does not
+        exist: only an API that knows the parameter can complain about it.
         """
         if self._knows_ephemeral is None:
             try:
@@ -208,7 +208,7 @@ class TelegramSender:
                 elif number and not isinstance(failed, AmbiguousSendError | GoneError):
                     failed = AmbiguousSendError("only a part of it was shown")
                 raise failed from None
-        # What only one sees has no number by which it could be edited as others are.
+        # A message for one person alone has no number by which it could be edited as others are.
         return f"{place.chat}/{last}" if place.only is None else ""
 
     def _keep(self, mark: tuple[Address, str, bool], done: int) -> None:
@@ -260,11 +260,11 @@ class TelegramSender:
         return sent.message_id
 
     async def _shown_to_all(self, sent: "Message") -> None:
-        """Take back what was to be hidden; the API has lost what it could."""
+        """Take back a message that was to be hidden; the API no longer supports hidden ones."""
         self._knows_ephemeral = False
         with suppress(TelegramError):
             await self._bot.delete_message(sent.chat_id, sent.message_id)
-        raise AmbiguousSendError("what was for one alone was shown to all for a moment")
+        raise AmbiguousSendError("a message for one person was shown to all for a moment")
 
     async def _document(self, place: TelegramPlace, composed: TelegramMessages, lead: TelegramPart) -> int:
         try:
@@ -290,7 +290,7 @@ class TelegramSender:
         return sent.message_id
 
     async def _failure(self, error: TelegramError, address: Address) -> ChannelError:
-        """Return what to raise, after noting what a failure tells of the chat."""
+        """Return the error to raise, after noting the facts that a failure tells of the chat."""
         if isinstance(error, ChatMigrated):
             return MovedError(str(error.new_chat_id))
         if isinstance(error, RetryAfter):

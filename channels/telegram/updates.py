@@ -1,11 +1,12 @@
-"""An update of the Bot API, as what the application understands. Pure: JSON in, values out.
+"""An update of the Bot API, as values of the application. Pure: JSON in, values out.
 
-Only what its sender typed counts as typed: a forward and what came by an inline bot are quoted, and so is the text that
-is replied to, unless it is this bot's own. An edit is never a second command, so edited messages are not read. Nothing
-is read of senders that write as a chat, as nobody could be held to it. Bots are read only if they are named, and only
-in groups, as what nobody typed. `met` tells apart from that who was seen in which chat.
+Only text that its sender typed counts as typed: a forward and a text that came by an inline bot are quoted. So is the
+text that is replied to, unless it is this bot's own. An edit is never a second command, so edited messages are not
+read. Messages of senders that write as a chat are not read, as no person could be held to them. Bots are read only if
+they are named, only in groups, and their texts count as typed by no person. `met` tells apart from that who was seen in
+which chat.
 
-A sticker is no file. A file's name and size are what its sender and Telegram say; Telegram names no photo and no
+A sticker is not a file. A file's name and size come from its sender and Telegram; Telegram names no photo and no
 recording, so those get a name by their kind.
 """
 
@@ -33,7 +34,7 @@ _LONGEST: Final = 255
 
 
 def attached(message: Json) -> tuple[Attachment, ...]:
-    """Return the files of a message, each once: an animation is told as a document, too.
+    """Return the files of a message, each once: an animation also comes as a document.
 
     Raises KeyError or TypeError: it is not a message as the Bot API describes them.
     """
@@ -67,12 +68,12 @@ GENERAL: Final = 1
 _CHATS: Final = frozenset({"private", "group", "supergroup"})
 _PRESENT: Final = frozenset({"creator", "administrator", "member"})
 FILE_UNREAD: Final = "[a file, which is not read here]"
-"""What stands for a file in a message that is replied to: a user who wants it read sends it themselves."""
+"""The text in the place of a file in a message that is replied to: a user who wants it read sends it themselves."""
 
 
 @dataclass(frozen=True, slots=True)
 class TelegramIdentity:
-    """Who this bot is: the number and name of its account, and the commands it offers, without their slash.
+    """The identity of this bot: the number and name of its account, and the commands it offers, without their slash.
 
     `bots` are the accounts of other bots that are read.
     """
@@ -85,19 +86,17 @@ class TelegramIdentity:
 
 @dataclass(frozen=True, slots=True)
 class Presence:
-    """Who was seen in a shared chat by an update, and which accounts are gone from it.
-
-    `moves` tells that an account joined or left it, so that what was known of its readers is old.
-    """
+    """The accounts that an update showed in a shared chat, and the accounts that are gone from it."""
 
     chat: str
     present: tuple[Reader, ...] = ()
     gone: tuple[str, ...] = ()
     moves: bool = False
+    """An account joined or left the chat, so cached facts about its readers are stale."""
 
 
 def events(update: Json, me: TelegramIdentity) -> tuple[Event, ...]:
-    """Return what an update tells, in order; nothing for what is not meant for us.
+    """Return the events of an update, in order; none for one that is not meant for us.
 
     Raises AttributeError, KeyError, TypeError or ValueError: it is not an update as the Bot API describes them.
     """
@@ -117,7 +116,7 @@ def events(update: Json, me: TelegramIdentity) -> tuple[Event, ...]:
 
 
 def met(update: Json) -> Presence | None:
-    """Return who was seen in a shared chat by an update, None if it tells nothing of one."""
+    """Return the accounts that an update showed in a shared chat, None if it tells nothing of one."""
     for kind in ("message", "edited_message", "callback_query"):
         if (told := update.get(kind)) is not None:
             message = _within(told, "message") if kind == "callback_query" else told
@@ -138,7 +137,7 @@ def met(update: Json) -> Presence | None:
 
 
 def lane(update: Json) -> str:
-    """Return what is told one after the other: the chat's id, of a group that moves the one that it has then."""
+    """Return the lane of an update: the chat's id, for a group that moves its new id."""
     try:
         told = next(update[kind] for kind in UPDATES if kind in update)
         message = told if "chat" in told else told["message"]
@@ -148,7 +147,7 @@ def lane(update: Json) -> str:
 
 
 def commands(update: Json, me: TelegramIdentity) -> bool:
-    """Say whether an update is a command, which is no part of what a session takes in by its order."""
+    """Say whether an update is a command, which the order of a session's updates does not concern."""
     try:
         return any(isinstance(event, Inbound) and event.text.startswith("/") for event in events(update, me))
     except (AttributeError, KeyError, TypeError, ValueError):
@@ -161,7 +160,7 @@ def account(user: Json) -> str:
 
 
 def moved(old: str, new: str) -> Moved:
-    """Return that a group has another id now. It is told in several ways, and is the same every time."""
+    """Return that a group has another id now. It comes in several ways, and is the same every time."""
     return Moved(Address(NAME, old), Address(NAME, new), f"moved/{old}/{new}")
 
 
@@ -235,7 +234,7 @@ def _inbound(message: Json, me: TelegramIdentity, dedupe: str) -> Inbound | None
     if bot and (chat["type"] == "private" or str(sender["id"]) == me.id or account(sender) not in me.bots):
         return None
     private = chat["type"] == "private"
-    # A chat with one person has that person's number; if it had not, somebody else would read there.
+    # A chat with one person has that person's number; otherwise another person would read there.
     if private and chat["id"] != sender["id"]:
         return None
     text, quoted, files, authored = _text(message), _quoted(message, me), attached(message), True

@@ -1,12 +1,13 @@
 """The webhook: being told of updates by Telegram at an address of this machine, and how Telegram has it registered.
 
 Telegram is answered 200 when an update is kept, and not before: any other answer makes it tell it again. Callers who
-know the address but not the secret are told nothing, and what is too long is not read. Until the bot knows its own name
-an update cannot be understood, so it is to be told again.
+know the address but not the secret learn nothing, and the body of an oversized request is not read. Until the bot knows
+its own name an update cannot be understood, so Telegram has to send it again.
 
-What this bot sets is noted before, in the vault of all its processes, so what one set that was killed is known too.
-Only what is noted is taken off, and only while no process of this bot listens by a webhook: each of these holds a right
-or waits for it, so the process that gets that right is alone. What another program set is left, and told.
+A webhook that this bot sets is noted before, in the vault of all its processes, so that the webhook of a killed process
+is known too. Only a noted webhook is taken off, and only while no process of this bot listens by one. Each of these
+holds a right or waits for it, so the process that gets that right is alone. Another program's webhook is left, and
+reported.
 """
 
 import asyncio
@@ -46,17 +47,20 @@ _SECRET: Final = re.compile(r"[A-Za-z0-9_-]{16,256}")
 
 @dataclass(frozen=True, slots=True)
 class Webhook:
-    """Where Telegram reaches us: `url` as it is on the internet, `host` and `port` to listen at on this machine.
+    """The address at which Telegram reaches us.
 
-    `secret` is what Telegram proves itself by: 16 to 256 letters, digits, `_` or `-`.
-
-    Raises ValueError: the secret is none.
+    Raises:
+        ValueError: the secret is not valid.
     """
 
     url: str
+    """The address on the internet."""
     secret: str = field(repr=False)
+    """Telegram's proof of itself: 16 to 256 letters, digits, `_` or `-`."""
     host: str
+    """The host to listen at on this machine."""
     port: int
+    """The port to listen at on this machine."""
 
     def __post_init__(self) -> None:
         if not _SECRET.fullmatch(self.secret):
@@ -66,7 +70,7 @@ class Webhook:
 class WebhookListener:
     """Listens for a webhook. `longest` is how long, in seconds, reading an update may take.
 
-    `ready` tells whether updates can be taken in by now.
+    `ready` returns whether updates can be taken in.
     """
 
     def __init__(self, webhook: Webhook, longest: float, ready: Callable[[], bool]) -> None:
@@ -76,7 +80,7 @@ class WebhookListener:
 
     @asynccontextmanager
     async def open(self, take: "Take") -> AsyncGenerator[None]:
-        """Hand on every update while the block runs; one that `take` fails with is told again.
+        """Hand on every update while the block runs; Telegram repeats one for which `take` fails.
 
         Raises OSError: the address cannot be listened at.
         """
@@ -123,7 +127,7 @@ _REFUSED: Final = (
     ("ports", "it must be at port 443, 80, 88 or 8443"),
     ("ip address", "its address is not one on the internet"),
 )
-"""What Telegram's sentence about a webhook has in it, and why that is refused."""
+"""Words in Telegram's sentence about a webhook, and the reason of the refusal."""
 
 OWN: Final = Trouble(
     "a webhook that this bot set is still there", "nothing to do, `lockgate run` takes it off to poll", remark=True
@@ -139,7 +143,7 @@ _ANOTHER: Final = Trouble("Telegram has another webhook for this bot", "start th
 
 
 def refused(error: TelegramError) -> ListenError | None:
-    """Return why a webhook cannot begin, None for what passes by waiting. No words of Telegram's are in it."""
+    """Return why a webhook cannot begin, None for a fault that passes by waiting. No words of Telegram's are in it."""
     if isinstance(error, InvalidToken):
         return ListenError(polling.NOT_ACCEPTED.problem, polling.NOT_ACCEPTED.next_step)
     if not isinstance(error, BadRequest | Forbidden):
@@ -152,8 +156,8 @@ def refused(error: TelegramError) -> ListenError | None:
 class WebhookRegistration:
     """Sets and takes off the webhook of `bot`.
 
-    `name` is that of the bot, which begins the names of what it keeps. `right` is what every process that listens by a
-    webhook holds or waits for: that to take in what was parked.
+    `name` is the bot's, and the prefix of the names of its stored values. `right` is the right that every process that
+    listens by a webhook holds or waits for: the right to take in parked updates.
     """
 
     def __init__(
@@ -173,7 +177,7 @@ class WebhookRegistration:
         await self._bot.set_webhook(webhook.url, allowed_updates=updates.UPDATES, secret_token=webhook.secret)
 
     async def watch(self, webhook: "Webhook") -> None:
-        """See for ever that a webhook stays set, and log what is wrong with it; one that was taken off is set again."""
+        """Check for ever that a webhook stays set, and log its faults; one that was taken off is set again."""
         told, failed = None, None
         while True:
             await anyio.sleep(self._timing.longest)
@@ -188,7 +192,7 @@ class WebhookRegistration:
                 told, failed = problem and problem.problem, hook.last_error_date
 
     async def troubles(self, hook: "WebhookInfo", webhook: "Webhook | None") -> tuple[Trouble, ...]:
-        """Return what is wrong with a webhook as Telegram has it; `webhook` is the one that is to be there."""
+        """Return the faults of a webhook as Telegram has it; `webhook` is the one that should be there."""
         if webhook is not None:
             problem = _wrong(hook, webhook)
             return () if problem is None else (problem,)
@@ -198,7 +202,7 @@ class WebhookRegistration:
         return (polling.WEBHOOK,) if hook.url else ()
 
     async def take_off(self) -> Trouble | None:
-        """Take off a webhook that this bot set, if none of its processes listens at it; return what is in the way."""
+        """Take off a webhook that this bot set, if none of its processes listens at it; return the remaining fault."""
         try:
             if (trouble := await self._in_the_way()) is not OWN:
                 return trouble
@@ -217,13 +221,16 @@ class WebhookRegistration:
         return _IN_USE
 
     async def give_up(self) -> None:
-        """Take off what this bot set, as nobody will listen at it; Telegram is not asked where nothing was set."""
+        """Take off the webhook that this bot set, as no process will listen at it.
+
+        Telegram is not asked where none was set.
+        """
         with suppress(VaultError), anyio.move_on_after(self._timing.free + self._timing.call):
             if await self._noted():
                 await self.take_off()
 
     async def _in_the_way(self) -> Trouble | None:
-        """Return what is set now: OWN, another's, or nothing. Raises TelegramError. VaultError."""
+        """Return the webhook that is set now: OWN, another's, or nothing. Raises TelegramError. VaultError."""
         hook = await self._bot.get_webhook_info()
         if not hook.url:
             return None
@@ -234,7 +241,7 @@ class WebhookRegistration:
         return noted
 
     def _log(self, problem: Trouble, hook: "WebhookInfo") -> None:
-        """Log what is wrong; of an address only the host, as the rest may be a secret."""
+        """Log the fault; of an address only the host, as the rest may be a secret."""
         alert = {"alert": True} if problem is _ANOTHER else {}
         facts = {"subject": polling.SUBJECT, "cause": problem.problem, "step": problem.next_step}
         _LOGGER.warning("the webhook does not work", extra={**facts, **alert, "address": urlsplit(hook.url).netloc})

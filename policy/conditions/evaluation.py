@@ -1,10 +1,10 @@
 """Conditions at work: all those that a request has to meet in one evaluation by the CEL library.
 
-This is the only module that knows the library, and it is imported only where a rule has a condition: the library
-takes a quarter of a second to load. What it is given was checked by `policy.conditions.expressions`. Most conditions do
-not hold, and to hand over an answer costs as much as to find it. So the library is asked of each few whether any
-of them holds, and of one alone only if so. One error fails a whole evaluation; it is then repeated condition by
-condition, so that only those that fail are without an answer.
+This is the only module that knows the library, and it is imported only where a rule has a condition: the library takes
+a quarter of a second to load. `policy.conditions.expressions` has checked the conditions before. Most conditions do not
+hold, and to hand over an answer costs as much as to find it. So the library is asked of each few whether any of them
+holds, and of one alone only if so. One error fails a whole evaluation; it is then repeated condition by condition, so
+that only those that fail are without an answer.
 """
 
 from collections.abc import Collection, Iterator, Mapping, Sequence
@@ -21,7 +21,10 @@ _FEW: Final = 10
 
 
 class Fused:
-    """Conditions compiled together. It never changes; what it compiles at need is not seen from outside."""
+    """Conditions compiled together.
+
+    It never changes; outsiders do not see that it compiles some conditions only when needed.
+    """
 
     def __init__(self, expressions: Sequence[Expression], patterns: Collection[str]) -> None:
         self._expressions = tuple(expressions)
@@ -35,7 +38,7 @@ class Fused:
         self._program = cel.compile(f"[{', '.join(few)}]") if len(names) == len(self._readers) else None
 
     def awake(self, facts: Facts) -> Mapping[int, object]:
-        """Return the conditions that hold, by their places, and those of which that cannot be told.
+        """Return the conditions that hold, by their places, and those that cannot be evaluated.
 
         The value of one that holds is True; for the others it is anything else but False.
         """
@@ -51,7 +54,7 @@ class Fused:
                 if any_holds is not False
                 for place in range(number * _FEW, min(number * _FEW + _FEW, len(self._expressions)))
             ]
-        except Exception:  # noqa: BLE001 - whatever one condition raises, the others are to be told
+        except Exception:  # noqa: BLE001 - the other conditions are evaluated even if one raises any error
             return list(self._one_by_one(facts))
 
     def _one_by_one(self, facts: Facts) -> Iterator[tuple[int, object]]:

@@ -1,10 +1,10 @@
 """Conditions as an operator writes them: a strict part of CEL, read, typed and written out again.
 
-The library that evaluates CEL knows no types before it runs: a misspelt member loads, and `==` across types is
-silently false. So a condition is read here first. Every name must be a known variable, every operator must fit
-the types of what it joins, and the whole must be a boolean. What is not in this part of the language is refused
-by name. `text` is the condition written out again from what was understood, with brackets around everything, so
-that nothing can be read one way here and another way there. Levels become numbers.
+The library that evaluates CEL knows no types before it runs: a misspelt member loads, and `==` across types is silently
+false. So a condition is read here first. Every name must be a known variable, the operands of every operator must have
+types that fit it, and the whole must be a boolean. Anything outside this part of the language is refused by name.
+`text` is the condition written out again from the parsed form, with brackets around every part, so that both readers
+parse it alike. Levels become numbers.
 
     condition ? a : b      ||  &&  !      ==  !=  <  <=  >  >=  in      +  -  *  /  %
     "text"  'text'  12  1.5  true  false  [a, b]  PUBLIC INTERNAL CONFIDENTIAL RESTRICTED
@@ -162,7 +162,7 @@ class _Reader:
         return one, other
 
     def _choice(self) -> _Node:
-        """Read what may stand in brackets: anything, with `? :` binding least."""
+        """Read the contents of brackets: any expression, with `? :` binding least."""
         self._depth += 1
         if self._depth > _DEEPEST:
             self._fail(f"nested deeper than {_DEEPEST}, split the rule")
@@ -240,7 +240,7 @@ class _Reader:
         return self._member()
 
     def _unary_part(self) -> _Node:
-        """Read what follows a sign; several signs nest like brackets."""
+        """Read the operand of a sign; several signs nest like brackets."""
         self._depth += 1
         if self._depth > _DEEPEST:
             self._fail(f"nested deeper than {_DEEPEST}, split the rule")

@@ -1,8 +1,8 @@
 """Schedules: the times of the week, on the clocks of one time zone, at which a rule is in force.
 
-A window begins on one of the `days` at `start` and ends at `stop`; one that ends at or before the time it begins
-goes on over midnight into the next day. What counts is what the clocks there show: when they are put back, the
-repeated hour belongs to the window twice, and an hour that is skipped belongs to none.
+A window begins on one of the `days` at `start` and ends at `stop`; a `stop` at or before `start` is a time of the next
+day. Local time counts: when clocks are put back, the repeated hour belongs to the window twice; a skipped hour belongs
+to none.
 """
 
 from dataclasses import dataclass

@@ -1,9 +1,9 @@
-"""The variables a condition may use: what each is called, at which hooks it stands, its type, and where it is read.
+"""The variables that a condition may use: the name, hooks, type and source of each.
 
 Flat and always bound. A fact that is missing reads as the worst: an unlabelled source as the highest label, an
-unlabelled sink as PUBLIC, an unknown audience as shared. Beside the ones listed here there are, made of what a
-document names: `has_<pattern>` for every named pattern, `arg_<name>` for the arguments of the tools a rule selects,
-and `given_<name>`, which tells whether the call has that argument.
+unlabelled sink as PUBLIC, an unknown audience as shared. The names in a document define further variables:
+`has_<pattern>` for every named pattern, and `arg_<name>` for the arguments of the tools that a rule selects.
+`given_<name>` tells whether the call has that argument.
 """
 
 from collections.abc import Callable, Collection, Mapping
@@ -20,7 +20,7 @@ ARG: Final = "arg_"
 GIVEN: Final = "given_"
 
 ABSENT: Final[Mapping[str, object]] = MappingProxyType({BOOL: False, INT: 0, DOUBLE: 0.0, STRING: "", TEXTS: []})
-"""What an argument that a call does not have reads as, by its type; a type that is not here cannot be read."""
+"""The value that an absent argument reads as, by its type; arguments of other types cannot be read."""
 
 _PYTHON: Final[Mapping[str, type]] = MappingProxyType({BOOL: bool, INT: int, DOUBLE: float, STRING: str})
 _MOST: Final = 2**63
@@ -32,21 +32,21 @@ _ENTRY_HOOKS: Final = frozenset({Hook.PRE_CONTEXT_INJECTION, Hook.POST_TOOL_RESP
 _OUTPUT: Final = frozenset({Hook.PRE_OUTPUT})
 _EVERY: Final = frozenset(Hook)
 _ASKED: Final = _EVERY - _OUTPUT
-"""Where somebody asks: what leaves is decided again when it is sent, when nobody does."""
+"""The hooks at which a person asks. An output is decided again when it is sent, and then no person asks."""
 
 
 @dataclass(frozen=True, slots=True)
 class Facts:
-    """What variables are read from: a request, the label of what it concerns, and the patterns found in its content.
-
-    `label` is the session's taint, joined at PRE_OUTPUT with what would leave, as selectors see it; `top` is the
-    highest label of the configuration.
-    """
+    """The sources that variables are read from."""
 
     request: Request
+    """The request to decide."""
     label: Label
+    """The session's taint, at PRE_OUTPUT joined with the label of the output; selectors see the same label."""
     top: Label
+    """The highest label of the configuration."""
     found: frozenset[str]
+    """The names of the patterns that occur in the content."""
 
 
 Read = Callable[[Facts], object]
@@ -54,7 +54,7 @@ Read = Callable[[Facts], object]
 
 @dataclass(frozen=True, slots=True)
 class Variable:
-    """One variable: its type, the hooks it stands at, where its value is read, and what it means."""
+    """One variable: its type, its hooks, the function that reads its value, and its meaning."""
 
     type: str
     hooks: frozenset[Hook]
@@ -89,23 +89,25 @@ def _label(name: str, hooks: frozenset[Hook], meaning: str, label: Callable[[Fac
             TEXTS, hooks, lambda facts: sorted(label(facts).compartments), f"compartments of {meaning}"
         ),
         f"{name}_untrusted": Variable(
-            BOOL, hooks, lambda facts: label(facts).untrusted, f"whether anybody may have written {meaning}"
+            BOOL, hooks, lambda facts: label(facts).untrusted, f"whether {meaning} is UNTRUSTED"
         ),
     }
 
 
 def _clearance(name: str, hooks: frozenset[Hook], label: Callable[[Facts], Label]) -> dict[str, Variable]:
     """Return the two variables of a clearance, for which integrity means nothing."""
-    both = _label(name, hooks, "what its readers may know", label)
+    both = _label(name, hooks, "the clearance of its readers", label)
     return {variable: made for variable, made in both.items() if not variable.endswith("_untrusted")}
 
 
 VARIABLES: Final[Mapping[str, Variable]] = MappingProxyType(
     {
-        "principal": Variable(STRING, _EVERY, lambda facts: facts.request.principal, "for whom the session acts"),
+        "principal": Variable(
+            STRING, _EVERY, lambda facts: facts.request.principal, "the principal that the session acts for"
+        ),
         "role": Variable(STRING, _EVERY, lambda facts: str(facts.request.role), "that principal's role"),
         "asker": Variable(
-            STRING, _ASKED, lambda facts: facts.request.asker, "who set this going: in a shared chat a person there"
+            STRING, _ASKED, lambda facts: facts.request.asker, "the person who asked; in a shared chat a member"
         ),
         "asker_role": Variable(
             STRING, _ASKED, lambda facts: str(facts.request.asker_role), "that person's role, in a shared chat too"
@@ -117,10 +119,10 @@ VARIABLES: Final[Mapping[str, Variable]] = MappingProxyType(
         **_label(
             "taint",
             _EVERY,
-            "what the session has read (at PRE_OUTPUT: and of what would leave)",
+            "the session's taint (at PRE_OUTPUT joined with the label of the text)",
             lambda facts: facts.label,
         ),
-        **_label("item", _ENTRY_HOOKS, "what would enter the context", _item),
+        **_label("item", _ENTRY_HOOKS, "the item that would enter the context", _item),
         "tool_name": Variable(
             STRING, TOOL_HOOKS, lambda facts: facts.request.tool.name if facts.request.tool else "", "the tool"
         ),
@@ -136,18 +138,18 @@ VARIABLES: Final[Mapping[str, Variable]] = MappingProxyType(
             lambda facts: facts.request.tool is None or facts.request.tool.consequential,
             "whether the call has consequences outside",
         ),
-        **_label("result", CALL_HOOKS, "what the call would return", _result),
+        **_label("result", CALL_HOOKS, "the result of the call", _result),
         "destination_channel": Variable(
             STRING,
             _OUTPUT,
             lambda facts: facts.request.destination.channel if facts.request.destination else "",
-            "channel of the address it would be said at",
+            "channel of the destination",
         ),
         "destination_address": Variable(
             STRING,
             _OUTPUT,
             lambda facts: facts.request.destination.address if facts.request.destination else "",
-            "that address",
+            "address of the destination",
         ),
         "destination_shared": Variable(
             BOOL,
@@ -180,7 +182,7 @@ def at(hook: Hook, patterns: Collection[str], arguments: Mapping[str, str]) -> d
 
 
 def elsewhere(hook: Hook, patterns: Collection[str]) -> dict[str, str]:
-    """Return the variables that stand at other hooks alone, each with the sentence that says so."""
+    """Return the variables of other hooks, each with the sentence about its hooks."""
     missing = {
         name: f"`{name}` is not known at hook `{hook}`, it is at {_listed(variable.hooks)}"
         for name, variable in VARIABLES.items()

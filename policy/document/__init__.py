@@ -1,1 +1,1 @@
-"""The policy document: its entries, how text becomes one, and what people change in it while the bot runs."""
+"""The policy document: its entries, how text becomes a document, and people's changes while the bot runs."""

@@ -1,7 +1,7 @@
 """The entries of a policy document, each validated by itself: people, places, tools, rules.
 
-What a field may say is read by `policy.document.reading`; that names fit one another is checked with the names the
-whole document knows, which pydantic hands through as context.
+`policy.document.reading` reads the value of each field. Names are checked against the names of the whole document,
+which pydantic passes as context.
 """
 
 from collections.abc import Callable, Mapping
@@ -31,6 +31,9 @@ from policy.rules import Rule
 _T = TypeVar("_T")
 _K = TypeVar("_K")
 _V = TypeVar("_V")
+
+APPROVERS: Final = (Role.OWNER, Role.ADMIN, Role.APPROVER)
+"""The roles that may answer for a rule, unless it says others."""
 
 _ACTIONS: Final = MappingProxyType({name: Verdict[name] for name in ("BLOCK", "REQUIRE_APPROVAL", "REDACT")})
 
@@ -84,70 +87,74 @@ _Label = Annotated[Label, PlainValidator(with_known(reading.label))]
 _Integrity = Annotated[Integrity, PlainValidator(reading.member("integrity", Integrity.__members__))]
 _Observed = Annotated[StrictInt, Field(ge=0, le=50)]
 _Approver = Literal[Role.OWNER, Role.ADMIN, Role.APPROVER, Role.MEMBER]
-"""Roles that may be named to answer a question; below member nobody may give a command."""
+"""Roles that may be named to answer a question; roles below member give no commands."""
 
 _Pairable = Literal[Role.ADMIN, Role.APPROVER, Role.MEMBER, Role.GUEST]
-"""Roles that somebody may be given at run time; an owner is named in the file."""
+"""Roles that a person may be given at run time; an owner is named in the file."""
 
 
 class Entry(BaseModel):
-    """What every part of a document is: frozen, without fields that are not known."""
+    """The base of all parts of a document: frozen, and unknown fields are errors."""
 
     model_config = ConfigDict(frozen=True, extra="forbid")
 
 
 class Principal(Entry):
-    """Who may speak to the bot: a role, a clearance and the accounts known to be this person's.
-
-    `may_release` is the right to send what he is shown below its label; no role includes it.
-    """
+    """A person who may use the bot."""
 
     role: Role
     clearance: _Label
     accounts: tuple[Annotated[str, AfterValidator(with_known(reading.account))], ...]
+    """The accounts known to be theirs, as `channel:user`."""
     may_release: StrictBool = False
+    """The right to send an output that they were shown below its label; no role includes it."""
 
 
 class Paired(Entry):
-    """The most that somebody may become who is let in at run time."""
+    """The highest role and clearance of a person who is let in at run time."""
 
     role: _Pairable
     clearance: _Label
 
 
 class ChannelEntry(Entry):
-    """What may be said over a channel, and the label of what is typed there.
-
-    `members` is the clearance of members of the platform who are nobody here. `observe` is how many texts of a
-    classified chat are kept that were not said to the bot, until somebody speaks to it there.
-    """
+    """A channel, and the labels of its messages."""
 
     classification: _Label
+    """The highest label that may be sent over it."""
     inbound: _Label = PUBLIC
+    """The label of messages typed there."""
     overshoot: Overshoot = "ask"
+    """The action for a read whose result could not be sent there."""
     members: _Label = PUBLIC
+    """The clearance of platform members who are not known here."""
     observe: _Observed = 0
+    """The number of texts of a classified chat that are kept without being addressed to the bot.
+
+    They are kept until a person addresses it there.
+    """
 
 
 class Chat(Entry):
-    """A shared chat that is classified: the most that may be said there, and the label of what is typed there.
-
-    An `inbound` of None means the classification, an `overshoot` or `observe` of None what the channel says.
-    `members_vouched` tells that an admin answers for who reads there, where the platform cannot list them. To a
-    `blocked` one the classification does not apply. With `unsafe_trust_all_members` the words of each member command
-    in the name of every other one.
-    """
+    """A classified shared chat."""
 
     channel: _PlaceChannel
     chat: str
     workspace: str = ""
     classification: _Label
+    """The highest label that may be sent there."""
     inbound: _Label | None = None
+    """The label of messages typed there, None for the classification."""
     overshoot: Overshoot | None = None
+    """The action for a read whose result could not be sent there, None for the channel's setting."""
     observe: _Observed | None = None
+    """As `ChannelEntry.observe`, None for the channel's setting."""
     members_vouched: StrictBool = False
+    """An admin answers for the chat's readers, where the platform cannot list them."""
     blocked: StrictBool = False
+    """The classification does not apply."""
     unsafe_trust_all_members: StrictBool = False
+    """The words of each member command in the name of every other one."""
 
 
 class Recipient(Entry):
@@ -184,27 +191,28 @@ def _read_label(floor: Label, integrity: Integrity) -> Label:
 
 
 class Folder(Entry):
-    """A folder under the file root: the least label of what is read from it, the highest that may be written to it.
-
-    A `clearance` of None means that nothing is known, so that it counts as PUBLIC.
-    """
+    """A folder under the file root."""
 
     floor: _Label
+    """The lowest label of data read from it."""
     integrity: _Integrity = Integrity.UNTRUSTED
     clearance: _Label | None = None
+    """The highest label that may be written to it; None counts as PUBLIC."""
 
     @property
     def label(self) -> Label:
-        """The label of whatever is read from here, before that of the file itself is joined."""
+        """The label of all data read from here, before the label of the file itself is joined."""
         return _read_label(self.floor, self.integrity)
 
 
 class McpServer(Entry):
-    """An MCP server, labelled as a folder is: what its tools return, errors too, and what they may be told."""
+    """An MCP server, labelled as a folder is."""
 
     floor: _Label
+    """The lowest label of its tools' results and errors."""
     integrity: _Integrity = Integrity.UNTRUSTED
     clearance: _Label | None = None
+    """The highest label that may be sent to it; None counts as PUBLIC."""
 
     @property
     def label(self) -> Label:
@@ -213,13 +221,18 @@ class McpServer(Entry):
 
 
 class ToolOverride(Entry):
-    """What an operator tightens about a tool. `roles` are those of askers who are offered it, None for all."""
+    """The settings by which an operator tightens a tool."""
 
     result: _Label | None = None
+    """A label that its results carry at least."""
     clearance: _Label | None = None
+    """A clearance that its sink has at most."""
     consequential: Annotated[StrictBool, AfterValidator(reading.only_true)] | None = None
+    """Its calls need an approval once the session is UNTRUSTED."""
     hold: Annotated[StrictBool, AfterValidator(reading.only_true)] | None = None
+    """Its results are kept out of the context."""
     roles: Annotated[tuple[Role, ...], AfterValidator(reading.roles)] | None = None
+    """The roles of the askers who are offered it, None for all."""
 
 
 class Model(Entry):
@@ -229,17 +242,13 @@ class Model(Entry):
 
 
 class TranscriberEntry(Entry):
-    """Who writes down what is said in a recording."""
+    """A model that transcribes recordings."""
 
     clearance: _Label
 
 
 class RuleEntry(Entry):
-    """One configured rule.
-
-    `approvers` are the roles that may answer for it and `timeout` the seconds until silence means no, None for as
-    long as any question stands; both concern REQUIRE_APPROVAL alone.
-    """
+    """One configured rule."""
 
     id: Annotated[str, AfterValidator(with_known(reading.rule_id))]
     hook: Hook
@@ -247,13 +256,16 @@ class RuleEntry(Entry):
     tools: Annotated[tuple[str, ...], AfterValidator(_tool_globs)] = ()
     channels: Annotated[tuple[str, ...], AfterValidator(_channel_globs)] = ()
     taint: Annotated[frozenset[Level], PlainValidator(reading.levels)] = frozenset(Level)
+    """The levels of taint that it concerns."""
     untrusted: StrictBool | None = None
     pattern: Annotated[str | None, AfterValidator(_pattern), Field(validate_default=True)] = None
     schedule: Annotated[WeeklyWindow | None, PlainValidator(reading_rules.schedule)] = None
     when: Annotated[Expression | None, PlainValidator(_when)] = None
     message: str = ""
-    approvers: Annotated[tuple[_Approver, ...], AfterValidator(_approvers)] = (Role.OWNER, Role.ADMIN, Role.APPROVER)
+    approvers: Annotated[tuple[_Approver, ...], AfterValidator(_approvers)] = APPROVERS
+    """The roles that may answer for it; for REQUIRE_APPROVAL alone."""
     timeout: Annotated[int | None, PlainValidator(_timeout)] = None
+    """The seconds after which silence means no, None for the usual life of a question; for REQUIRE_APPROVAL alone."""
 
     def compiled(self) -> Rule:
         """Return the rule as the engine takes it."""

@@ -1,28 +1,29 @@
 """The `policy:` section of the configuration, validated: the last place where policy is text.
 
-`load` turns what the YAML reader gives into a frozen `Document` whose labels are `Label`s, or raises
-with every problem at once, each with its path and the nearest valid name. A section that is left out
-is taken from `defaults`, which alone is a complete policy for the console product. Files and line
-numbers are the loader's (`bot/config`); nothing here reads any.
+`load` turns the parsed YAML into a frozen `Document` whose labels are `Label`s. On failure it raises once with every
+problem, each with its path and the nearest valid name. A section that is left out is taken from `defaults`, which alone
+is a complete policy for the console product. Files and line numbers are the loader's (`bot/config`); nothing here reads
+any.
 """
 
 import json
 import re
 from collections.abc import Collection, Mapping
-from dataclasses import replace
+from dataclasses import fields, replace
 from enum import Enum
 from hashlib import sha256
 from types import MappingProxyType
 from typing import Annotated, Final, cast
 
-from pydantic import AfterValidator, BaseModel, ValidationError
+from pydantic import AfterValidator, BaseModel, PrivateAttr, ValidationError
 from pydantic_core import ErrorDetails
 
 from policy import labels
 from policy.conditions.expressions import Expression
 from policy.conditions.schedule import WeeklyWindow
-from policy.document import reading
+from policy.document import reading, reading_rules
 from policy.document.entries import (
+    APPROVERS,
     ChannelEntry,
     Chat,
     Entry,
@@ -44,6 +45,7 @@ from policy.document.entries import (
 from policy.errors import DocumentError, Problem, nearest
 from policy.labels import PUBLIC, Integrity, Label
 from policy.request import Effect, Overshoot, Role, ToolFacts
+from policy.rules import CodeRules, Rule
 
 _EXPECTED: Final[Mapping[str, str]] = MappingProxyType(
     {
@@ -75,7 +77,7 @@ def _each_once(chats: Mapping[str, Chat]) -> Mapping[str, Chat]:
 
 
 class Document(Entry):
-    """A policy that can be put in force. What it does not know, its methods answer with the worst."""
+    """A policy that can be put in force. For an unknown name, its methods answer with the worst case."""
 
     compartments: tuple[Annotated[str, AfterValidator(reading.compartment)], ...]
     principals: Frozen[Name, Principal]
@@ -96,6 +98,23 @@ class Document(Entry):
         AfterValidator(reading.few),
     ]
     rules: tuple[RuleEntry, ...]
+    _code: CodeRules = PrivateAttr(default_factory=CodeRules)
+
+    @property
+    def code(self) -> CodeRules:
+        """The rules of plugins, which no file can write."""
+        return self._code
+
+    @property
+    def all_rules(self) -> tuple[Rule, ...]:
+        """The rules of the file, and those of plugins."""
+        return (*(entry.compiled() for entry in self.rules), *self.code.rules)
+
+    def with_code(self, code: CodeRules) -> "Document":
+        """Return this policy with the rules of plugins."""
+        made = self.model_copy()
+        made._code = code  # noqa: SLF001 - its own class
+        return made
 
     @property
     def top(self) -> Label:
@@ -105,7 +124,10 @@ class Document(Entry):
     @property
     def digest(self) -> str:
         """The policy's name: a SHA-256 in hex over its canonical form, blind to the order of keys and rules."""
-        canonical = json.dumps(_canonical(self), sort_keys=True, separators=(",", ":"))
+        written = _canonical(self)
+        if self.code.digest:
+            written = {"": written, "code": self.code.digest, "rules": _canonical(tuple(map(_fields, self.code.rules)))}
+        canonical = json.dumps(written, sort_keys=True, separators=(",", ":"))
         return sha256(canonical.encode("utf-8", "surrogatepass")).hexdigest()
 
     def principal(self, account: str) -> tuple[str, Principal] | None:
@@ -120,7 +142,7 @@ class Document(Entry):
         return person is not None and person.may_release
 
     def channel(self, name: str) -> ChannelEntry:
-        """Return a channel's entry; an unknown one may be told nothing and what it says is worst."""
+        """Return a channel's entry; an unknown channel has clearance PUBLIC, and its messages get the highest label."""
         known = self.channels.get(name)
         return known or ChannelEntry.model_construct(classification=PUBLIC, inbound=self.top, overshoot="block")
 
@@ -130,7 +152,7 @@ class Document(Entry):
         return next((one for one in self.chats.values() if (one.channel, one.workspace, one.chat) == place), None)
 
     def overshoot(self, channel: str, workspace: str, chat: str) -> Overshoot:
-        """Return what happens at a place to a read whose result could not be spoken there."""
+        """Return the action at a place for a read whose result could not be sent there."""
         entry = self.chat(channel, workspace, chat)
         return self.channel(channel).overshoot if entry is None or entry.overshoot is None else entry.overshoot
 
@@ -150,6 +172,13 @@ class Document(Entry):
         """Return a configured rule, `None` for one that is not in force."""
         return next((rule for rule in self.rules if rule.id == name), None)
 
+    def approvers(self, rule: str) -> tuple[Role, ...]:
+        """Return the roles that may answer for a rule of the file or of a plugin, none for one that is not in force."""
+        entry = self.rule(rule)
+        if entry is not None:
+            return entry.approvers
+        return APPROVERS if any(one.id == rule for one in self.code.rules) else ()
+
     def folder(self, name: str) -> Folder:
         """Return a folder's entry; an unknown one holds the worst and nothing may be written to it."""
         unknown = Folder.model_construct(floor=self.top, integrity=Integrity.UNTRUSTED, clearance=None)
@@ -161,12 +190,12 @@ class Document(Entry):
         return PUBLIC if entry is None else entry.clearance
 
     def transcriber(self, name: str) -> Label:
-        """Return the clearance of whoever writes down what is said, PUBLIC for an unknown one."""
+        """Return the clearance of a transcriber, PUBLIC for an unknown one."""
         entry = self.transcribers.get(name)
         return PUBLIC if entry is None else entry.clearance
 
     def holds(self, tool: str) -> bool:
-        """Say whether what a tool returns is kept out of the context."""
+        """Say whether a tool's results are kept out of the context."""
         override = self.tools.get(tool)
         return override is not None and override.hold is True
 
@@ -178,9 +207,9 @@ class Document(Entry):
     def tool(self, declared: ToolFacts) -> ToolFacts:
         """Return a tool's facts as tightened here: a higher result, a lower clearance, more caution.
 
-        A tool that declares no result gets the configured one. A sink the tool knows no clearance of
-        stays PUBLIC; a tool without a sink gets one. What an MCP server is asked leaves for it, so that all
-        its tools have a sink; those of one that is not known here stay unlabelled, which blocks.
+        A tool that declares no result gets the configured one. A sink the tool knows no clearance of stays PUBLIC; a
+        tool without a sink gets one. A call sends its arguments to its MCP server, so each of a server's tools has a
+        sink; tools of an unknown server stay unlabelled, which blocks.
         """
         if declared.server:
             server = self.mcp_servers.get(declared.server)
@@ -249,22 +278,44 @@ _ENTRIES: Final[Mapping[object, type[Entry]]] = MappingProxyType(
 )
 
 
-def load(raw: object, *, tools: Collection[str], servers: Collection[str] = ()) -> Document:
+def load(
+    raw: object, *, tools: Collection[str], servers: Collection[str] = (), code: CodeRules | None = None
+) -> Document:
     """Validate a `policy:` section as the YAML reader gives it.
 
-    `tools` are the names of all known tools, or those names each with its arguments and their types, as
-    `policy.conditions.expressions` calls them; without these no condition can look at an argument. `servers` are the
-    names of the configured MCP servers.
+    Args:
+        raw: the parsed YAML of the section.
+        tools: the names of all known tools. A mapping also gives each tool's arguments and their types, as
+            `policy.conditions.expressions` names them; without it no condition can use an argument.
+        servers: the names of the configured MCP servers.
+        code: the rules of plugins.
 
-    Raises DocumentError: with every problem of the section.
+    Raises:
+        DocumentError: the section has problems; the error lists all of them.
     """
     if not isinstance(raw, Mapping):
         raise DocumentError((Problem((), reading.printable(f"`{raw}` is not a mapping")),))
     merged = {**defaults(), **cast("Mapping[object, object]", raw)}
     try:
-        return Document.model_validate(merged, context=reading.gather(merged, tools, servers))
+        known = reading.gather(merged, tools, servers)
+        document = Document.model_validate(merged, context=known)
     except ValidationError as error:
         raise DocumentError(tuple(_problems(error, merged["recipients"]))) from None
+    return document if code is None else _with_code(document, code, known)
+
+
+def _with_code(document: Document, code: CodeRules, known: reading.KnownNames) -> Document:
+    """Return a document with the rules of plugins. Raises DocumentError: one of them cannot be in force."""
+    problems, taken = list[Problem](), {rule.id for rule in document.rules}
+    for rule in code.rules:
+        try:
+            reading_rules.code_rule(rule, known, taken)
+        except ValueError as error:
+            problems.append(Problem(("rules",), reading.printable(f"rule `{rule.id}` of a plugin: {error}")))
+        taken.add(rule.id)
+    if problems:
+        raise DocumentError(tuple(problems))
+    return document.with_code(code)
 
 
 def _problems(error: ValidationError, recipients: object) -> list[Problem]:
@@ -301,6 +352,11 @@ def _problem(detail: ErrorDetails, recipients: object) -> Problem:
     else:
         message = f"`{detail['input']}` is not {_EXPECTED.get(kind, 'valid here')}"
     return Problem(path, reading.printable(message))
+
+
+def _fields(rule: Rule) -> dict[str, object]:
+    """Return the fields of a plugin's rule but its test: they need not stand in the file that its digest is of."""
+    return {one.name: getattr(rule, one.name) for one in fields(rule) if one.name != "test"}
 
 
 def _canonical(value: object) -> object:

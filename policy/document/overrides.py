@@ -1,12 +1,12 @@
-"""What people changed while Lockgate runs, and the policy that is in force then: the meet of that and the file.
+"""The changes that people made while Lockgate runs, and the policy then in force: the meet of the changes and the file.
 
-An override can let somebody in up to the file's `paired`, classify a chat up to its channel's classification, lower
-what the file names, take an account or a chat away, and add an account to a person. It can raise nothing above what the
-file alone allows. What the file no longer fits is void: a person who is let in by a label with a compartment there is
-not, or over a channel there is not, is unknown; such a chat is not classified. Two people who claim one account both
+An override can let a person in up to the file's `paired`, and classify a chat up to its channel's classification. It
+can lower the file's labels, remove an account or a chat, and add an account to a person. It can raise nothing above the
+file's own limits. An override that the file no longer fits is void. A person let in by a label with an unknown
+compartment, or over an unknown channel, is unknown; such a chat is unclassified. Two people who claim one account both
 lose it, and the file's people keep theirs. No person has an account of a program. A claim outlasts its person: neither
-blocking nor sending away passes an account on, so that what is in force does not depend on how often or in which order
-it was composed.
+blocking nor sending away passes an account on. So the policy in force does not depend on the number or order of
+compositions.
 """
 
 from collections import Counter
@@ -29,19 +29,21 @@ _RANK: Final = tuple(Role)
 
 @dataclass(frozen=True, slots=True)
 class Person:
-    """Somebody let in, or what was changed about somebody the file names.
+    """A person let in, or the changes about a person of the file.
 
-    None for `role` and `clearance` is as much as the file allows. `accounts` are those beside the file's. A stranger
-    was sent away and is nobody, but name and accounts stay theirs: conversations belong to them.
+    A stranger was sent away and is no longer known, but name and accounts stay theirs: conversations belong to them.
     """
 
     role: Role | None = None
+    """None for as much as the file allows."""
     clearance: Label | None = None
+    """None for as much as the file allows."""
     accounts: frozenset[str] = frozenset()
+    """The accounts beside the file's."""
 
     @property
     def sent_away(self) -> bool:
-        """Whether they are nobody any more, unless the file names them."""
+        """Whether they are no longer known, unless the file names them."""
         return self.role is Role.STRANGER
 
 
@@ -64,7 +66,7 @@ class ChatPlace:
 
 @dataclass(frozen=True, slots=True)
 class Placing:
-    """What was changed about a shared chat; None is as the file says."""
+    """The changes about a shared chat; None means the file's value."""
 
     classification: Label | None = None
     vouched: bool | None = None
@@ -73,7 +75,7 @@ class Placing:
 
 @dataclass(frozen=True, slots=True)
 class AccessChange:
-    """What is to be put in the place of what was said before; None takes it away."""
+    """The new values that replace earlier ones; None removes one."""
 
     people: Mapping[str, Person | None] = field(default_factory=lambda: MappingProxyType({}))
     places: Mapping[ChatPlace, Placing | None] = field(default_factory=lambda: MappingProxyType({}))
@@ -89,7 +91,7 @@ class Overrides:
     blocked: frozenset[str] = frozenset()
 
     def changed(self, change: AccessChange) -> "Overrides":
-        """Return what is so after a change."""
+        """Return the overrides with a change applied."""
         blocked = {account for account, now in change.accounts.items() if now}
         return Overrides(
             _merged(self.people, change.people),
@@ -99,7 +101,7 @@ class Overrides:
 
 
 def in_force(document: Document, overrides: Overrides) -> Document:
-    """Return the policy of a file's document with what was changed; no change at all returns it as it is."""
+    """Return the file's policy with the overrides; without overrides, the document itself."""
     if overrides == Overrides():
         return document
     return document.model_copy(
@@ -175,7 +177,7 @@ def _person(document: Document, name: str, person: Person, accounts: Collection[
 
 
 def _without(who: Principal, blocked: Collection[str]) -> Principal | None:
-    """Return a principal without blocked accounts, None for one to whom no account is left."""
+    """Return a principal without blocked accounts, None if no account is left."""
     left = tuple(account for account in who.accounts if account not in blocked)
     if left == who.accounts:
         return who

@@ -1,12 +1,12 @@
 """Programs that use the HTTP API, as principals of the policy in force.
 
-A program is let in by a token, and lies in the store as people who are let in do. It has one account, `api:<name>`,
-that no person has: the file may not name an account of that channel, and nobody is paired with one. Its principal is
+A program is let in by a token, and is kept in the store as people who are let in are. It has one account, `api:<name>`,
+that no person has: the file may not name an account of that channel, and no person is paired with one. Its principal is
 called `program:<name>`, and no configured name has a colon. So neither a person nor a chat is ever taken for it.
 
-What the file no longer fits is void: a program whose clearance names a compartment there is not, or where the file has
-no channel `api`, is nobody; so is one whose account is blocked. Nothing here knows the time: who gives the programs
-leaves out those that were revoked and those that expired.
+A program that the file no longer fits is unknown: its clearance names an unknown compartment, the file has no channel
+`api`, or its account is blocked. Nothing here knows the time: who gives the programs leaves out those that were revoked
+and those that expired.
 """
 
 from collections.abc import Iterable

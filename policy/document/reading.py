@@ -1,8 +1,7 @@
 """How each piece of a policy document is read: one function per kind of value.
 
-Each takes a raw value and the names the document knows, and returns what the engine works with, or
-raises ValueError with one sentence for the operator. It knows no pydantic, so that
-`policy.document.model` stays a description of shapes.
+Each takes a raw value and the names that the document knows, and returns a value for the engine, or raises ValueError
+with one sentence for the operator. It knows no pydantic, so that `policy.document.model` stays a description of shapes.
 """
 
 import re
@@ -53,28 +52,26 @@ _LONGEST_MESSAGE = 400
 
 
 Arguments = Mapping[str, Mapping[str, str]]
-"""Tools with their arguments, and what type each argument has."""
+"""Tools with their arguments, and the type of each argument."""
 
 
 @dataclass(frozen=True, slots=True)
 class KnownNames:
-    """The names a document may use, gathered before validation so that every reference can be checked.
-
-    `arguments` are those of the tools of which they are known, with their types. `repeated` holds the rule ids and
-    accounts that occur more than once.
-    """
+    """The names a document may use, gathered before validation so that every reference can be checked."""
 
     tools: frozenset[str]
     arguments: Arguments
+    """The arguments of the tools, where they are known, with their types."""
     compartments: frozenset[str]
     channels: frozenset[str]
     patterns: frozenset[str]
     repeated: frozenset[tuple[str, str]]
+    """The rule ids and accounts that occur more than once, each with its kind."""
     servers: frozenset[str] = frozenset()
 
 
 def gather(raw: Mapping[object, object], tools: Collection[str], servers: Collection[str]) -> KnownNames:
-    """Collect the names of a complete section not yet validated; a wrong shape is told by validation."""
+    """Collect the names of a complete section not yet validated; validation reports a wrong shape."""
     ids = [items(rule).get("id") for rule in _list(raw["rules"])]
     accounts = [
         account
@@ -93,7 +90,7 @@ def gather(raw: Mapping[object, object], tools: Collection[str], servers: Collec
 
 
 def items(value: object) -> Mapping[object, object]:
-    """Return a raw mapping, an empty one for what is none."""
+    """Return a raw mapping, an empty one for a value of another type."""
     return cast("Mapping[object, object]", value) if isinstance(value, Mapping) else {}
 
 
@@ -116,7 +113,7 @@ def refusal(message: str) -> ValueError:
 
 
 def printable(message: str) -> str:
-    """Return a message fit for any terminal and not too long, whatever the document held."""
+    """Return a message fit for any terminal and of limited length, for any content of the document."""
     shown = "".join(char if char.isprintable() else ascii(char)[1:-1] for char in message[:_LONGEST_MESSAGE])
     return shown if len(message) <= _LONGEST_MESSAGE else f"{shown} ..."
 
@@ -177,9 +174,9 @@ def is_name(value: str) -> bool:
 
 
 def place_channel(value: str, known: KnownNames) -> str:
-    """Read the channel of a place where something is said by name, or by several people."""
+    """Read the channel of a place for named recipients, or for several people."""
     if value == API:
-        raise refusal(f"`{value}` has no chats: a program reads what its own sessions say, name another channel")
+        raise refusal(f"`{value}` has no chats: a program reads the answers of its own sessions, name another channel")
     return one_of("channel", value, known.channels)
 
 
@@ -198,7 +195,7 @@ def compartment(value: str) -> str:
 
 
 def any_account(value: str, known: KnownNames) -> str:
-    """Read an account, `channel:user`, whoever has it."""
+    """Read an account, `channel:user`, of a person or a program."""
     channel, _, user = value.partition(":")
     if not user:
         raise refusal(f"`{value}` is not an account, write one as `console:owner`")
@@ -207,7 +204,7 @@ def any_account(value: str, known: KnownNames) -> str:
 
 
 def account(value: str, known: KnownNames) -> str:
-    """Read an account that only one principal may have, and that is no program's."""
+    """Read an account that only one principal may have, and that is not a program's."""
     any_account(value, known)
     if value.partition(":")[0] == API:
         raise refusal(f"`{value}` is a program's account, which `lockgate token create` makes, leave it out here")
@@ -234,7 +231,7 @@ def only_true(value: bool) -> bool:  # noqa: FBT001 - the value of a field
     """Read a switch that can be set but not unset."""
     if value:
         return value
-    raise refusal("`false` would loosen what the tool declares, leave the field out")
+    raise refusal("`false` would loosen the tool's declaration, leave the field out")
 
 
 def roles(value: tuple[Role, ...]) -> tuple[Role, ...]:
@@ -288,7 +285,7 @@ def tool_globs(value: tuple[str, ...], known: KnownNames, hook: Hook | None) -> 
 
 
 def action(value: Verdict, hook: Hook | None) -> Verdict:
-    """Read what a rule does: people can be asked about a call or a text that is to be said, and nothing else."""
+    """Read a rule's action: people can be asked only about a call or an output."""
     if value is Verdict.REQUIRE_APPROVAL and hook is not None and hook not in _ASKING_HOOKS:
         raise refusal(f"nobody can be asked at hook `{hook}`, use `BLOCK` there")
     return value

@@ -1,11 +1,11 @@
 """How a rule's condition and schedule are read; `policy.document.reading` has the rest.
 
-Whatever is wrong is refused with one sentence for the operator, never left out: a rule that could not be read in
-full would be a rule that does less than its author believes.
+Every fault is refused with one sentence for the operator, never left out. A rule read only in part would do less than
+its author believes.
 """
 
 import re
-from collections.abc import Mapping
+from collections.abc import Callable, Collection, Iterable, Mapping
 from fnmatch import fnmatchcase
 from typing import Final, cast
 from zoneinfo import ZoneInfo, ZoneInfoNotFoundError, available_timezones
@@ -13,14 +13,69 @@ from zoneinfo import ZoneInfo, ZoneInfoNotFoundError, available_timezones
 from policy.conditions import variables
 from policy.conditions.expressions import Expression, check
 from policy.conditions.schedule import DAY_MINUTES, DAYS, WeeklyWindow, clock
+from policy.decision import Verdict
+from policy.document import reading
 from policy.document.reading import KnownNames, refusal
 from policy.errors import ExpressionError, nearest
+from policy.labels import Level
 from policy.request import Hook
+from policy.rules import Rule
 
 _TIME: Final = re.compile(r"([01]\d|2[0-3]):([0-5]\d)\Z", re.ASCII)
 _WORD: Final = re.compile(r"\w+\Z", re.ASCII)
 _OTHER: Final = re.compile(r"\W", re.ASCII)
 _FIELDS: Final = ("days", "from", "to", "zone")
+
+
+def _each(kind: type, of: type) -> Callable[[object], bool]:
+    return lambda value: isinstance(value, kind) and all(isinstance(one, of) for one in cast("Iterable[object]", value))
+
+
+def _or_none(kind: type) -> Callable[[object], bool]:
+    return lambda value: value is None or isinstance(value, kind)
+
+
+_TYPED: Final[tuple[tuple[str, Callable[[object], bool], str], ...]] = (
+    ("id", lambda value: isinstance(value, str), "a text"),
+    ("hook", lambda value: isinstance(value, Hook), "a `Hook`"),
+    ("action", lambda value: isinstance(value, Verdict), "a `Verdict`"),
+    ("message", lambda value: isinstance(value, str), "a text"),
+    ("tools", _each(tuple, str), "a tuple of texts"),
+    ("channels", _each(tuple, str), "a tuple of texts"),
+    ("levels", lambda value: bool(value) and _each(frozenset, Level)(value), "a frozenset of at least one `Level`"),
+    ("untrusted", _or_none(bool), "`True`, `False` or `None`"),
+    ("pattern", _or_none(str), "a text"),
+    ("schedule", _or_none(WeeklyWindow), "a `WeeklyWindow`"),
+    ("when", _or_none(Expression), "an `Expression`"),
+    ("test", lambda value: value is None or callable(value), "a function"),
+)
+"""The fields of a plugin's rule. A hook or a level that is only a text would never match, and the rule never apply."""
+
+
+def code_rule(rule: Rule, known: KnownNames, taken: Collection[str]) -> None:
+    """Check a rule that a plugin made, as one in a file is checked; ids in `taken` are those of other rules.
+
+    Raises ValueError: it cannot be in force.
+    """
+    for field, fits, meant in _TYPED:
+        if not fits(getattr(rule, field)):
+            raise refusal(f"its `{field}` is not {meant}, so it might never apply")
+    reading.rule_id(rule.id, known)
+    if rule.id in taken:
+        raise refusal(f"rule id `{rule.id}` is given twice, give each rule its own")
+    if rule.action is Verdict.ALLOW:
+        raise refusal("a rule can only tighten, its action is `BLOCK`, `REQUIRE_APPROVAL` or `REDACT`")
+    reading.action(rule.action, rule.hook)
+    reading.pattern(rule.pattern, known, rule.hook, rule.action)
+    if rule.tools:
+        reading.tool_globs(rule.tools, known, rule.hook)
+    if rule.channels:
+        reading.globs("channel", rule.channels, known.channels)
+    if rule.when is not None:
+        usable = variables.at(rule.hook, known.patterns, _arguments(known, rule.hook, rule.tools)[0])
+        for name, kind in rule.when.variables:
+            if usable.get(name) != kind:
+                raise refusal(f"`{name}` of its condition is not known at hook `{rule.hook}`")
 
 
 def when(value: object, known: KnownNames, hook: Hook | None, tools: tuple[str, ...] | None) -> Expression | None:

@@ -1,1 +1,1 @@
-"""What is taken out of a text: patterns, the checks of what they find, and the text without it."""
+"""Redaction: patterns, the checks of their matches, and the text without them."""

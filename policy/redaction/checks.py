@@ -1,9 +1,9 @@
-"""Whether a candidate is what it looks like: checksums, structure and numbering plans.
+"""Whether a candidate is genuine: checksums, structure and numbering plans.
 
-Each check takes the candidate's text and returns the parts of it that are real, so that a card
-number followed by a date loses only the card number. The libraries behind (stdnum, phonenumbers)
-take 80 and 130 ms to import and are therefore loaded at the first candidate. They are slow per
-candidate too: a `CheckBudget` bounds their work, and what it cannot pay for counts as real.
+Each check takes the candidate's text and returns the parts of it that are real, so that a card number followed by a
+date loses only the card number. The libraries behind (stdnum, phonenumbers) take 80 and 130 ms to import and are
+therefore loaded at the first candidate. Each check is slow too: a `CheckBudget` bounds their work, and candidates
+beyond it count as real.
 """
 
 import re
@@ -37,7 +37,7 @@ _SAMPLES: Final[Mapping[Check, str]] = MappingProxyType(
 
 
 class CheckBudget:
-    """What checking one text may cost, in units of about five microseconds: linear in its length."""
+    """The budget for checking one text, in units of about five microseconds: linear in its length."""
 
     __slots__ = ("_left",)
 
@@ -64,8 +64,8 @@ def _ends(places: list[int], count: int) -> bool:
 def _apart(text: str, places: list[int], at: int, stop: int) -> bool:
     """Say whether some of the digits of a candidate are apart from the digits before and behind them.
 
-    Between blanks, dots and dashes they always are. Among line ends, slashes and the like, in groups of whatever
-    length, what stands between them may not be what a list goes on with before or behind them.
+    Between blanks, dots and dashes they always are. Line ends, slashes and the like separate groups of any length only
+    if no list continues with the same separators before or behind them.
     """
     within = {text[left + 1 : right] for left, right in pairwise(places[at:stop])} - {""}
     if all(map(_GAP.fullmatch, within)):
@@ -111,7 +111,7 @@ def _card(text: str, budget: CheckBudget) -> list[Span]:
 def _adding_up(number: str) -> list[int]:
     """Return the lengths, the longest first, at which a number has the check digits of an IBAN (ISO 13616).
 
-    This asks in one pass what the library asks of one length.
+    One pass does the library's check for every length.
     """
     head = int("".join(str(int(char, 36)) for char in number[:4]))
     lengths: list[int] = []
@@ -172,7 +172,7 @@ def _phone(text: str, budget: CheckBudget) -> list[Span]:
 
 
 def _number(text: str, budget: CheckBudget) -> list[Span]:
-    """Accept what North America's numbering plan has assigned."""
+    """Accept the assigned numbers of North America's numbering plan."""
     import phonenumbers  # noqa: PLC0415 - as above
 
     if not budget.pays(8):

@@ -1,9 +1,9 @@
-"""One form of a text for every pattern to look at, whatever characters it is written with.
+"""One form of a text for every pattern, independent of the characters that it is written with.
 
-What does not show is left out: zero-width characters, soft hyphens, controls, and what Unicode has not assigned, as it
-may be shown as nothing. So are marks that go over, under, through or round the character before: it stays readable.
-Digits of every script, letters and signs of other widths and shapes become ASCII where they mean that, and every blank,
-dash and line end becomes one kind. Letters of other scripts that only look like Latin ones stay what they are.
+Invisible characters are left out: zero-width characters, soft hyphens, controls, and unassigned code points, which may
+be shown as nothing. So are marks that go over, under, through or round the character before: it stays readable. Digits
+of every script, letters and signs of other widths and shapes become ASCII where they mean that, and every blank, dash
+and line end becomes one kind. Letters of other scripts that only look like Latin ones are not changed.
 """
 
 import unicodedata
@@ -12,10 +12,10 @@ from functools import lru_cache
 from types import MappingProxyType
 from typing import Final
 
-# Printable by their category, and still not seen: the fillers of Hangul, the blank of Braille, what stands for an
-# object that is not there, and a note without a head.
+# Printable by their category, and still invisible: the fillers of Hangul, the blank of Braille, the object replacement
+# character, and a note without a head.
 _UNSEEN: Final = frozenset((0x115F, 0x1160, 0x2800, 0x3164, 0xFFA0, 0xFFFC, 0x1D159))
-# Controls and formats; what is not assigned, of which Unicode keeps some as ignorable; marks that take no place.
+# Controls and formats; unassigned code points, of which Unicode keeps some as ignorable; marks that take no place.
 _LEFT_OUT: Final = frozenset(("Cc", "Cf", "Cn", "Mn", "Me"))
 _LINES: Final = frozenset("\t\n\v\f\r\x85\u2028\u2029")
 _DOTS: Final = frozenset("\u00b7\u2027\u2219\u22c5\u30fb\uff65")
@@ -36,7 +36,7 @@ def places(text: str) -> Iterator[int]:
 
 
 class _Table:
-    """What `str.translate` looks characters up in."""
+    """The table in which `str.translate` looks characters up."""
 
     def __getitem__(self, code: int) -> str:
         return _folded(code)

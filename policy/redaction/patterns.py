@@ -1,15 +1,14 @@
-"""The built-in named patterns, as data: what each name looks for, in RE2 syntax.
+"""The built-in named patterns, as data: the texts that each name matches, in RE2 syntax.
 
-Only texts stand here; `policy.redaction.redactor` compiles and runs them, `policy.redaction.checks` decides whether a
-candidate is what it looks like. They see folded texts (`policy.redaction.folding`), so digits, blanks, dashes
-and line ends are of one kind. Where only a part of a match is sensitive, group 1 is that part. Formats of
-tokens are those their issuers publish. A repetition is bounded or keeps what it scans, so that finding all matches
-stays linear.
+This module holds texts only; `policy.redaction.redactor` compiles and runs them, `policy.redaction.checks` decides
+whether a candidate is genuine. They see folded texts (`policy.redaction.folding`), so digits, blanks, dashes and line
+ends are of one kind. Where only a part of a match is sensitive, group 1 is that part. Formats of tokens are those their
+issuers publish. Each repetition is bounded or keeps the text that it scans, so that finding all matches stays linear.
 
-What people write in groups is found whatever stands between them: blanks, dots and dashes; line ends, slashes of both
-kinds, underscores, bars and the signs that chats take for formatting. A checksum, a word before it or a beginning of
-its own tells what it is, whatever its groups; without one its groups are the usual ones and stand alone, since lists,
-tables, paths and dates are full of digits.
+Grouped numbers are found with any of these separators: blanks, dots, dashes, line ends, slashes of both kinds,
+underscores, bars and the formatting signs of chats. Numbers with a checksum, a preceding keyword or a fixed prefix may
+have any grouping. Others must have the usual groups and stand alone, since lists, tables, paths and dates are full of
+digits.
 """
 
 import re
@@ -26,14 +25,14 @@ PHONE: Final = "phone"
 
 NAMES: Final = (SECRET, PAYMENT_CARD, IBAN, US_SSN, EMAIL, PHONE)
 
-# What people put between groups, and what may stand there as well.
+# The characters that people put between groups, and other possible separators.
 _GAP = r"[ \t.\-]"
 _WIDE = r"[ \t\n./\\_|*~`\-]"
 _BREAK = rf"{_WIDE}{{1,8}}"
 _PHONE_GAP = r"[ \t\n().\-/\\_|*~`]"
 _BEFORE = r"(?:\A|[^0-9])"
 _AFTER = r"(?:[^0-9]|\z)"
-# Where what is in groups stands alone: no list, path or table goes on before it or behind.
+# Where grouped digits stand alone: no list, path or table continues before or behind them.
 _ALONE = r"(?:\A[ \n]*|[^0-9A-Za-z./\\_|*~` \t\n\-]|[^0-9./\\_|*~` \t\n\-][ \t]|[^0-9\n]\n+)"
 _ENDED = r"(?:[ \n]*\z|[^0-9A-Za-z./\\_|*~` \t\n\-]|[ \t][^0-9./\\_|*~` \t\n\-]|\.(?:\s|\z)|\n+[^0-9\n])"
 _T = r"[A-Za-z0-9_\-]"
@@ -54,7 +53,7 @@ _QUOTED = r"\"[^\"\n]{4,}\"|'[^'\n]{4,}'"
 class Pattern(NamedTuple):
     """One look of a named pattern: the name it belongs to, its RE2 text, and how candidates are checked.
 
-    A `broken` one is what `whole` describes once `cut`, a class of characters, is taken out of it.
+    A `broken` one is a text that `whole` matches once `cut`, a class of characters, is taken out of it.
     """
 
     name: str

@@ -1,13 +1,12 @@
 r"""Named patterns in content: which occur, and the text with them replaced.
 
-One `re2.Set` pass tells which looks occur at all; only those are searched for, and what is found is
-validated. What is searched is the folded text (`policy.redaction.folding`), for configured patterns the text as
-it is written as well; what is replaced is always the text itself. RE2 works on UTF-8 bytes, so offsets
-are byte offsets of the text that is searched until a `_View` tells what they stand for; lone surrogates
-pass through unharmed. Everything takes time linear in the text: RE2 never backtracks, validation has a
-budget, and a configured pattern, each of whose matches could look at all of the text, is searched for
-in windows. What cannot be told within those bounds is redacted.
-Redaction lowers no label; it only keeps what it names from going on.
+One `re2.Set` pass tells which looks occur at all; only those are searched for, and their matches are validated. The
+search runs on the folded text (`policy.redaction.folding`), and for configured patterns also on the text as it is
+written. The replacement is always made in the text itself. RE2 works on UTF-8 bytes, so offsets are byte offsets of the
+text that is searched until a `_View` tells what they stand for; lone surrogates pass through unharmed. Everything takes
+time linear in the text: RE2 never backtracks and validation has a budget. A configured pattern whose every match could
+look at all of the text is searched for in windows. A candidate that cannot be settled within those bounds is redacted.
+Redaction lowers no label; it only keeps the matches of its patterns from going on.
 """
 
 import re
@@ -18,21 +17,21 @@ from functools import lru_cache
 from itertools import accumulate, pairwise
 from typing import Final, Protocol, cast
 
-import re2  # pyright: ignore[reportMissingTypeStubs] - it ships none; `_Library` types what is used
+import re2  # pyright: ignore[reportMissingTypeStubs] - it ships none; `_Library` types the part in use
 
 from policy.redaction.checks import CHECKS, CheckBudget, Span
 from policy.redaction.folding import folded, places
 from policy.redaction.patterns import BUILT_IN, NAMES, Pattern
 
 _LARGEST_PROGRAM = 2000
-# Room for the automaton of a hundred configured patterns of the largest size; RE2 refuses a set for which it
-# would not do when it is compiled, not when it runs.
+# Room for the automaton of a hundred configured patterns of the largest size. RE2 refuses a set that needs more when it
+# is compiled, not when it runs.
 _MEMORY = 32 << 20
 _WINDOW = 4096
 _ROUNDS = 4
 _CONTINUATION = range(0x80, 0xC0)
 _MARKER = "[redacted: "
-# Of ASCII, what folding changes.
+# The ASCII characters that folding changes.
 _ODD = r"[\x00-\x08\x0b-\x1f\x7f]"
 _DIGIT: Final = re.compile(rb"[0-9]")
 _TOKEN: Final = 1024
@@ -62,7 +61,7 @@ class _Sets(Protocol):
 
 
 class _Library(Protocol):
-    """What is used of google-re2, which has no types of its own."""
+    """The part of google-re2 in use; that library has no types of its own."""
 
     error: type[Exception]
     Set: _Sets
@@ -91,7 +90,7 @@ def _compile(text: str) -> _Regexp:
 
 
 def fault(text: str) -> str | None:
-    """Return what is wrong with a configured pattern's RE2 text, `None` if nothing is."""
+    """Return the fault of a configured pattern's RE2 text, `None` if there is none."""
     try:
         compiled = _compile(text)
     except UnicodeEncodeError:
@@ -107,7 +106,7 @@ def fault(text: str) -> str | None:
 class _Look:
     """One compiled look of a named pattern; `pattern` is None for a configured one, which is taken as found.
 
-    `whole` is what a broken token is when nothing breaks it. `group` is the group that is the candidate.
+    `whole` matches the unbroken form of a broken token. `group` is the group that is the candidate.
     """
 
     name: str
@@ -184,7 +183,7 @@ class Redactor:
     def redact(self, text: str, names: Collection[str]) -> str:
         """Return the text with every occurrence of the named patterns replaced by `[redacted: name]`.
 
-        Doing so again changes nothing. A name nobody knows redacts the whole text.
+        Doing so again changes nothing. An unknown name redacts the whole text.
         """
         unknown = sorted(set(names) - self.names)
         if unknown:
@@ -200,7 +199,7 @@ class Redactor:
 
     @staticmethod
     def marker(name: str) -> str:
-        """Return what stands in the place of what a pattern found."""
+        """Return the marker that replaces a match of a pattern."""
         return f"{_MARKER}{name}]"
 
     def _fired(self, text: str, names: Collection[str]) -> Iterator[tuple[_View, list[_Look]]]:
@@ -227,7 +226,7 @@ class Redactor:
         return [match.span() for match in self._markers.finditer(view.data)] if marked else []
 
     def _pieces(self, text: str, names: Collection[str]) -> list[tuple[int, int, str]]:
-        """Return what to replace, ascending and disjoint, none of it inside a marker."""
+        """Return the pieces to replace, ascending and disjoint, none of them inside a marker."""
         pieces: list[tuple[int, int, str]] = []
         for view, fired in self._fired(text, names):
             kept = self._kept(view)
@@ -290,9 +289,9 @@ def _built_in(look: _Look, pattern: Pattern, data: bytes, budget: CheckBudget) -
 
 
 def _broken(regexp: _Regexp, whole: _Regexp, cut: str, *, data: bytes, budget: CheckBudget) -> Iterator[Span]:
-    """Yield as much of each candidate as is a token once it is put together; what is one by itself is found as such.
+    """Yield the part of each candidate that is a token once its pieces are joined.
 
-    Of a candidate that is longer than a window the beginning is looked at.
+    A complete token is found without this. Of a candidate that is longer than a window the beginning is looked at.
     """
     piece = re.compile(rf"(?:(?!{cut}).)+".encode(), re.DOTALL)
     at = 0
@@ -322,7 +321,7 @@ def _last(whole: _Regexp, pieces: list[bytes]) -> int:
         return 0
     for last in range(len(pieces) - 1, 0, -1):
         joined = b"".join(pieces[: last + 1])
-        # Words alone are words, whatever they look like next to one another.
+        # Words alone are not a token, even side by side.
         if _DIGIT.search(joined) and whole.search(joined):
             return last
     return 0

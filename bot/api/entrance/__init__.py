@@ -1,1 +1,1 @@
-"""The entrance of the API: what stands before the framework, how often callers may ask, and how long they may take."""
+"""The entrance of the API: the checks before the framework, the rates of callers, and their time limits."""

@@ -1,4 +1,4 @@
-"""How long callers may take over what they send and read, in seconds."""
+"""The times that callers may take to send and to read, in seconds."""
 
 from dataclasses import dataclass
 from typing import Final
@@ -10,8 +10,8 @@ class CallerPatience:
 
     `headers` of a request may take so long, and its `body`; a connection is kept `idle` for so long between two. A
     caller who was refused may send the `rest` of their body for a while, so that they read the answer. While an answer
-    waits for its `reading`, none of it needs to be read for so long. When the process is told to end, requests may
-    still take as long as `ending`.
+    waits for its `reading`, none of it needs to be read for so long. When the process is asked to end, requests may
+    still take `ending` seconds.
     """
 
     headers: float = 10

@@ -1,9 +1,9 @@
-"""The entrance: what stands before the framework, and lets a request in or refuses it (ADR 0039).
+"""The entrance: it stands before the framework, and admits a request or refuses it (ADR 0039).
 
 In this order: the token, the rate of its program, the form of the headers, the size of the body and the time it takes.
 The framework reads a body before it asks its dependencies, so it would tell callers without a token about their JSON.
-Here they learn one constant sentence, whatever they ask for. The body is read here as a whole, so that nothing behind
-waits for it. Whatever breaks behind is told by one sentence and the request's id, and logged once.
+Here they get one constant sentence for any request. The body is read here as a whole, so that nothing behind waits for
+it. The answer to any error behind it is one sentence and the request's id, and the error is logged once.
 """
 
 import asyncio
@@ -43,7 +43,7 @@ Scope: TypeAlias = MutableMapping[str, Any]
 Receive: TypeAlias = Callable[[], Awaitable[Message]]
 Send: TypeAlias = Callable[[Message], Awaitable[None]]
 Asgi: TypeAlias = Callable[[Scope, Receive, Send], Awaitable[None]]
-"""What ASGI calls an application."""
+"""An application in ASGI's sense."""
 
 IMPORT: Final = "/v1/import"
 """The one path that takes large bodies."""
@@ -59,7 +59,7 @@ _HEADERS: Final = (
     (b"referrer-policy", b"no-referrer"),
     (b"x-content-type-options", b"nosniff"),
 )
-"""What every answer says to whatever shows or keeps it."""
+"""The headers of every answer, for browsers and caches."""
 
 _CLOSE: Final = ((b"connection", b"close"),)
 
@@ -247,7 +247,7 @@ def _plain(headers: Iterable[tuple[bytes, bytes]]) -> None:
 def _ambiguous(headers: Iterable[tuple[bytes, bytes]]) -> bool:
     """Say whether the length of a body is told in two ways: a proxy may think that it ends elsewhere.
 
-    What follows on the connection may then be a request that nobody sent (RFC 9112, 6.1).
+    The bytes after it on the connection may then be a request that nobody sent (RFC 9112, 6.1).
     """
     return {b"transfer-encoding", b"content-length"} <= {name for name, _ in headers}
 

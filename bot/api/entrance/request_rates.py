@@ -43,7 +43,7 @@ class RequestRates:
 
 
 def network(host: str) -> str:
-    """Return what addresses of one customer of a network have in common: an IPv4 address, or the half of another."""
+    """Return the common network of one customer's addresses: an IPv4 address, or the upper half of an IPv6 one."""
     try:
         address = ipaddress.ip_address(host)
     except ValueError:

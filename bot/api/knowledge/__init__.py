@@ -1,1 +1,1 @@
-"""The routes about what the sessions of programs learned."""
+"""The routes about the knowledge of programs' sessions."""

@@ -1,8 +1,8 @@
 """Memories of programs, by the routes under `/memories`.
 
 The operations are those of the chat command: a program sees all that is known of it, as far as it may know, and nothing
-above. A memory that it may not know of is answered as one that does not exist (law `no_read_up`). What a program looks
-up enters no context. The text of each is decided on like an answer to it.
+above. A memory that it may not know of is answered as one that does not exist (law `no_read_up`). Memories that a
+program looks up enter no context. The text of each is decided on like an answer to it.
 """
 
 from http import HTTPStatus
@@ -62,7 +62,10 @@ def _found(services: ApiServices) -> APIRouter:
 
     @routes.post("/memories/recall")
     async def recall(asked: Reading, wanted: RecallQuery) -> RecalledMemories:
-        """Return what fits some words best, as an agent of this program would find it; it counts as no use."""
+        """Return the memories that fit a query best, as an agent of this program would find them.
+
+        This does not count as a recall.
+        """
         found = await services.memories.recall(_viewer(asked), wanted.query, domain=wanted.domain, limit=wanted.limit)
         return RecalledMemories(memories=await _told(services, asked, found))
 
@@ -81,7 +84,10 @@ def _changed(services: ApiServices) -> APIRouter:
 
     @routes.post("/memories", status_code=HTTPStatus.CREATED)
     async def learn(asked: Steering, new: NewMemory, idempotency_key: Key = None) -> MemoryMade:
-        """Teach something, labelled like what this program says. The same `Idempotency-Key` is the same memory."""
+        """Teach a memory; it has the label of this program's own words.
+
+        The same `Idempotency-Key` is the same memory.
+        """
         standing, key = await standing_of(services, asked), call_named(services, asked, idempotency_key)
         made = await services.memories.learn(standing, key, new.text, _typed(services, asked), domain=new.domain)
         return _made(made)
@@ -104,7 +110,7 @@ def _changed(services: ApiServices) -> APIRouter:
 
 
 def _made(made: str | RefusedCall) -> MemoryMade:
-    """Return what is told of a memory that was made. Raises ApiRefusedError: the gate refused it."""
+    """Return the document of a new memory. Raises ApiRefusedError: the gate refused it."""
     if isinstance(made, RefusedCall):
         raise ApiRefusedError(REFUSED)
     return MemoryMade(id=made)
@@ -129,7 +135,7 @@ async def _told(services: ApiServices, asked: ApiRequest, memories: tuple[Memory
 
 
 def _document(services: ApiServices, standing: DecisionContext, one: Memory) -> MemoryDocument:
-    """Return what is told of a memory: its words as the rules about what leaves let them (hook PRE_OUTPUT)."""
+    """Return the document of a memory: its words as the rules about outputs allow them (hook PRE_OUTPUT)."""
     gate, words = services.gate, (one.text, one.domain)
     decision = gate.output.reply(standing, standing.destination, "\n".join(words), one.label).decision
     said = decision.verdict in MAY_GO_ON

@@ -1,4 +1,4 @@
-"""The documents about memories: what programs send to teach, find and correct them, and what they are told."""
+"""The documents about memories: the bodies that programs send to teach, find and correct them, and the answers."""
 
 from pydantic import Field
 
@@ -13,20 +13,20 @@ class NewMemory(ApiInput):
     """Something to learn."""
 
     text: str = Field(min_length=1, max_length=LONGEST_TEXT, pattern=r"\S")
-    domain: str = Field(default="", max_length=LONGEST_DOMAIN, description="What it is about, in a word.")
+    domain: str = Field(default="", max_length=LONGEST_DOMAIN, description="Its topic, in a word.")
 
 
 class CorrectedText(ApiInput):
-    """What is right in the place of a memory."""
+    """The corrected text of a memory."""
 
     text: str = Field(min_length=1, max_length=LONGEST_TEXT, pattern=r"\S")
 
 
 class RecallQuery(ApiInput):
-    """Words of what is recalled."""
+    """A query for memories."""
 
     query: str = Field(min_length=1, max_length=LONGEST_QUERY)
-    domain: str = Field(default="", max_length=LONGEST_DOMAIN, description="What it is to be about; any if left out.")
+    domain: str = Field(default="", max_length=LONGEST_DOMAIN, description="The topic to look for; any if left out.")
     limit: int = Field(default=10, ge=1, le=MOST_RECALLED)
 
 
@@ -42,7 +42,7 @@ class MemoryDocument(ApiOutput):
     id: str
     text: str | None = Field(description="Null where it is erased, or a rule keeps it back.")
     domain: str | None
-    label: str = Field(description="What it was learned with.")
+    label: str = Field(description="The label of its text.")
     state: MemoryState
     learned_at: int = Field(description="Milliseconds since 1970.")
     asker: str
@@ -63,7 +63,7 @@ class MemoryList(ApiOutput):
     """Memories of this program, newest first."""
 
     memories: tuple[MemoryDocument, ...]
-    cursor: str | None = Field(description="What asks for the next page; null at the end.")
+    cursor: str | None = Field(description="The cursor of the next page; null at the end.")
 
 
 class RecalledMemories(ApiOutput):

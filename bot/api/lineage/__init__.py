@@ -1,1 +1,1 @@
-"""What came from what, for programs."""
+"""Lineage for programs."""

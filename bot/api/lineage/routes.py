@@ -1,7 +1,7 @@
 """Lineage for programs: where something came from, and where it went.
 
-A program is told of its own things, and one whose token is an admin's of everybody's, as far as their label flows to
-it. What is above it is one constant node, whether or not there is anything (law `no_read_up`).
+A program sees its own things, and one with an admin's token all things, as far as their label flows to it. Items above
+it are one constant node, even if there are none (law `no_read_up`).
 """
 
 from typing import Annotated
@@ -27,7 +27,7 @@ class LineageNodeDocument(ApiOutput):
     id: str = Field(description="As this route takes it.")
     kind: NodeKind
     title: str
-    label: str | None = Field(default=None, description="Null for the constant node of what is not shown.")
+    label: str | None = Field(default=None, description="Null for the constant node that stands for hidden ones.")
     at: int | None = Field(default=None, description="Milliseconds since 1970, null where nobody knows.")
     where: str | None = Field(default=None, description="The session, address or principal where it is.")
     depth: int | None = Field(default=None, description="Over how many steps it was reached.")

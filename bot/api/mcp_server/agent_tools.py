@@ -1,7 +1,7 @@
 """The tools that are made for agents alone: their connection, sessions as programs have them, and runs.
 
-A session that an agent begins is one of its program's, with the label of what the agent says; what it sends one joins
-that. These are ways in of programs and no tools of ours, so the gate decides on them as on a call of the built-in tool
+A session that an agent begins is one of its program's, with the label of the agent's words; messages to a session join
+that. These are ways in of programs and no tools of ours. So the gate decides on them as on a call of the built-in tool
 of that name, by the same rules, and the router takes them in. The rest are the operations of the HTTP API.
 """
 
@@ -46,14 +46,16 @@ from policy.labels import Label
 
 TOO_HIGH: Final = "this token is not cleared for that"
 ABOVE_SESSION: Final = (
-    "this connection was told more than that session has read, and would raise it; begin another session with "
-    "`sessions_spawn`, or send from a connection that was told less"
+    "This connection was told more than that session has read, and would raise it. Begin another session with "
+    "`sessions_spawn`, or send from a connection that was told less."
 )
 DOUBTFUL: Final = (
-    "this connection was told what anybody may have written, so it steers and stops nothing; open another connection "
-    "for an agent that begins anew, or let the program itself do it over the HTTP API"
+    "This connection was told UNTRUSTED data, so it steers and stops nothing. Open another connection for an agent "
+    "that begins anew, or let the program itself do it over the HTTP API."
 )
-NO_CONNECTION: Final = "this protocol has no connections, so what is said is labelled like all that the token may read"
+NO_CONNECTION: Final = (
+    "this protocol has no connections, so a message is labelled with the whole clearance of the token"
+)
 
 NO_RUN: Final = "there is no such run"
 """Absent, another program's and too high are one answer (law `no_read_up`)."""
@@ -70,7 +72,7 @@ class ConnectionArguments(Arguments):
     """Arguments of `connection`."""
 
     up_to: str | None = Field(
-        default=None, max_length=2048, description="a label to raise this connection to; what it says is labelled so"
+        default=None, max_length=2048, description="a label to raise this connection to; its messages are labelled so"
     )
 
 
@@ -111,17 +113,17 @@ class RunsSteerArguments(RunArguments):
 class AgentTool(Protocol):
     """A tool that is made for agents.
 
-    One that does what a built-in tool does is there only where the policy offers that.
+    A tool that stands for a built-in one exists only where the policy offers that.
     """
 
     @property
     def name(self) -> str:
-        """What agents call it."""
+        """The name by which agents call it."""
         ...
 
     @property
     def description(self) -> str:
-        """What agents read of it."""
+        """The description that agents read."""
         ...
 
     @property
@@ -131,7 +133,7 @@ class AgentTool(Protocol):
 
     @property
     def instead_of(self) -> str:
-        """The built-in tool without which there is none, empty for none."""
+        """The built-in tool that the policy must offer for this one to exist, empty for none."""
         ...
 
     @property
@@ -145,7 +147,7 @@ class AgentTool(Protocol):
 
 
 class _Made:
-    """What the tools for agents have in common."""
+    """The common part of the tools for agents."""
 
     acts = False
     instead_of = ""
@@ -171,12 +173,12 @@ class _Made:
 
 
 class ConnectionTool(_Made):
-    """Tell what this connection may know, and raise it."""
+    """Tell the label that this connection may know, and raise it."""
 
     name = "connection"
     description = (
-        "Tell which program this is, what its token is cleared for, and how what you say here is labelled; with up_to, "
-        "first raise this connection to a label: then you may know of what is up to it."
+        "Tell which program this is, the clearance of its token, and the label of your messages here. With up_to, "
+        "first raise this connection to a label: you then find the data up to it."
     )
     arguments = ConnectionArguments
 
@@ -207,7 +209,7 @@ class SessionsSpawnTool(_Made):
     name = _SPAWN
     description = (
         "Begin a session of Lockgate's own agent with a task; it goes on by itself. `sessions_wait` tells when it is "
-        "done, `sessions_history` what it said."
+        "done, `sessions_history` returns its messages."
     )
     acts = True
     instead_of = _SPAWN
@@ -267,7 +269,7 @@ class SessionsWaitTool(_Made):
     arguments = WaitArguments
 
     async def do(self, arguments: WaitArguments, call: AgentCall) -> McpAnswer:
-        """Wait, as far as the agent may know of the session; then tell what `session_status` does."""
+        """Wait, as far as the agent may know of the session; then return the answer of `session_status`."""
         asked = ApiRequest(call.asked.caller, call.asked.request_id, call.words)
         # One that is absent by then: the tool below tells so, and how far that can be trusted.
         with suppress(NotFoundError), anyio.move_on_after(arguments.seconds):
@@ -279,9 +281,7 @@ class SimulateTool(_Made):
     """Tell what the gate would decide."""
 
     name = "simulate_tool_call"
-    description = (
-        "Tell what the gate would decide about a call of one of these tools, with every rule; nothing is done."
-    )
+    description = "Tell the gate's decision about a call of one of these tools, with every rule; nothing is done."
     instead_of = "simulate_tool_call"
     arguments = SimulateArguments
 
@@ -296,7 +296,7 @@ class SimulateTool(_Made):
 
 
 class _RunTool(_Made):
-    """What the tools about runs have in common."""
+    """The common part of the tools about runs."""
 
     instead_of = "runs_start"
 
@@ -306,7 +306,7 @@ class _RunTool(_Made):
     async def _known(
         self, call: AgentCall, run: str, change: Callable[[RunViewer, Label], Awaitable[McpAnswer]]
     ) -> McpAnswer:
-        """Do something with a run, given the label of what is told of it; absent and above are one answer."""
+        """Act on a run, given the label of the answer about it; absent and above are one answer."""
         by = self._viewer(call)
         label = call.words.join(await self._services.runs.label_of(by, run))
         try:
@@ -348,7 +348,7 @@ class RunsShowTool(_RunTool):
     arguments = RunArguments
 
     async def do(self, arguments: RunArguments, call: AgentCall) -> McpAnswer:
-        """Tell of it, as far as the agent may know of it, before and after it was read."""
+        """Return its document, as far as the agent may know of it, before and after it was read."""
 
         async def told(by: RunViewer, label: Label) -> McpAnswer:
             sid = (await self._services.runs.show(by, arguments.run_id)).state.sid
@@ -394,7 +394,7 @@ class RunsStopTool(_RunTool):
     arguments = RunArguments
 
     async def do(self, arguments: RunArguments, call: AgentCall) -> McpAnswer:
-        """End it, if the agent may know of it: else that there is one to end would be told by the answer."""
+        """End it, if the agent may know of it: otherwise the answer would reveal that it exists."""
 
         async def stop(by: RunViewer, label: Label) -> McpAnswer:
             await self._services.runs.show(by, arguments.run_id)

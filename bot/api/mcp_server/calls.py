@@ -1,8 +1,8 @@
 """The calls of an agent, each decided by the gate as a call of a session's own model is.
 
-A connection stands where a session would: what the agent was told is its taint, the token's clearance its ceiling. So
-`no_read_up`, `no_write_down` and `untrusted_cannot_command` hold for it. Nobody is asked over MCP: a call that needs an
-approval is refused, with what to do instead.
+A connection stands in the place of a session: the join of all answers to the agent is its taint, the token's clearance
+its ceiling. So `no_read_up`, `no_write_down` and `untrusted_cannot_command` hold for it. No approval can be asked over
+MCP: a call that needs one is refused, with the alternative.
 """
 
 from collections.abc import Mapping
@@ -26,16 +26,16 @@ from policy.explain import LabelWording
 from policy.labels import Label
 from policy.request import Hook
 
-CONNECTION: Final = LabelWording("this connection was told", "it would then have been told")
+CONNECTION: Final = LabelWording("This connection was told", "It would then have been told")
 
 ANOTHER: Final = "open another connection for an agent that begins anew: one that was told nothing may do this"
-BY_PEOPLE: Final = "have a person do it in a chat, or the program itself over the HTTP API: nobody is asked over MCP"
+BY_PEOPLE: Final = "have a person do it in a chat, or the program over the HTTP API: MCP asks nobody"
 
 NO_HOLD: Final = f"nothing is held for a connection, so `{HOLD}` means nothing here"
-KEPT_OUT: Final = "the call was made, and the policy keeps what `{}` returns out of contexts"
+KEPT_OUT: Final = "the call was made, and the policy keeps the results of `{}` out of contexts"
 
 _INSTEAD: Final = MappingProxyType({Remedy.RESET: ANOTHER, Remedy.APPROVER: BY_PEOPLE})
-"""What an agent is told in the place of what people can do in a chat; nothing where that is not here."""
+"""The steps for agents in place of steps in a chat; none for a step that is impossible here."""
 
 _IN_CHATS: Final = frozenset(
     {Remedy.RESET, Remedy.CONFIRM, Remedy.APPROVER, Remedy.RELEASE, Remedy.PRIVATE_CHAT, Remedy.ALONE}
@@ -44,7 +44,7 @@ _IN_CHATS: Final = frozenset(
 
 @dataclass(frozen=True, slots=True)
 class McpAnswer:
-    """What an agent is told of a call, and the label of that."""
+    """The answer to an agent's call, and its label."""
 
     text: str
     label: Label
@@ -53,9 +53,9 @@ class McpAnswer:
 
 @dataclass(frozen=True, slots=True)
 class AgentCall:
-    """A call of an agent: who asks, on which connection, None for none, and what names the call.
+    """A call of an agent: who asks, on which connection, None for none, and the name of the call.
 
-    `words` is the label of what the agent says, and all that it may be told without being raised.
+    `words` is the label of the agent's words, and the highest label of an answer that does not raise it.
     """
 
     asked: ApiRequest
@@ -74,7 +74,7 @@ class AgentCall:
 
 
 class CallGiver:
-    """Makes the calls of agents out of requests, and answers of what the gate says."""
+    """Makes the calls of agents out of requests, and answers out of the gate's decisions."""
 
     def __init__(self, services: ApiServices) -> None:
         """Make them with these services."""
@@ -83,14 +83,15 @@ class CallGiver:
     def given(self, asked: ApiRequest, connection: AgentConnection | None, key: str) -> AgentCall:
         """Return a call; the same `key` names the same call, an empty one a call of its own.
 
-        A key is one of what the agent was told then: else it would tell that an agent which was told more used it.
+        A key belongs to the label of the answers to the agent by then: else it would reveal that an agent which had
+        read more used it.
         """
         words = words_of(self._services, asked, connection)
         named = key_named("m", f"{words}\0{key}") if key else f"r:{self._services.ids.op()}"
         return AgentCall(asked, connection, words, f"{asked.caller.principal}/{named}")
 
     async def standing(self, call: AgentCall) -> DecisionContext:
-        """Return where an agent stands: as a session of its program that was told as much."""
+        """Return an agent's decision context: as a session of its program that has read the same."""
         standing, words = await standing_of(self._services, call.asked), call.words
         return replace(standing, ceiling=call.asked.reader, taint=words, visibility=words, by_model=True)
 
@@ -107,9 +108,9 @@ class CallGiver:
         return McpAnswer(made.text, made.label.join(call.words), made.failed)
 
     async def told(self, call: AgentCall, answer: McpAnswer) -> McpAnswer:
-        """Return an answer as it may leave (hook PRE_OUTPUT): rules about what programs are told count here, too.
+        """Return an answer as it may leave (hook PRE_OUTPUT): rules about outputs to programs count here, too.
 
-        What is refused is told by why, with the label that it would have had. Raises StoreError.
+        A refused answer is replaced by the reason, with the label that it would have had. Raises StoreError.
         """
         gate, standing = self._services.gate, replace(await self.standing(call), taint=answer.label)
         await gate.output.read_ahead((answer.text,))
@@ -122,11 +123,11 @@ class CallGiver:
 
 
 def refusal(made: RefusedCall, tool: str) -> McpAnswer:
-    """Return why the gate refused a call, and what an agent can do instead."""
+    """Return why the gate refused a call, and the alternatives for an agent."""
     decision, told = made.decision, made.standing.taint
     reader = told.meet(made.standing.reader)
     here = tuple(remedy for remedy in decision.remedies if remedy not in _IN_CHATS)
     lines = [explained(replace(decision, remedies=here), reader, tool, CONNECTION)]
     offered = {*decision.remedies, *([Remedy.APPROVER] if decision.verdict is Verdict.REQUIRE_APPROVAL else [])}
-    lines += [f"you can: {step}" for remedy, step in _INSTEAD.items() if remedy in offered]
+    lines += [f"You can: {step}." for remedy, step in _INSTEAD.items() if remedy in offered]
     return McpAnswer("\n".join(lines), told.join(made.label), failed=True)

@@ -1,8 +1,8 @@
-"""What the agent at the other end of a connection was told: its taint, as a session's (ADR 0048).
+"""The taint of an MCP connection: the join of all told to the agent at its other end, as a session's (ADR 0048).
 
-A model sits at the other end. What it was told here may be in all that it says next, so the label of what it says is
-the join of the program's own words with all that. It rises and never falls; only the program that has the token opens
-another connection.
+A model sits at the other end. Everything that it read here may be in its next words, so their label is the join of the
+program's own words with all that. It rises and never falls; only the program that has the token opens another
+connection.
 """
 
 from dataclasses import dataclass
@@ -18,8 +18,8 @@ from policy.labels import PUBLIC, Label
 class McpLimits:
     """How long connections of MCP last, and how many there are.
 
-    A token has `most` at a time, in a process. One that nobody uses stands for `idle` seconds, and a request is
-    answered within as many as `answer`.
+    A token has `most` at a time, in a process. An unused connection stands for `idle` seconds, and a request is
+    answered within `answer` seconds.
     """
 
     most: int = 64
@@ -39,18 +39,18 @@ class AgentConnection:
 
     @property
     def told(self) -> Label:
-        """The label of all that was told on it."""
+        """The label of all answers on it."""
         return self._told
 
     def tell(self, label: Label) -> None:
-        """Note that something of a label is told on it, before it is."""
+        """Note that an answer of a label goes out on it, before it does."""
         self._told = self._told.join(label)
 
 
 def words_of(services: ApiServices, asked: ApiRequest, connection: AgentConnection | None) -> Label:
-    """Return the label of what an agent says.
+    """Return the label of an agent's words.
 
-    Without a connection nobody knows what it was told: then it may be all that its token may read, and anybody may have
+    Without a connection its knowledge is unknown: then it may be all that its token may read, and an attacker may have
     written it (law `unknown_is_worst`).
     """
     caller = asked.caller

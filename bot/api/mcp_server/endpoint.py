@@ -2,7 +2,7 @@
 
 The entrance is before it, as before every route: each request shows its token. A connection (`Mcp-Session-Id`) belongs
 to one token; of another one's its id is as one that never was. A token has so many at a time, and each ends when it was
-not used for a while. Answers are JSON: nothing is told between requests, so there is no stream to follow.
+not used for a while. Answers are JSON: nothing is sent between requests, so there is no stream to follow.
 
 A request of a protocol without connections is served as from an agent that may have been told anything its token may
 read. `server/discover` names the protocols that have connections, so that clients choose one of those.

@@ -1,7 +1,7 @@
 """Where MCP stands in the API, `/mcp`: the library for it is imported when the first request comes.
 
-Web pages are refused, whatever they show: a page that had its name lead to this machine would be let in otherwise (MCP
-asks servers to look at `Origin`). Nothing is told between requests, so there is no stream to `GET`.
+Web pages are refused, with any content: a page that had its name lead to this machine would be let in otherwise (MCP
+asks servers to look at `Origin`). Nothing is sent between requests, so there is no stream to `GET`.
 """
 
 import asyncio
@@ -27,7 +27,7 @@ _LOGGER: Final = logging.getLogger(__name__)
 
 
 class McpMount:
-    """Serves MCP under one path of the API, once somebody asks for it."""
+    """Serves MCP under one path of the API, from the first request for it."""
 
     def __init__(self, services: ApiServices, limits: McpLimits = LIMITS) -> None:
         """Serve it with these services."""

@@ -1,7 +1,7 @@
 """MCP's own words: tools as it lists them, calls and their results in its envelope, errors as it has them.
 
-The label of each result stands in its `_meta`. What the gate refuses is a result that failed, which a model can read
-and mend; a tool that there is not is an error of the protocol, and a token that counts no more too.
+The label of each result stands in its `_meta`. The gate's refusal is a failed result, which a model can read and mend.
+An unknown tool is an error of the protocol, and so is a token that is no longer valid.
 """
 
 from collections.abc import AsyncGenerator, Awaitable, Callable
@@ -38,11 +38,11 @@ KEY: Final = "lockgate/key"
 """The key of `_meta` under which a call may have a name: the same name again is the same call."""
 
 REFUSED: Final = -32_001
-"""The code of a request whose token counts no more, or asks too often: `data` has the API's own code and next step."""
+"""The code of a request whose token is not valid, or asks too often: `data` has the API's own code and next step."""
 
 INSTRUCTIONS: Final = (
-    "Lockgate decides what you may know and where what you know may go. Each result has a label under "
-    f"`_meta[{LABEL!r}]`; all that you say here afterwards is labelled so. You find what is up to the label of this "
+    "Lockgate decides which data you may read and where they may go. Each result has a label under "
+    f"`_meta[{LABEL!r}]`; your messages here are labelled so afterwards. You find data up to the label of this "
     "connection, which `connection` tells and raises."
 )
 
@@ -98,7 +98,7 @@ def mcp_server(tools: ServedTools, asking: Asking) -> "Server[AgentConnection | 
         on_list_tools=listed,
         on_call_tool=called,
     )
-    # What agents say is in no trace.
+    # Agents' words are in no trace.
     server.middleware.clear()
     return server
 

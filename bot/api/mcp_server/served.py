@@ -1,7 +1,7 @@
 """Which tools agents get, and with which scope: one list of built-in tools by name, and one of those made for agents.
 
 To serve another built-in tool, name it in `SERVED`. A name that no tool has is passed over, as is one that the policy
-does not offer to programs. What a token may not use is as what there is not: neither listed nor told apart.
+does not offer to programs. A tool that a token may not use counts as absent: neither listed nor told apart.
 """
 
 import logging
@@ -23,7 +23,7 @@ from bot.tools.arguments import checked
 from bot.tools.base import RefusedCallError, Tool
 
 ACTION: Final = "action"
-"""The argument by which some tools say what a call does."""
+"""The argument by which some tools name the action of a call."""
 
 BROKE: Final = "a call over MCP broke"
 
@@ -38,8 +38,8 @@ class ServedTool:
     """A built-in tool that agents get.
 
     One that `acts` takes a token that may steer. Of one with `reads` a token that may only read has these values of
-    `action`, and the others take a token that may steer. `about` is told of one whose own description is for agents
-    in a chat.
+    `action`, and the others take a token that may steer. `about` describes one whose own description is for agents in a
+    chat.
     """
 
     name: str
@@ -67,7 +67,7 @@ _LOGGER: Final = logging.getLogger(__name__)
 
 @dataclass(frozen=True, slots=True)
 class ListedTool:
-    """A tool as an agent is told of it; `schema` is the JSON schema of its arguments."""
+    """A tool as an agent sees it; `schema` is the JSON schema of its arguments."""
 
     name: str
     description: str
@@ -77,7 +77,7 @@ class ListedTool:
 
 @dataclass(frozen=True, slots=True)
 class WantedCall:
-    """What an agent wants done; `key` names the call, if it is to be made once, and is empty otherwise."""
+    """A wanted call of an agent; `key` names the call, if it is to be made once, and is empty otherwise."""
 
     tool: str
     arguments: Mapping[str, JsonValue]
@@ -85,7 +85,7 @@ class WantedCall:
 
 
 class UnknownToolError(RequestError):
-    """There is no tool of that name for the agent."""
+    """The agent has no tool of that name."""
 
     code = "unknown_tool"
 
@@ -94,7 +94,7 @@ class UnknownToolError(RequestError):
 
 
 class FrozenConnectionError(RequestError):
-    """An agent was told more than may be said to it by now, or its program may not know its own words."""
+    """An agent has read more than it may be sent by now, or its program may not know its own words."""
 
     code = "frozen"
 
@@ -127,7 +127,7 @@ class ServedTools:
         return (*told, *own)
 
     async def call(self, asked: ApiRequest, connection: AgentConnection | None, wanted: WantedCall) -> McpAnswer:
-        """Make a call; what it tells counts as told on the connection from then on.
+        """Make a call; from then on its answer counts as told on the connection.
 
         Raises UnknownToolError: the token may use no tool of that name.
         """
@@ -137,7 +137,7 @@ class ServedTools:
         except UnknownToolError:
             raise
         except FrozenConnectionError as error:
-            # What is above the reader is not named to them, not even as a label.
+            # A label above the reader is not named to them.
             return McpAnswer(f"{error}; {error.next_step}", call.words.meet(asked.reader), failed=True)
         except RefusedCallError as refused:
             answer = call.failed(str(refused))
@@ -176,7 +176,7 @@ class ServedTools:
 
 
 def _words(told: ErrorAnswer, reference: str) -> str:
-    """Return what an agent is told of an error; where to look for what is absent would tell of paths."""
+    """Return the sentence to an agent about an error; the next step for an absent item would tell of paths."""
     if told is INTERNAL:
         return f"{told.message} Tell the operator the reference {reference}."
     return f"{told.message} {'' if told is NOT_FOUND else told.next_step}".strip()

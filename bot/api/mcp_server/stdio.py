@@ -25,7 +25,7 @@ NO_TOKEN: Final = replace(
 
 
 class StdioCaller:
-    """Lets in what comes on standard input, as the entrance does what comes over HTTP."""
+    """Lets in the requests on standard input, as the entrance does those over HTTP."""
 
     def __init__(self, services: ApiServices, token: str) -> None:
         """Let in the program with this token."""

@@ -1,7 +1,7 @@
 """Runs and schedules of programs, by the routes under `/runs` and `/schedules`.
 
 The operations are those of the chat commands. A run that a program may not know of is answered as one that does not
-exist (law `no_read_up`); one of its own that rose above it can still be stopped, and the answer is the same then.
+exist (law `no_read_up`). One of its own that rose above it can still be stopped, and the answer is the same then.
 """
 
 from collections.abc import Awaitable, Callable
@@ -193,7 +193,7 @@ def _schedules(services: ApiServices) -> APIRouter:
 async def _read(
     services: ApiServices, asked: ApiRequest, rid: str, tell: Callable[[RunViewer, KnownRun], Awaitable[_Told]]
 ) -> _Told:
-    """Return what is told of a run that its program may know of, before and after it was read.
+    """Return the document of a run that its program may know of, before and after it was read.
 
     Raises NotFoundError: there is none, or it rose meanwhile.
     """

@@ -1,6 +1,6 @@
-"""The documents about runs and schedules: what programs send to start and steer them, and what they are told.
+"""The documents about runs and schedules: the bodies that programs send to start and steer them, and the answers.
 
-What is told is made of a record that its reader may know of, and of nothing else.
+An answer is made of a record that its reader may know of, and of nothing else.
 """
 
 from typing import Literal
@@ -22,13 +22,15 @@ _LONGEST_WHEN = 200
 class NewRun(ApiInput):
     """A run to start."""
 
-    goal: str = Field(min_length=1, max_length=100_000, pattern=r"\S", description="What it is to do.")
+    goal: str = Field(min_length=1, max_length=100_000, pattern=r"\S", description="Its goal.")
     type: Literal["autonomous", "manual"] = Field(
         default="autonomous", description="Whether it goes on by itself, or waits for messages to its session."
     )
     title: str = Field(default="", max_length=_LONGEST_TITLE)
     slot: str = Field(
-        default="", max_length=_LONGEST_NAME, description="What no two runs may have at a time; its own if left out."
+        default="",
+        max_length=_LONGEST_NAME,
+        description="A name that no two runs may have at a time; its own if left out.",
     )
     hours: int | None = Field(default=None, ge=1, le=24 * 30, description="Until it ends at the latest.")
     deliver_to: str = Field(default="", max_length=_LONGEST_NAME, description="Who hears its last answer besides.")
@@ -63,7 +65,7 @@ class RunDocument(ApiOutput):
     breaker: Breaker
     turns: int
     waiting_notes: int = Field(description="Steering notes that it has not read.")
-    next_action: str | None = Field(description="What it said at its last heartbeat.")
+    next_action: str | None = Field(description="The next action that it named at its last heartbeat.")
     schedule: str | None = Field(description="The schedule that started it.")
     ended_at: int | None
     reason: EndReason | None
@@ -77,7 +79,7 @@ class RunList(ApiOutput):
 
 
 class RunNumbers(ApiOutput):
-    """A run in numbers; what is not known is null, never 0."""
+    """A run in numbers; an unknown number is null, never 0."""
 
     runtime_seconds: float
     tasks_completed: int
@@ -117,13 +119,13 @@ class NewSchedule(ApiInput):
         description="A moment in words, as `tomorrow 9:00`, or a line of cron.",
     )
     text: str = Field(
-        min_length=1, max_length=20_000, pattern=r"\S", description="The goal of its runs, or what is said."
+        min_length=1, max_length=20_000, pattern=r"\S", description="The goal of its runs, or the text of the reminder."
     )
     time_zone: str = Field(default="", max_length=_LONGEST_NAME, description="Such as `Europe/Berlin`.")
     title: str = Field(default="", max_length=_LONGEST_TITLE)
     deliver_to: str = Field(default="", max_length=_LONGEST_NAME, description="Who hears it.")
     overlap: Literal["skip", "allow"] = Field(
-        default="skip", description="What becomes of a moment at which its last run still goes on."
+        default="skip", description="How it treats a moment at which its last run still goes on."
     )
 
 
@@ -156,7 +158,10 @@ class ScheduleList(ApiOutput):
 
 
 def run_document(known: KnownRun, notes: tuple[Note, ...]) -> RunDocument:
-    """Return what a reader who may know of a run is told of it; `notes` are those of its notes that they may know."""
+    """Return the document of a run for a reader who may know of it.
+
+    `notes` are those of its notes that they may know.
+    """
     state, charter, done = known.state, known.charter, known.progress
     return RunDocument(
         id=known.id,
@@ -202,7 +207,7 @@ def numbers_document(numbers: RunStatistics) -> RunNumbers:
 
 
 def schedule_document(known: KnownSchedule) -> ScheduleDocument:
-    """Return what a reader who may know of a schedule is told of it."""
+    """Return the document of a schedule for a reader who may know of it."""
     one = known.schedule
     return ScheduleDocument(
         id=one.id,

@@ -1,8 +1,8 @@
 """Workflows of programs, by the routes under `/workflows`.
 
-The operations are those of the chat command: a program sees what it may know of its own workflows, and nothing above,
-and it carries them on by calls of `workflow` through the gate. A gate is passed by a person, so by no program. What is
-told is decided on like an answer to the program.
+The operations are those of the chat command: a program sees its own workflows as far as it may know of them, and
+nothing above. It carries them on by calls of `workflow` through the gate. A gate is passed by a person, so by no
+program. An answer is decided on like an answer to the program.
 """
 
 import json
@@ -13,7 +13,7 @@ from fastapi import APIRouter, Query
 from pydantic import JsonValue
 
 from bot.access import labelling
-from bot.api.errors import ApiRefusedError, ErrorAnswer, sentence
+from bot.api.errors import ApiRefusedError, ErrorAnswer
 from bot.api.requests import ApiRequest, Reading, Steering
 from bot.api.services import ApiServices
 from bot.api.session_routes import Key, call_named
@@ -31,6 +31,7 @@ from bot.api.workflows.shapes import (
     WorkflowLog,
     WorkflowResumption,
 )
+from bot.core.errors import sentence
 from bot.gate.results import MAY_GO_ON
 from bot.operations.gated_calls import RefusedCall
 from bot.operations.workflows.workflows import RefusedChangeError, WorkflowViewer
@@ -61,7 +62,7 @@ def _found(services: ApiServices) -> APIRouter:
 
     @routes.get("/workflows")
     async def workflows(asked: Reading) -> WorkflowList:
-        """List the workflows of this program, and what one may begin with."""
+        """List the workflows of this program, and the definitions to begin with."""
         known = await services.workflows.listed(_viewer(services, asked))
         listed: list[JsonValue] = [{**telling.brief(one), "label": str(one.label)} for one in known]
         told = await _told(services, asked, {"workflows": listed}, join_all(one.label for one in known))
@@ -79,7 +80,7 @@ def _found(services: ApiServices) -> APIRouter:
 
     @routes.get("/workflows/{project}/log")
     async def log(asked: Reading, project: str) -> WorkflowLog:
-        """Return what happened in a workflow."""
+        """Return the events of a workflow."""
         found = await services.workflows.show(_viewer(services, asked), project)
         events: list[JsonValue] = [telling.happening(event) for event in found.events]
         return WorkflowLog.model_validate(await _told(services, asked, {"events": events}, found.label))
@@ -99,7 +100,10 @@ def _begun(services: ApiServices) -> APIRouter:
 
     @routes.post("/workflows", status_code=HTTPStatus.CREATED)
     async def start(asked: Steering, new: NewWorkflow, idempotency_key: Key = None) -> WorkflowChanged:
-        """Begin a workflow, labelled like what this program says. The same `Idempotency-Key` is the same one."""
+        """Begin a workflow; it has the label of this program's own words.
+
+        The same `Idempotency-Key` is the same one.
+        """
         given: dict[str, JsonValue] = {"action": "start", "project": new.project, "definition": new.definition}
         return await _acted(services, asked, {**given, "branch": new.branch or None}, idempotency_key)
 
@@ -184,7 +188,7 @@ def _typed(services: ApiServices, asked: ApiRequest) -> Label:
 async def _told(
     services: ApiServices, asked: ApiRequest, document: dict[str, JsonValue], label: Label = PUBLIC
 ) -> dict[str, JsonValue]:
-    """Return a document as the rules about what leaves let it be told (hook PRE_OUTPUT).
+    """Return a document as the rules about outputs allow it (hook PRE_OUTPUT).
 
     Raises ApiRefusedError: they do not.
     """

@@ -1,4 +1,4 @@
-"""The documents about workflows: what programs send to carry them on, and what they are told."""
+"""The documents about workflows: the bodies that programs send to carry them on, and the answers."""
 
 from typing import Annotated
 
@@ -29,7 +29,9 @@ class StepBegun(ApiInput):
     step: Name
     version: Version
     files: list[Path] = Field(
-        default_factory=list[str], max_length=MOST_PATHS, description="What is read at its beginning."
+        default_factory=list[str],
+        max_length=MOST_PATHS,
+        description="Paths of the files that are read at its beginning.",
     )
     again: bool = Field(default=False, description="Whether one that was begun before is begun anew.")
 
@@ -72,14 +74,14 @@ class WorkflowBrief(ApiOutput):
 class WorkflowListed(WorkflowBrief):
     """A workflow of a list."""
 
-    label: str = Field(description="What a reader must be cleared for.")
+    label: str = Field(description="The clearance that a reader needs.")
 
 
 class WorkflowChanged(WorkflowBrief):
     """Where a workflow stands that was changed by this request or one with the same key."""
 
     exported: str | None = Field(description="The path of its state file; null where none is written.")
-    note: str | None = Field(description="What became of the file, in a sentence.")
+    note: str | None = Field(description="The fate of the file, in a sentence.")
 
 
 class WorkflowStepDocument(ApiOutput):
@@ -161,7 +163,7 @@ class WorkflowLog(ApiOutput):
 
 
 class WorkflowDefinitionDocument(ApiOutput):
-    """What a workflow may begin with."""
+    """A definition that a workflow may begin with."""
 
     name: str
     title: str
@@ -169,7 +171,7 @@ class WorkflowDefinitionDocument(ApiOutput):
 
 
 class WorkflowList(ApiOutput):
-    """Workflows of this program, the one that changed last first, and what one may begin with."""
+    """Workflows of this program, the one that changed last first, and the definitions to begin with."""
 
     workflows: tuple[WorkflowListed, ...]
     definitions: tuple[WorkflowDefinitionDocument, ...]

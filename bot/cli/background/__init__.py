@@ -1,1 +1,1 @@
-"""`lockgate runs` and `lockgate schedules`: what goes on by itself, as its operator manages it."""
+"""`lockgate runs` and `lockgate schedules`: work that goes on by itself, as its operator manages it."""

@@ -40,7 +40,7 @@ _NAMES: Final = "`lockgate runs list` names them"
 
 
 class RunAct(StrEnum):
-    """What an operator does with a run as a whole."""
+    """An operator's action on a run as a whole."""
 
     PAUSE = "pause"
     RESUME = "resume"
@@ -65,7 +65,7 @@ class Managing:
 async def managing(config: Config, *, what: str = "run", names: str = _NAMES) -> AsyncGenerator[Managing]:
     """Manage runs or schedules as their owner; `names` says where those that there are can be seen.
 
-    Raises OperatorError: there is none that the owner is cleared for, or it does not allow that.
+    Raises OperatorError: the owner is not cleared for any such one, or it does not allow that.
     """
     async with as_owner(config) as (app, caller):
         home = identity.address(OWNER)
@@ -143,7 +143,7 @@ async def show_run(config: Config, name: str, *, as_json: bool, events: bool) ->
 
 
 async def show_stats(config: Config, name: str, *, as_json: bool) -> None:
-    """Print a run in numbers. Raises OperatorError: there is none that the owner is cleared for."""
+    """Print a run in numbers. Raises OperatorError: the owner is not cleared for any such run."""
     async with managing(config) as at:
         _, numbers = await at.app.runs.stats(at.by, name)
     if as_json:
@@ -162,9 +162,9 @@ async def steer_run(config: Config, name: str, text: str, priority: Priority) ->
 
 
 async def change_run(config: Config, name: str, act: RunAct) -> None:
-    """Let a run rest or go on, or end it.
+    """Pause, resume or end a run.
 
-    Raises OperatorError: there is none that the owner is cleared for, or it has ended.
+    Raises OperatorError: the owner is not cleared for any such run, or it has ended.
     """
     async with managing(config) as at:
         runs = at.app.runs

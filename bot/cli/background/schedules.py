@@ -18,7 +18,7 @@ _NAMES: Final = "`lockgate schedules list` names them"
 
 
 class ScheduleAct(StrEnum):
-    """What an operator does with a schedule."""
+    """An operator's action on a schedule."""
 
     PAUSE = "pause"
     RESUME = "resume"
@@ -29,7 +29,7 @@ _DONE: Final = MappingProxyType(
     {
         ScheduleAct.PAUSE: "{} rests",
         ScheduleAct.RESUME: "{} is in force",
-        ScheduleAct.CANCEL: "{} is cancelled, what it started goes on",
+        ScheduleAct.CANCEL: "{} is cancelled, the runs that it started go on",
     }
 )
 
@@ -47,7 +47,7 @@ async def list_schedules(config: Config, *, as_json: bool) -> None:
 
 
 async def show_schedule(config: Config, name: str, *, as_json: bool) -> None:
-    """Print one schedule. Raises OperatorError: there is none that the owner is cleared for."""
+    """Print one schedule. Raises OperatorError: the owner is not cleared for any such schedule."""
     async with managing(config, what=_WHAT, names=_NAMES) as at:
         known = await at.app.schedules.show(at.by, name)
         text = at.app.gate.masks.masked(known.schedule.text)
@@ -60,7 +60,7 @@ async def show_schedule(config: Config, name: str, *, as_json: bool) -> None:
 async def change_schedule(config: Config, name: str, act: ScheduleAct) -> None:
     """Let a schedule rest or be in force, or forget it.
 
-    Raises OperatorError: there is none that the owner is cleared for, or it does not allow that.
+    Raises OperatorError: the owner is not cleared for any such schedule, or it does not allow that.
     """
     async with managing(config, what=_WHAT, names=_NAMES) as at:
         schedules = at.app.schedules

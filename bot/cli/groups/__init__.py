@@ -1,1 +1,1 @@
-"""The commands of `lockgate` that come in groups, their arguments and help; what they do is imported when they run."""
+"""The commands of `lockgate` that come in groups, with arguments and help; their code is imported when they run."""

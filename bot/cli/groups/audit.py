@@ -1,4 +1,4 @@
-"""`lockgate audit`: look at the audit chains, and trace what came from what."""
+"""`lockgate audit`: look at the audit chains, and trace lineage."""
 
 from pathlib import Path
 from typing import Annotated, Final
@@ -33,7 +33,7 @@ def _audit_verify(context: typer.Context, *, as_json: AsJson = False) -> None:
 
 
 @audit_app.command("trace")
-def _audit_trace(  # noqa: PLR0913 - what may be said of a trace
+def _audit_trace(  # noqa: PLR0913 - the options of a trace
     context: typer.Context,
     name: Annotated[str, typer.Argument(metavar="ID", help="Of an event, file, memory, skill, session or delivery.")],
     *,

@@ -1,4 +1,4 @@
-"""`lockgate runs` and `lockgate schedules`: see, steer and end what goes on by itself."""
+"""`lockgate runs` and `lockgate schedules`: see, steer and end work that goes on by itself."""
 
 from typing import Annotated, Final
 
@@ -14,12 +14,12 @@ schedules_app: Final = typer.Typer(help="See and end schedules and reminders.", 
 @runs_app.command("start")
 def _runs_start(  # noqa: PLR0913 - one for each option
     context: typer.Context,
-    goal: Annotated[str, typer.Argument(help="What it is to do.")],
+    goal: Annotated[str, typer.Argument(help="Its goal.")],
     *,
     run_type: Annotated[RunType, typer.Option("--type", help="Whether it goes on by itself.")] = RunType.AUTONOMOUS,
-    title: Annotated[str, typer.Option(help="What it is called.")] = "",
-    slot: Annotated[str, typer.Option(help="What no two runs may have at a time.")] = "",
-    hours: Annotated[int, typer.Option(min=0, help="Until it ends at the latest, 0 for what is configured.")] = 0,
+    title: Annotated[str, typer.Option(help="Its title.")] = "",
+    slot: Annotated[str, typer.Option(help="A name that no two runs may have at a time.")] = "",
+    hours: Annotated[int, typer.Option(min=0, help="Until it ends at the latest, 0 for the configured time.")] = 0,
     to: Annotated[str, typer.Option(help="Who hears its last answer.")] = "",
     as_json: AsJson = False,
 ) -> None:
@@ -72,7 +72,7 @@ def _runs_stats(context: typer.Context, run: Id, *, as_json: AsJson = False) -> 
 def _runs_steer(
     context: typer.Context,
     run: Id,
-    note: Annotated[str, typer.Argument(help="What it hears at its next heartbeat.")],
+    note: Annotated[str, typer.Argument(help="The text that it hears at its next heartbeat.")],
     *,
     priority: Annotated[
         Priority, typer.Option(help="`urgent` to stop and pivot, `abort` to finish safely and end.")
@@ -142,7 +142,7 @@ def _schedules_resume(context: typer.Context, schedule: Id) -> None:
 
 @schedules_app.command("cancel")
 def _schedules_cancel(context: typer.Context, schedule: Id) -> None:
-    """Forget a schedule or reminder; what it started goes on."""
+    """Forget a schedule or reminder; the runs that it started go on."""
     from bot.cli.background.schedules import ScheduleAct, change_schedule
 
     carry_out(change_schedule(config_of(context), schedule, ScheduleAct.CANCEL))

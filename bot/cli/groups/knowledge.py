@@ -1,4 +1,4 @@
-"""`lockgate memory` and `lockgate skills`: see what was learned, change it, and decide which skills are in force."""
+"""`lockgate memory` and `lockgate skills`: see and change memories, and decide which skills are in force."""
 
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Final
@@ -10,7 +10,7 @@ from bot.cli.groups.options import After, AsJson, Id, carry_out, config_of
 if TYPE_CHECKING:
     from bot.knowledge.skill_keeper import Decided
 
-memory_app: Final = typer.Typer(help="See, correct and forget what was learned.", no_args_is_help=True)
+memory_app: Final = typer.Typer(help="See, correct and forget memories.", no_args_is_help=True)
 
 skills_app: Final = typer.Typer(help="See skills, and decide which are in force.", no_args_is_help=True)
 
@@ -35,9 +35,12 @@ def _memory_show(context: typer.Context, memory: Id, *, whose: _Whose = "", as_j
 
 @memory_app.command("correct")
 def _memory_correct(
-    context: typer.Context, memory: Id, text: Annotated[str, typer.Argument(help="What is right.")], whose: _Whose = ""
+    context: typer.Context,
+    memory: Id,
+    text: Annotated[str, typer.Argument(help="The correct text.")],
+    whose: _Whose = "",
 ) -> None:
-    """Have something else known in the place of a memory."""
+    """Replace a memory by a correct one."""
     from bot.cli.knowledge.memory import correct_memory
 
     carry_out(correct_memory(config_of(context), whose, memory, text))
@@ -138,7 +141,7 @@ def _skills_load(
     context: typer.Context,
     folder: _Folder,
     *,
-    label: Annotated[str, typer.Option(help="The label of what the folder says.")],
+    label: Annotated[str, typer.Option(help="The label of the folder's texts.")],
     whose: _Skills = "",
     as_json: AsJson = False,
 ) -> None:
@@ -153,7 +156,7 @@ def _skills_save(
     context: typer.Context,
     folder: _Folder,
     *,
-    clearance: Annotated[str, typer.Option(help="What those who read the folder are cleared for.")] = "PUBLIC",
+    clearance: Annotated[str, typer.Option(help="The clearance of the folder's readers.")] = "PUBLIC",
     whose: _Skills = "",
 ) -> None:
     """Write the skills in force into a folder, each with a SKILL.md."""

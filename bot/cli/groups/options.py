@@ -8,7 +8,10 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 if TYPE_CHECKING:
+    from pathlib import Path
+
     from bot.config.model import Config
+    from bot.config.plugins import PluginFacts
 
 AsJson = Annotated[bool, typer.Option("--json", help="Print JSON, one document.")]
 Id = Annotated[str, typer.Argument(help="Its id.")]
@@ -20,7 +23,14 @@ def config_of(context: typer.Context) -> "Config":
     from bot.config.load import load_config
     from bot.tools.catalogue import ARGUMENTS
 
-    return load_config(context.obj, os.environ, ARGUMENTS)
+    return load_config(context.obj, os.environ, ARGUMENTS, _find_plugin)
+
+
+def _find_plugin(name: str, folder: "Path") -> "PluginFacts":
+    # Loaded only where a plugin is configured: it imports all commands.
+    from bot.app.plugins import find_plugin
+
+    return find_plugin(name, folder)
 
 
 def carry_out(work: Coroutine[Any, Any, int | None]) -> int:

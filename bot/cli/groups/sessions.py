@@ -43,7 +43,7 @@ def _sessions_release(context: typer.Context, session: Annotated[str, typer.Argu
 
 @sessions_app.command("pause")
 def _sessions_pause(context: typer.Context, session: Annotated[str, typer.Argument(help="Its id.")]) -> None:
-    """Let a session rest: what it is told waits."""
+    """Let a session rest: new messages to it wait."""
     from bot.cli.sessions import Act, change_session
 
     carry_out(change_session(config_of(context), session, Act.PAUSE))
@@ -80,7 +80,7 @@ def _sessions_delete(
     *,
     yes: Annotated[bool, typer.Option("--yes", help="Do it; without this nothing is deleted.")] = False,
 ) -> None:
-    """Erase a session, its files and what it spawned for good."""
+    """Erase a session, its files and its background sessions for good."""
     from bot.cli.sessions import delete_session
 
     if not yes:

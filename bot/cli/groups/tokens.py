@@ -20,7 +20,7 @@ def _token_create(  # noqa: PLR0913 - one for each option
     scope: Annotated[
         Scope,
         typer.Option(
-            help="`read` looks at its own sessions; `steer` also begins, steers and ends them; `admin` also approves "
+            help="`read` looks at its own sessions. `steer` also begins, steers and ends them. `admin` also approves "
             "calls and reads the audit."
         ),
     ] = Scope.READ,
@@ -29,7 +29,7 @@ def _token_create(  # noqa: PLR0913 - one for each option
     ] = "PUBLIC",
     expires: _Expires = "30d",
     per_minute: Annotated[
-        int, typer.Option(min=0, max=100_000, help="Requests in a minute; 0 for what the configuration says.")
+        int, typer.Option(min=0, max=100_000, help="Requests in a minute; 0 for the configured number.")
     ] = 0,
     as_json: AsJson = False,
 ) -> None:

@@ -26,7 +26,7 @@ def _list(context: typer.Context, *, whose: _Whose = "", as_json: AsJson = False
 def _start(
     context: typer.Context,
     project: _Project,
-    definition: Annotated[str, typer.Argument(help="What it begins with, as `list` names them.")],
+    definition: Annotated[str, typer.Argument(help="The definition that it begins with, as `list` names them.")],
     *,
     branch: Annotated[str, typer.Option(help="The branch that it works on.")] = "",
     whose: _Whose = "",

@@ -1,1 +1,1 @@
-"""Commands of an operator about what was learned."""
+"""Commands of an operator about knowledge."""

@@ -1,4 +1,4 @@
-"""`lockgate memory`: what is remembered of a principal, as the owner sees, corrects, forgets and copies it."""
+"""`lockgate memory`: the memories of a principal, as the owner sees, corrects, forgets and copies them."""
 
 from collections.abc import AsyncGenerator
 from contextlib import asynccontextmanager
@@ -62,7 +62,7 @@ async def _operating(config: Config, whose: str) -> AsyncGenerator[_Operator]:
 async def list_memories(config: Config, whose: str, *, as_json: bool, after: str) -> None:
     """Print a page of a principal's memories that the owner is cleared for, newest first.
 
-    Raises OperatorError: there are none, and nobody has that name.
+    Raises OperatorError: there are none, and the name is unknown.
     """
     async with _operating(config, whose) as at:
         page = await at.app.memories.listed(at.by, after=after)
@@ -91,7 +91,7 @@ def _known(at: _Operator) -> bool:
 async def show_memory(config: Config, whose: str, name: str, *, as_json: bool) -> None:
     """Print one memory, also one that was corrected or forgotten.
 
-    Raises OperatorError: there is none that the owner is cleared for.
+    Raises OperatorError: the owner is not cleared for any such memory.
     """
     async with _operating(config, whose) as at:
         known = await at.app.memories.show(at.by, name)
@@ -105,7 +105,7 @@ async def show_memory(config: Config, whose: str, name: str, *, as_json: bool) -
 async def correct_memory(config: Config, whose: str, name: str, text: str) -> None:
     """Have something else known in the place of a memory, through the gate, and print its id.
 
-    Raises OperatorError: there is none that the owner is cleared for, or a rule refuses it.
+    Raises OperatorError: the owner is not cleared for any such memory, or a rule refuses it.
     """
     async with _operating(config, whose) as at:
         made = await at.app.memories.correct(at.standing, at.by, name, text, key=at.app.ids.op(), typed=at.typed)
@@ -115,7 +115,7 @@ async def correct_memory(config: Config, whose: str, name: str, text: str) -> No
 
 
 async def forget_memory(config: Config, whose: str, name: str) -> None:
-    """Erase the words of a memory for good. Raises OperatorError: there is none that the owner is cleared for."""
+    """Erase the words of a memory for good. Raises OperatorError: the owner is not cleared for any such memory."""
     async with _operating(config, whose) as at:
         gone = await at.app.memories.forget(at.by, name)
     print_lines([f"{gone.id} is forgotten, its words are erased"])

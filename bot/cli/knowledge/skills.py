@@ -1,4 +1,4 @@
-"""`lockgate skills`: what agents know how to do, as the owner sees it, decides about it, loads and saves it."""
+"""`lockgate skills`: the skills of agents, as the owner sees them, decides about them, loads and saves them."""
 
 from collections.abc import AsyncGenerator
 from contextlib import asynccontextmanager
@@ -33,7 +33,7 @@ if TYPE_CHECKING:
 
 NOT_YET: Final = "nothing is approved yet"
 NOTHING_WAITS: Final = "no version of that skill waits for approval"
-IN_PART: Final = "What looks like a secret is hidden here, so this cannot be approved."
+IN_PART: Final = "A text that looks like a secret is hidden here, so this cannot be approved."
 
 _NAMES: Final = "`lockgate skills list` names them"
 
@@ -53,7 +53,7 @@ class _Operator:
         return self.app.gate.masks.masked(text)
 
     def label(self, text: str) -> Label:
-        """Return a label that an operator typed. Raises OperatorError: it is none."""
+        """Return a label that an operator typed. Raises OperatorError: it is not a label."""
         try:
             return labelling.named(self.app.gate.document, text)
         except LabelTextError as error:
@@ -94,7 +94,7 @@ async def list_skills(config: Config, whose: str, *, as_json: bool, after: str) 
 async def show_skill(config: Config, whose: str, name: str, *, as_json: bool) -> None:
     """Print one skill, with all that the version says which waits, or that which is in force.
 
-    Raises OperatorError: there is none that the owner is cleared for.
+    Raises OperatorError: the owner is not cleared for any such skill.
     """
     async with _operating(config, whose) as at:
         known = await at.skills.show(at.by, name)
@@ -115,7 +115,7 @@ async def show_skill(config: Config, whose: str, name: str, *, as_json: bool) ->
 async def approve_skill(config: Config, whose: str, name: str, decided: Decided | None) -> None:
     """Put exactly the version in force that was shown; one that is named alone is only shown.
 
-    Raises OperatorError: it was only shown, says something else by now, or there is none that the owner is cleared for.
+    Raises OperatorError: it was only shown, its text has changed, or the owner is not cleared for any such skill.
     """
     async with _operating(config, whose) as at:
         if decided is None:
@@ -141,14 +141,17 @@ async def deprecate_skill(config: Config, whose: str, name: str) -> None:
 
 
 async def roll_back_skill(config: Config, whose: str, name: str, number: int) -> None:
-    """Put another approved version in force. Raises OperatorError: there is none, or they are not cleared for it."""
+    """Put another approved version in force.
+
+    Raises OperatorError: there is no such version, or they are not cleared for the skill.
+    """
     async with _operating(config, whose) as at:
         done = await at.skills.roll_back(at.by, name, number)
     print_lines([f"version {done.current} of {done.id} is in force"])
 
 
 async def log_skill(config: Config, whose: str, name: str, *, as_json: bool) -> None:
-    """Print what was done with a skill, newest first. Raises OperatorError: the owner is not cleared for it."""
+    """Print the events of a skill, newest first. Raises OperatorError: the owner is not cleared for it."""
     async with _operating(config, whose) as at:
         _, events = await at.skills.log(at.by, name)
     if as_json:
@@ -165,7 +168,7 @@ async def export_skill(config: Config, whose: str, name: str) -> None:
 
 
 async def load_skills(config: Config, whose: str, folder: Path, label: str, *, as_json: bool) -> None:
-    """Keep the skills of a folder as drafts at a label, and print what became of them.
+    """Keep the skills of a folder as drafts at a label, and print the outcome.
 
     Raises OperatorError: one of them cannot be read, and none was kept; or the owner is not cleared for the label.
     """
@@ -185,7 +188,7 @@ async def load_skills(config: Config, whose: str, folder: Path, label: str, *, a
 async def save_skills(config: Config, whose: str, folder: Path, clearance: str) -> None:
     """Write the skills in force that flow to a label into a folder, and print the names of those that changed.
 
-    Raises OperatorError: a file of others is there, it cannot be written, or there is nothing to write.
+    Raises OperatorError: a file of others is there, it cannot be written, or no skill matches.
     """
     async with _operating(config, whose) as at:
         changed = await at.skills.save(at.by, folder, at.label(clearance))

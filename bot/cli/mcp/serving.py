@@ -13,7 +13,7 @@ from bot.core.errors import OperatorError
 async def serve_mcp(config: Config) -> None:
     """Serve until the input ends.
 
-    Raises OperatorError: there is no token, it does not count, or this installation cannot serve MCP.
+    Raises OperatorError: there is no token, it is not valid, or this installation cannot serve MCP.
     """
     from bot.app import programs
 

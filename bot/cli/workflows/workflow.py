@@ -70,7 +70,7 @@ async def _operating(config: Config, whose: str) -> AsyncGenerator[_Operator]:
 
 
 async def list_workflows(config: Config, whose: str, *, as_json: bool) -> None:
-    """Print the workflows of a principal that the owner is cleared for, and what one may begin with."""
+    """Print the workflows of a principal that the owner is cleared for, and the definitions to begin with."""
     async with _operating(config, whose) as at:
         known = await at.app.workflow_operations.listed(at.by)
         definitions = at.app.workflow_operations.definitions
@@ -98,7 +98,7 @@ async def start_workflow(config: Config, whose: str, project: str, what: tuple[s
 
 
 async def show_workflow(config: Config, whose: str, project: str, *, as_json: bool) -> None:
-    """Print one workflow. Raises OperatorError: there is none that the owner is cleared for."""
+    """Print one workflow. Raises OperatorError: the owner is not cleared for any such workflow."""
     async with _operating(config, whose) as at:
         found = await at.app.workflow_operations.show(at.by, project)
         if as_json:

@@ -1,8 +1,8 @@
 """Commands that let people in and keep them out: `/pair`, `/allow` and `/block`.
 
-Each is one change in the store with its row in the audit, bounded by config.yaml. Nobody acts on himself or on
-somebody who is no less than he is. An account is linked to a person by that person alone, with a code that was given
-to the other account; an owner's at the console alone, where the operating system says who it is.
+Each is one change in the store with its row in the audit, bounded by config.yaml. No person acts on themselves or on a
+person of the same or a higher role. Only the person themselves links an account to a person, with a code that was given
+to the other account. An owner's account is linked at the console alone, where the operating system identifies its user.
 """
 
 import math
@@ -29,19 +29,19 @@ from policy.document.programs import is_program, program_name
 from policy.errors import nearest
 from policy.request import Role
 
-WRONG_CODE: Final = "this is no code that counts now"
-NOT_PAIRED: Final = "nobody is let in while `paired` under `policy` in config.yaml says nothing"
-IN_PRIVATE: Final = "write this in a private chat"
-IN_THE_FILE: Final = "this is done in config.yaml"
-OF_A_PROGRAM: Final = "{account} is a program's account, which `lockgate token create` makes, and no person's"
-AT_THE_CONSOLE: Final = "an owner links an account at the console alone"
+WRONG_CODE: Final = "Invalid or expired code."
+NOT_PAIRED: Final = "Nobody is let in while `paired` under `policy` in config.yaml says nothing."
+IN_PRIVATE: Final = "Write this in a private chat."
+IN_THE_FILE: Final = "This is done in config.yaml."
+OF_A_PROGRAM: Final = "`{account}` is a program's account, which `lockgate token create` makes, and no person's"
+AT_THE_CONSOLE: Final = "An owner links an account at the console alone."
 
 _MINUTE: Final = 60_000
 
 
 @dataclass(frozen=True, slots=True)
 class AccessCommands:
-    """Let people in, keep them out, and say how much they may know."""
+    """Let people in, keep them out, and set their clearance."""
 
     access: AccessStore
     gate: Gate
@@ -50,7 +50,7 @@ class AccessCommands:
     chats: ChatCommands
 
     async def pair(self, request: CommandRequest, argument: str) -> Reply:
-        """Answer strangers who ask, link an account of one's own, or send somebody away again."""
+        """Answer strangers' requests, link an account of one's own, or send a person away again."""
         if await request.in_shared_chat():
             raise CommandError(IN_PRIVATE)
         match argument.split():
@@ -82,7 +82,7 @@ class AccessCommands:
                 raise UsageError("")
 
     async def allow(self, request: CommandRequest, argument: str) -> Reply:
-        """Take a block away, let an account in without a code, or say how much somebody may know."""
+        """Take a block away, let an account in without a code, or set a person's clearance."""
         match argument.split():
             case [] | ["chat"]:
                 return await self.chats.blocked(request, "", now=False)
@@ -100,11 +100,11 @@ class AccessCommands:
     async def _list(self, request: CommandRequest) -> Reply:
         _, overrides = await self.access.overrides()
         waiting = [
-            f"{one.account} asks, {math.ceil((one.expires_at - request.now) / _MINUTE)} minutes left"
+            f"`{one.account}` asks, {math.ceil((one.expires_at - request.now) / _MINUTE)} minutes left"
             for one in await self.access.pairings()
         ]
         told = [_described(self.gate.document, name) for name in sorted(_let_in_so_far(overrides))]
-        return Reply("\n".join((*waiting, *told)) or "nobody asks, and nobody was let in")
+        return Reply("\n".join((*waiting, *told)) or "Nobody asks, and nobody was let in.")
 
     async def _approve(self, request: CommandRequest, code: str, name: str) -> Reply:
         account, digest = await self._asked(request, code)
@@ -121,7 +121,7 @@ class AccessCommands:
             AccessChange(), (self._row(request, "denied", account=account),), Answered(account, digest, keep=DENIED_MS)
         )
         await self.reloader.change(lambda _: changing)
-        return Reply(f"{account} is not let in, and gets no other code for a day")
+        return Reply(f"`{account}` is not let in, and gets no other code for a day.")
 
     async def _revoke(self, request: CommandRequest, name: str) -> Reply:
         def made(known: ChangeBase) -> Changing:
@@ -130,7 +130,8 @@ class AccessCommands:
             if before is None:
                 raise CommandError(f"nobody named `{name}` was let in here{nearest(name, there)}")
             self._not_above(request, self.gate.document, name)
-            # Whom the file names stays as low as he was made. Any other name stays taken: conversations belong to it.
+            # A person of the file keeps the lowered role. Any other name stays taken: conversations belong to
+            # it.
             named = name in known.file.principals
             left = replace(before, accounts=frozenset()) if named else replace(before, role=Role.STRANGER)
             row = self._row(request, "revoked", person=name, accounts=list[JsonValue](sorted(before.accounts)))
@@ -145,7 +146,7 @@ class AccessCommands:
             case [code]:
                 account, _ = await self._asked(request, code)
                 return Reply(
-                    f"whoever has {account} would be you here, type `/pair link {code} confirm` if that is you"
+                    f"`{account}` would act as you here. If that account is yours, type `/pair link {code} confirm`."
                 )
             case [code, "confirm"]:
                 return await self._link(request, code)
@@ -182,14 +183,14 @@ class AccessCommands:
             return Changing(AccessChange(accounts={account: True}), (self._row(request, "blocked", account=account),))
 
         await self.reloader.change(made)
-        return Reply(f"{account} is blocked")
+        return Reply(f"`{account}` is blocked.")
 
     async def _allow(self, request: CommandRequest, account: str, name: str) -> Reply:
         self._account(account)
 
         def made(known: ChangeBase) -> Changing:
             if account in known.file.blocked:
-                raise CommandError(f"{account} is blocked in config.yaml")
+                raise CommandError(f"`{account}` is blocked in config.yaml")
             lifted = AccessChange(accounts={account: False})
             if not name:
                 return Changing(lifted, (self._row(request, "allowed", account=account),))
@@ -215,7 +216,9 @@ class AccessCommands:
 
         await self.reloader.change(made)
         document = self.gate.document
-        bounded = "" if document.principals[name].clearance == label else "\nconfig.yaml allows no more than that"
+        bounded = (
+            "" if document.principals[name].clearance == label else "\nThe file config.yaml allows no more than that."
+        )
         return Reply(f"{_described(document, name)}{bounded}")
 
     def _let_in(
@@ -233,7 +236,7 @@ class AccessCommands:
         former = _former(known, account)
         name = name or former or _name_of(account)
         if former not in {"", name}:
-            raise CommandError(f"{account} was `{former}` here, choose that name")
+            raise CommandError(f"`{account}` was `{former}` here, choose that name")
         try:
             reading.name(name)
         except ValueError as error:
@@ -258,11 +261,11 @@ class AccessCommands:
         )
 
     def _not_above(self, request: CommandRequest, document: Document, name: str) -> None:
-        """Refuse to act on oneself, and on whoever is no less than oneself."""
+        """Refuse a caller who acts on themselves, or on a person of the same or a higher role."""
         person = document.principals.get(name)
         if person is not None and at_least(person.role, request.caller.role):
-            where = f"`lockgate token revoke {program_name(name)}` does this" if is_program(name) else IN_THE_FILE
-            raise CommandError(f"`{name}` is no less than you are here, {where}")
+            where = f"`lockgate token revoke {program_name(name)}` does this." if is_program(name) else IN_THE_FILE
+            raise CommandError(f"`{name}` has your role or a higher one here", next_step=where)
 
     def _account(self, account: str) -> None:
         channel, _, user = account.partition(":")
@@ -283,7 +286,7 @@ class AccessCommands:
 
 
 def _former(known: ChangeBase, account: str) -> str:
-    """Return whose an account was who was sent away, an empty text for nobody's: its conversations are still his."""
+    """Return the former person of an account that was sent away, empty for none: its conversations are still theirs."""
     people = known.overrides.people.items()
     return next((name for name, person in people if person.sent_away and account in person.accounts), "")
 
@@ -299,7 +302,7 @@ def _must_belong(known: ChangeBase, change: AccessChange, account: str, name: st
         raise CommandError(NOT_PAIRED)
     found = known.document(change).principal(account)
     if found is None or found[0] != name:
-        raise CommandError(f"{account} is blocked, somebody's already, or of no channel there is")
+        raise CommandError(f"`{account}` is blocked, belongs to somebody already, or is of an unknown channel")
 
 
 def _name_of(account: str) -> str:
@@ -310,13 +313,13 @@ def _name_of(account: str) -> str:
 
 def _described(document: Document, name: str) -> str:
     person = document.principals.get(name)
-    return f"{name} is nobody here" if person is None else _described_as(name, person)
+    return f"Nobody here is called `{name}`." if person is None else _described_as(name, person)
 
 
 def _whose(document: Document, account: str) -> str:
     known = document.principal(account)
-    return f"{account} is not blocked, and nobody's" if known is None else _described_as(*known)
+    return f"`{account}` is not blocked, and belongs to nobody." if known is None else _described_as(*known)
 
 
 def _described_as(name: str, person: Principal) -> str:
-    return f"{name} is {person.role}, cleared for {person.clearance}, as {', '.join(person.accounts)}"
+    return f"`{name}` is {person.role}, cleared for {person.clearance}, as {', '.join(person.accounts)}."

@@ -1,6 +1,6 @@
-"""`/audit` for admins: the newest rows of a chain, one in full, whether the chains hold, and what came from what.
+"""`/audit` for admins: the newest rows of a chain, one in full, whether the chains hold, and lineage.
 
-What is above the reader is neither listed nor counted nor found, see `bot.audit.visibility`.
+A row above the reader is neither listed nor counted nor found, see `bot.audit.visibility`.
 """
 
 import re
@@ -23,11 +23,11 @@ from bot.operations.audit import AuditReader
 from bot.tools.history import shortened
 from policy.labels import join_all
 
-NOTHING: Final = "there is nothing in the audit that may be told here"
+NOTHING: Final = "There is nothing in the audit that may be told here."
 OTHERS: Final = (
-    "`lockgate audit verify` also checks those that may not be known here, and tells where one does not hold"
+    "`lockgate audit verify` also checks those that may not be known here, and tells where one does not hold."
 )
-NEWEST: Final = f"of the sessions that may be known here these are the {CHECKED} that changed last"
+NEWEST: Final = f"Of the sessions that may be known here these are the {CHECKED} that changed last."
 
 MORE: Final = "/audit trace {name} {way}"
 
@@ -41,7 +41,7 @@ _DIGITS: Final = 4
 
 @dataclass(frozen=True, slots=True)
 class AuditCommands:
-    """Show the rows of the audit that may be told, and check its chains."""
+    """Show the rows of the audit that the reader may see, and check its chains."""
 
     gate: Gate
     reader: AuditReader
@@ -94,12 +94,12 @@ class AuditCommands:
         return f"{row.id}\n- {self._safe(facts)}"
 
     def _safe(self, text: str) -> str:
-        """Return a line without what looks like a secret: what a model called a tool may be any text."""
+        """Return a line without texts that look like a secret: a model may have given a tool any name."""
         return shortened(self.gate.masks.masked(text)).replace("\n", " ")
 
 
 def _traced(text: str) -> LineageQuery:
-    """Return what is traced: the name of a file may have blanks, so the way and the page stand behind it."""
+    """Return the query of a trace: a file's name may have blanks, so the direction and the page stand behind it."""
     way = re.fullmatch(r"(.+?)(?:\s+(back|forward)(?:\s+([0-9]{1,5}))?)?", text.strip())
     if way is None:
         raise UsageError("")

@@ -1,7 +1,7 @@
-"""`/classify`: what a shared chat is, before and after; and blocking one.
+"""`/classify`: a shared chat's classification, before and after; and blocking one.
 
 A chat is this one, the name of one that is known, or `CHANNEL:CHAT`, `CHANNEL:WORKSPACE:CHAT` by the platform's own
-ids. What it may be classified as is bounded by config.yaml and by the clearance of whoever says so.
+ids. Its classification is bounded by config.yaml and by the caller's clearance.
 """
 
 from collections.abc import Callable
@@ -20,33 +20,45 @@ from policy.document.overrides import AccessChange, ChatPlace, Placing
 from policy.document.reading import API
 from policy.errors import nearest
 from policy.labels import PUBLIC, Label, Level
+from policy.request import Role
 
-PRIVATE: Final = "this is a private chat, name another"
-PROGRAMS: Final = "programs have no chats"
-BY_FILE: Final = "config.yaml blocks this chat"
-NOT_CLASSIFIED: Final = "nothing is taken in here until an admin says what may be said in this chat, with `/classify`"
-"""All that is told in a shared chat that nobody classified, to members alone."""
+PRIVATE: Final = "This is a private chat, name another."
+PROGRAMS: Final = "Programs have no chats."
+BY_FILE: Final = "This chat is blocked by config.yaml."
+NOT_CLASSIFIED: Final = "Nothing is taken in here until an admin classifies this chat with `/classify`."
+"""The only answer in a shared chat that is not classified, to members alone."""
 
 CHAT_FIRST: Final = "the chat comes first"
-CUT: Final = "not {asked}: {by} allows {most} at most"
+CUT: Final = "Not {asked}: {by} allows {most} at most."
 UNKNOWN_READERS: Final = (
-    "who reads there cannot be told, so nothing above PUBLIC is said there until an admin answers for its members: "
-    "`{command}`"
+    "Its readers are not known, so nothing above PUBLIC is said there. An admin can vouch for its members: `{command}`."
 )
-LOWER_READERS: Final = "because of who reads there now, {label} may be said there at most"
+LOWER_READERS: Final = "Because of the readers there now, {label} may be said there at most."
+UNANSWERED: Final = (
+    "Messages there are labelled {typed}, and its readers may receive {label} at most: the bot will not answer. {step}"
+)
+CLEAR_OR_CLASSIFY: Final = "Clear its readers, or type `/classify {place} {label}` and then `/reset` there."
+CLEAR_OR_INBOUND: Final = "Clear its readers, or lower its `inbound` in config.yaml."
+INBOUND: Final = "Lower its `inbound` in config.yaml."
+"""The step where the file labels messages above the classification, so that no clearance of readers helps."""
+
+UNKNOWN_AND_UNANSWERED: Final = (
+    "Its readers are not known, and messages there are labelled {typed}: the bot will not answer. "
+    "An admin can vouch for its members: `{command}`."
+)
 
 _VERBS: Final = frozenset({"vouch", "unvouch", "none"})
 
 
 @dataclass(frozen=True, slots=True)
 class ChatCommands:
-    """Say what a shared chat is, or block it."""
+    """Classify a shared chat, or block it."""
 
     gate: Gate
     reloader: PolicyReloader
 
     async def classify(self, request: CommandRequest, argument: str) -> Reply:
-        """Show what a chat is, or change it."""
+        """Show a chat's classification, or change it."""
         match argument.split():
             case []:
                 return await self._shown(await self._place(request, ""))
@@ -89,7 +101,7 @@ class ChatCommands:
                 return self._changing(request, known, place, replace(before, classification=label))
             there = known.document(AccessChange()).chat(place.channel, place.workspace, place.chat)
             if there is None:
-                raise CommandError("this chat is not classified, say first as what")
+                raise CommandError("this chat is not classified, give it a level first")
             return self._changing(request, known, place, replace(before, vouched=word == "vouch"))
 
         reply = await self._changed(place, made)
@@ -97,7 +109,7 @@ class ChatCommands:
         return replace(reply, text=f"{reply.text}{cut}")
 
     def _cut(self, place: ChatPlace, label: Label) -> str:
-        """Return the line that tells why a chat is not what was asked for, empty if it is."""
+        """Return the line that tells why a chat's classification is lower than requested, empty if it is not."""
         document = self.gate.document
         chat, most = _chat(document, place), document.channel(place.channel).classification
         if chat is None or label.flows_to(chat.classification):
@@ -109,7 +121,9 @@ class ChatCommands:
         before = _described(_chat(self.gate.document, place))
         await self.reloader.change(made)
         same = before == _described(_chat(self.gate.document, place))
-        return await self._told(place, f"nothing changed, {place} is" if same else f"{place} was {before}, and is")
+        return await self._told(
+            place, f"Nothing changed: chat {place} is" if same else f"Chat {place} was {before}, and is"
+        )
 
     def _changing(self, request: CommandRequest, known: ChangeBase, place: ChatPlace, placing: Placing) -> Changing:
         change = AccessChange(places={place: None if placing == Placing() else placing})
@@ -123,23 +137,30 @@ class ChatCommands:
         return Changing(change, (AuditRow("classify", request.caller.principal, {**body}),))
 
     async def _shown(self, place: ChatPlace) -> Reply:
-        return await self._told(place, f"{place} is")
+        return await self._told(place, f"Chat {place} is")
 
     async def _told(self, place: ChatPlace, beginning: str) -> Reply:
-        """Tell what a chat is, and where less may be said there now, how much that is and what helps."""
+        """Tell a chat's classification, and, if its readers lower it now, by how much and the remedy."""
         document = self.gate.document
         chat, address = _chat(document, place), Address(place.channel, place.chat, place.workspace)
-        text = f"{beginning} {_described(chat)}"
+        text = f"{beginning} {_described(chat)}."
         audience = await self.gate.readers.audience(address)
         if chat is None or chat.blocked or not audience.shared:
             return Reply(text)
         clearance = labelling.destination(document, address, audience).clearance
-        if chat.classification.flows_to(clearance or PUBLIC):
+        label = clearance or PUBLIC
+        typed = labelling.inbound(document, address, Role.MEMBER, authored=True, shared=True)
+        answered = typed.flows_to(label)
+        if chat.classification.flows_to(label) and answered:
             return Reply(text)
         if clearance is None and not chat.members_vouched:
             vouch = Button("Vouch for its members", f"/classify {place} vouch")
-            return Reply(f"{text}\n{UNKNOWN_READERS.format(command=vouch.command)}", buttons=(vouch,))
-        return Reply(f"{text}\n{LOWER_READERS.format(label=clearance or PUBLIC)}")
+            told = UNKNOWN_READERS if answered else UNKNOWN_AND_UNANSWERED
+            return Reply(f"{text}\n{told.format(command=vouch.command, typed=typed)}", buttons=(vouch,))
+        if answered:
+            return Reply(f"{text}\n{LOWER_READERS.format(label=label)}")
+        step = _step(chat, typed).format(place=place, label=label)
+        return Reply(f"{text}\n{UNANSWERED.format(typed=typed, label=label, step=step)}")
 
     async def _place(self, request: CommandRequest, chat: str) -> ChatPlace:
         """Return the shared chat that is meant.
@@ -182,6 +203,13 @@ def _described(chat: Chat | None) -> str:
     return f"classified {chat.classification}{vouched}"
 
 
+def _step(chat: Chat, typed: Label) -> str:
+    """Return the step that lets the bot answer; `/classify` does not change an `inbound` of the file."""
+    if chat.inbound is None:
+        return CLEAR_OR_CLASSIFY
+    return CLEAR_OR_INBOUND if typed.flows_to(chat.classification) else INBOUND
+
+
 def _says(word: str) -> bool:
-    """Say whether a word is what a chat is to be, and not the name of one."""
+    """Say whether a word is a classification, and not the name of a chat."""
     return word in _VERBS or any(word.startswith(level.name) for level in Level)

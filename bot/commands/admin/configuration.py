@@ -1,7 +1,7 @@
-"""`/config`, `/policy` and `/doctor` for admins: what is configured, what is in force, and what is to be mended.
+"""`/config`, `/policy` and `/doctor` for admins: the configuration, the policy in force, and faults to mend.
 
-No value that is or may hold a secret is shown. What tells of the configuration has its label, and is left out where
-that may not be told.
+No value that is or may hold a secret is shown. Facts about the configuration have its label, and are left out for
+readers below it.
 """
 
 from dataclasses import dataclass
@@ -26,7 +26,7 @@ _MOST: Final = 300
 
 @dataclass(frozen=True, slots=True)
 class ConfigurationCommands:
-    """Show what is configured and in force, and what is to be mended."""
+    """Show the configuration, the policy in force, and faults to mend."""
 
     gate: Gate
     reloader: PolicyReloader
@@ -54,7 +54,7 @@ class ConfigurationCommands:
         return Reply(self.gate.masks.masked("\n".join(lines)), CONFIGURED)
 
     def _policy(self) -> list[str]:
-        """Return the names in the policy in force, with what people changed; `/policy` tells its rules."""
+        """Return the names in the policy in force, with people's changes; `/policy` tells its rules."""
         document = self.gate.document
         named = {
             "compartments": document.compartments,
@@ -66,7 +66,7 @@ class ConfigurationCommands:
             "transcribers": document.transcribers,
         }
         lines = [f"- {_POLICY}.{section}: {', '.join(sorted(names)) or 'none'}" for section, names in named.items()]
-        return [*lines, f"- {_POLICY}.rules: {len(document.rules)}, `/policy` tells them"]
+        return [*lines, f"- {_POLICY}.rules: {len(document.all_rules)}, `/policy` tells them"]
 
     async def policy(self, request: CommandRequest, argument: str) -> Reply:
         """Show the policy in force, check the file, or put it in force."""
@@ -77,34 +77,34 @@ class ConfigurationCommands:
                 return Reply("\n".join(await self._checked()), CONFIGURED)
             case "reload":
                 reloaded = await self.reloader.reload(request.caller.principal)
-                # That it was done tells nothing of what it says.
+                # The fact that it was done tells nothing of its content.
                 return Reply(str(reloaded), CONFIGURED if reloaded.problem else PUBLIC)
             case _:
                 raise UsageError("")
 
     async def _checked(self) -> list[str]:
-        """Return what the file says now: its problems, or its digest and what is questionable about it."""
+        """Return the state of the file: its problems, or its digest and warnings."""
         try:
             config = await self.reloader.read()
         except ConfigError as error:
             return [str(error)]
         found = policy_check.lines(str(config.source), policy_check.warnings(config))
-        return [*found, f"policy {config.policy.digest[:12]} can be put in force"]
+        return [*found, f"Policy {config.policy.digest[:12]} can be put in force."]
 
     async def _shown(self) -> list[str]:
         at_store = await self.reloader.shown()
         document = self.gate.document
         stands = "is not in force" if self.reloader.behind else "is in force"
-        lines = [f"policy {self.reloader.digest[:12]} {stands}, {len(document.rules)} rules of your own", at_store]
+        lines = [f"Policy {self.reloader.digest[:12]} {stands}, {len(document.all_rules)} rules of your own.", at_store]
         if document.digest != self.reloader.digest:
-            lines.append(f"with what people changed since it decides as {document.digest[:12]}")
-        for rule in document.rules:
+            lines.append(f"With the changes of people since it decides as {document.digest[:12]}.")
+        for rule in document.all_rules:
             what = f": {rule.message}" if rule.message else ""
             lines.append(f"- {rule.id} at {rule.hook} says {rule.action.name}{what}")
         return lines
 
     async def doctor(self, request: CommandRequest, argument: str) -> Reply:
-        """Tell what is to be mended, one line for each, and what is to be known all the same."""
+        """List the faults to mend, one line for each, and notes."""
         if argument:
             raise UsageError("")
         reader = (await request.standing(None)).reader
@@ -123,5 +123,5 @@ def _lines(name: str, values: tuple[Shown, ...], most: int) -> list[str]:
     return [*lines, f"- and {left} more in `{name}`"] if left > 0 else lines
 
 
-NOTHING: Final = "nothing is to be mended, as far as that may be told here"
-OTHERS: Final = "`lockgate doctor` looks at everything, also from outside"
+NOTHING: Final = "Nothing is to be mended, as far as that may be told here."
+OTHERS: Final = "`lockgate doctor` looks at everything, also from outside."

@@ -1,7 +1,7 @@
-"""Dead letters, for admins: what could not be said, and what nobody knows whether it was said.
+"""Dead letters, for admins: texts that could not be sent, and texts that may have been sent.
 
-A text is never shown: it may be another person's. What is above the reader, or stands in a session that is, is neither
-listed nor counted nor found (law `no_read_up`). One that is tried again passes the gate again when it is sent.
+A text is never shown: it may be another person's. A letter above the reader, or of a session above the reader, is
+neither listed nor counted nor found (law `no_read_up`). One that is tried again passes the gate again when it is sent.
 """
 
 from dataclasses import dataclass
@@ -22,7 +22,7 @@ _MINUTE: Final = 60_000
 
 @dataclass(frozen=True, slots=True)
 class DeadLetterCommands:
-    """Show and settle what could not be said."""
+    """Show and settle texts that could not be sent."""
 
     outbox: OutboxStore
 
@@ -41,7 +41,7 @@ class DeadLetterCommands:
     async def _list(self, request: CommandRequest) -> Reply:
         letters = await self._letters(request)
         if not letters:
-            return Reply("nothing was left unsaid")
+            return Reply("Nothing was left unsaid.")
         lines = [
             f"{name} {letter.kind} {letter.state.value} for {letter.address}, label {letter.label},"
             f" {max(0, request.now - letter.created_at) // _MINUTE} min old"
@@ -66,12 +66,12 @@ class DeadLetterCommands:
             },
         )
         await self.outbox.decide_dead(letter, again=again, audit=(row,))
-        return Reply(f"{name.lower()} {'is tried again' if again else 'is let go'}", label)
+        return Reply(f"Message {name.lower()} is {'tried again' if again else 'discarded'}.", label)
 
     async def _letters(self, request: CommandRequest) -> dict[str, tuple[Delivery, Label]]:
         """Return the dead letters that the reader may know of by their ids, with the label of telling of one.
 
-        What one session did not take from another is told by receipts alone, as far as they may.
+        Only receipts tell of texts that one session did not take from another, as far as they may.
         """
         readable = (await request.standing(None)).reader
         known = {

@@ -1,7 +1,7 @@
 """Commands about runs: start one, see, steer and end those there are.
 
-A person sees their own runs, where they may be told of them; in a shared chat also those of the chat that they set
-going. One that rose above the address is as absent there, and is stopped blindly (law `no_read_up`).
+A person sees their own runs at an address cleared for them; in a shared chat also the chat's runs that they started.
+One that rose above the address is as absent there, and is stopped blindly (law `no_read_up`).
 """
 
 import re
@@ -24,10 +24,10 @@ from channels.messages import Button
 from policy.labels import join_all
 
 NONE: Final = "There are no runs of yours that may be told of here. `/runs start GOAL` starts one."
-ENDED: Final = "this run has ended, and nothing about it can be changed; `/runs show ID` tells why"
+ENDED: Final = "This run has ended, and nothing about it can be changed; `/runs show ID` tells why."
 STARTED: Final = "Run {run} is started. `/runs show {run}` tells how it is, `/runs stop {run}` ends it."
 BLIND: Final = "If that run is yours and goes on, it ends now; it may not be told of here."
-"""What is said of one that may not be told of at this address, and of one that there is not."""
+"""The answer for a run above this address's clearance, and for an absent one."""
 
 _SHOWN: Final = 500
 _LOGGED: Final = (UserMessage, AgentMessage, ToolResult, UnknownEvent)
@@ -39,7 +39,7 @@ _OPTIONS: Final = frozenset({"type", "slot", "hours", "to", "title"})
 
 
 async def viewer(request: CommandRequest) -> RunViewer:
-    """Return who asks about runs and schedules where a command is typed."""
+    """Return the viewer of runs and schedules for a command at an address."""
     standing = await request.standing(None)
     chat = principals.of_chat(request.address) if await request.in_shared_chat() else ""
     principal = request.caller.principal
@@ -47,9 +47,9 @@ async def viewer(request: CommandRequest) -> RunViewer:
 
 
 def options(argument: str, known: frozenset[str]) -> tuple[dict[str, str], str]:
-    """Return the `name=value` words that a text begins with, and what follows them as it was typed.
+    """Return the `name=value` words that a text begins with, and the rest of the text as it was typed.
 
-    Raises UsageError: one is there twice, is empty, or has a name that looks like that of an option and is not known.
+    Raises UsageError: one is there twice, is empty, or has a name that looks like that of an option and is unknown.
     """
     given = dict[str, str]()
     while argument:
@@ -77,7 +77,7 @@ class RunCommands:
     ids: Ids
 
     async def manage(self, request: CommandRequest, argument: str) -> Reply:
-        """Do what the first word of the argument says; list the runs if there is none."""
+        """Run the subcommand in the first word of the argument; list the runs if there is none."""
         action, _, rest = argument.partition(" ")
         actions: dict[str, Run] = {
             "": self._list,
@@ -187,7 +187,7 @@ class RunCommands:
         return Reply(BLIND) if known is None else Reply(f"Run {known.id} is stopping.", known.label)
 
     async def _about(self, known: KnownRun) -> str:
-        """Return what a run is called, or its goal; its readers may know that."""
+        """Return the title of a run, or its goal; its readers may know that."""
         return self.gate.masks.masked(await self.runs.about(known))
 
 

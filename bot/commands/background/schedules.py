@@ -1,7 +1,7 @@
 """Commands about schedules and reminders: make one, see and end those there are.
 
-The moment stands before what is to be done, as people say it or as a line of cron: as many words as name one belong to
-it. What is typed here keeps the label of this address for ever.
+The moment stands before the task, in words or as a line of cron: as many words as name one belong to it. A text typed
+here keeps the label of this address for ever.
 """
 
 import asyncio
@@ -28,7 +28,7 @@ NONE: Final = (
     "There are no schedules of yours that may be told of here."
     " `/schedule MOMENT GOAL` and `/remind MOMENT TEXT` make one."
 )
-MADE: Final = "{id} is due {next} UTC. `/schedule show {id}` tells more, `/schedule cancel {id}` ends it."
+MADE: Final = "Schedule {id} is due {next} UTC. `/schedule show {id}` tells more, `/schedule cancel {id}` ends it."
 
 _WORD: Final = re.compile(r"\S+")
 _MOST_WORDS: Final = 8
@@ -47,7 +47,7 @@ class ScheduleCommands:
     time_zone: str
 
     async def schedule(self, request: CommandRequest, argument: str) -> Reply:
-        """Do what the first word says: list, show or end schedules; or else make one that starts a run."""
+        """Run the subcommand in the first word: list, show or end schedules; or else make one that starts a run."""
         return await self._managed(request, ScheduleKind.RUN, argument)
 
     async def remind(self, request: CommandRequest, argument: str) -> Reply:
@@ -106,24 +106,29 @@ class ScheduleCommands:
 
     async def _pause(self, request: CommandRequest, argument: str) -> Reply:
         return _told(
-            await self.schedules.pause(await viewer(request), _id(argument)), "{} rests until `/schedule resume {}`."
+            await self.schedules.pause(await viewer(request), _id(argument)),
+            "Schedule {} rests until `/schedule resume {}`.",
         )
 
     async def _resume(self, request: CommandRequest, argument: str) -> Reply:
-        return _told(await self.schedules.resume(await viewer(request), _id(argument)), "{} goes on.")
+        return _told(await self.schedules.resume(await viewer(request), _id(argument)), "Schedule {} goes on.")
 
     async def _cancel(self, request: CommandRequest, argument: str) -> Reply:
-        return _told(await self.schedules.cancel(await viewer(request), _id(argument)), "{} is cancelled.")
+        return _told(await self.schedules.cancel(await viewer(request), _id(argument)), "Schedule {} is cancelled.")
 
     def _masked(self, text: str) -> str:
         return self.gate.masks.masked(text)
 
 
 def separated(text: str, where: str, now: int) -> tuple[str, str]:
-    """Return the moment that a text begins with, and what follows it as it was typed.
+    """Return the moment that a text begins with, and the rest of the text as it was typed.
 
     As many words as name a moment in the time zone `where`, seen from `now` in milliseconds since the epoch, belong to
-    it. Raises CommandError: none names one. UsageError: there is no text.
+    it.
+
+    Raises:
+        CommandError: none names one.
+        UsageError: the text is empty.
     """
     ends = [word.end() for word in _WORD.finditer(text)][:_MOST_WORDS]
     if not ends:
@@ -136,7 +141,7 @@ def separated(text: str, where: str, now: int) -> tuple[str, str]:
             errors.append(error)
         else:
             return text[:end], text[end:].strip()
-    # What a single word is no moment of says least: more of them may name one that has passed.
+    # The error about a single word says least: more words may name a moment that has passed.
     reason = next((error for error in errors if str(error) != str(errors[-1])), errors[-1])
     raise CommandError(f"{reason}{f'; {reason.next_step}' if reason.next_step else ''}")
 

@@ -1,1 +1,1 @@
-"""Commands about what was learned."""
+"""Commands about knowledge."""

@@ -1,4 +1,4 @@
-"""Commands about memories: see what is known, teach, correct, forget and copy it.
+"""Commands about memories: see, teach, correct, forget and copy them.
 
 A person sees all that is known of them, where the address that answers is cleared for it, and nothing above (law
 `no_read_up`). In a shared chat the memories are the chat's: each member may see them, and who taught one, or an admin,
@@ -36,14 +36,14 @@ from policy.request import Role
 NONE: Final = "Nothing is remembered that may be shown here. `/memory learn TEXT` teaches something."
 UNFIT: Final = "Nothing fits that, as far as may be told here."
 LEARNED: Final = "Learned as {id}, labelled {label}. `/memory forget {id}` erases it."
-CORRECTED: Final = "{id} stands in the place of {old}, labelled {label}."
-FORGOTTEN: Final = "{} is forgotten: its words are erased."
+CORRECTED: Final = "Memory {id} replaces {old}, labelled {label}."
+FORGOTTEN: Final = "Memory {} is forgotten: its words are erased."
 TOO_LARGE: Final = (
     "This copy cannot be shown whole here. The owner makes it with `lockgate memory export --of {principal}`."
 )
 
-LISTS: Final = "`/memory` lists what there is"
-"""What a person does who named a memory that there is not, as far as they may know."""
+LISTS: Final = "`/memory` lists the memories"
+"""The next step after an unknown memory was named, unknown as far as the person may know."""
 
 _OPTIONS: Final = frozenset({"domain"})
 
@@ -58,7 +58,7 @@ class MemoryCommands:
     use: MemoryUseCommands
 
     async def manage(self, request: CommandRequest, argument: str) -> Reply:
-        """Do what the first word says; list the memories if there is none."""
+        """Run the subcommand in the first word; list the memories if there is none."""
         action, _, rest = argument.partition(" ")
         actions: dict[str, Run] = {
             "": self._list,
@@ -114,7 +114,7 @@ class MemoryCommands:
         return Reply(LEARNED.format(id=made, label=request.typed), request.typed)
 
     async def _keep(self, request: CommandRequest, argument: str) -> Reply:
-        """Keep what the agent proposed in this conversation."""
+        """Keep the agent's proposed memory of this conversation."""
         state, name = await request.state(), _id(argument)
         if state is None:
             raise NotFoundError
@@ -167,7 +167,7 @@ class MemoryCommands:
 
 
 async def _standing(request: CommandRequest) -> DecisionContext:
-    """Return where the caller stands; in a shared chat what they teach is the chat's."""
+    """Return the caller's decision context; in a shared chat their memories are the chat's."""
     standing = await request.standing(await request.state())
     return replace(standing, principal=await _whose(request))
 

@@ -1,6 +1,6 @@
-"""`/memory mode`: what a conversation does with memories, and changing that.
+"""`/memory mode`: a conversation's use of memories, and changing that.
 
-An agent says what is usual. People choose less of it for a conversation, and an admin more; what is off for an agent
+An agent has a usual use. People choose less of it for a conversation, and an admin more; a use that is off for an agent
 stays off. A choice outlives a reset: a switch that was turned off is not turned on by beginning anew.
 """
 
@@ -21,20 +21,20 @@ from policy.request import Role
 MEANINGS: Final = MappingProxyType(
     {
         MemoryUse.OFF: "the agent has no memories here",
-        MemoryUse.TOOL: "the agent recalls what it asks for",
-        MemoryUse.AUTO: "what fits a message is recalled with it",
+        MemoryUse.TOOL: "the agent recalls memories when it asks for them",
+        MemoryUse.AUTO: "memories that fit a message are recalled with it",
     }
 )
-OFF: Final = "the agent of this conversation has no memories"
-WIDER: Final = "more than the agent of this conversation has needs the role admin"
-SHARED: Final = "in a shared chat this needs the role approver"
+OFF: Final = "The agent of this conversation has no memories."
+WIDER: Final = "More than the agent of this conversation has needs the role admin."
+SHARED: Final = "In a shared chat this needs the role approver."
 
 _MODES: Final = frozenset(MemoryUse)
 
 
 @dataclass(frozen=True, slots=True)
 class MemoryUseCommands:
-    """Show and choose what a conversation does with memories."""
+    """Show and choose a conversation's use of memories."""
 
     sessions: SessionStore
     ids: Ids
@@ -75,4 +75,4 @@ class MemoryUseCommands:
 
 
 def _told(use: MemoryUse) -> str:
-    return f"memories {use}: {MEANINGS[use]}"
+    return f"Memories {use}: {MEANINGS[use]}."

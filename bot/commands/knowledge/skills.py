@@ -1,8 +1,8 @@
-"""Commands about skills: see what agents know how to do, and decide which version of it is in force.
+"""Commands about skills: see agents' skills, and decide which version is in force.
 
 A person sees all skills that are theirs where the address that answers is cleared for them, and nothing above (law
-`no_read_up`). Approving names the version and the digest of its text, as the whole of it was shown: what is not the
-same any more is not approved. In a shared chat the skills are the chat's, and an admin decides.
+`no_read_up`). Approving names the version and the digest of its text, as the whole of it was shown: a changed text is
+not approved. In a shared chat the skills are the chat's, and an admin decides.
 """
 
 from dataclasses import dataclass
@@ -35,11 +35,11 @@ IN_PART: Final = "This is not all that it says, as it may not be shown whole her
 NOTHING_WAITS: Final = "No version of it waits for approval."
 APPROVED: Final = "Version {number} of {id} is in force."
 REJECTED: Final = "Version {number} of {id} is rejected."
-DEPRECATED: Final = "{id} is not in force any more. `/skills show {id}` shows how to approve it again."
+DEPRECATED: Final = "Skill {id} is not in force any more. `/skills show {id}` shows how to approve it again."
 ROLLED_BACK: Final = "Version {number} of {id} is in force again."
 
-LISTS: Final = "`/skills` lists them"
-"""What a person does who named a skill that there is not, as far as they may know."""
+LISTS: Final = "`/skills` lists the skills"
+"""The next step after an unknown skill was named, unknown as far as the person may know."""
 
 ANEW: Final = "`/skills show {}` shows it anew"
 
@@ -55,7 +55,7 @@ class SkillCommands:
     gate: Gate
 
     async def manage(self, request: CommandRequest, argument: str) -> Reply:
-        """Do what the first word says; list the skills if there is none."""
+        """Run the subcommand in the first word; list the skills if there is none."""
         action, _, rest = argument.partition(" ")
         actions: dict[str, Run] = {
             "": self._list,
@@ -112,7 +112,7 @@ class SkillCommands:
         return Reply(text, label, buttons)
 
     async def _approve(self, request: CommandRequest, argument: str) -> Reply:
-        """Put exactly what was shown in force; show it first to who names the skill alone."""
+        """Put exactly the shown text in force; show it first if only the skill is named."""
         by = await _viewer(request)
         name, decided = _deciding(argument)
         if decided is None:
@@ -160,7 +160,7 @@ async def _viewer(request: CommandRequest) -> SkillViewer:
 
 
 def _label(skill: Skill) -> Label:
-    """Return the label of what is told of a skill without its words."""
+    """Return the label of a skill's facts other than its words."""
     return skill.label
 
 

@@ -1,8 +1,8 @@
 """Commands about workflows: see them, begin one, go on with one, and decide what a person alone decides.
 
 A person sees their own, where the address that answers is cleared for them, and nothing above (law `no_read_up`). In a
-shared chat the workflows are the chat's. To go on with one is to have this conversation told of it: that enters as
-what the workflow is labelled, and the gate decides on it as on any message.
+shared chat the workflows are the chat's. To go on with one is to send this conversation a message about it. That text
+has the workflow's label, and the gate decides on it as on any message.
 """
 
 from dataclasses import dataclass, replace
@@ -45,8 +45,8 @@ SKIPPED: Final = "Step {step} of workflow {project} is skipped."
 PASSED: Final = "Step {step} of workflow {project} is complete."
 FOUND: Final = "Workflow {project} has {count} now."
 NOT_EXPORTED: Final = "The state file: {}."
-LISTS: Final = "`/workflow` lists what there is"
-"""What a person does who named a workflow that there is not, as far as they may know."""
+LISTS: Final = "`/workflow` lists the workflows"
+"""The next step after an unknown workflow was named, unknown as far as the person may know."""
 
 _AGAIN: Final = "again"
 _ANYWAY: Final = "anyway"
@@ -64,7 +64,7 @@ class WorkflowCommands:
     ids: Ids
 
     async def manage(self, request: CommandRequest, argument: str) -> Reply:
-        """Do what the first word says; list the workflows if there is none."""
+        """Run the subcommand in the first word; list the workflows if there is none."""
         action, _, rest = argument.partition(" ")
         actions: dict[str, Run] = {
             "": self._list,
@@ -85,7 +85,7 @@ class WorkflowCommands:
             raise NotFoundError(next_step=LISTS) from None
 
     async def _list(self, request: CommandRequest, argument: str) -> Reply:
-        """List workflows that may be told of here, those changed last first, and what one may begin with."""
+        """List workflows that may be told of here, those changed last first, and the definitions to begin with."""
         if argument:
             raise UsageError("")
         known = await self.workflows.listed(await self._viewer(request))
@@ -99,7 +99,7 @@ class WorkflowCommands:
         made = await self.workflows.act(await self._standing(request), self.ids.op(), request.typed, given)
         if isinstance(made, RefusedCall):
             return refused(request, made, WORKFLOW)
-        # In a shared chat any member may have worded what is there.
+        # In a shared chat any member may have worded the text there.
         whose, home = await self._whose(request), replace(request.address, recipient="")
         label = labelling.members_words(self.gate.document, whose, home, request.typed)
         return Reply(_noted(STARTED.format(project=project, label=label), str(made["note"] or "")), label)
@@ -171,7 +171,7 @@ class WorkflowCommands:
         return Reply(_noted(text, str(made["note"] or "")), label.join(request.typed))
 
     async def _standing(self, request: CommandRequest) -> DecisionContext:
-        """Return where the caller stands; in a shared chat what they begin is the chat's."""
+        """Return the caller's decision context; in a shared chat their workflows are the chat's."""
         standing = await request.standing(await request.state())
         return replace(standing, principal=await self._whose(request))
 

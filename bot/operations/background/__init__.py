@@ -1,1 +1,1 @@
-"""What people and programs do with runs and schedules, without words of a channel."""
+"""The operations of people and programs on runs and schedules, without words of a channel."""

@@ -10,12 +10,12 @@ from bot.sessions.background.runs import Breaker, Note
 from bot.sessions.background.schedules import ScheduleKind
 from policy import explain
 
-TYPED: Final = explain.LabelWording("what you typed is labelled", "with what comes of it")
-"""What the labels are those of where a person's own command is refused: no session has a part in it."""
+TYPED: Final = explain.LabelWording("Your text is labelled", "With the result")
+"""The subjects of the labels where a person's own command is refused: no session has a part in it."""
 
 _SHOWN = 80
 _UNNAMED: Final = "where it was made"
-"""Who hears a schedule that names no recipient."""
+"""The recipient of a schedule that names none."""
 
 
 def shortened(text: str) -> str:
@@ -25,7 +25,7 @@ def shortened(text: str) -> str:
 
 
 def run_line(known: KnownRun, goal: str) -> str:
-    """Return a run as a listing shows it; `goal` is what it is about, masked, empty for nothing."""
+    """Return a run as a listing shows it; `goal` is its masked subject, empty for none."""
     done = known.progress
     doing = known.doing if done.reason is None or not known.over else f"ended, {done.reason.value}"
     counted = f"{done.completed} done, {done.failed} failed"
@@ -34,7 +34,7 @@ def run_line(known: KnownRun, goal: str) -> str:
 
 
 def run_lines(known: KnownRun, notes: tuple[Note, ...]) -> list[str]:
-    """Return a run in full; `notes` are its steering notes that may be told."""
+    """Return a run in full; `notes` are its steering notes that the reader may know."""
     state, charter, done = known.state, known.charter, known.progress
     waits = sum(not note.read_at for note in notes)
     lines = [
@@ -65,7 +65,7 @@ def _breaker(known: KnownRun) -> str:
 
 
 def numbers_lines(numbers: RunStatistics) -> list[str]:
-    """Return a run in numbers; what is not known is said to be so."""
+    """Return a run in numbers; an unknown number is named unknown."""
 
     def share(part: float | None) -> str:
         return "no tasks yet" if part is None else f"{part:.0%}"
@@ -92,7 +92,7 @@ def schedule_line(known: KnownSchedule, text: str) -> str:
 
 
 def schedule_lines(known: KnownSchedule, text: str) -> list[str]:
-    """Return a schedule in full; `text` is what it says or wants, masked."""
+    """Return a schedule in full; `text` is its masked text or goal."""
     one = known.schedule
     what = "Goal" if one.kind is ScheduleKind.RUN else "Text"
     lines = [

@@ -1,7 +1,8 @@
 """Runs as people and programs see, steer and end them: a chat, the API and the command line share this.
 
-A run is started by the gate, as an agent's call of `runs_start` is. What is told of one is compared with who asks (law
-`no_read_up`): a run that is absent, another's, or above the reader is one answer. Its owner may still stop it blindly.
+A run is started by the gate, as an agent's call of `runs_start` is. A run's facts are compared with the caller's
+clearance (law `no_read_up`): a run that is absent, another's, or above the reader is one answer. Its owner may still
+stop it blindly.
 """
 
 import json
@@ -53,7 +54,7 @@ START: Final = "runs_start"
 """The tool by which runs are started."""
 
 RunDoing = Literal["running", "paused", "waiting", "stopped", "ended"]
-"""What a run does, in a word: `waiting` is for people, `stopped` before the turn ends in which it stopped itself."""
+"""A run's state, in a word: `waiting` is for people, `stopped` before the turn ends in which it stopped itself."""
 
 LISTED: Final = 20
 """Runs that a page shows if it does not say."""
@@ -69,11 +70,11 @@ _BEGINNING: Final = 10
 
 @dataclass(frozen=True, slots=True)
 class RunViewer:
-    """Who asks about runs: a `principal` about their own, or an operator, with an empty one, about all.
+    """The viewer of runs: a `principal` for their own, or an operator, with an empty one, for all.
 
-    `reader` is the most that they may be told where they ask, and `typed` the label of what they say there. `actor` is
-    who does what they do. `chat` is the shared chat where they ask, as a principal: its runs that they set going are
-    theirs to see there, too. It is empty elsewhere.
+    `reader` is the clearance of their address, and `typed` the label of their words there. `actor` is the person or
+    program that acts. `chat` is the shared chat where they ask, as a principal: its runs that they set going are theirs
+    to see there, too. It is empty elsewhere.
     """
 
     principal: str
@@ -85,7 +86,7 @@ class RunViewer:
 
 @dataclass(frozen=True, slots=True)
 class KnownRun:
-    """A run that may be told of: its session, what it was started as, and how far it came."""
+    """A run that the viewer may know of: its session, its charter, and its progress."""
 
     state: SessionState
     charter: Charter
@@ -98,7 +99,7 @@ class KnownRun:
 
     @property
     def label(self) -> Label:
-        """The label of what telling of it tells."""
+        """The label of facts about it."""
         return self.state.visibility
 
     @property
@@ -108,7 +109,7 @@ class KnownRun:
 
     @property
     def doing(self) -> RunDoing:
-        """What it does, in a word."""
+        """Its state, in a word."""
         if self.over:
             return "ended"
         if self.state.asks:
@@ -120,7 +121,7 @@ class KnownRun:
 
 @dataclass(frozen=True, slots=True)
 class RunPage:
-    """Runs, newest first; `cursor` asks for the next page, empty at the end. `label` is that of what the page tells."""
+    """Runs, newest first; `cursor` asks for the next page, empty at the end. `label` is that of the page's content."""
 
     runs: tuple[KnownRun, ...]
     cursor: str
@@ -140,12 +141,15 @@ class RunOperations:
         self._clock = clock
 
     async def start(self, standing: DecisionContext, key: str, wish: RunWish, typed: Label) -> str | RefusedCall:
-        """Start a run for who stands there, through the gate, and return its id; the same `key` is the same run.
+        """Start a run for the caller, through the gate, and return its id; the same `key` is the same run.
 
-        `typed` is the label of what they say: the run begins with it.
+        `typed` is the label of their words: the run begins with it.
 
-        Raises RequestError: it cannot be started as it is wanted. BusyError: as many live as may. DedupeConflictError:
-        the key came with another wish. StoreError.
+        Raises:
+            RequestError: it cannot be started as it is wanted.
+            BusyError: as many live as may.
+            DedupeConflictError: the key came with another wish.
+            StoreError: the store cannot be used.
         """
         made = await self._calls.made(standing, Call(key, START, _arguments(wish)), typed)
         if isinstance(made, RefusedCall):
@@ -153,17 +157,20 @@ class RunOperations:
         run = named_in(made, "run_id")
         state = await self._store.sessions.state(self._session_ids.first(run_home(standing.principal, run)))
         charter = None if state is None else state.charter
-        # The key was compared with the goal alone, and what stands here is what they said themselves.
+        # The key was compared with the goal alone, and these values are their own words.
         wished = (wish.type, wish.title, wish.slot or run, wish.deliver_to)
         if charter is not None and (charter.type, charter.title, charter.slot, charter.deliver_to) != wished:
             raise DedupeConflictError
         return run
 
     async def page(self, by: RunViewer, *, cursor: str = "", limit: int = LISTED, ended: bool = False) -> RunPage:
-        """Return runs that may be told of, newest first, with `ended` those that are over, too.
+        """Return runs that the viewer may know of, newest first, with `ended` those that are over, too.
 
-        Those of a shared chat stand on the first page. Raises CursorError: the cursor is of no page of theirs.
-        StoreError.
+        Those of a shared chat stand on the first page.
+
+        Raises:
+            CursorError: the cursor is of no page of theirs.
+            StoreError: the store cannot be used.
         """
         if not by.principal:
             return await self._everybodys(by, cursor, limit, ended=ended)
@@ -175,9 +182,11 @@ class RunOperations:
         return RunPage((*theirs, *page.runs), page.cursor, page.label.join(here.label))
 
     async def show(self, by: RunViewer, name: str) -> KnownRun:
-        """Return a run by its id, or that of its session.
+        """Return a run by its id, or by its session's id.
 
-        Raises NotFoundError: there is none that may be told of. StoreError.
+        Raises:
+            NotFoundError: the viewer may know of no such run.
+            StoreError: the store cannot be used.
         """
         found = await self._theirs(by, name)
         if found is None or not found.label.flows_to(by.reader):
@@ -185,7 +194,7 @@ class RunOperations:
         return found
 
     async def label_of(self, by: RunViewer, name: str) -> Label:
-        """Return the label of what a viewer is told of a run, also that there is none: a page may have had it rise.
+        """Return the label of the answer to a viewer about a run, also that there is none: a page may have had it rise.
 
         Raises StoreError.
         """
@@ -203,14 +212,17 @@ class RunOperations:
         return statistics(known.progress, state.usage, started_at=state.created_at, now=now)
 
     async def log(self, by: RunViewer, name: str) -> tuple[KnownRun, tuple[Event, ...]]:
-        """Return the newest events of a run that may be told, oldest first. Raises NotFoundError, StoreError."""
+        """Return the newest events of a run that the viewer may know, oldest first.
+
+        Raises NotFoundError, StoreError.
+        """
         state = (await self.show(by, name)).state
         events = await self._store.sessions.events(state.sid, after=max(state.seq - _LOGGED, 0), limit=_LOGGED)
         # It may have risen while it was read.
         return await self.show(by, name), tuple(event for event in events if event.label.flows_to(by.reader))
 
     async def about(self, known: KnownRun) -> str:
-        """Return what a run is called, else its goal, empty where neither can be found. Raises StoreError."""
+        """Return a run's title, else its goal, empty where neither can be found. Raises StoreError."""
         if known.charter.title:
             return known.charter.title
         log = await self._store.sessions.events(known.state.sid, limit=_BEGINNING)
@@ -219,14 +231,17 @@ class RunOperations:
         return texts[0] if texts else ""
 
     async def notes(self, by: RunViewer, known: KnownRun) -> tuple[Note, ...]:
-        """Return the steering notes of a run that may be told, oldest first. Raises StoreError."""
+        """Return the steering notes of a run that the viewer may know, oldest first. Raises StoreError."""
         return tuple(note for note in await self._store.runs.notes(known.state.sid) if note.label.flows_to(by.reader))
 
     async def steer(self, by: RunViewer, name: str, note: str, *, priority: Priority, key: str) -> KnownRun:
-        """Give a run a steering note, once for its `key`; it is labelled like what they type.
+        """Give a run a steering note, once for its `key`; it has the label of their typed words.
 
-        Raises NotFoundError: there is none that may be told of. ArchivedError: it has ended. BusyError: as many notes
-        wait as may. StoreError.
+        Raises:
+            NotFoundError: the viewer may know of no such run.
+            ArchivedError: it has ended.
+            BusyError: as many notes wait as may.
+            StoreError: the store cannot be used.
         """
         known = await self._going(by, name)
         body: dict[str, JsonValue] = {
@@ -253,7 +268,7 @@ class RunOperations:
         return await self.show(by, name)
 
     async def resume(self, by: RunViewer, name: str) -> KnownRun:
-        """Let a run that rests go on, also one that paused itself or whose breaker opened.
+        """Resume a paused run, also one that paused itself or whose breaker opened.
 
         Raises NotFoundError, RequestError, StoreError.
         """
@@ -272,9 +287,12 @@ class RunOperations:
     async def stop(self, by: RunViewer, name: str) -> KnownRun | None:
         """End a run for good, with all that it spawned, also one of theirs that rose above them.
 
-        Returns it if it may be told of, before and after, else None: nothing more may be said then.
+        Returns it if the viewer may know of it, before and after, else None: the answer is constant then.
 
-        Raises NotFoundError: they have none. ArchivedError: it has ended, as they may know. StoreError.
+        Raises:
+            NotFoundError: they have none.
+            ArchivedError: it has ended, as they may know.
+            StoreError: the store cannot be used.
         """
         found = await self._theirs(by, name)
         if found is None:
@@ -284,7 +302,7 @@ class RunOperations:
             if shown:
                 raise ArchivedError
             return None
-        # Before its end is written, so that its record is, too, whatever becomes of this process.
+        # Set before its end is written, so that its record is written even if this process ends.
         await self._recorded(found.state.sid, RECORD_AFTER)
         await self._lifecycle.cancel(found.state, by.actor, typed=by.typed)
         await self._over(found, by.typed)
@@ -317,7 +335,7 @@ class RunOperations:
         return known
 
     async def _theirs(self, by: RunViewer, name: str) -> KnownRun | None:
-        """Return a run of a viewer's, whatever it has read, None if they have none of that name."""
+        """Return a run of a viewer's, at any taint, None if they have none of that name."""
         if len(name) > LONGEST_ID:
             return None
         if not by.principal:
@@ -377,7 +395,7 @@ class RunOperations:
 
 
 def run_of(state: SessionState) -> KnownRun | None:
-    """Return the run that a session is, None for one that is none."""
+    """Return a session's run, None for a session that is not a run."""
     if state.charter is None:
         return None
     return KnownRun(state, state.charter, state.progress or Progress())
@@ -386,8 +404,11 @@ def run_of(state: SessionState) -> KnownRun | None:
 def named_in(made: ResultDecision, field: str) -> str:
     """Return the id that a call answered with.
 
-    Raises RequestError: it made nothing. BusyError, FullError: there is no room. DedupeConflictError: its key made
-    something else.
+    Raises:
+        RequestError: it made nothing.
+        BusyError: there is no room.
+        FullError: there is no room.
+        DedupeConflictError: its key made something else.
     """
     if made.failed:
         known = (BusyError(), DedupeConflictError(), FullError("memories"), FullError("skills"))
@@ -396,7 +417,7 @@ def named_in(made: ResultDecision, field: str) -> str:
 
 
 def _arguments(wish: RunWish) -> dict[str, JsonValue]:
-    """Return the arguments of the call that starts a run; what is left out is as configured."""
+    """Return the arguments of the call that starts a run; an omitted one is as configured."""
     more: dict[str, JsonValue] = {
         "title": wish.title,
         "slot": wish.slot,

@@ -1,7 +1,8 @@
 """Schedules and reminders as people and programs make, see and end them: chat, API and command line share this.
 
-One is made by the gate, as an agent's call of `schedule_create` is. Each has the label of what made it for ever, so who
-may be told of one is compared with that (law `no_read_up`). A run that it started is told of only as that run is.
+One is made by the gate, as an agent's call of `schedule_create` is. Each keeps the label of its maker's words for ever,
+and a reader's clearance is compared with that (law `no_read_up`). A run that it started is shown only if the viewer may
+know of that run.
 """
 
 from dataclasses import dataclass
@@ -25,7 +26,10 @@ CREATE: Final = "schedule_create"
 
 @dataclass(frozen=True, slots=True)
 class KnownSchedule:
-    """A schedule that may be told of; `last_run` is the id of its last run, empty for none that may be told of."""
+    """A schedule that the viewer may know of.
+
+    `last_run` is the id of its last run, empty for none that they may know of.
+    """
 
     schedule: Schedule
     last_run: str = ""
@@ -33,7 +37,7 @@ class KnownSchedule:
 
     @property
     def label(self) -> Label:
-        """The label of what telling of it tells."""
+        """The label of facts about it."""
         return self.schedule.label if self.last_label is None else self.schedule.label.join(self.last_label)
 
 
@@ -48,12 +52,15 @@ class ScheduleOperations:
     async def create(
         self, standing: DecisionContext, key: str, wish: ScheduleWish, typed: Label
     ) -> Schedule | RefusedCall:
-        """Make a schedule for who stands there, through the gate; the same `key` there is the same schedule.
+        """Make a schedule for the caller, through the gate; the same `key` there is the same schedule.
 
-        `typed` is the label of what they say: the schedule keeps it, and its runs begin with it.
+        `typed` is the label of their words: the schedule keeps it, and its runs begin with it.
 
-        Raises RequestError: it cannot be made as it is wanted. BusyError: they have as many as may be.
-        DedupeConflictError: the key came with another wish. StoreError.
+        Raises:
+            RequestError: it cannot be made as it is wanted.
+            BusyError: they have as many as may be.
+            DedupeConflictError: the key came with another wish.
+            StoreError: the store cannot be used.
         """
         made = await self._calls.made(standing, Call(key, CREATE, _arguments(wish)), typed)
         if isinstance(made, RefusedCall):
@@ -68,7 +75,7 @@ class ScheduleOperations:
         return kept
 
     async def listed(self, by: RunViewer) -> tuple[KnownSchedule, ...]:
-        """Return the schedules that may be told of, oldest first. Raises StoreError."""
+        """Return the schedules that the viewer may know of, oldest first. Raises StoreError."""
         if by.principal:
             found = await self._keeper.listed(by.principal, by.reader)
             if by.chat:
@@ -79,24 +86,39 @@ class ScheduleOperations:
         return tuple([await self._known(one, by.reader) for one in found])
 
     async def show(self, by: RunViewer, name: str) -> KnownSchedule:
-        """Return a schedule by its id. Raises NotFoundError: there is none that may be told of. StoreError."""
+        """Return a schedule by its id.
+
+        Raises:
+            NotFoundError: the viewer may know of no such schedule.
+            StoreError: the store cannot be used.
+        """
         return await self._known(await self._found(by, name), by.reader)
 
     async def pause(self, by: RunViewer, name: str) -> KnownSchedule:
-        """Let a schedule rest. Raises NotFoundError, RequestError: it is done. StoreError."""
+        """Let a schedule rest.
+
+        Raises:
+            NotFoundError: it is done.
+            RequestError: it is done.
+            StoreError: the store cannot be used.
+        """
         whose = (await self._found(by, name)).principal
         return await self._known(await self._keeper.pause(whose, by.reader, name, by.actor), by.reader)
 
     async def resume(self, by: RunViewer, name: str) -> KnownSchedule:
-        """Let a schedule that rests go on, from its next moment.
+        """Resume a paused schedule, from its next moment.
 
-        Raises NotFoundError, RequestError: no moment is left. BusyError: as many are active as may. StoreError.
+        Raises:
+            NotFoundError: no moment is left.
+            RequestError: no moment is left.
+            BusyError: as many are active as may.
+            StoreError: the store cannot be used.
         """
         whose = (await self._found(by, name)).principal
         return await self._known(await self._keeper.resume(whose, by.reader, name, by.actor), by.reader)
 
     async def cancel(self, by: RunViewer, name: str) -> KnownSchedule:
-        """Forget a schedule, and return what it was; what it started goes on. Raises NotFoundError, StoreError."""
+        """Forget a schedule, and return its last state; its runs go on. Raises NotFoundError, StoreError."""
         whose = (await self._found(by, name)).principal
         return await self._known(await self._keeper.cancel(whose, by.reader, name, by.actor), by.reader)
 
@@ -121,7 +143,7 @@ def _has(by: RunViewer, schedule: Schedule) -> bool:
 
 
 def _arguments(wish: ScheduleWish) -> dict[str, JsonValue]:
-    """Return the arguments of the call that makes a schedule; what is left out is as configured."""
+    """Return the arguments of the call that makes a schedule; an omitted one is as configured."""
     runs = wish.kind is ScheduleKind.RUN
     more: dict[str, JsonValue] = {
         "time_zone": wish.time_zone,

@@ -1,1 +1,1 @@
-"""What people and programs do with what was learned."""
+"""The operations of people and programs on knowledge."""

@@ -1,7 +1,7 @@
 """Memories as people see, teach, correct and forget them: a chat and the command line share this.
 
-One is learned and corrected by the gate, as an agent's call of `memory` is. Who may be told of one is compared with its
-label (law `no_read_up`), and what people are told enters no context: it counts as no use.
+One is learned and corrected by the gate, as an agent's call of `memory` is. A reader's clearance is compared with its
+label (law `no_read_up`), and an answer to people enters no context: it does not count as a recall.
 """
 
 import json
@@ -32,9 +32,9 @@ _ENDED: Final = MappingProxyType({MemoryState.CORRECTED: "Corrected", MemoryStat
 
 @dataclass(frozen=True, slots=True)
 class MemoryViewer:
-    """Who asks about memories: `principal` is whose they are, `reader` the most that they may be told where they ask.
+    """The viewer of memories: `principal` is whose they are, `reader` the clearance of the asking address.
 
-    `actor` is the person who asks. `decides` tells that they may change also what somebody else taught.
+    `actor` is the person who asks. `decides` tells that they may also change memories that another person taught.
     """
 
     principal: str
@@ -45,7 +45,7 @@ class MemoryViewer:
 
 @dataclass(frozen=True, slots=True)
 class KnownMemory:
-    """A memory that may be told of, and how often it was recalled as far as that may be told."""
+    """A memory that the viewer may know of, and the number of its recalls as far as they may know."""
 
     memory: Memory
     uses: int
@@ -62,21 +62,27 @@ class MemoryOperations:
     async def learn(
         self, standing: DecisionContext, key: str, text: str, typed: Label, *, domain: str = ""
     ) -> str | RefusedCall:
-        """Have something learned by who stands there, through the gate, and return its id.
+        """Have a memory learned for the caller, through the gate, and return its id.
 
-        `typed` is the label of what they say: the memory keeps it. The same `key` there is the same memory.
+        `typed` is the label of their words: the memory keeps it. The same `key` there is the same memory.
 
-        Raises RequestError: it has no words, or too many. FullError: as many are kept as may. StoreError.
+        Raises:
+            RequestError: it has no words, or too many.
+            FullError: as many are kept as may.
+            StoreError: the store cannot be used.
         """
         more: dict[str, JsonValue] = {"domain": domain} if domain else {}
         return await self._made(standing, Call(key, MEMORY, {"action": "learn", "text": text, **more}), typed)
 
     async def keep(self, standing: DecisionContext, proposal: MemoryProposal, typed: Label) -> str | RefusedCall:
-        """Have something learned that an agent proposed in the conversation of who stands there, and return its id.
+        """Have an agent's proposal in the caller's conversation learned, and return its id.
 
-        It has the label of what its session had read, and of what they say; keeping it again is the same memory.
+        It has the label of its session's taint, and of their words; keeping it again is the same memory.
 
-        Raises RequestError: it has no words, or too many. FullError: as many are kept as may. StoreError.
+        Raises:
+            RequestError: it has no words, or too many.
+            FullError: as many are kept as may.
+            StoreError: the store cannot be used.
         """
         more: dict[str, JsonValue] = {"domain": proposal.domain} if proposal.domain else {}
         call = Call(proposal.call, MEMORY, {"action": "learn", "text": proposal.text, **more})
@@ -85,40 +91,51 @@ class MemoryOperations:
     async def correct(
         self, standing: DecisionContext, by: MemoryViewer, name: str, text: str, *, key: str, typed: Label
     ) -> str | RefusedCall:
-        """Have a memory corrected by who stands there, through the gate; return the id of what stands in its place.
+        """Have a memory corrected for the caller, through the gate; return the id of the new one.
 
-        `typed` is the label of what they say, and the same `key` there is the same memory.
+        `typed` is the label of their words, and the same `key` there is the same memory.
 
-        Raises NotFoundError: there is none that may be told of. RequestError: it has no words, or too many, or
-        somebody else taught it. FullError: as many are kept as may. StoreError.
+        Raises:
+            NotFoundError: the viewer may know of no such memory.
+            RequestError: it has no words, or too many, or another person taught it.
+            FullError: as many are kept as may.
+            StoreError: the store cannot be used.
         """
         await self._theirs(by, name)
         return await self._made(standing, Call(key, MEMORY, {"action": "correct", "id": name, "text": text}), typed)
 
     async def listed(self, by: MemoryViewer, *, after: str = "", limit: int = LISTED) -> MemoryPage:
-        """Return memories that may be told of, newest first. Raises CursorError, StoreError."""
+        """Return memories that the viewer may know of, newest first. Raises CursorError, StoreError."""
         return await self._keeper.listed(by.principal, by.reader, after=after, limit=limit)
 
     async def recall(
         self, by: MemoryViewer, query: str, *, domain: str = "", limit: int = RECALLED
     ) -> tuple[Memory, ...]:
-        """Return the memories that fit a query best, as far as they may be told of. Raises StoreError."""
+        """Return the memories that fit a query best, as far as the viewer may know of them. Raises StoreError."""
         return await self._search.recall(by.principal, by.reader, query, limit=limit, domain=domain)
 
     async def show(self, by: MemoryViewer, name: str) -> KnownMemory:
-        """Return a memory by its id. Raises NotFoundError: there is none that may be told of. StoreError."""
+        """Return a memory by its id.
+
+        Raises:
+            NotFoundError: the viewer may know of no such memory.
+            StoreError: the store cannot be used.
+        """
         found = await self._keeper.find(by.principal, by.reader, name)
         return KnownMemory(found, await self._keeper.uses(by.principal, by.reader, found.id))
 
     async def forget(self, by: MemoryViewer, name: str) -> Memory:
-        """Erase the words of a memory for good, and return what is left of it.
+        """Erase the words of a memory for good, and return the rest of it.
 
-        Raises NotFoundError: there is none that may be told of. RequestError: somebody else taught it. StoreError.
+        Raises:
+            NotFoundError: the viewer may know of no such memory.
+            RequestError: another person taught it.
+            StoreError: the store cannot be used.
         """
         return await self._keeper.forget(by.principal, by.reader, name, actor=by.actor, decides=by.decides)
 
     def every(self, by: MemoryViewer) -> AsyncGenerator[Memory]:
-        """Yield all memories that may be told of, newest first. Raises StoreError."""
+        """Yield all memories that the viewer may know of, newest first. Raises StoreError."""
         return self._keeper.every(by.principal, by.reader)
 
     async def _made(self, standing: DecisionContext, call: Call, typed: Label) -> str | RefusedCall:
@@ -133,7 +150,7 @@ class MemoryOperations:
 
 
 def shown(memory: Memory, mask: Callable[[str], str]) -> Memory:
-    """Return a memory as it is told: `mask` takes secrets out of what it says."""
+    """Return a memory for its viewer: `mask` takes secrets out of its words."""
     return replace(memory, text=mask(memory.text), domain=mask(memory.domain))
 
 
@@ -146,7 +163,7 @@ def memory_line(memory: Memory) -> str:
 
 
 def memory_lines(known: KnownMemory) -> list[str]:
-    """Return a memory, masked, in full: what it says comes last, so that no line of it is taken for one of these."""
+    """Return a memory, masked, in full: its text comes last, so that no line of it is taken for one of these."""
     one = known.memory
     lines = [
         f"Memory {one.id}: {one.state.value}.",

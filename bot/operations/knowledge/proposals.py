@@ -1,7 +1,7 @@
-"""What agents with `memory: auto` proposed to learn, found in the log of their conversation.
+"""The proposed memories of agents with `memory: auto`, found in the log of their conversation.
 
-A proposal is what its call gave, so it has the label of that and goes with its conversation. It is no memory until
-a person keeps it.
+A proposal is the result of its call, so it has the label of that and goes with its conversation. It is not a memory
+until a person keeps it.
 """
 
 import json
@@ -24,7 +24,7 @@ _LOOKED_BACK: Final = 5_000
 
 @dataclass(frozen=True, slots=True)
 class MemoryProposal:
-    """Something that an agent would learn: what it says, the call that proposed it, and the label of its session."""
+    """A proposed memory of an agent: its text, the call that proposed it, and the label of its session."""
 
     call: str
     text: str
@@ -33,9 +33,11 @@ class MemoryProposal:
 
 
 async def find_proposal(store: SessionStore, state: SessionState, name: str, reader: Label) -> MemoryProposal:
-    """Return what was proposed in a conversation under the id `name`.
+    """Return the proposal of a conversation under the id `name`.
 
-    Raises NotFoundError: nothing was that may be told of, of this generation. StoreError.
+    Raises:
+        NotFoundError: the reader may know of no such proposal in this generation.
+        StoreError: the store cannot be used.
     """
     async for event in backwards(store, state):
         if event.seq <= state.seq - _LOOKED_BACK:
@@ -52,7 +54,7 @@ async def find_proposal(store: SessionStore, state: SessionState, name: str, rea
 
 
 def _proposed(told: str) -> JsonObject:
-    """Return what a call of the tool gave, nothing of one that was refused."""
+    """Return the result of a call of the tool, nothing of one that was refused."""
     try:
         return cast("JsonObject", json.loads(told))
     except ValueError:

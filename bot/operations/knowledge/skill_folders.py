@@ -1,6 +1,6 @@
 """Folders of skills on the operator's disk: all are read or none, and no file of others is written over.
 
-Neither a folder nor a file may be a symbolic link, so that nothing outside of what was named is read or written.
+Neither a folder nor a file may be a symbolic link, so that nothing outside of the named folder is read or written.
 """
 
 import os
@@ -25,7 +25,7 @@ _NEW: Final = f".{FILE}.new"
 def read_skills(folder: Path) -> dict[str, SkillFile]:
     """Return the skills of a folder by the names of their own folders.
 
-    Raises OperatorError: naming what is wrong with the first that cannot be read, or with the folder.
+    Raises OperatorError: naming the fault of the first unreadable one, or of the folder.
     """
     found = dict[str, SkillFile]()
     names = dict[str, str]()
@@ -102,7 +102,7 @@ def _opened(folder: Path) -> Generator[int]:
 
 @contextmanager
 def _reporting(path: Path) -> Generator[None]:
-    """Say which path an error is about. Raises OperatorError: in place of what the block raised."""
+    """Say which path an error is about. Raises OperatorError: in place of the block's error."""
     try:
         yield
     except BrokenSkillError as error:
@@ -112,9 +112,11 @@ def _reporting(path: Path) -> Generator[None]:
 
 
 def _source(top: int, name: str) -> bytes | None:
-    """Return what is in the file of a folder, None if there is no such folder or no file in it.
+    """Return the content of the file in a folder, None if there is no such folder or no file in it.
 
-    Raises BrokenSkillError: it is a link or no file. OSError: it cannot be read.
+    Raises:
+        BrokenSkillError: it is a link or no file.
+        OSError: it cannot be read.
     """
     status = _status(name, top)
     if status is None:
@@ -135,7 +137,7 @@ def _source(top: int, name: str) -> bytes | None:
 
 
 def _status(name: str, folder: int) -> os.stat_result | None:
-    """Return what stands at a name of a folder, None if nothing does. Raises OSError: it cannot be looked at."""
+    """Return the status of a name in a folder, None if nothing is there. Raises OSError: it cannot be looked at."""
     try:
         return os.stat(name, dir_fd=folder, follow_symlinks=False)
     except FileNotFoundError:
@@ -143,7 +145,7 @@ def _status(name: str, folder: int) -> os.stat_result | None:
 
 
 def _put(top: int, name: str, text: str) -> None:
-    """Write the file of a folder, which is made if it is not there. Raises OSError: what was there stays."""
+    """Write the file of a folder, which is made if it is not there. Raises OSError: the old file stays."""
     with suppress(FileExistsError):
         os.mkdir(name, 0o700, dir_fd=top)
     inside = os.open(name, _FOLDER, dir_fd=top)

@@ -1,7 +1,8 @@
 """Skills as people see them and decide about them: a chat and the command line share this.
 
-Who may be told of one is compared with its label (law `no_read_up`). What a person approves is exactly what they were
-shown: they name the version and the digest of its text. What people are told enters no context.
+A reader's clearance is compared with a skill's label (law `no_read_up`). A person approves exactly the text that they
+were
+shown: they name the version and the digest of its text. Answers to people enter no context.
 """
 
 import asyncio
@@ -31,7 +32,7 @@ from bot.sessions.knowledge.skills import (
 )
 from policy.labels import Label
 
-NOT_YOURS: Final = "only an admin decides about the skills of this chat"
+NOT_YOURS: Final = "Only an admin decides about the skills of this chat."
 NOTHING_WAITS: Final = "no version of that skill waits for a person"
 NOT_SAVED: Final = "that skill is not active, so there is nothing to copy"
 
@@ -41,9 +42,9 @@ _ALL: Final = 100
 
 @dataclass(frozen=True, slots=True)
 class SkillViewer:
-    """Who asks about skills: `principal` is whose they are, `reader` the most that they may be told where they ask.
+    """The viewer of skills: `principal` is whose they are, `reader` the clearance of the asking address.
 
-    `actor` is the person who asks. `decides` tells that they may say which skills are in force.
+    `actor` is the person who asks. `decides` tells that they may put skills in force.
     """
 
     principal: str
@@ -54,7 +55,7 @@ class SkillViewer:
 
 @dataclass(frozen=True, slots=True)
 class KnownSkill:
-    """A skill that may be told of, and how it did as far as that may be told."""
+    """A skill that the viewer may know of, and its success as far as they may know."""
 
     skill: Skill
     rate: SuccessRate
@@ -62,7 +63,7 @@ class KnownSkill:
 
     @property
     def offered(self) -> SkillVersion | None:
-        """The version that a person may put in force now: the one that waits, or that of a deprecated skill."""
+        """The version that a person may put in force now: the waiting one, or a deprecated skill's own."""
         skill = self.skill
         deprecated = skill.version(skill.current) if skill.state is SkillState.DEPRECATED else None
         return skill.waiting or deprecated
@@ -75,7 +76,7 @@ class KnownSkill:
 
 @dataclass(frozen=True, slots=True)
 class LoadedSkills:
-    """What became of a folder: ids of skills that are new, of those with a new version, and how many are known."""
+    """The outcome of a folder: ids of new skills, of skills with a new version, and the number of known ones."""
 
     created: tuple[str, ...]
     updated: tuple[str, ...]
@@ -83,22 +84,27 @@ class LoadedSkills:
 
 
 class SkillOperations:
-    """Shows skills to people, and does what they decide."""
+    """Shows skills to people, and carries out their decisions."""
 
     def __init__(self, keeper: SkillKeeper) -> None:
         self._keeper = keeper
 
     async def listed(self, by: SkillViewer, *, domain: str = "", after: str = "") -> SkillPage:
-        """Return skills that may be told of, those created last first. Raises CursorError, StoreError."""
+        """Return skills that the viewer may know of, those created last first. Raises CursorError, StoreError."""
         return await self._keeper.listed(by.principal, by.reader, domain=domain, after=after)
 
     async def rated(self, by: SkillViewer, skills: tuple[Skill, ...]) -> tuple[KnownSkill, ...]:
-        """Return skills with how they did, as far as that may be told. Raises StoreError."""
+        """Return skills with their success, as far as the viewer may know. Raises StoreError."""
         rates = await self._keeper.rates(by.principal, by.reader, [skill.id for skill in skills])
         return tuple(KnownSkill(skill, rates.get(skill.id, SuccessRate())) for skill in skills)
 
     async def show(self, by: SkillViewer, name: str) -> KnownSkill:
-        """Return a skill by its id. Raises NotFoundError: there is none that may be told of. StoreError."""
+        """Return a skill by its id.
+
+        Raises:
+            NotFoundError: the viewer may know of no such skill.
+            StoreError: the store cannot be used.
+        """
         found = await self._keeper.find(by.principal, by.reader, name)
         (known,) = await self.rated(by, (found,))
         return replace(known, notes=await self._keeper.notes(by.principal, by.reader, found.id))
@@ -107,7 +113,7 @@ class SkillOperations:
         """Put the version in force that a person was shown.
 
         Raises:
-            NotFoundError: there is none that may be told of.
+            NotFoundError: the viewer may know of no such skill.
             RequestError: they do not decide about it, or it was rejected; ChangedSkillError: it says something else.
             StoreError: the store cannot be used.
         """
@@ -118,7 +124,7 @@ class SkillOperations:
         """Reject the version that waits, or if `decided` is given only that one.
 
         Raises:
-            NotFoundError: there is none that may be told of.
+            NotFoundError: the viewer may know of no such skill.
             RequestError: they do not decide about it, or none waits; ChangedSkillError: it says something else.
             StoreError: the store cannot be used.
         """
@@ -140,12 +146,18 @@ class SkillOperations:
         return await self._keeper.roll_back(by.principal, by.reader, name, number, actor=by.actor)
 
     async def log(self, by: SkillViewer, name: str) -> tuple[Skill, tuple[SkillEvent, ...]]:
-        """Return a skill with what was done with it, the newest first. Raises NotFoundError, StoreError."""
+        """Return a skill with its events, the newest first. Raises NotFoundError, StoreError."""
         skill = await self._keeper.find(by.principal, by.reader, name)
         return skill, await self._keeper.history(by.principal, by.reader, name)
 
     async def exported(self, by: SkillViewer, name: str) -> tuple[Skill, str]:
-        """Return a skill in force with its file. Raises NotFoundError, RequestError: it is not active. StoreError."""
+        """Return a skill in force with its file.
+
+        Raises:
+            NotFoundError: it is not active.
+            RequestError: it is not active.
+            StoreError: the store cannot be used.
+        """
         skill = await self._keeper.find(by.principal, by.reader, name)
         version = skill.version(skill.current)
         if skill.state is not SkillState.ACTIVE or version is None:
@@ -153,15 +165,15 @@ class SkillOperations:
         return skill, written(skill, version, folder_name(skill))
 
     async def load(self, by: SkillViewer, folder: Path, label: Label) -> LoadedSkills:
-        """Keep drafts of the skills in a folder, as what anybody may have written, and none if one is broken.
+        """Keep drafts of the skills in a folder, as UNTRUSTED text, and none if one is broken.
 
-        One whose name is known there becomes a new version that waits. What was there before in these words is left
-        alone, also if it was rejected.
+        One whose name is known there becomes a new version that waits. A text that was there before is left alone, also
+        if it was rejected.
 
         Raises:
-            OperatorError: the folder cannot be read, or holds what is no skill; nothing was kept.
-            RequestError: the label is above what they may know.
-            FullError: as many are kept as may; what was kept before that stays.
+            OperatorError: the folder cannot be read, or holds a file that is not a skill; nothing was kept.
+            RequestError: the label is above their clearance.
+            FullError: the limit is reached; the skills kept before that stay.
             StoreError: the store cannot be used.
         """
         label = labelling.untrusted(label)
@@ -175,7 +187,7 @@ class SkillOperations:
         fresh = [file.text for file in files.values() if digest(file.text) not in before]
         for text in fresh:
             key = f"skill-file/{by.principal}/{label}/{digest(text)}"
-            # What a session wrote by itself does not stand for what the operator means by a name.
+            # A session's own skill does not stand for the one that the operator means by a name.
             named = [one for one in known if _goes_by(one, text.name) and (one.current or not one.latest.by_agent)]
             same = max(named, key=lambda one: one.state is SkillState.ACTIVE, default=None)
             if same is None:
@@ -188,7 +200,9 @@ class SkillOperations:
     async def save(self, by: SkillViewer, folder: Path, clearance: Label) -> tuple[str, ...]:
         """Write the skills in force whose readers may be those of a folder; return the names of those that changed.
 
-        Raises OperatorError: something of others is there, or it cannot be written. StoreError.
+        Raises:
+            OperatorError: something of others is there, or it cannot be written.
+            StoreError: the store cannot be used.
         """
         texts = dict[str, tuple[str, str]]()
         for skill in sorted(await self._every(by), key=lambda one: (one.created_at, one.id)):

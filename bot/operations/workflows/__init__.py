@@ -1,1 +1,1 @@
-"""What the chat, the command line and the API offer about workflows."""
+"""The operations on workflows for the chat, the command line and the API."""

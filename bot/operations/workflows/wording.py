@@ -19,7 +19,7 @@ _STATUS: Final = MappingProxyType(
 )
 _TAKEN_UP: Final = (
     "Go on with workflow {project}: step {step} ({name}){sub_step}, {how}. "
-    "Call `workflow` with action `resume` and this project first, and follow what it tells."
+    "Call `workflow` with action `resume` and this project first, and follow its answer."
 )
 _HOW: Final = MappingProxyType(
     {
@@ -48,7 +48,7 @@ def workflow_line(workflow: Workflow) -> str:
 
 
 def workflow_lines(workflow: Workflow, mask: Callable[[str], str]) -> list[str]:
-    """Return a workflow in full; `mask` takes secrets out of what was written in it, which is never told apart."""
+    """Return a workflow in full; `mask` takes secrets out of its texts."""
     document = workflow.document
     lines = [
         f"Workflow {document.project}: {workflow.definition.title}, version {workflow.version}.",
@@ -66,7 +66,7 @@ def workflow_lines(workflow: Workflow, mask: Callable[[str], str]) -> list[str]:
 
 
 def taken_up(resuming: Resumption) -> str:
-    """Return what a session is told that goes on with a workflow."""
+    """Return the message to a session that goes on with a workflow."""
     at = f" at {resuming.sub_step}" if resuming.sub_step else ""
     return _TAKEN_UP.format(
         project=resuming.workflow.document.project,

@@ -1,8 +1,8 @@
 """Workflows as people and programs see them, begin them and carry them on: chat, command line and API share this.
 
-What a program or a person has done that an agent may do, too, is a call of `workflow` through the gate. What a person
-alone may do, such as to skip a step or to let one pass its gate, is not offered to any model: it is written for who
-typed it. Who may be told of a workflow is compared with its label (law `no_read_up`).
+An action that an agent may take, too, is a call of `workflow` through the gate, for a program or a person. An action
+for a person alone, such as to skip a step or to let one pass its gate, is not offered to any model. It is written in
+the name of the person who typed it. A reader's clearance is compared with a workflow's label (law `no_read_up`).
 """
 
 import json
@@ -26,7 +26,7 @@ from policy.labels import Label
 
 
 class RefusedChangeError(RequestError):
-    """A change of a workflow that was refused; `code` is that of the reason, such as `conflict` or `gate`."""
+    """A change of a workflow that was refused; `code` is the reason, such as `conflict` or `gate`."""
 
     def __init__(self, told: Mapping[str, JsonValue]) -> None:
         super().__init__(str(told["what"]), next_step=str(told["next_step"] or ""))
@@ -36,9 +36,9 @@ class RefusedChangeError(RequestError):
 
 @dataclass(frozen=True, slots=True)
 class WorkflowViewer:
-    """Who asks about workflows: `principal` is whose they are, `reader` the most that they may be told where they ask.
+    """The viewer of workflows: `principal` is whose they are, `reader` the clearance of the asking address.
 
-    `actor` is the person or program who asks, and `typed` the label of what they say. `decides` tells that they are a
+    `actor` is the person or program who asks, and `typed` the label of their words. `decides` tells that they are a
     person who may skip steps and pass gates here.
     """
 
@@ -50,7 +50,7 @@ class WorkflowViewer:
 
     @property
     def trusting(self) -> "WorkflowViewer":
-        """They as one who is told nothing that anybody may have written."""
+        """The same viewer without UNTRUSTED text."""
         return replace(self, reader=self.reader.secrecy)
 
 
@@ -63,22 +63,27 @@ class WorkflowOperations:
 
     @property
     def definitions(self) -> Mapping[str, WorkflowDefinition]:
-        """What a workflow may begin with, by name."""
+        """The definitions that a workflow may begin with, by name."""
         return self._keeper.definitions
 
     async def listed(self, by: WorkflowViewer) -> tuple[Workflow, ...]:
-        """Return workflows that may be told of, the one that changed last first. Raises StoreError."""
+        """Return workflows that the viewer may know of, the one that changed last first. Raises StoreError."""
         return await self._keeper.listed(by.principal, by.reader)
 
     async def show(self, by: WorkflowViewer, project: str) -> Workflow:
-        """Return a workflow. Raises NotFoundError: there is none that may be told of. StoreError."""
+        """Return a workflow.
+
+        Raises:
+            NotFoundError: the viewer may know of no such workflow.
+            StoreError: the store cannot be used.
+        """
         return await self._keeper.found(by.principal, project, by.reader, by=by.typed)
 
     async def trusted(self, by: WorkflowViewer, project: str) -> Workflow | None:
         """Return a workflow as far as it is TRUSTED, None if its beginning is not. Raises StoreError.
 
-        What a person decides by this alone counts for sessions that are TRUSTED, too: no page that an agent read has a
-        part in it. Where anybody may have typed what they say, nothing counts so.
+        A person's decision by this alone counts for TRUSTED sessions, too: no page that an agent read has a part in it.
+        Where an attacker may have typed their words, nothing counts so.
         """
         if by.typed.untrusted:
             return None
@@ -90,7 +95,7 @@ class WorkflowOperations:
     async def find(
         self, standing: DecisionContext, by: WorkflowViewer, project: str, text: str, *, key: str
     ) -> dict[str, JsonValue] | RefusedCall:
-        """Have a finding added by who stands there, at the step in progress; see `act`."""
+        """Have a finding added for the caller, at the step in progress; see `act`."""
         found = await self.show(by, project)
         trusted = await self.trusted(by, project)
         seen, at = (found, by) if trusted is None else (trusted, by.trusting)
@@ -100,7 +105,7 @@ class WorkflowOperations:
     async def remove(
         self, standing: DecisionContext, by: WorkflowViewer, project: str, finding: str, *, key: str
     ) -> dict[str, JsonValue] | RefusedCall:
-        """Have a finding removed by who stands there, as `show` tells its id; see `act`."""
+        """Have a finding removed for the caller, by the id that `show` returns; see `act`."""
         found, trusted = await self.show(by, project), await self.trusted(by, project)
         named, seen, at = finding, found, by
         known = None if trusted is None else _named_alike(found, finding, trusted)
@@ -112,16 +117,19 @@ class WorkflowOperations:
     async def resume(self, by: WorkflowViewer, project: str, step: str = "") -> Resumption:
         """Return where work goes on, at the current step if none is named.
 
-        Raises NotFoundError: there is no workflow that may be told of. RequestError: it has no such step. StoreError.
+        Raises:
+            NotFoundError: the viewer may know of no such workflow.
+            RequestError: it has no such step.
+            StoreError: the store cannot be used.
         """
         return await self._keeper.resume(by.principal, project, by.reader, step, by=by.typed)
 
     async def act(
         self, standing: DecisionContext, key: str, typed: Label, arguments: Mapping[str, JsonValue]
     ) -> dict[str, JsonValue] | RefusedCall:
-        """Have a call of `workflow` made by who stands there, through the gate, and return what it told.
+        """Have a call of `workflow` made for the caller, through the gate, and return its result.
 
-        `typed` is the label of what they say. The same `key` there is the same call.
+        `typed` is the label of their words. The same `key` there is the same call.
 
         Raises:
             NotFoundError: there is no workflow that they may know of.
@@ -145,8 +153,10 @@ class WorkflowOperations:
     async def skip(self, by: WorkflowViewer, project: str, step: str, *, key: str) -> WorkflowWrite:
         """Skip a step, for a person.
 
-        Raises NotFoundError: there is no workflow that may be told of. RequestError: they may not, or the step is not
-        open. StoreError.
+        Raises:
+            NotFoundError: the viewer may know of no such workflow.
+            RequestError: they may not, or the step is not open.
+            StoreError: the store cannot be used.
         """
         _require_decides(by)
         found, trusted = await self.show(by, project), await self.trusted(by, project)
@@ -157,8 +167,11 @@ class WorkflowOperations:
     async def let_pass(self, by: WorkflowViewer, project: str, version: int, *, key: str) -> WorkflowWrite:
         """Complete the step in progress, whose gate a person lets it pass who has seen it at this version.
 
-        Raises NotFoundError: there is no workflow that may be told of. ConflictError: it changed meanwhile.
-        RequestError: they may not, or no step is in progress. StoreError.
+        Raises:
+            NotFoundError: the viewer may know of no such workflow.
+            ConflictError: it changed meanwhile.
+            RequestError: they may not, or no step is in progress.
+            StoreError: the store cannot be used.
         """
         _require_decides(by)
         found, trusted = await self.show(by, project), await self.trusted(by, project)
@@ -169,16 +182,18 @@ class WorkflowOperations:
     async def imported(
         self, by: WorkflowViewer, project: str, text: str, definition: str, *, key: str
     ) -> WorkflowWrite:
-        """Begin a workflow with what a state file tells, or take that in, as what anybody may have written.
+        """Begin a workflow with the state of a file, or take that in, as UNTRUSTED text.
 
-        Raises RequestError: it is no state of this project, or not newer, or of a newer schema. StoreError.
+        Raises:
+            RequestError: it is no state of this project, or not newer, or of a newer schema.
+            StoreError: the store cannot be used.
         """
         as_anybody = replace(by, typed=labelling.untrusted(by.typed))
         return await self._keeper.imported(_actor(as_anybody), project, text, definition, op=key)
 
 
 def _named_alike(found: Workflow, finding: str, trusted: Workflow) -> str | None:
-    """Return the id that a finding has among what is TRUSTED: the same one, not another of the same words."""
+    """Return the id of a finding in the TRUSTED state: the same finding, not another one of the same words."""
     event = _keys(found).get(finding)
     return next((name for name, key in _keys(trusted).items() if event is not None and key == event), None)
 

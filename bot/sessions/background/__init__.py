@@ -1,1 +1,1 @@
-"""Work that goes on by itself: tasks that sessions give, runs, and schedules."""
+"""Work that continues by itself: tasks that sessions give, runs, and schedules."""

@@ -1,4 +1,4 @@
-"""Sessions among themselves: where a background session comes from, its slot, and what one session sends another.
+"""Relations among sessions: the lineage of a background session, its slot, and parcels between sessions.
 
 Times are milliseconds since the epoch on the store's clock.
 """
@@ -12,19 +12,19 @@ from bot.sessions.refs import Ref
 from policy.labels import PUBLIC, Label
 
 SESSION: Final = "session"
-"""The channel of addresses that are sessions: what is said there, another session hears, and no person."""
+"""The channel of addresses that are sessions: a text sent there reaches another session, and no person."""
 
 
 LATE: Final = 60_000
-"""Milliseconds after its deadline, or after it was sent, within which what was charged for may still arrive."""
+"""Milliseconds after a session's deadline, or after the sending, within which a charged text may still arrive."""
 
 
 MOST_HOPS: Final = 5
-"""How many sessions a message may come through before nothing more is sent or spawned because of it."""
+"""The most sessions a message may come through; after that nothing more is sent or spawned because of it."""
 
 
 class FieldKind(StrEnum):
-    """What a bounded value is; an enum is one of the members given with it."""
+    """The kind of a bounded value; an enum is one of the members given with it."""
 
     BOOLEAN = "boolean"
     NUMBER = "number"
@@ -36,8 +36,13 @@ class FieldKind(StrEnum):
 class ResultField:
     """One field that a background session answers with.
 
-    A number is one of `least`, `least + step` … up to `most`, each written as a decimal. A date is from `least` to
-    `most`.
+    Args:
+        name: Its name.
+        kind: Its kind.
+        members: The members of an enum.
+        least: The least number, as a decimal, or the first date.
+        most: The largest number, as a decimal, or the last date.
+        step: The step of a number, as a decimal: it is one of `least`, `least + step` … up to `most`.
     """
 
     name: str
@@ -50,18 +55,26 @@ class ResultField:
 
 @dataclass(frozen=True, slots=True)
 class Lineage:
-    """Where a background session comes from and what it was asked for.
+    """The origin of a background session and its task.
 
-    `parent` is the session it reports to, in the generation it was spawned in. `run` is the id its spawning
-    answered with. `depth` is 1 for a child, 2 for a grandchild. It must end by `deadline`. `deliver_to` names
-    the recipient who hears its result besides, empty for nobody, and `meant` is what that name meant when it was
-    spawned (`bot.access.recipients.meaning`). `returns` are the fields it answers with, none for a
-    text. `asked_at` is the address of the conversation from which it was set going, its parent's for a grandchild:
-    where its person is asked first, if they are alone there.
-    `known` is what the parent had read when it was spawned: while it has not read more, its parent may know what it
-    does; from then on nothing of it.
-    `root` is the conversation that its tree began in, in the generation `root_generation`; there its answer was
-    charged, if it is `endorsed`. One that is `beyond` would have been, but more was asked for than may be: it is held.
+    Args:
+        parent: The session it reports to.
+        generation: The parent's generation at the spawn.
+        run: The id that its spawning answered with.
+        depth: 1 for a child, 2 for a grandchild.
+        deadline: When it must have ended, in milliseconds on the store's clock.
+        title: Its title.
+        deliver_to: The name of a recipient who hears its result besides, empty for none.
+        returns: The fields it answers with, none for a text.
+        asked_at: The address of the conversation it was set going from, its parent's for a grandchild. Its person is
+            asked there first, if they are alone there.
+        known: The parent's taint at the spawn. While it has not read more, its parent may know what it does; from then
+            on nothing of it.
+        root: The conversation that its tree began in.
+        root_generation: The generation of `root` at that time.
+        endorsed: Whether its answer is endorsed, and was charged at `root`.
+        beyond: Whether its answer would have been endorsed but for the limit: it is held.
+        meant: The meaning of `deliver_to` at the spawn (`bot.access.recipients.meaning`).
     """
 
     parent: str
@@ -83,10 +96,16 @@ class Lineage:
 
 @dataclass(frozen=True, slots=True)
 class Errand:
-    """What a session wants done in the background: `minutes` at most, 0 for as long as configuration gives.
+    """A task that a session wants done in the background.
 
-    `returns` are the fields it wants to hear, none for a text. `meant` is what the name `deliver_to` means. `refs` are
-    what the task came from.
+    Args:
+        task: The task.
+        title: Its title.
+        deliver_to: The name of a recipient who hears the result besides, empty for none.
+        minutes: The longest time it may take, 0 for the configured one.
+        returns: The fields of its answer, none for a text.
+        meant: The meaning of `deliver_to` now.
+        refs: The sources that the task came from.
     """
 
     task: str
@@ -109,10 +128,16 @@ class Child:
 
 @dataclass(frozen=True, slots=True)
 class Charge:
-    """What an answer may endorse, in thousandths of a bit, charged to the session `sid` for a `run`.
+    """A charge for the answer of a run that is to be endorsed.
 
-    `label` is what whoever asks has read: what was charged above it does not count, for it could tell. `until` is when
-    the answer must have come. `most` is how much may be charged since a person's last message.
+    Args:
+        sid: The session that is charged.
+        generation: Its generation.
+        run: The run.
+        label: The taint of the asking session. Charges above it are not counted, since the count could reveal them.
+        millibits: The information an answer may carry, in thousandths of a bit.
+        until: When the answer must have come, in milliseconds on the store's clock.
+        most: How much may be charged since a person's last message, in thousandths of a bit.
     """
 
     sid: str
@@ -126,7 +151,7 @@ class Charge:
 
 @dataclass(frozen=True, slots=True)
 class Caps:
-    """How many background sessions may live in one pool: of one parent, of one principal; and how deep."""
+    """Limits on background sessions: live ones of one parent, live ones of one principal in a pool, and their depth."""
 
     children: int
     live: int
@@ -135,11 +160,16 @@ class Caps:
 
 @dataclass(frozen=True, slots=True)
 class NewSlot:
-    """A slot asked for, for the background session `sid` of a parent.
+    """A request for a slot, for the background session `sid` of a parent.
 
-    `pool` is the label of whoever asks, of which its integrity does not count: its principal's slots of one pool are
-    counted apart from all others. `life` is how many milliseconds the session may take at most; it must end by
-    `deadline` in any case, 0 for no other.
+    Args:
+        run: The run.
+        sid: The background session.
+        parent: Its parent.
+        pool: The label of the asking session, without integrity. The slots of each pool of a principal are counted
+            apart.
+        life: How many milliseconds the session may take.
+        deadline: When it must have ended in any case, in milliseconds on the store's clock; 0 for no such limit.
     """
 
     run: str
@@ -152,7 +182,13 @@ class NewSlot:
 
 @dataclass(frozen=True, slots=True)
 class Reservation:
-    """A slot reserved `now`, on the store's clock: created by `until`, its session must end by `deadline`."""
+    """A reserved slot. Times are milliseconds on the store's clock.
+
+    Args:
+        now: The time of the reservation.
+        until: The session must be created before this time.
+        deadline: The session must have ended by this time.
+    """
 
     now: int
     until: int
@@ -163,8 +199,15 @@ class Reservation:
 class Slot:
     """A background session's slot, taken in a pool until it is freed or due.
 
-    `live` tells that nobody freed it, `due` that its deadline has passed, `lapsed` that a session not created by now
-    cannot be any more.
+    Args:
+        run: The run.
+        sid: The background session.
+        parent: Its parent.
+        pool: The pool.
+        lapsed: Whether the time to create the session has passed.
+        due: Whether its deadline has passed.
+        live: Whether it has not been freed.
+        record: Its stored record, by which a later change is recognised.
     """
 
     run: str
@@ -179,12 +222,21 @@ class Slot:
 
 @dataclass(frozen=True, slots=True)
 class Parcel:
-    """What one session sends another: an item for the inbox of a session that is there already.
+    """A message from one session to another existing session.
 
-    `generation` is the target's when it was sent. A `report` is what a background session tells its parent at its end,
-    and that it rose above it: for that there is always room. `run` is that of the background session whose result it
-    is, empty for any other. With `hold` it is held whatever its label. `told` is what the sender's own readers may
-    know: of a target that is above that, nothing shows to it. `refs` are what it came from.
+    Args:
+        sid: The target.
+        generation: The target's generation when it was sent.
+        dedupe: Its dedupe key.
+        sender: The principal who sends it.
+        label: Its label.
+        body: The message.
+        report: Whether it is a background session's report to its parent, at its end or when it rose above the parent;
+            there is always room for a report.
+        run: The run of the background session whose result it is, empty for any other.
+        hold: Whether it is held regardless of its label.
+        told: The clearance of the sender's own readers: no fact of a target above it is shown to the sender.
+        refs: The sources that it came from.
     """
 
     sid: str
@@ -201,9 +253,10 @@ class Parcel:
 
 
 class Arrival(StrEnum):
-    """What a session did with a parcel; the last five are final failures.
+    """The outcome of a parcel at its target; the last five are final failures.
 
-    `UNTOLD` is for a sender who may not know of the session: it had no room or took nothing any more, and nobody hears.
+    `UNTOLD` is for a sender that may not know of the session: it had no room or accepts nothing any more, and the
+    sender is not told.
     """
 
     WAITING = "waiting"
@@ -218,7 +271,7 @@ class Arrival(StrEnum):
 
 @dataclass(frozen=True, slots=True)
 class PendingMessage:
-    """An item that waits for a person: `label` is what the session would have read once it is let in."""
+    """A held item that waits for a person: `label` is the label the session would read once it is let in."""
 
     id: str
     sender: str

@@ -1,8 +1,8 @@
 """Runs: sessions whose loop the runtime drives, as the store keeps them.
 
-A run's `Charter` is written once, with the session. Its `Progress` changes while it goes on: by its tools, by the end
-of each turn, and by people who steer it. All of it is part of the session's own records, so what is told of it is told
-to those alone who may know of the session (law `no_read_up`).
+A run's `Charter` is written once, with the session. Its `Progress` changes while it runs: by its tools, by the end of
+each turn, and by people who steer it. Both are part of the session's own records, so they are shown only to readers who
+may know of the session (law `no_read_up`).
 
 Times are milliseconds since the epoch on the store's clock.
 """
@@ -21,7 +21,7 @@ RUN: Final = "run"
 """The channel of a run's home (`run_home`). Nobody reads there, and nothing is sent there."""
 
 UNREAD: Final = frozenset({SESSION, RUN})
-"""The channels of homes where nobody reads but a session itself, so that any process may work it."""
+"""The channels of homes that have no readers but the session itself, so that any process may work it."""
 
 
 def run_home(principal: str, run: str) -> Address:
@@ -30,18 +30,18 @@ def run_home(principal: str, run: str) -> Address:
 
 
 RESERVATION: Final = 30_000
-"""Milliseconds within which a run must be made, from `RunSlot.since` of its place on."""
+"""Milliseconds from `RunSlot.since` within which a reserved run must be created."""
 
 
 class RunType(StrEnum):
-    """How a run goes on: AUTONOMOUS by itself, MANUAL when it is told something."""
+    """How a run continues: AUTONOMOUS by itself, MANUAL when a message arrives."""
 
     AUTONOMOUS = "autonomous"
     MANUAL = "manual"
 
 
 class RunStatus(StrEnum):
-    """What a run is doing. `STOPPED` is for ever."""
+    """The status of a run. `STOPPED` is final."""
 
     RUNNING = "running"
     PAUSED = "paused"
@@ -49,14 +49,14 @@ class RunStatus(StrEnum):
 
 
 class AuthMethod(StrEnum):
-    """How a run says that it pays for its model."""
+    """How a run pays for its model, by its own account."""
 
     CLAUDE_PRO = "claude_pro"
     API_KEY = "api_key"
 
 
 class Breaker(StrEnum):
-    """The circuit breaker: CLOSED lets a run go on, OPEN pauses it, HALF_OPEN lets it try once more."""
+    """The circuit breaker: CLOSED lets a run continue, OPEN pauses it, HALF_OPEN lets it try once more."""
 
     CLOSED = "closed"
     OPEN = "open"
@@ -64,7 +64,7 @@ class Breaker(StrEnum):
 
 
 class Priority(StrEnum):
-    """How a steering note counts: URGENT means stop and pivot, ABORT finish safely and end."""
+    """The priority of a steering note: URGENT means stop and pivot, ABORT finish safely and end."""
 
     NORMAL = "normal"
     URGENT = "urgent"
@@ -85,7 +85,7 @@ class EndReason(StrEnum):
 
 
 class GapReason(StrEnum):
-    """Why nothing was done in a run for a while."""
+    """Why a run did nothing for a while."""
 
     CRASH = "crash"
     BREAKER = "breaker"
@@ -95,15 +95,23 @@ class GapReason(StrEnum):
 
 @dataclass(frozen=True, slots=True)
 class Charter:
-    """What a run was started as.
+    """The terms that a run was started with.
 
-    `run` is its id, which people and the API name it by. `deadline` is when it ends at the latest. `slot` is the slot
-    that it may lock, its own id unless it was told another. `asked_at` is the address, as text, from which it was
-    started: where its person is asked and told first, if they are alone there. `deliver_to` names the recipient who
-    hears its last answer besides, empty for nobody, and `meant` is what that name meant then
-    (`bot.access.recipients.meaning`). `asker` is the person or program who set it going: what the runtime says to a run
-    is theirs, and counts for what they may. `schedule` is the schedule that started it, empty for none, and `due` for
-    which moment. `hops` is through how many sessions it came that it was started: so far is each of its turns.
+    Args:
+        run: Its id, by which people and the API name it.
+        type: Its type.
+        deadline: When it ends at the latest.
+        slot: The slot that it may lock; its own id by default.
+        asker: The person or program who set it going. Messages of the runtime to the run are theirs and have their
+            rights.
+        title: Its title.
+        asked_at: The address, as text, from which it was started. Its person is asked and told first there, if they are
+            alone there.
+        deliver_to: The name of a recipient who hears its last answer besides, empty for none.
+        meant: The meaning of that name at the start (`bot.access.recipients.meaning`).
+        schedule: The schedule that started it, empty for none.
+        due: The moment of the schedule that it was started for.
+        hops: How many sessions its start came through; each of its turns has the same number.
     """
 
     run: str
@@ -121,18 +129,18 @@ class Charter:
 
 
 Background: TypeAlias = Lineage | Charter
-"""What a session was set going as to which nobody talks: a task, or a run."""
+"""The origin of a session without a chat: the lineage of a task, or the charter of a run."""
 
 
 def called(background: Background) -> str:
-    """Return how people are told of a task or a run."""
+    """Return the name of a task or a run in messages to people."""
     kind = "run" if isinstance(background, Charter) else "background session"
     return f"{kind} {background.run}"
 
 
 @dataclass(frozen=True, slots=True)
 class Gap:
-    """A time in which nothing was done: `until` is 0 while that lasts."""
+    """A time in which nothing was done: `until` is 0 while it lasts."""
 
     since: int
     until: int
@@ -141,12 +149,27 @@ class Gap:
 
 @dataclass(frozen=True, slots=True)
 class Progress:
-    """How far a run came.
+    """The progress of a run.
 
-    `initialized_at` is 0 until it was initialized. `task` is what it works on. The counters `completed`, `failed` and
-    `skipped` never go down. `breaker` opened at `opened_at`, and so often in a row: `trips`. `aborting` is since when
-    it was told to end, 0 for never. `ended_at` is 0 until it has ended, for `reason`. `gaps` are the last ones, oldest
-    first. `beat_at` is when it gave its last heartbeat, with `next_action`.
+    Args:
+        initialized_at: When it was initialized, 0 before.
+        status: Its status.
+        task: Its current task.
+        auth_method: How it pays for its model, by its own account.
+        completed: The number of completed tasks, which never decreases.
+        failed: The number of failed tasks, which never decreases.
+        skipped: The number of skipped tasks, which never decreases.
+        consecutive: The number of failures in a row.
+        breaker: The state of its circuit breaker.
+        opened_at: When the breaker opened.
+        trips: How often in a row the breaker opened.
+        aborting: When it was told to end, 0 for never.
+        turns: The number of its turns.
+        beat_at: The time of its last heartbeat.
+        next_action: The next action that its last heartbeat announced.
+        ended_at: When it ended, 0 before.
+        reason: Why it ended.
+        gaps: Its last gaps, oldest first.
     """
 
     initialized_at: int = 0
@@ -170,7 +193,7 @@ class Progress:
 
     @property
     def initialized(self) -> bool:
-        """Whether `session_initialize` was called, and the slot is the run's."""
+        """Whether `session_initialize` was called and the slot is locked for the run."""
         return self.initialized_at > 0
 
     @property
@@ -181,10 +204,19 @@ class Progress:
 
 @dataclass(frozen=True, slots=True)
 class ProgressChange:
-    """What `session_update` and its like change: what is None stays.
+    """A change by `session_update` and similar tools; a field that is None stays as it is.
 
-    Counters that would go down are refused. `completes` counts the current task as completed, once per task, and sets
-    the consecutive failures to 0. `initializes` is when it was initialized.
+    Args:
+        task: The current task.
+        status: The status.
+        auth_method: How it pays for its model.
+        failed: The number of failed tasks; a decrease is refused.
+        skipped: The number of skipped tasks; a decrease is refused.
+        consecutive: The number of failures in a row.
+        completes: Whether to count the current task as completed, once per task, and reset `consecutive` to 0.
+        initializes: Whether it is initialized now.
+        beats: Whether it gives a heartbeat.
+        next_action: Its next action.
     """
 
     task: str | None = None
@@ -212,7 +244,7 @@ class NewNote:
 
 @dataclass(frozen=True, slots=True)
 class Note:
-    """A steering note: `read_at` is 0 until the run's log holds the result that told it."""
+    """A steering note: `read_at` is 0 until the run's log holds the result that showed it."""
 
     id: str
     priority: Priority
@@ -225,11 +257,13 @@ class Note:
 
 @dataclass(frozen=True, slots=True)
 class RunStep:
-    """What the end of a turn means for its run; it is written with that end, in one step.
+    """The effect of a turn's end on its run, written in one step with that end.
 
-    `continuation` is what the runtime says next, empty for nothing. `progress` is how far it came by then, without what
-    its tools changed: turns, breaker, gaps, end, with the status and the consecutive failures that follow from what the
-    store told last. The other fields are the tools', and stay as they are stored.
+    Args:
+        progress: The progress without the changes of its tools: turns, breaker, gaps, end, and the status and failures
+            in a row that follow from the last read. The stored values of the tools' fields stay.
+        continuation: The runtime's next message to the run, empty for none.
+        hops: How many sessions the continuation came through.
     """
 
     progress: Progress
@@ -241,9 +275,15 @@ class RunStep:
 class RunSlot:
     """The place of a run among those of its principal, in a pool of one label.
 
-    `slot` is the slot that it has locked, empty for none and once the run was deleted, and `fence` rises with each lock
-    in its pool. `since` is when that was locked, before that when the place was reserved. It is given back at `until`
-    at the latest. `live` tells that nobody gave it back.
+    Args:
+        run: The run.
+        sid: Its session.
+        pool: The pool.
+        slot: The slot that it has locked, empty for none and once the run was deleted.
+        since: When the slot was locked, before that when the place was reserved.
+        until: When it is given back at the latest.
+        fence: A number that rises with each lock in the pool.
+        live: Whether it has not been given back.
     """
 
     run: str
@@ -258,10 +298,17 @@ class RunSlot:
 
 @dataclass(frozen=True, slots=True)
 class RunWish:
-    """A run that is wanted: what it is to do, and how.
+    """The wish for a run: its goal and terms.
 
-    `hours` is how long it may take at most, 0 for as long as configuration gives. `slot` is the one that it may lock,
-    empty for its own. `meant` is what the name `deliver_to` means. `refs` are what the goal came from.
+    Args:
+        goal: The goal.
+        type: The type.
+        title: The title.
+        slot: The slot that it may lock, empty for its own.
+        hours: The longest time it may take, 0 for the configured one.
+        deliver_to: The name of a recipient who hears its last answer besides, empty for none.
+        meant: The meaning of that name now.
+        refs: The sources that the goal came from.
     """
 
     goal: str
@@ -276,14 +323,23 @@ class RunWish:
 
 @dataclass(frozen=True, slots=True)
 class RunOrder:
-    """A wish for a run, with who has it and from where: facts of the program, never content.
+    """A wish for a run with its origin: facts of the program, never content.
 
-    `key` is its idempotency key: the same key is the same run. `principal` is whose run it is, and `asker` the person
-    or program who set it going. `label` is that of the goal, and of all that the wish tells by being there: the run
-    starts at it. `asked_at` is the address, as text, from which it was asked for. `session` is the session whose agent
-    wants it, in its turn `turn`; both are empty for a person or a schedule. `typed`, `endorsed` and `authors` are as
-    that session has them. `schedule` is the schedule that starts it, for the moment `due`. `by_agent` tells that an
-    agent worded the goal, so that it counts as no person's words.
+    Args:
+        wish: The wish.
+        key: Its idempotency key: the same key is the same run.
+        principal: The principal of the run.
+        asker: The person or program who set it going.
+        label: The label of the goal and of the wish's existence: the run starts at it.
+        asked_at: The address, as text, from which it was asked for.
+        session: The session whose agent wants it, empty for a person or a schedule.
+        turn: The turn of that session, empty for a person or a schedule.
+        typed: The web addresses that the asker typed in that session.
+        endorsed: The bounded answers that session has heard.
+        authors: The people whose words the session holds.
+        schedule: The schedule that starts it, empty for none.
+        due: The moment of the schedule.
+        by_agent: Whether an agent worded the goal, so that it does not count as a person's words.
     """
 
     wish: RunWish
@@ -304,7 +360,7 @@ class RunOrder:
 
 @dataclass(frozen=True, slots=True)
 class StartedRun:
-    """A run that was started: its id, its session, and when it ends at the latest."""
+    """A started run: its id, its session, and its deadline."""
 
     run: str
     sid: str
@@ -313,7 +369,7 @@ class StartedRun:
 
 @dataclass(frozen=True, slots=True)
 class RunFacts:
-    """A run as its turn sees it; `progress` as of the last look at the store."""
+    """A run as its turn sees it; `progress` is as of the last read of the store."""
 
     charter: Charter
     progress: Progress

@@ -1,7 +1,7 @@
-"""Schedules and reminders, and the timers that set them off, as the store keeps them.
+"""Schedules and reminders, and their timers, as the store keeps them.
 
-A timer is a name and the moment when it is due. A worker that takes a due one has it for a while; if it is not settled
-by then, it is due again: so none is lost, and what it does must be the same when it is done twice.
+A timer is a name and the moment when it is due. A worker that takes a due timer holds it for a while; a timer not
+settled by then is due again. So no timer is lost, and its effect must be idempotent.
 
 Times are milliseconds since the epoch on the store's clock.
 """
@@ -15,7 +15,7 @@ from policy.labels import Label
 
 
 class TimerKind(StrEnum):
-    """What a timer sets off: a schedule, the end or the next try of a run, or the writing of a run's record."""
+    """The effect of a timer: a schedule, the end or the next try of a run, or the writing of a run's record."""
 
     SCHEDULE = "schedule"
     DEADLINE = "deadline"
@@ -25,7 +25,7 @@ class TimerKind(StrEnum):
 
 @dataclass(frozen=True, slots=True)
 class Timer:
-    """Something due at a moment: `about` is the id of a schedule, or of a run's session."""
+    """A timer due at a moment: `about` is the id of a schedule, or of a run's session."""
 
     kind: TimerKind
     about: str
@@ -33,21 +33,21 @@ class Timer:
 
 
 class ScheduleKind(StrEnum):
-    """What a schedule does: start a run, or say a text."""
+    """The effect of a schedule: it starts a run, or sends a text."""
 
     RUN = "run"
     REMINDER = "reminder"
 
 
 class Overlap(StrEnum):
-    """What becomes of a moment at which the run of the one before still goes on."""
+    """The effect of a moment while the run before still lasts: the moment is skipped, or starts another run."""
 
     SKIP = "skip"
     ALLOW = "allow"
 
 
 class ScheduleStatus(StrEnum):
-    """Whether a schedule is in force; one that is done has no moment left."""
+    """Whether a schedule is in force; a schedule that is done has no further moment."""
 
     ACTIVE = "active"
     PAUSED = "paused"
@@ -58,13 +58,33 @@ class ScheduleStatus(StrEnum):
 class Schedule:
     """A schedule or reminder of a principal.
 
-    `text` is the goal of its runs or what is said, with its creator's `label`: a run starts there, and a reminder keeps
-    it to the address where it is said. `cron` is a line of five fields in the time zone `zone`, empty for one that is
-    due once. `next_at` is the next moment, 0 for none. `deliver_to` names who hears it, empty for the place `asked_at`,
-    and `meant` is what that name meant. `run_type` and `slot` are those of its runs. `asker` is the person who made it,
-    `by_agent` tells that an agent did, with their approval. `last_at` is the last moment that was carried out and
-    `last_run` the session of its run. `failures` counts those in a row. `authors` are the people besides the asker
-    whose words it derives from, and `refs` what it came from.
+    Args:
+        id: Its id.
+        principal: Its principal.
+        asker: The person who made it.
+        kind: Its kind.
+        text: The goal of its runs, or the text to send.
+        label: The label of its creator. A run starts at it; a reminder is sent to its address only if this label may
+            be.
+        cron: A line of five fields, empty for a schedule that is due once.
+        zone: The time zone of `cron`.
+        next_at: The next moment, 0 for none.
+        created_at: When it was made.
+        asked_at: The address, as text, where it was made.
+        title: Its title.
+        deliver_to: The name of its recipient, empty for `asked_at`.
+        meant: The meaning of that name when it was made.
+        run_type: The type of its runs.
+        slot: The slot of its runs.
+        overlap: The effect of a moment while the run before still lasts.
+        by_agent: Whether an agent made it, with the asker's approval.
+        status: Its status.
+        last_at: The last moment that was carried out.
+        last_run: The session of the run of that moment.
+        failures: The number of failures in a row.
+        skipped: The number of skipped moments.
+        authors: The people besides the asker whose words it derives from.
+        refs: The sources that it came from.
     """
 
     id: str

@@ -1,1 +1,1 @@
-"""What principals' sessions have learned, as values."""
+"""Knowledge of principals' sessions, as values: memories and skills."""

@@ -1,7 +1,7 @@
-"""Memories: what sessions of a principal learned, each with the label that it was learned with.
+"""Memories: facts that sessions of a principal learned, each with the label it was learned with.
 
-A memory is never changed. One that corrects another names it, and one that was forgotten keeps all but its words, so
-that what came of what can still be told. Times are milliseconds since the epoch on the store's clock.
+A memory is never changed. One that corrects another names it, and a forgotten memory keeps everything but its words, so
+that its effects can still be traced. Times are milliseconds since the epoch on the store's clock.
 """
 
 from dataclasses import dataclass
@@ -16,17 +16,17 @@ MEMORY: Final = "memory"
 """The tool by which memories are learned, recalled, corrected and forgotten."""
 
 LONGEST_TEXT: Final = 4_000
-"""Characters of a memory."""
+"""The most characters of a memory."""
 
 LONGEST_DOMAIN: Final = 64
-"""Characters of the name of a domain."""
+"""The most characters of the name of a domain."""
 
 MOST_CORRECTIONS: Final = 100
-"""How often what was learned is corrected: forgetting it erases the words of all of them in one step."""
+"""The most corrections of a first memory: forgetting erases the words of all of them in one step."""
 
 
 class MemoryUse(StrEnum):
-    """What a session does with memories: nothing, what its agent calls for, or beside that a recall in each turn."""
+    """How a session uses memories: OFF not at all, TOOL by calls of its agent, AUTO also with a recall in each turn."""
 
     OFF = "off"
     TOOL = "tool"
@@ -37,7 +37,7 @@ class MemoryUse(StrEnum):
         return _WIDTHS[self] > _WIDTHS[other]
 
     def narrowed(self, chosen: "MemoryUse | None") -> "MemoryUse":
-        """Return what counts in a conversation where people chose; what is off for an agent stays so."""
+        """Return the use in a conversation where people chose one; OFF for an agent stays OFF."""
         return self if chosen is None or self is MemoryUse.OFF else chosen
 
 
@@ -45,7 +45,7 @@ _WIDTHS: Final = MappingProxyType({MemoryUse.OFF: 0, MemoryUse.TOOL: 1, MemoryUs
 
 
 class MemoryState(StrEnum):
-    """Whether a memory counts: one that was corrected or forgotten is found no more."""
+    """Whether a memory is found: one that was corrected or forgotten is not."""
 
     KEPT = "kept"
     CORRECTED = "corrected"
@@ -54,15 +54,25 @@ class MemoryState(StrEnum):
 
 @dataclass(frozen=True, slots=True)
 class Memory:
-    """Something that was learned.
+    """A learned fact.
 
-    `principal` is whose it is, `asker` the person whose turn or command taught it, and `by_agent` tells that an agent
-    did. `domain` is what it is about, empty for anything; it and `text` are empty once it is forgotten. `sid` is the
-    session that learned it, empty for a person's command or an operator. `authors` are the people besides the asker
-    whose words it derives from. `corrects` is the id of the memory in whose place it is, and `corrected_by` of the
-    one in its place; a memory that was corrected from above knows nothing of that. `corrections` is how many
-    corrections it is from what was learned first. `ended_at` is when it was corrected or forgotten. `refs` are what it
-    came from.
+    Args:
+        id: Its id.
+        principal: Its principal.
+        label: Its label.
+        text: Its words, empty once it is forgotten.
+        learned_at: When it was learned.
+        asker: The person whose turn or command taught it.
+        domain: Its domain, empty for any; empty once it is forgotten.
+        by_agent: Whether an agent learned it.
+        sid: The session that learned it, empty for a person's command or an operator.
+        authors: The people besides the asker whose words it derives from.
+        state: Its state.
+        corrects: The id of the memory that it replaces.
+        corrected_by: The id of the memory that replaces it. A correction from above is not recorded here.
+        corrections: The number of corrections since the first memory.
+        ended_at: When it was corrected or forgotten.
+        refs: The sources that it came from.
     """
 
     id: str
@@ -85,9 +95,12 @@ class Memory:
 
 @dataclass(frozen=True, slots=True)
 class MemoryChanges:
-    """What changed among a principal's memories of one label: those that did, and the version that they lead to.
+    """The changes among a principal's memories of one label after a version.
 
-    `more` tells that there are more changes behind that version.
+    Args:
+        version: The version that they lead to.
+        changed: The changed memories.
+        more: Whether there are more changes after that version.
     """
 
     version: int

@@ -1,8 +1,8 @@
-"""Skills: what sessions of a principal do in numbered steps, in versions of which a person approves the one in force.
+"""Skills: tasks that sessions of a principal do in numbered steps, in versions; a person approves the one in force.
 
-A skill is at one secrecy label: its id, name, state and counts are known to whom that flows, and to nobody else. Each
-version keeps the label of what wrote it until a person approved exactly that text. Times are milliseconds since the
-epoch on the store's clock.
+A skill has one secrecy label: its id, name, state and counts are known only to readers that the label flows to. Each
+version keeps the label of its writer until a person approved exactly that text. Times are milliseconds since the epoch
+on the store's clock.
 """
 
 import hashlib
@@ -15,31 +15,31 @@ from bot.sessions.refs import Ref
 from policy.labels import Label
 
 LONGEST_NAME: Final = 80
-"""Characters of the name of a skill."""
+"""The most characters of the name of a skill."""
 
 LONGEST_DESCRIPTION: Final = 400
-"""Characters of the description of a skill."""
+"""The most characters of the description of a skill."""
 
 LONGEST_STEP: Final = 500
-"""Characters of a step."""
+"""The most characters of a step."""
 
 MOST_STEPS: Final = 20
-"""Steps of a skill."""
+"""The most steps of a skill."""
 
 LONGEST_SKILL: Final = 3_000
-"""Characters of a skill in all, so that one message shows a person the whole of what they approve."""
+"""The most characters of a whole skill, so that one message shows a person the entire text to approve."""
 
 LONGEST_NOTES: Final = 1_000
-"""Characters of the notes of a reflection."""
+"""The most characters of the notes of a reflection."""
 
 MOST_VERSIONS: Final = 50
-"""Versions of a skill that are kept."""
+"""The most versions of a skill that are kept."""
 
 MOST_EVENTS: Final = 200
-"""Events of a skill that are kept, the newest."""
+"""The most events of a skill that are kept, the newest."""
 
 MOST_NOTES: Final = 20
-"""Notes of a skill that are kept of the sessions of one label, the newest."""
+"""The most notes kept for a skill and label of session, the newest."""
 
 _DIGEST: Final = 24
 
@@ -54,7 +54,7 @@ class SkillState(StrEnum):
 
 
 class SkillDeed(StrEnum):
-    """What is done with a skill, as its log and the audit tell it."""
+    """The operations on a skill, as named in its log and in the audit."""
 
     CREATED = "created"
     GENERATED = "generated"
@@ -67,7 +67,7 @@ class SkillDeed(StrEnum):
 
 
 class Outcome(StrEnum):
-    """How it went where a skill was applied."""
+    """The outcome of an applied skill."""
 
     SUCCESS = "success"
     FAILURE = "failure"
@@ -75,7 +75,7 @@ class Outcome(StrEnum):
 
 @dataclass(frozen=True, slots=True)
 class SkillText:
-    """What a skill says. `domain` is what it is about, empty for anything."""
+    """The text of a skill. `domain` is its domain, empty for any."""
 
     name: str
     description: str
@@ -85,13 +85,24 @@ class SkillText:
 
 @dataclass(frozen=True, slots=True)
 class SkillVersion:
-    """One text of a skill; it never changes, and what people decide about it is noted with it.
+    """One text of a skill. It never changes; decisions of people about it are noted with it.
 
-    `label` is that of what wrote it, integrity too; its secrecy is the skill's. `asker` is the person whose turn or
-    command wrote it, `by_agent` tells that an agent did, in the session `sid`, empty for none. `authors` are the people
-    besides the asker whose words it derives from, `sources` the ids of the memories that it was generated from, `refs`
-    what its words came from. `call` is a digest of the key of the call that wrote it. Who decided is empty, and when is
-    0, where nobody did.
+    Args:
+        number: Its number.
+        text: The text.
+        label: The label of its writer, with integrity; its secrecy is the skill's.
+        made_at: When it was written.
+        asker: The person whose turn or command wrote it.
+        by_agent: Whether an agent wrote it.
+        sid: The session that wrote it, empty for none.
+        authors: The people besides the asker whose words it derives from.
+        sources: The ids of the memories that it was generated from.
+        refs: The sources that its words came from.
+        call: A digest of the key of the call that wrote it.
+        approved_by: The person who approved it, empty for none.
+        approved_at: When they approved it, 0 for never.
+        rejected_by: The person who rejected it, empty for none.
+        rejected_at: When they rejected it, 0 for never.
     """
 
     number: int
@@ -112,17 +123,26 @@ class SkillVersion:
 
     @property
     def told(self) -> Label:
-        """The label that it is told with: without what anybody may have written, once a person approved it."""
+        """The label that it is shown with: its secrecy alone, hence TRUSTED, once a person approved it."""
         return self.label.secrecy if self.approved_by else self.label
 
 
 @dataclass(frozen=True, slots=True)
 class Skill:
-    """A skill with the versions that are kept, the oldest first.
+    """A skill with its kept versions, the oldest first.
 
-    `label` is the secrecy at which it is known. `current` is the number of the version in force, which a person
-    approved, and 0 where there never was one. `pool` is the label of what created it, among whose skills it counts.
-    `derived_from` is the skill that it was made from by who had read more, and `revision` counts its changes.
+    Args:
+        id: Its id.
+        principal: Its principal.
+        label: The secrecy at which it is known.
+        state: Its state.
+        versions: Its kept versions.
+        created_at: When it was created.
+        changed_at: When it changed last.
+        pool: The label of its creator, among whose skills it counts.
+        current: The number of the approved version in force, 0 where there never was one.
+        derived_from: The skill that it was made from by a session that had read more.
+        revision: The number of its changes.
     """
 
     id: str
@@ -144,7 +164,7 @@ class Skill:
 
     @property
     def shown(self) -> SkillVersion:
-        """The version by which it is named: the one in force, or the latest where there never was one."""
+        """The version that names it: the one in force, or the latest where there never was one."""
         return self.version(self.current) or self.latest
 
     @property
@@ -155,10 +175,10 @@ class Skill:
         return last if waits else None
 
     def known_to(self, reader: Label) -> "Skill | None":
-        """Return it as a reader may know of it that its label flows to, None if they may not.
+        """Return the skill as a reader that its label flows to may know it, None if they may not.
 
-        To a TRUSTED one a version that anybody may have written is as if it were not there, until a person approved it:
-        an UNTRUSTED session chooses nothing that a TRUSTED one is told.
+        A TRUSTED reader does not see a version that anyone may have written until a person approved it. So an UNTRUSTED
+        session chooses nothing that a TRUSTED one is told.
         """
         if reader.untrusted:
             return self
@@ -168,15 +188,18 @@ class Skill:
         return self if len(kept) == len(self.versions) else replace(self, versions=kept)
 
     def version(self, number: int) -> SkillVersion | None:
-        """Return the version of a number, None if it is not kept."""
+        """Return the version with a number, None if it is not kept."""
         return next((one for one in self.versions if one.number == number), None)
 
 
 @dataclass(frozen=True, slots=True)
 class SkillChanges:
-    """What changed among a principal's skills of one label: those that did, and the version that they lead to.
+    """The changes among a principal's skills of one label after a version.
 
-    `more` tells that there are more changes behind that version.
+    Args:
+        version: The version that they lead to.
+        changed: The changed skills.
+        more: Whether there are more changes after that version.
     """
 
     version: int
@@ -186,7 +209,7 @@ class SkillChanges:
 
 @dataclass(frozen=True, slots=True)
 class SkillEvent:
-    """One line of a skill's log: who did what, when, and with which version."""
+    """One line of a skill's log: the actor, the operation, the time, and the version."""
 
     at: int
     actor: str
@@ -197,7 +220,7 @@ class SkillEvent:
 
 @dataclass(frozen=True, slots=True)
 class Reflection:
-    """How it went where a skill was applied, as a session told: `label` is that of all that it had read."""
+    """The outcome of an applied skill, as a session reports it: `label` is that of all that the session had read."""
 
     at: int
     outcome: Outcome
@@ -207,14 +230,14 @@ class Reflection:
 
 @dataclass(frozen=True, slots=True)
 class SuccessRate:
-    """How often a skill was applied, and how often that went well, as far as a reader may know."""
+    """How often a skill was applied, and how often with success, as far as a reader may know."""
 
     uses: int = 0
     successes: int = 0
 
     @property
     def percent(self) -> str:
-        """The share that went well, with one decimal at most: `87.5`, `100`. Empty without any use."""
+        """The share of successes, with at most one decimal: `87.5`, `100`. Empty without any use."""
         if not self.uses:
             return ""
         tenths = (2_000 * self.successes + self.uses) // (2 * self.uses)
@@ -222,6 +245,6 @@ class SuccessRate:
 
 
 def digest(text: SkillText) -> str:
-    """Return what stands for exactly this text, as a person's decision names it."""
+    """Return the digest of exactly this text, which a person's decision names."""
     whole = json.dumps([text.name, text.description, text.domain, *text.steps])
     return hashlib.sha256(whole.encode()).hexdigest()[:_DIGEST]

@@ -1,7 +1,7 @@
-"""The types of events, a frozen class each: what an event of the log tells beside its place, label and actor.
+"""The types of events, one frozen class each: the content of a log event beside its place, label and actor.
 
-`bot.sessions.log.serialization` knows how each is written as JSON. An event of a type that this version does not know
-is an `UnknownEvent`: it keeps its label and is shown as unknown, and nobody reads its fields.
+`bot.sessions.log.serialization` writes each type as JSON. An event of a type that this version does not know is an
+`UnknownEvent`: it keeps its label, is shown as unknown, and no code reads its fields.
 """
 
 from dataclasses import dataclass
@@ -19,7 +19,7 @@ from policy.request import Hook
 
 
 class ToolOutcome(StrEnum):
-    """What became of a call: done, its result held, failed, refused, or interrupted."""
+    """The outcome of a call: done, its result held, failed, refused, or interrupted."""
 
     OK = "ok"
     HELD = "held"
@@ -29,7 +29,7 @@ class ToolOutcome(StrEnum):
 
     @property
     def ran(self) -> bool:
-        """Whether the tool itself gave the result, and no notice stands in its place."""
+        """Whether the result is the tool's own, and not a notice in its place."""
         return self in {ToolOutcome.OK, ToolOutcome.FAILED}
 
 
@@ -46,7 +46,7 @@ class YieldReason(StrEnum):
 
 
 class TurnState(StrEnum):
-    """How a turn ended, in a word: it did what it could, something kept it from that, or people stopped it."""
+    """How a turn ended, in one word: without an error, with one, or stopped by people."""
 
     OK = "ok"
     ERROR = "error"
@@ -54,7 +54,7 @@ class TurnState(StrEnum):
 
     @classmethod
     def of(cls, reason: YieldReason) -> "TurnState":
-        """Return the word for the reason of an end."""
+        """Return the state for the reason of an end."""
         if reason is YieldReason.CANCELED:
             return cls.CANCELED
         return cls.OK if reason in {YieldReason.COMPLETED, YieldReason.NEEDS_INPUT} else cls.ERROR
@@ -72,12 +72,12 @@ class SessionReset:
 
 @dataclass(frozen=True, slots=True)
 class SessionPaused:
-    """A person let the session rest."""
+    """A person paused the session."""
 
 
 @dataclass(frozen=True, slots=True)
 class SessionResumed:
-    """A person let it go on."""
+    """A person resumed the session."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -87,15 +87,19 @@ class SessionArchived:
 
 @dataclass(frozen=True, slots=True)
 class SessionRestored:
-    """A person let it be spoken in again."""
+    """A person restored the archived session."""
 
 
 @dataclass(frozen=True, slots=True)
 class SessionImported:
-    """What stands before was imported from an export of the generation `generation` of the session `session`.
+    """The events before this one were imported from an export.
 
-    That was `made` in milliseconds since the epoch, and signed with the public key `key`. With `at_top` its labels did
-    not count.
+    Args:
+        session: The id of the exported session.
+        generation: The exported generation.
+        made: The time of the export, in milliseconds since the epoch.
+        key: The public key that the export is signed with.
+        at_top: Whether its labels were ignored and everything was imported at the top label.
     """
 
     session: str
@@ -107,10 +111,16 @@ class SessionImported:
 
 @dataclass(frozen=True, slots=True)
 class MessageFile:
-    """A file that came with a message: where it is kept, and not its bytes.
+    """A file that came with a message: where it is kept, without its bytes.
 
-    `path` is as the tools for files take it, `size` in bytes, `digest` the SHA-256 in hex. With a `problem` it was not
-    taken in, and only its name is known.
+    Args:
+        name: Its name.
+        problem: Why the file was not taken in; then only its name is known. Empty for none.
+        kind: The use that can be made of it.
+        path: Its path as the file tools take it.
+        media_type: Its media type, as detected or as the platform gave it.
+        size: Its size in bytes.
+        digest: The SHA-256 of its content, in hex.
     """
 
     name: str
@@ -124,10 +134,14 @@ class MessageFile:
 
 @dataclass(frozen=True, slots=True)
 class UserMessage:
-    """A person's message, as the model reads it, or what another session sent: then `origin` tells which.
+    """A message of a person, or of another session, as the model reads it.
 
-    `authors` are the people whose words another session's message derives from. `number` is the place among the inputs
-    of its generation that a program was told when it sent this, 0 for what no program sent.
+    Args:
+        text: The message.
+        origin: The session that sent it, None for a person's message.
+        authors: The people whose words another session's message derives from.
+        files: The files that came with it.
+        number: The input's place in its generation, as told to the program that sent it; 0 for other senders.
     """
 
     text: str
@@ -139,7 +153,7 @@ class UserMessage:
 
 @dataclass(frozen=True, slots=True)
 class ChatObserved:
-    """What people said in a chat and not to the bot; `upto` is the id of the last of it, empty for another place's."""
+    """Messages in a chat not addressed to the bot; `upto` is the id of the last one, empty for another place's."""
 
     text: str
     upto: str
@@ -163,7 +177,7 @@ class AgentMessage:
 
 @dataclass(frozen=True, slots=True)
 class AgentThinking:
-    """A model's response that is no answer yet, complete enough to be sent back to its provider."""
+    """A model's response that is not an answer yet, complete enough to be sent back to its provider."""
 
     response: JsonObject
 
@@ -177,11 +191,17 @@ class TurnStarted:
 
 @dataclass(frozen=True, slots=True)
 class TurnCompleted:
-    """A turn ended, and why: the record that is kept of it.
+    """A turn ended, and why: the record that is kept of the turn.
 
-    `took` is how many milliseconds it went on, `idle` for how many of them nobody worked on it: it waited for people,
-    or for a worker in the place of one that is gone. `attempt` counts its claims. `back` is how many events before this
-    one its answer stands, 0 if there is none. `error` is the reference of what went wrong.
+    Args:
+        reason: Why it ended.
+        took: Its length in milliseconds.
+        idle: The part of `took`, in milliseconds, in which no worker worked on it: it waited for people, or for a
+            worker to replace one that is gone.
+        attempt: The number of its claims.
+        back: How many events before this one its answer stands, 0 if there is none.
+        error: The reference of its error, empty for none.
+        usage: The tokens and requests it used.
     """
 
     reason: YieldReason
@@ -195,7 +215,7 @@ class TurnCompleted:
 
 @dataclass(frozen=True, slots=True)
 class ToolCall:
-    """A call was decided, and stands in the log before it runs; `arguments` are None if they are no JSON object."""
+    """A decided call, written to the log before it runs; `arguments` are None if they are not a JSON object."""
 
     call: str
     tool: str
@@ -214,7 +234,7 @@ class ToolResult:
 
 @dataclass(frozen=True, slots=True)
 class RuleVerdict:
-    """One rule that did not simply allow, and its sentence."""
+    """One rule whose verdict was not ALLOW, with its sentence."""
 
     rule: str
     verdict: Verdict
@@ -224,9 +244,17 @@ class RuleVerdict:
 
 @dataclass(frozen=True, slots=True)
 class PolicyDecision:
-    """A decision that was not simply ALLOW, about a tool, an answer or a message; `text` is what `/why` shows.
+    """A decision other than ALLOW, about a tool, an answer or a message.
 
-    `before` and `after` are the taint, and what it would have become. `asker` is the person it was decided for.
+    Args:
+        hook: Where it was made.
+        about: The name of the tool, or the kind of item.
+        verdict: The verdict.
+        rules: The rules that did not allow.
+        before: The taint at that moment.
+        after: The taint that would have resulted.
+        asker: The person it was decided for.
+        text: The explanation that `/why` shows.
     """
 
     hook: Hook
@@ -243,7 +271,11 @@ class PolicyDecision:
 class ItemHeld:
     """A result that is kept out of the context, under a reference; the event's label is that of its text.
 
-    `floor` is what may be told of that label. `decision` is what made it held or changed it, if anything did.
+    Args:
+        ref: Its reference.
+        text: The result.
+        floor: The part of its label that may be shown.
+        decision: The decision that held or changed it, None if none did.
     """
 
     ref: str
@@ -280,7 +312,7 @@ class ApprovalResolved:
 
 @dataclass(frozen=True, slots=True)
 class ReleaseRequested:
-    """A person who may release a text was shown it."""
+    """A text was shown to a person who may release it."""
 
     release: Release
 
@@ -294,9 +326,14 @@ class ReleaseConfirmed:
 
 @dataclass(frozen=True, slots=True)
 class SessionSummary:
-    """A recap of the first `upto` events of the generation; one with a `topic` leaves out what is not about it.
+    """A recap of the first `upto` events of the generation.
 
-    `messages` is how many messages and answers it stands for. `authors` are the people whose words it sums up.
+    Args:
+        text: The recap.
+        upto: The number of events it covers.
+        topic: Its topic, empty for all; with a topic it leaves out everything else.
+        messages: How many messages and answers it stands for.
+        authors: The people whose words it sums up.
     """
 
     text: str
@@ -308,7 +345,7 @@ class SessionSummary:
 
 @dataclass(frozen=True, slots=True)
 class TurnError:
-    """What went wrong, for operators; the chat only gets the reference."""
+    """A turn failed. The text is for operators; the chat shows the reference alone."""
 
     reference: str
     text: str
@@ -323,7 +360,7 @@ class UnknownEvent:
 
     @property
     def authors(self) -> tuple[str, ...]:
-        """The people it names where every event names them, as far as that can be read."""
+        """The people in its `authors` field, where every event names them, as far as it can be read."""
         found = self.fields.get("authors")
         return tuple(one for one in found if isinstance(one, str)) if isinstance(found, list) else ()
 
@@ -356,4 +393,4 @@ EventBody: TypeAlias = (
     | SessionImported
     | UnknownEvent
 )
-"""What an event tells, by its type."""
+"""The content of an event, by its type."""

@@ -1,4 +1,4 @@
-"""The events of a session's log, and what is kept by reference outside the context."""
+"""The events of a session's log, and results that are kept by reference outside the context."""
 
 import hashlib
 from collections.abc import Mapping
@@ -73,33 +73,40 @@ TYPES: Final[Mapping[type[EventBody], EventType]] = MappingProxyType(
         event_types.TurnError: EventType.ERROR,
     }
 )
-"""The name of each type's class; an event of a type that is not known has its own."""
+"""The name of each event class; an `UnknownEvent` has its own name."""
 
 
 class Visibility(StrEnum):
-    """Who an event is meant for: the people in the chat, those watching progress, or operators."""
+    """The intended readers of an event: the people in the chat, those watching progress, or operators."""
 
     USER = "user"
     PROGRESS = "progress"
     INTERNAL = "internal"
 
     def at_least(self, least: "Visibility") -> bool:
-        """Say whether an event of this level is among those that a minimum lets through."""
+        """Say whether an event of this level passes a filter with the minimum `least`."""
         return _RANKS[self] >= _RANKS[least]
 
 
 _RANKS: Final = MappingProxyType({Visibility.INTERNAL: 0, Visibility.PROGRESS: 1, Visibility.USER: 2})
-"""The levels of events, the one for the fewest readers first."""
+"""The rank of each level: higher ranks have more readers."""
 
 
 @dataclass(frozen=True, slots=True)
 class NewEvent:
-    """An event before the store gave it a place; its type is that of its `body`.
+    """An event that the store has not yet given a place; its type is that of its `body`.
 
-    `admitted` tells that its content entered the context, so its label counts for the taint (law
-    `taint_is_the_fold`). `turn` is the id of the turn it belongs to, empty outside one. `carried` is what all events of
-    the generation before it come to (`bot.history.folds`), for the program alone: nobody is shown it. `refs` are
-    what it came from.
+    Args:
+        actor: The account, principal or part of the program that caused it.
+        label: The label of its content.
+        body: Its content.
+        visibility: Its intended readers.
+        admitted: Whether its content entered the context, so that its label counts for the taint (law
+            `taint_is_the_fold`).
+        turn: The id of its turn, empty outside one.
+        carried: The fold of all earlier events of the generation (`bot.history.folds`), for the program alone: it is
+            shown to nobody.
+        refs: The sources that it came from.
     """
 
     actor: str
@@ -119,7 +126,13 @@ class NewEvent:
 
 @dataclass(frozen=True, slots=True)
 class Event:
-    """An event in the log: seq 1, 2, 3 … without gaps, whatever the generation; its type is that of its `body`."""
+    """An event in the log; its type is that of its `body`, and other fields are as in `NewEvent`.
+
+    Args:
+        seq: Its place in the log: 1, 2, 3 … without gaps, across generations.
+        ts: The time of the write, in milliseconds since the epoch on the store's clock.
+        generation: The generation it belongs to.
+    """
 
     seq: int
     ts: int
@@ -147,8 +160,12 @@ def _type_of(body: EventBody) -> str:
 class DeferredResult:
     """A held item of one generation of one session.
 
-    `label` is the true label of `text`. `floor` is what it was known to be at least before it was read, from
-    configuration and the call alone; it is all that may be told of the item while its label is above the taint.
+    Args:
+        ref: Its reference, `held-…`.
+        text: Its content.
+        label: The true label of `text`.
+        floor: The least label that was certain before the text was read, from configuration and the call alone. While
+            the true label is above the taint, only the floor may be shown.
     """
 
     ref: str

@@ -1,8 +1,8 @@
-"""Bodies as JSON objects and back: of events, of messages to sessions, of questions to people. Pure.
+"""Bodies of events, of messages to sessions and of questions to people, as JSON objects and back. Pure.
 
-The one place that knows how these are written; the store keeps what it writes, and exports and listings show it. Logs
-are never rewritten. So a name that was ever written is read, one that is not known is passed over, and an event of an
-unknown type keeps all that it has. A body that lacks something, or has it in another form, raises.
+The only module that knows this format: the store keeps it, and exports and listings show it. Logs are never rewritten.
+So every name that was ever written can be read, an unknown name is ignored, and an event of an unknown type keeps all
+its fields. A body that lacks a field, or has one in another form, raises.
 """
 
 from collections.abc import Callable, Iterable, Mapping
@@ -77,7 +77,7 @@ def event_json(body: EventBody) -> dict[str, JsonValue]:  # noqa: C901, PLR0911,
 
 
 _USUAL: Final = event_types.TurnCompleted(YieldReason.COMPLETED, back=1, usage=Usage(requests=1))
-"""A turn as most are: of its record the store keeps only what differs, as every turn has one."""
+"""The most frequent record of a turn: the store keeps only the differences from it, as every turn has a record."""
 
 
 def _turn_json(body: event_types.TurnCompleted) -> dict[str, JsonValue]:
@@ -167,7 +167,7 @@ def event_from(name: str, found: JsonObject) -> EventBody:
 
 
 def message_json(message: SessionMessage) -> dict[str, JsonValue]:
-    """Return what a message carries as a JSON object; equal messages give equal objects, by which they are known."""
+    """Return a message's content as a JSON object; equal messages give equal objects, by which they are compared."""
     told: dict[str, JsonValue] = {"text": message.text}
     if message.account:
         told["account"] = message.account
@@ -186,9 +186,9 @@ def message_json(message: SessionMessage) -> dict[str, JsonValue]:
 
 
 def message_from(found: JsonObject) -> SessionMessage:
-    """Return what a message carries from a JSON object. Raises TypeError, ValueError: it is none."""
+    """Return a message from its JSON object. Raises TypeError, ValueError: it is not a message."""
     if len(found) == 1:
-        # Most people type, and nothing else.
+        # Most messages are text alone.
         return SessionMessage(text(found, "text"))
     return SessionMessage(
         text(found, "text"),
@@ -203,7 +203,7 @@ def message_from(found: JsonObject) -> SessionMessage:
 
 
 def question_json(question: ApprovalQuestion) -> dict[str, JsonValue]:
-    """Return a question to people as a JSON object: what the command `approvals` shows."""
+    """Return a question to people as a JSON object, as the command `approvals` shows it."""
     told: dict[str, JsonValue] = {
         "tool": question.tool,
         "arguments": dict(question.arguments),
@@ -220,7 +220,7 @@ def question_json(question: ApprovalQuestion) -> dict[str, JsonValue]:
 
 
 def question_from(found: JsonObject) -> ApprovalQuestion:
-    """Return a question to people from a JSON object. Raises KeyError, TypeError: it is none."""
+    """Return a question to people from a JSON object. Raises KeyError, TypeError: it is not a question."""
     return ApprovalQuestion(
         text(found, "tool"),
         whole_object(found["arguments"]),
@@ -234,7 +234,7 @@ def question_from(found: JsonObject) -> ApprovalQuestion:
 
 
 def release_json(release: Release) -> dict[str, JsonValue]:
-    """Return a release as a JSON object; it holds nothing of the text."""
+    """Return a release as a JSON object; it does not contain the text."""
     return {
         "code": release.code,
         "principal": release.principal,
@@ -256,14 +256,14 @@ def endorsed_json(answers: Iterable[Endorsed]) -> list[JsonValue]:
 
 
 def endorsed_from(listed: Iterable[JsonObject]) -> tuple[Endorsed, ...]:
-    """Return bounded answers from objects. Raises TypeError: they are none."""
+    """Return bounded answers from objects. Raises TypeError: they are not bounded answers."""
     return tuple(
         [Endorsed(text(one, "session"), text(one, "text"), text(one, "run"), whole(one, "millibits")) for one in listed]
     )
 
 
 def _named(name: str, values: Iterable[JsonValue]) -> dict[str, JsonValue]:
-    """Return a list under its name, and no name for an empty one."""
+    """Return a list under its name; an empty list is left out."""
     listed = list(values)
     return {name: listed} if listed else {}
 
@@ -375,7 +375,7 @@ def _chat_observed(found: JsonObject) -> EventBody:
 
 
 def _recalled(found: JsonObject) -> EventBody:
-    # Not as a list that is left out where it is empty: there is none without memories.
+    # Not through `_named`, which leaves out empty lists: this event always has memories.
     return event_types.MemoriesRecalled(text(found, "text"), texts({"memories": found["memories"]}, "memories"))
 
 

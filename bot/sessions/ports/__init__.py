@@ -1,1 +1,1 @@
-"""What everything else may ask of the store, a port for each part of it, and `store` for the whole."""
+"""The interface of the store that all other packages use: one port for each part of it, and `store` for the whole."""

@@ -1,8 +1,8 @@
-"""The ports for what is said: the outbox, its pace, offers, and copies of questions.
+"""The ports for sending: the outbox, its rate limits, offers, and copies of questions.
 
 Every method that changes something is one atomic, idempotent script (laws `lost_reply_never_duplicates`,
-`stale_fence_writes_nothing`). Foreign exceptions never leave an implementation: a store that does not
-answer raises StoreGoneError, one that refuses StoreRefusedError, records of a newer version SchemaError.
+`stale_fence_writes_nothing`). Foreign exceptions never leave an implementation: a store that does not answer raises
+StoreGoneError, one that refuses StoreRefusedError, records of a newer version SchemaError.
 """
 
 from typing import Protocol
@@ -26,12 +26,12 @@ from bot.sessions.models import (
 
 
 class OutboxStore(Protocol):
-    """What waits to be said."""
+    """Deliveries that wait to be sent."""
 
     async def put(self, sid: str, new: NewDelivery, begins: Conversation | None = None) -> None:
-        """Add a pending entry without holding the session, and mark that ready; the same key again is the same entry.
+        """Add a pending entry without a lease and mark its session ready; the same key again is the same entry.
 
-        With `begins` the session is begun with it if it is not there.
+        With `begins` the session is created if it does not exist.
 
         Raises NotFoundError: no such session, or it was deleted.
         """
@@ -40,9 +40,9 @@ class OutboxStore(Protocol):
     async def take(self, sid: str, sender: str, channels: tuple[str, ...], *, op: str = "") -> tuple[Delivery, ...]:
         """Claim this session's pending entries to addresses of these channels for a sender, oldest first.
 
-        What stands behind an older one to its address that is not given here is left where it is. The same `op` again
-        gives what it claimed along with what is pending now.
-        An entry whose sender vanished in the middle of a send comes back once as AMBIGUOUS.
+        An entry behind an older one to the same address is left if that older one is not returned. The same `op` again
+        returns the entries it claimed together with those pending now. An entry whose sender vanished in the middle of
+        a send comes back once as AMBIGUOUS.
         """
         ...
 
@@ -59,13 +59,21 @@ class OutboxStore(Protocol):
         audit: tuple[AuditRow, ...] = (),
         paced: bool = True,
     ) -> bool:
-        """Record what became of a claimed entry, what the session that it was for did with it, and its `receipt`.
+        """Record the outcome of a claimed entry.
 
-        `paced` says that there may be a turn of its own at its place, which ends with it.
+        Args:
+            delivery: The entry.
+            sender: The sender that claimed it.
+            state: Its new state. PENDING gives it back: nothing younger to its address is taken before it.
+            arrival: The arrival at the target session, for an entry to a session.
+            wait: Milliseconds until a PENDING entry is taken again.
+            failed: Whether it counts as one more failure.
+            receipt: The channel's id of the sent message.
+            audit: Audit rows to append in the same step.
+            paced: Whether the entry may hold a send slot at its place, which ends with it.
 
-        PENDING gives it back: it is taken again after `wait` milliseconds, and nothing younger to its address before
-        it. With `failed` it counts as one more failure.
-        Returns False if this sender does not hold it any more.
+        Returns:
+            False if this sender does not hold the entry any more.
         """
         ...
 
@@ -74,69 +82,70 @@ class OutboxStore(Protocol):
         ...
 
     async def dead(self) -> tuple[tuple[SessionState, Delivery], ...]:
-        """Return what was not said of this generation of any session, each with its session's record."""
+        """Return the dead letters of the current generation of every session, each with its session's record."""
         ...
 
     async def decide_dead(self, delivery: Delivery, *, again: bool, audit: tuple[AuditRow, ...]) -> None:
-        """Have a dead letter tried again, its age counted from now, or let it go.
+        """Have a dead letter tried again, its age counted from now, or drop it.
 
-        Raises NotFoundError: it is none any more.
+        Raises NotFoundError: it is not a dead letter any more.
         """
         ...
 
 
 class RateLimitStore(Protocol):
-    """Whose turn it is to say something at a place, and when there is room."""
+    """Which delivery may go to a place next, and when a rate limit allows it."""
 
     async def pace(self, turn: SendSlot, rates: tuple[Rate, ...]) -> int | None:
-        """Ask to say something now; return the milliseconds to wait first, 0 for now, None for a dead address.
+        """Ask to send something now; return the milliseconds to wait first, 0 for now, None for a dead address.
 
-        With 0 the place is taken until the delivery is settled or its sender's hold ends. Who waits keeps his turn.
+        With 0 the place is taken until the delivery is settled or its sender's hold ends. A waiting delivery keeps its
+        place in the queue.
         """
         ...
 
     async def pause(self, turn: SendSlot, what: DeliveryPause, wait: int) -> None:
-        """Note that nothing can be said for `wait` milliseconds. What was turned away keeps its turn.
+        """Note that nothing can be sent for `wait` milliseconds. A delivery that was turned away keeps its turn.
 
-        An address is dead only if nothing came in from its place since `pace` let this turn through.
+        An address becomes dead only if no message came from its place since `pace` let this turn through.
         """
         ...
 
     async def heard(self, address: str) -> None:
-        """Note that something came in from an address: what is dead in its place is not any more."""
+        """Note that a message came in from an address: dead addresses of its place are live again."""
         ...
 
 
 class AlternativeStore(Protocol):
-    """What offers ask of the store."""
+    """Keeps offers of alternatives."""
 
     async def make_offer(self, offer: Alternative, life: int) -> None:
         """Keep an offer for `life` milliseconds."""
         ...
 
     async def offer(self, code: str) -> tuple[Alternative, Way | None] | None:
-        """Return an offer and the way it was taken, None for it if it was not; None if there is no such offer."""
+        """Return an offer and the way it was taken, None for the way if it was not; None if there is no such offer."""
         ...
 
     async def take_offer(self, code: str, way: Way) -> Way | None:
         """Take an offer in a way, unless it was taken before; return the way it was taken first.
 
-        None if there is no such offer, or not any more.
+        None if there is no such offer, or it has expired.
         """
         ...
 
 
 class QuestionCopyStore(Protocol):
-    """Which copies there are. A hint, written along with the delivery's receipt; one that is lost stays as it is."""
+    """Which copies of questions stand in chats. A hint, written with the delivery's receipt; it may be lost."""
 
     async def copies(self, sid: str = "") -> tuple[QuestionCopy, ...]:
-        """Return the copies of what is not to be decided any more, of all sessions or of one."""
+        """Return the copies of questions that are decided or gone, of all sessions or of one."""
         ...
 
     async def copied(self, copy: QuestionCopy) -> tuple[Delivery | None, tuple[Approval, ...]]:
-        """Return what was said there, None if that is forgotten, and what became of each call that was asked about."""
+        """Return the delivery of a copy, None if it is forgotten, and the approvals it asked for as they stand."""
         ...
 
     async def uncopied(self, copy: QuestionCopy) -> None:
-        """Note that a copy needs nothing any more."""
+        """Forget a copy that needs no update any more."""
         ...

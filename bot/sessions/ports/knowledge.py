@@ -1,9 +1,9 @@
-"""The ports for what principals' sessions have learned: memories and skills.
+"""The ports for knowledge of principals' sessions: memories and skills.
 
-All of a principal's share one slot of a Cluster; those of each label are kept apart, so that what is of one
-label neither counts, orders nor delays what is of another (law `no_read_up`). Every method that changes something is
-one atomic, idempotent script (law `lost_reply_never_duplicates`). A store that does not answer raises StoreGoneError,
-one that refuses StoreRefusedError, records of a newer version SchemaError.
+All knowledge of a principal shares one slot of a Cluster. The records of each label are kept apart, so that those of
+one label neither count, order nor delay those of another (law `no_read_up`). Every method that changes something is one
+atomic, idempotent script (law `lost_reply_never_duplicates`). A store that does not answer raises StoreGoneError, one
+that refuses StoreRefusedError, records of a newer version SchemaError.
 """
 
 from collections.abc import Collection, Mapping
@@ -16,86 +16,89 @@ from policy.labels import Label
 
 
 class MemoryStore(Protocol):
-    """What memories ask of the store."""
+    """Keeps memories."""
 
     async def learn(self, memory: Memory, most: int, audit: tuple[AuditRow, ...]) -> Memory:
-        """Keep a memory, once for its id, and return it as it is kept: the first that came under that id.
+        """Keep a memory, once for its id, and return it as kept: the first memory that came under that id.
 
-        Where it `corrects` one of its own label that is kept, that one is CORRECTED by it in the same step; one of
-        another label stays as it is. Raises FullError: the principal has `most` that are kept, of its label.
-        NotFoundError: the one of its own label that it corrects is not kept any more.
+        A memory that it `corrects` becomes CORRECTED in the same step if it is kept and has the same label; one of
+        another label stays as it is.
+
+        Raises:
+            FullError: The principal has `most` kept memories of its label.
+            NotFoundError: The memory of its own label that it corrects is not kept any more.
         """
         ...
 
     async def forget(self, memory: Memory, audit: tuple[AuditRow, ...]) -> bool:
-        """Erase the words of a memory for good, and those of all that it corrects of its label, down to the first.
+        """Erase the words of a memory, and of all memories of its label that it corrects, down to the first.
 
-        Returns whether it was kept until now.
+        Returns whether the memory was kept until now.
         """
         ...
 
     async def versions(self, principal: str) -> Mapping[Label, int]:
         """Return each label of which a principal has or had memories, with the version of their last change.
 
-        Labels of which there never were any, but whose sessions recalled some, are among them, with 0.
+        A label without memories whose sessions recalled some is included, with version 0.
         """
         ...
 
     async def changes(self, principal: str, label: Label, since: int, most: int) -> MemoryChanges:
-        """Return up to `most` memories of a label that changed behind a version, each as it is now, in that order."""
+        """Return up to `most` memories of a label that changed after a version, each as it is now, in that order."""
         ...
 
     async def memories(self, principal: str, ids: Mapping[Label, Collection[str]]) -> tuple[Memory, ...]:
-        """Return memories by label and id in one round trip, as they are now; those that never were are left out."""
+        """Return memories by label and id in one round trip, as they are now; unknown ids are left out."""
         ...
 
     async def page(self, principal: str, label: Label, before: int, most: int) -> MemoryChanges:
-        """Return up to `most` memories of a label, the newest change first, of those whose version is below `before`.
+        """Return up to `most` memories of a label with a version below `before`, the newest change first.
 
-        `before` is 0 for the newest. `version` of what is returned is that of the last one.
+        `before` is 0 for the newest. The `version` of the result is that of its last memory.
         """
         ...
 
     async def count_use(self, principal: str, reader: Label, ids: Collection[str], op: str) -> None:
-        """Count that memories were recalled by a session that has read `reader`, once for `op`."""
+        """Count that a session with the taint `reader` recalled memories, once for `op`."""
         ...
 
     async def uses(self, principal: str, readers: Collection[Label], ids: Collection[str]) -> Mapping[str, int]:
-        """Return how often memories were recalled, as far as sessions of these labels did; 0 is left out."""
+        """Return how often sessions of these labels recalled each memory; memories never recalled are left out."""
         ...
 
 
 class SkillStore(Protocol):
-    """What skills ask of the store."""
+    """Keeps skills."""
 
     async def create(self, skill: Skill, event: SkillEvent, most: int, audit: tuple[AuditRow, ...]) -> Skill:
-        """Keep a new skill, once for its id, with the first line of its log; return the first that came under that id.
+        """Keep a new skill, once for its id, with the first line of its log; return the first skill under that id.
 
-        Raises FullError: the principal has `most` at its label, those that were rejected apart.
+        Raises FullError: the principal has `most` skills at its label, rejected ones not counted.
         """
         ...
 
     async def change(self, skill: Skill, event: SkillEvent, audit: tuple[AuditRow, ...]) -> bool:
-        """Keep a skill as it is after a change, with the line that its log has of that.
+        """Keep a changed skill, with the log line of the change.
 
-        Its `revision` is one more than that of what the change began with. Returns False where another change came
-        first: it is as it was left then.
+        Its `revision` is one more than that of the skill before the change. Returns False where another change came
+        first; then nothing changes.
         """
         ...
 
     async def versions(self, principal: str) -> Mapping[Label, int]:
         """Return each label of which a principal has skills, with the version of their last change.
 
-        Labels of which there are none, but whose sessions reflected on some, are among them, with 0.
+        A label without skills whose sessions reflected on some is included, with version 0.
         """
         ...
 
     async def changes(self, principal: str, label: Label, since: int, most: int) -> SkillChanges:
-        """Return up to `most` skills of a label that changed behind a version, each as it is now, in that order."""
+        """Return up to `most` skills of a label that changed after a version, each as it is now, in that order."""
         ...
 
     async def skills(self, principal: str, ids: Mapping[Label, Collection[str]]) -> tuple[Skill, ...]:
-        """Return skills by label and id in one round trip, as they are now; those that never were are left out."""
+        """Return skills by label and id in one round trip, as they are now; unknown ids are left out."""
         ...
 
     async def history(self, skill: Skill) -> tuple[SkillEvent, ...]:
@@ -103,15 +106,15 @@ class SkillStore(Protocol):
         ...
 
     async def reflect(self, principal: str, name: str, reflection: Reflection, op: str) -> None:
-        """Count how it went where a skill was applied, by the label of the session that tells it, once for `op`."""
+        """Count the outcome of an applied skill, by the label of the session that reports it, once for `op`."""
         ...
 
     async def rates(
         self, principal: str, readers: Collection[Label], ids: Collection[str]
     ) -> Mapping[str, SuccessRate]:
-        """Return how it went where skills were applied, as far as sessions of these labels told; no uses left out."""
+        """Return the success rates of skills, as reported by sessions of these labels, without unused skills."""
         ...
 
     async def notes(self, principal: str, readers: Collection[Label], name: str) -> tuple[Reflection, ...]:
-        """Return what sessions of these labels noted about a skill, the newest first."""
+        """Return the notes of sessions of these labels about a skill, the newest first."""
         ...

@@ -1,8 +1,8 @@
-"""The ports for what people decide: approvals, access, the policy in force, and the audit of all that.
+"""The ports for people's decisions: approvals, access, the policy in force, and the audit of all that.
 
 Every method that changes something is one atomic, idempotent script (laws `lost_reply_never_duplicates`,
-`stale_fence_writes_nothing`). Foreign exceptions never leave an implementation: a store that does not
-answer raises StoreGoneError, one that refuses StoreRefusedError, records of a newer version SchemaError.
+`stale_fence_writes_nothing`). Foreign exceptions never leave an implementation: a store that does not answer raises
+StoreGoneError, one that refuses StoreRefusedError, records of a newer version SchemaError.
 """
 
 from collections.abc import AsyncIterator, Mapping
@@ -31,16 +31,26 @@ class ApprovalStore(Protocol):
     ) -> tuple[Approval, ...]:
         """Answer pending approvals or questions once, all in one step, and mark the session ready when none is left.
 
-        `answer` is that of a question, whose state is REPLIED then; an approval is never REPLIED, and a question
-        never APPROVED.
+        The same answer by the same actor again is not an error; another answer finds the first in force.
 
-        Returns them as they stand: the same answer by the same actor again is no error, another answer finds the
-        first in force. Raises NotFoundError: one of them does not exist, or is no longer pending by time.
+        Args:
+            sid: The session.
+            approvals: Their ids.
+            state: The new state. An approval never becomes REPLIED, and a question never APPROVED.
+            actor: The principal who answers.
+            audit: Audit rows to append in the same step.
+            answer: The answer to a question, whose state is then REPLIED.
+
+        Returns:
+            The approvals as they stand.
+
+        Raises:
+            NotFoundError: One of them does not exist, or has expired.
         """
         ...
 
     async def of(self, sid: str) -> tuple[Approval, ...]:
-        """Return the approvals of this generation; one past its time reads as EXPIRED."""
+        """Return the approvals of this generation; an expired one reads as EXPIRED."""
         ...
 
     async def waiting(self) -> tuple[tuple[SessionState, Approval], ...]:
@@ -48,18 +58,18 @@ class ApprovalStore(Protocol):
         ...
 
     async def answered(self, principal: str, name: str) -> tuple[tuple[SessionState, Approval], ...]:
-        """Return the approval of an id, or those of a question, which a principal answered within an hour.
+        """Return the approval with an id, or those of a question, that a principal answered within the last hour.
 
-        Also where somebody else was the first, or where they answered one of several. They are of this generation, and
-        each comes with its session's record, which is not older than it.
+        This includes cases where another person answered first, and where the principal answered one of several. They
+        are of this generation; each comes with its session's record, which is not older than the approval.
         """
         ...
 
     async def questions(self, principal: str) -> tuple[tuple[SessionState, Approval], ...]:
-        """Return an agent's questions to a person, each with its session's record, the next to end first.
+        """Return an agent's questions to a person, each with its session's record, the next to expire first.
 
-        They are those that are open, and those that were until an hour ago. Where nothing is asked it costs one round
-        trip.
+        Open questions are included, and those that were open until an hour ago. Where nothing is asked it costs one
+        round trip.
         """
         ...
 
@@ -69,72 +79,81 @@ class PolicyStore(Protocol):
 
     @property
     def policy_head(self) -> PolicyHead | None:
-        """What this process read last of it, None for none.
+        """The policy head that this process read last, None for none.
 
-        Read along with whatever has to know: waiting for sessions, a claim, taking or committing what is to be said.
+        It is read along with every call that needs it: waiting for sessions, a claim, taking deliveries, committing.
         """
         ...
 
     async def read_policy(self) -> PolicyHead | None:
-        """Read it now."""
+        """Read the policy head now."""
         ...
 
     async def put_policy(
         self, digest: str, process: str, audit: tuple[AuditRow, ...], *, only_if_none: bool = False
     ) -> PolicyHead:
-        """Put a policy in force and append the rows that tell of it to the chain `audit`, in one step.
+        """Put a policy in force and append its rows to the chain `audit`, in one step.
 
-        `process` tells people who did it. With `only_if_none` nothing changes if one is in force. Returns what is in
-        force then.
+        `process` tells people which process did it. With `only_if_none` nothing changes if a policy is in force.
+        Returns the policy in force afterwards.
         """
         ...
 
 
 class AccessStore(Protocol):
-    """Who may what and which chat is what, as people changed it while Lockgate runs; and strangers who ask."""
+    """People's changes to principals and chats while Lockgate runs, and pairing requests of strangers."""
 
     async def overrides(self) -> tuple[int, Overrides]:
-        """Read what was changed, and how many changes there were; the policy head tells that number along."""
+        """Read the changes and their number; the policy head carries the same number."""
         ...
 
     async def override(
         self, change: AccessChange, known: int, audit: tuple[AuditRow, ...], answered: Answered | None = None
     ) -> int | None:
-        """Change something and append the rows that tell of it to the chain `audit`, in one step.
+        """Make a change and append its rows to the chain `audit`, in one step.
 
-        `known` is the number of changes it was made from. Returns the new one, None if there were others meanwhile and
-        nothing changed. With `answered` that pairing is closed. Raises NotFoundError: it does not wait any more.
+        Args:
+            change: The change.
+            known: The number of changes that it was made from.
+            audit: The rows.
+            answered: The pairing request that the change answers; it is closed in the same step.
+
+        Returns:
+            The new number of changes, None if there were others meanwhile and nothing changed.
+
+        Raises:
+            NotFoundError: The pairing request does not wait any more.
         """
         ...
 
     async def ask_pairing(self, account: str, channel: str, workspace: str, digest: str) -> bool:
-        """Keep a stranger's question under the hash of a code, and say whether it was kept.
+        """Keep a stranger's pairing request under the hash of a code, and say whether it was kept.
 
-        It is not while the same account waits or was refused lately, or as many wait there as may.
+        It is not kept while the same account waits or was refused lately, or the workspace has its most requests.
         """
         ...
 
     async def try_pairing(self, principal: str, digest: str) -> str | None:
-        """Return the account that was given a code, None for a wrong one, which counts against the principal.
+        """Return the account that was given a code, None for a wrong code, which counts against the principal.
 
-        Raises BusyError: there were too many wrong ones.
+        Raises BusyError: there were too many wrong codes.
         """
         ...
 
     async def pairings(self) -> tuple[PairingRequest, ...]:
-        """Return the strangers who wait for an answer, the first who asked first."""
+        """Return the pairing requests that wait for an answer, the oldest first."""
         ...
 
 
 class AuditStore(Protocol):
-    """Audit chains: one per session in the session's slot, one named `audit` for decisions outside any."""
+    """Audit chains: one for each session in the session's slot, and one named `audit` for all other decisions."""
 
     async def append(self, rows: tuple[AuditRow, ...]) -> None:
         """Append rows to the chain for decisions outside a session."""
         ...
 
     async def append_once(self, row: AuditRow, op: str) -> None:
-        """Append a row there, unless one was appended under `op` within the last ten minutes, by any process."""
+        """Append a row to that chain, unless any process appended one under `op` within the last ten minutes."""
         ...
 
     async def records(self, chain: str, *, after: int = 0, limit: int = 1000) -> tuple[AuditRecord, ...]:
@@ -142,17 +161,17 @@ class AuditStore(Protocol):
         ...
 
     async def head(self, chain: str) -> tuple[int, str]:
-        """Return (n, hash) the store believes to be the last record; (0, "") for an empty chain."""
+        """Return (n, hash) of the last record according to the store; (0, "") for an empty chain."""
         ...
 
     def moved(self) -> Mapping[str, tuple[int, str]]:
-        """Return the heads that this process wrote or met since they were last `anchored`."""
+        """Return the heads that this process wrote or read since they were last `anchored`."""
         ...
 
     def anchored(self, heads: Mapping[str, tuple[int, str]]) -> None:
-        """Note that heads are kept outside the store; one that moved on meanwhile is still to be."""
+        """Note that heads are kept outside the store; a head that moved meanwhile is still to be kept."""
         ...
 
     def heads(self, *, idly: bool = False) -> AsyncIterator[tuple[str, tuple[int, str]]]:
-        """Walk the heads of all chains that are not empty, in no order; `idly` so that nobody waits for it."""
+        """Walk the heads of all chains that are not empty, in no order; `idly` walks slowly, for background use."""
         ...

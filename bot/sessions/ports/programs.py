@@ -1,9 +1,9 @@
 """The port for programs: their tokens.
 
-Every method that changes something is one atomic, idempotent script (law `lost_reply_never_duplicates`). It counts as
-a change of who may what, so that every process follows it before it decides again. Foreign exceptions never leave an
-implementation: a store that does not answer raises StoreGoneError, one that refuses StoreRefusedError, records of a
-newer version SchemaError.
+Every method that changes something is one atomic, idempotent script (law `lost_reply_never_duplicates`). A change
+counts as a change of access rights, so every process follows it before its next decision. Foreign exceptions never
+leave an implementation: a store that does not answer raises StoreGoneError, one that refuses StoreRefusedError, records
+of a newer version SchemaError.
 """
 
 from typing import Protocol
@@ -16,29 +16,29 @@ class TokenStore(Protocol):
     """The tokens of programs."""
 
     def now_ms(self) -> int:
-        """Return the time on the store's clock, as it was known when the policy's head was read last."""
+        """Return the time on the store's clock in milliseconds, as known when the policy head was read last."""
         ...
 
     async def tokens(self) -> tuple[ApiToken, ...]:
-        """Return all of them by name, those that were revoked and those that expired too."""
+        """Return all tokens by name, including revoked and expired ones."""
         ...
 
     async def create(self, new: NewToken, audit: tuple[AuditRow, ...]) -> ApiToken | None:
-        """Keep a new token and append the rows that tell of it, in one step; None if its name was ever given.
+        """Keep a new token and append its audit rows, in one step; None if its name was ever used.
 
-        Raises BusyError: there are as many as may be.
+        Raises BusyError: there are as many tokens as there may be.
         """
         ...
 
     async def rotate(self, name: str, secret: NewSecret, audit: tuple[AuditRow, ...]) -> ApiToken:
-        """Give a token another secret, in one step with the rows; the last one counts no more.
+        """Give a token a new secret, in one step with the audit rows; the old secret is invalid from then on.
 
         Raises NotFoundError: there is no such token, or it was revoked.
         """
         ...
 
     async def revoke(self, name: str, audit: tuple[AuditRow, ...]) -> ApiToken:
-        """Let a token count no more, in one step with the rows; its digest is forgotten and its name stays taken.
+        """Revoke a token, in one step with the audit rows; its digest is forgotten and its name stays taken.
 
         Raises NotFoundError: there is no such token, or it was revoked before.
         """

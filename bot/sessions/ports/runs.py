@@ -15,50 +15,57 @@ from policy.labels import Label
 
 
 class RunStore(Protocol):
-    """What runs ask of the store."""
+    """Keeps runs: their places, slots, progress and steering notes."""
 
     async def reserve(self, principal: str, slot: RunSlot, most: int) -> RunSlot:
-        """Take a place for a run that is to be made, counted among the principal's of its pool; the same run keeps it.
+        """Reserve a place for a new run among those of the principal's pool; the same run again keeps its place.
 
-        Raises BusyError: `most` are live in the pool.
+        Raises BusyError: `most` runs of the pool are live.
         """
         ...
 
     async def lock(self, principal: str, run: str, slot: str, fence: int) -> RunSlot:
-        """Lock a slot for a run, or return the place of the run that has it in the same pool; the same run keeps it.
+        """Lock a slot for a run, or return the place of the run of the same pool that has it; the same run keeps it.
 
-        `fence` is that of the claim on the run's session. Raises LeaseLostError: a later claim has asked before.
-        NotFoundError: the run has no place any more.
+        `fence` is that of the claim on the run's session.
+
+        Raises:
+            LeaseLostError: A later claim has asked before.
+            NotFoundError: The run has no place any more.
         """
         ...
 
     async def slots(self, principal: str) -> tuple[RunSlot, ...]:
-        """Return the places of a principal's runs, those that were given back within the last day too."""
+        """Return the places of a principal's runs, including those given back within the last day."""
         ...
 
     async def free(self, principal: str, run: str) -> None:
-        """Give a run's place back, with the slot that it locked."""
+        """Give a run's place back, together with the slot it locked."""
         ...
 
     async def progress(self, sid: str) -> Progress | None:
-        """Return how far a run came, None for a session that is no run."""
+        """Return a run's progress, None for a session that is not a run."""
         ...
 
     async def change(self, claim: Claim, change: ProgressChange) -> Progress:
-        """Change how far a run came, for the holder of a claim alone; return what that is then.
+        """Change a run's progress, for the holder of a claim alone; return the new progress.
 
-        The same change again is the same: a task counts once, by whatever claim.
+        The same change again has no effect: a task counts once, under any claim.
 
-        Raises LeaseLostError: another worker has the session. RequestError: a counter would go down, no task to
-        complete is named, or the run has ended.
+        Raises:
+            LeaseLostError: Another worker has the session.
+            RequestError: A counter would go down, no task to complete is named, or the run has ended.
         """
         ...
 
     async def steer(self, sid: str, note: NewNote, audit: tuple[AuditRow, ...]) -> None:
-        """Give a run a steering note, once for its id; the first ABORT marks the run as one that is to end.
+        """Give a run a steering note, once for its id; the first ABORT marks the run as ending.
 
-        A run that waits for its breaker, or that is manual and idle, is not woken. Raises NotFoundError: there is no
-        such run, or it has ended. BusyError: as many notes wait as may.
+        A run that waits for its breaker, and an idle manual run, are not woken.
+
+        Raises:
+            NotFoundError: There is no such run, or it has ended.
+            BusyError: The run has its most unread notes.
         """
         ...
 
@@ -69,29 +76,30 @@ class RunStore(Protocol):
     async def wake(self, sid: str, op: str, text: str, label: Label, *, hops: int = 0, probe: bool = False) -> bool:
         """Put a continuation into a run's inbox unless one waits or a turn is open; return whether it did.
 
-        With `probe` the breaker, which is open, becomes half-open with it; it does nothing if that is not open.
+        With `probe` an open breaker becomes half-open in the same step; with a breaker that is not open, nothing
+        happens.
         """
         ...
 
 
 class RecordKeys(Protocol):
-    """Keeps the keys that records of runs are encrypted with, each among the keys of its session, whose end is its."""
+    """Keeps the encryption keys of run records, each among the keys of its session and deleted with it."""
 
     async def record_key(self, sid: str, fresh: bytes = b"") -> bytes | None:
-        """Return the key of a session's record: the first that was given, which `fresh` is if there was none.
+        """Return the key of a session's record: the first key that was given, or `fresh` if there was none.
 
-        None if it has no key; if it was deleted, it has none for ever. Raises StoreError.
+        None if there is no key; a deleted session never has one again. Raises StoreError.
         """
         ...
 
 
 class ScheduleStore(Protocol):
-    """What schedules and timers ask of the store: all of them share one slot of a Cluster."""
+    """Keeps schedules and timers: all of them share one slot of a Cluster."""
 
     async def add(self, schedule: Schedule, most: int, audit: tuple[AuditRow, ...]) -> None:
         """Keep a schedule with its timer, once for its id.
 
-        Raises BusyError: the principal has `most` that are active, of its label's pool.
+        Raises BusyError: the principal has `most` active schedules in its label's pool.
         """
         ...
 
@@ -108,9 +116,9 @@ class ScheduleStore(Protocol):
         ...
 
     async def replace(self, before: Schedule, after: Schedule, audit: tuple[AuditRow, ...] = ()) -> bool:
-        """Put a schedule, and its timer by its `next_at`, in the place of one that is still as it was seen.
+        """Replace a schedule, and its timer by its `next_at`, if it is unchanged since it was read.
 
-        Returns false, and does nothing, where it is not.
+        Returns false, and does nothing, if it has changed.
         """
         ...
 
@@ -119,20 +127,20 @@ class ScheduleStore(Protocol):
         ...
 
     async def set_timer(self, timer: Timer) -> None:
-        """Set a timer, in the place of one of the same kind and subject."""
+        """Set a timer, replacing one of the same kind and subject."""
         ...
 
     async def take_due(self, most: int, hold_ms: int) -> tuple[tuple[Timer, ...], int]:
-        """Take due timers, earliest first: each is due again in `hold_ms` unless it is settled.
+        """Take due timers, earliest first: each is due again in `hold_ms` milliseconds unless it is settled.
 
-        Returns them with the moment when they were due, and in how many milliseconds the next one is due, -1 for none.
+        Returns them with the moments they were due, and the milliseconds until the next one is due, -1 for none.
         """
         ...
 
     async def settle(self, timer: Timer) -> None:
-        """Forget a timer that was taken, unless it was set anew meanwhile."""
+        """Forget a timer that was taken, unless it was set again meanwhile."""
         ...
 
     async def next_due(self) -> int:
-        """Return in how many milliseconds the next timer is due, -1 for none."""
+        """Return the milliseconds until the next timer is due, -1 for none."""
         ...

@@ -1,8 +1,8 @@
-"""The ports for sessions: their turns and lives, listings, wake-ups, and what waits beside them.
+"""The ports for sessions: their turns and lives, listings, wake-ups, and the inputs that wait beside them.
 
 Every method that changes something is one atomic, idempotent script (laws `lost_reply_never_duplicates`,
-`stale_fence_writes_nothing`). Foreign exceptions never leave an implementation: a store that does not
-answer raises StoreGoneError, one that refuses StoreRefusedError, records of a newer version SchemaError.
+`stale_fence_writes_nothing`). Foreign exceptions never leave an implementation: a store that does not answer raises
+StoreGoneError, one that refuses StoreRefusedError, records of a newer version SchemaError.
 """
 
 from collections.abc import AsyncIterator, Sequence
@@ -34,22 +34,30 @@ class SessionStore(Protocol):
 
     @property
     def process(self) -> str:
-        """This process's name at the store.
+        """The name of this process in the store.
 
-        Its lease owners are `<process>.<nonce>` and its sender is `<process>`, so that what it holds can be
-        freed when it is gone, before the lease runs out.
+        Its lease owners are `<process>.<nonce>` and its sender is `<process>`. So its leases and deliveries can be
+        freed when the process is gone, before they run out.
         """
         ...
 
     async def accept(self, item: NewItem, *, unless_asked: bool = False) -> Accepted:
         """Append an input to its session's inbox, creating the session, and mark the session ready.
 
-        In the mode INTERRUPT its sender's open turn is asked to stop. With `unless_asked` what is new is not
-        taken in where an agent may have asked its sender something.
+        In the mode INTERRUPT its sender's open turn is asked to stop.
 
-        Raises DedupeConflictError: the dedupe key was used with another body, or the session was created with
-        something else. BusyError: the inbox is full. AskedError: it was left out. NotFoundError: it has a `reader`, who
-        may know of no such session. Nothing changed then.
+        Args:
+            item: The input.
+            unless_asked: Do not take in a new input where an agent may have asked its sender a question.
+
+        Raises:
+            DedupeConflictError: The dedupe key was used with another body, or the session was created with other
+                values.
+            BusyError: The inbox is full.
+            AskedError: The input was left out because of `unless_asked`.
+            NotFoundError: The input has a `reader`, and that reader may not know of such a session.
+
+        After any of these errors nothing has changed.
         """
         ...
 
@@ -63,18 +71,24 @@ class SessionStore(Protocol):
         channels: tuple[str, ...] = (),
         most: int = 0,
     ) -> Claim | None:
-        """Take a session with a lease, if there is work and nobody holds it.
+        """Take a session with a lease, if there is work and no live lease on it.
 
-        `owner` is a nonce: claiming again with the owner of the live lease answers with the same fence.
-        `known` is what the caller has read: if the log went on from there it is handed over from that event on. With
-        `idle` the session is
-        taken even when nothing waits (for a command that writes). `channels` are those that the caller serves, none
-        standing for all. With `most` it is not taken that was claimed so often without anything being written.
-        Returns None when there is nothing to take: no such session, no work, or somebody else's
-        lease.
+        Args:
+            sid: The session.
+            owner: A nonce: claiming again with the owner of the live lease answers with the same fence.
+            known: The position up to which the caller has read. If the log went on from there, only the later events
+                are handed over.
+            idle: Take the session even when nothing waits (for a command that writes).
+            channels: The channels that the caller serves; empty for all.
+            most: Do not take a session that was claimed this often without a write; 0 for no limit.
 
-        Raises ElsewhereError: there is work, and the session's home is on another channel. UnsettledError: more may
-        come in a moment that belongs to what waits. WornError: it was claimed `most` times in vain.
+        Returns:
+            The claim, or None when there is nothing to take: no such session, no work, or another worker's lease.
+
+        Raises:
+            ElsewhereError: There is work, and the session's home is on another channel.
+            UnsettledError: Another part of the waiting message may arrive in a moment.
+            WornError: The session was claimed `most` times in vain.
         """
         ...
 
@@ -83,8 +97,10 @@ class SessionStore(Protocol):
 
         With `sender` the new outbox entries are already claimed by that sender (it saves a round trip).
 
-        Raises LeaseLostError or ResetError: the fence is stale; nothing was written. WithdrawnError: what was to be
-        taken does not wait any more; nothing was written.
+        Raises:
+            LeaseLostError: The fence is stale; nothing was written.
+            ResetError: The fence is stale because of a reset; nothing was written.
+            WithdrawnError: The input to take does not wait any more; nothing was written.
         """
         ...
 
@@ -95,7 +111,9 @@ class SessionStore(Protocol):
     async def renew(self, claim: Claim) -> bool:
         """Prolong the lease; return whether a stop was asked for.
 
-        Raises LeaseLostError or ResetError: the lease is somebody else's now.
+        Raises:
+            LeaseLostError: Another worker holds the lease.
+            ResetError: The session was reset.
         """
         ...
 
@@ -104,9 +122,9 @@ class SessionStore(Protocol):
         ...
 
     async def stop(self, sid: str, *, actor: str, reader: Label | None = None) -> Stopped:
-        """Ask the running turn to stop and cancel what waits.
+        """Ask the running turn to stop and cancel the waiting inputs.
 
-        It counts what was cancelled and `reader` may know of, everything for None.
+        The result counts those cancelled inputs that `reader` may know of, all of them for None.
         """
         ...
 
@@ -115,17 +133,14 @@ class SessionStore(Protocol):
     ) -> SessionState:
         """Start a new generation: fence raised, taint back to PUBLIC, inbox, approvals and unsent answers cancelled.
 
-        The new generation pins `agent`, see `bot.access.agents`; empty for the one that the last one had.
+        The new generation pins `agent` (see `bot.access.agents`), or the agent of the last generation if it is empty.
 
         Raises NotFoundError: no such session.
         """
         ...
 
     async def import_session(self, new: ImportedSession, audit: tuple[AuditRow, ...]) -> bool:
-        """Create a session of events that are brought in, all of it in one step; return False if it is there already.
-
-        Then nothing changes.
-        """
+        """Create a session from imported events, in one step; return False and change nothing if it exists already."""
         ...
 
     async def state(self, sid: str) -> SessionState | None:
@@ -139,15 +154,15 @@ class SessionStore(Protocol):
     async def news(
         self, sid: str, *, after: int = 0, limit: int = 1000
     ) -> tuple[tuple[Event, ...], SessionState | None]:
-        """Return events as `events` does, and then the session's record, None if there is none.
+        """Return events as `events` does, and the session's record as read after them, None if there is none.
 
-        The record is not older than the events: what the session had read when it wrote them is in it. Which policy is
-        in force is read along.
+        The record is not older than the events: its taint covers all that the session had read when it wrote them. The
+        same round trip reads which policy is in force.
         """
         ...
 
     async def events_at(self, sid: str, seqs: Sequence[int]) -> tuple[Event, ...]:
-        """Return the events of these seqs, in this order; one that the log does not have is left out."""
+        """Return the events with these seqs, in this order; a seq that the log does not have is left out."""
         ...
 
     async def name(self, sid: str, title: Title | None) -> None:
@@ -162,7 +177,7 @@ class SessionStore(Protocol):
         ...
 
     async def outcome(self, sid: str, dedupe: str) -> ItemOutcome | None:
-        """Return what became of the input of a dedupe key, None if there was none or it was forgotten."""
+        """Return the outcome of the input with a dedupe key, None if there was none or it was forgotten."""
         ...
 
     def states(self) -> AsyncIterator[SessionState]:
@@ -170,53 +185,60 @@ class SessionStore(Protocol):
         ...
 
     def walk(self) -> AsyncIterator[tuple[str, SessionState | None]]:
-        """Walk the ids of all sessions with their records, None for one that cannot be read; one may come twice."""
+        """Walk the ids of all sessions with their records, None for an unreadable record; an id may come twice."""
         ...
 
 
 class LifecycleStore(Protocol):
-    """A session as a whole: resting, archived, deleted, and the turns that it had.
+    """A session as a whole: pausing, archiving and deleting it, and its past turns.
 
-    Methods that change something raise NotFoundError: there is none. IllegalMoveError, ArchivedError: its status does
-    not allow that (`bot.sessions.lifecycle`). Every method raises StoreError.
+    Methods that change something raise these errors; every method may raise StoreError.
+
+    Raises:
+        NotFoundError: There is no such session.
+        IllegalMoveError: Its status does not allow the operation (`bot.sessions.lifecycle`).
+        ArchivedError: It is archived.
     """
 
     async def holder(self, sid: str) -> Holder | None:
-        """Return whose a session is and its status, also of one that was deleted; None if there never was one."""
+        """Return a session's principal and status, also of a deleted session; None if there never was one."""
         ...
 
     async def pause(self, sid: str, *, actor: str, audit: tuple[AuditRow, ...]) -> None:
-        """Let a session rest: what it is told waits. A turn that runs is run to its end, or until it asks people."""
+        """Pause a session: new inputs wait. An open turn still runs to its end, or until it asks people."""
         ...
 
     async def resume(self, sid: str, *, actor: str, audit: tuple[AuditRow, ...]) -> None:
-        """Let a session that rests go on."""
+        """Resume a paused session."""
         ...
 
     async def archive(self, sid: str, *, actor: str, audit: tuple[AuditRow, ...]) -> None:
-        """Make a session read-only and cancel what waits. Raises BusyError: a turn is open."""
+        """Make a session read-only and cancel its waiting inputs. Raises BusyError: a turn is open."""
         ...
 
     async def restore(self, sid: str, *, actor: str, audit: tuple[AuditRow, ...]) -> None:
-        """Let an archived session be spoken in again."""
+        """Make an archived session writable again."""
         ...
 
     async def fail(self, sid: str) -> None:
-        """Note that a session cannot be worked; what it is told next wakes it."""
+        """Mark a session as FAILED; its next input wakes it."""
         ...
 
     async def delete(self, sid: str, audit: tuple[AuditRow, ...]) -> None:
-        """Delete a session: a tombstone and its audit chain are left. One that was deleted is deleted."""
+        """Delete a session; a tombstone and its audit chain are left. Deleting a deleted session changes nothing."""
         ...
 
     async def rewrite(self) -> tuple[str, ...]:
-        """Have the servers rewrite their files, without what was deleted; return why some do not, a sentence each."""
+        """Have the servers rewrite their files without deleted data.
+
+        Returns one sentence for each server that does not rewrite its files.
+        """
         ...
 
     async def turns(self, sid: str, *, before: int | None = None, limit: int = 50, turn: str | None = None) -> TurnPage:
         """Return the turns that ended before an event, newest first, of all generations; None for the newest.
 
-        With a `turn` that of this id alone. A page may be empty and name where to look on.
+        With `turn`, only the turn with that id. A page may be empty and still name where to continue.
         """
         ...
 
@@ -225,25 +247,25 @@ class SessionIndex(Protocol):
     """Which sessions there are: in pages for a reader, or all of them for the operator."""
 
     async def listed(self, asked: SessionQuery) -> SessionPage:
-        """Return a page of a principal's sessions that a reader may know of, newest first, archived ones left out.
+        """Return a page of the sessions of a principal that a reader may know of, newest first, without archived ones.
 
-        Raises CursorError: the cursor is not one that this principal was given at this level.
+        Raises CursorError: the cursor was not given to this principal at this level.
         """
         ...
 
     async def recent(self, *, after: str = "", limit: int = 50) -> tuple[tuple[str, SessionState | None], ...]:
-        """Return the sessions that changed last, newest first, with their records, None for one that cannot be read.
+        """Return the sessions that changed last, newest first, with their records, None for an unreadable record.
 
-        `after` is the id of the last one that was returned. Raises NotFoundError: no session has it.
+        `after` is the id of the last session of the page before. Raises NotFoundError: no session has it.
         """
         ...
 
 
 class QueueStore(Protocol):
-    """What waits while a turn runs, and what becomes of it."""
+    """How a session takes inputs while a turn runs, and the withdrawal of inputs that wait."""
 
     async def set_mode(self, sid: str, mode: QueueMode, audit: tuple[AuditRow, ...]) -> None:
-        """Say how a session takes what comes while a turn runs; it stays so over restarts and resets.
+        """Set how a session takes inputs while a turn runs; the mode survives restarts and resets.
 
         Raises NotFoundError: no such session.
         """
@@ -265,42 +287,42 @@ class Wake(Protocol):
         ...
 
     async def again(self, sids: tuple[str, ...]) -> None:
-        """Mark sessions ready that `ready` returned and that this process leaves to another."""
+        """Mark sessions ready that `ready` returned and that this process does not work."""
         ...
 
     async def sweep_turn(self, name: str, seconds: float) -> float:
-        """Take the turn to sweep, for `seconds`, of the processes of this name; a process that begins waits for none.
+        """Take the turn to sweep, for `seconds`, among the processes of this name; a new process need not wait.
 
-        Returns 0, or in how many seconds to ask again. Raises StoreError.
+        Returns 0 if this process may sweep now, or the number of seconds after which to ask again. Raises StoreError.
         """
         ...
 
     async def sweep(self, channels: tuple[str, ...] = (), *, name: str = "") -> tuple[str, ...]:
-        """Find sessions with work on these channels, none standing for all, and no live lease; mark and return them.
+        """Find sessions with work on these channels, empty for all, and no live lease; mark and return them.
 
-        It goes on where the last sweep of this name stopped. Raises StoreError.
+        It continues where the last sweep of this name stopped. Raises StoreError.
         """
         ...
 
 
 class ObservedStore(Protocol):
-    """Keeps what is observed."""
+    """Keeps texts observed in shared chats."""
 
     async def observe(self, sid: str, new: NewObserved, most: int) -> None:
-        """Keep a text beside a session, whether or not that has begun, and at most `most` of them, the newest.
+        """Keep a text beside a session, whether or not the session exists, and at most the `most` newest texts.
 
         The same `dedupe` again changes nothing. Raises StoreError.
         """
         ...
 
     async def forget(self, sid: str) -> None:
-        """Forget all that was kept beside a session. Raises StoreError."""
+        """Forget all texts kept beside a session. Raises StoreError."""
         ...
 
     async def heard(self, sid: str, *, after: str, until: int, now: int, most: int) -> tuple[Observed, ...]:
-        """Return what was kept after the id `after`, empty for all, and until a time; at most `most`, oldest first.
+        """Return at most `most` texts kept after the id `after`, empty for all, and up to a time; oldest first.
 
-        Nothing of it is older than a day at the time `now`. Raises StoreError.
+        None of them is older than a day at `now`. Both times are milliseconds on the store's clock. Raises StoreError.
         """
         ...
 
@@ -313,14 +335,14 @@ class QuarantineStore(Protocol):
     ) -> tuple[Quarantined, bool]:
         """Put a session in quarantine, or keep it there; the first time the audit rows are appended in the same step.
 
-        Returns the record, and whether it is new. Within the pause of the last time nothing changes.
+        Returns the record, and whether it is new. During the current pause nothing changes.
         """
         ...
 
     async def quarantined(self) -> tuple[Quarantined, ...]:
-        """Return all that are in quarantine, the oldest first."""
+        """Return all sessions in quarantine, the oldest first."""
         ...
 
     async def unquarantine(self, sid: str, doing: Doing, audit: tuple[AuditRow, ...]) -> bool:
-        """Let a session out, with its audit rows; return whether it was in."""
+        """Let a session out of quarantine, with its audit rows; return whether it was in quarantine."""
         ...

@@ -1,4 +1,4 @@
-"""The store as everything else sees it: its parts, each by its port (`bot.sessions.ports`)."""
+"""The store as the rest of the program sees it: its parts, each behind its own port (`bot.sessions.ports`)."""
 
 from typing import Protocol
 
@@ -23,144 +23,144 @@ from bot.sessions.ports.workflows import WorkflowStore
 
 
 class Store(Protocol):
-    """What `bot.store` implements."""
+    """The port that `bot.store` implements."""
 
     @property
     def sessions(self) -> SessionStore:
-        """Its part for sessions."""
+        """Sessions: their inputs, turns, events and records."""
         ...
 
     @property
     def lifecycle(self) -> LifecycleStore:
-        """Its part for lifecycle."""
+        """The lives of sessions: pausing, archiving, deleting, and past turns."""
         ...
 
     @property
     def agents(self) -> AgentStore:
-        """Its part for agents."""
+        """Snapshots of agents that sessions pin."""
         ...
 
     @property
     def index(self) -> SessionIndex:
-        """Its part for index."""
+        """Listings of sessions."""
         ...
 
     @property
     def queue(self) -> QueueStore:
-        """Its part for queue."""
+        """Queue modes, and inputs that wait."""
         ...
 
     @property
     def approvals(self) -> ApprovalStore:
-        """Its part for approvals."""
+        """Approvals and questions to people."""
         ...
 
     @property
     def wake(self) -> Wake:
-        """Its part for wake."""
+        """Hints that a session has work."""
         ...
 
     @property
     def outbox(self) -> OutboxStore:
-        """Its part for outbox."""
+        """The outbox: deliveries that were committed and wait to be sent."""
         ...
 
     @property
     def audit(self) -> AuditStore:
-        """Its part for audit."""
+        """Audit chains."""
         ...
 
     @property
     def policy(self) -> PolicyStore:
-        """Its part for policy."""
+        """The policy in force."""
         ...
 
     @property
     def access(self) -> AccessStore:
-        """Its part for access."""
+        """Changes of principals and chats, and pairing requests."""
         ...
 
     @property
     def tokens(self) -> TokenStore:
-        """Its part for tokens of programs."""
+        """Tokens of programs."""
         ...
 
     @property
     def delegation(self) -> DelegationStore:
-        """Its part for delegation."""
+        """Background sessions: slots, parcels and held items."""
         ...
 
     @property
     def observed(self) -> ObservedStore:
-        """Its part for observed."""
+        """Texts observed in shared chats."""
         ...
 
     @property
     def rate_limits(self) -> RateLimitStore:
-        """Its part for rate limits."""
+        """Rate limits of sending."""
         ...
 
     @property
     def alternatives(self) -> AlternativeStore:
-        """Its part for alternatives."""
+        """Alternatives that were offered."""
         ...
 
     @property
     def question_copies(self) -> QuestionCopyStore:
-        """Its part for question copies."""
+        """Copies of questions in chats."""
         ...
 
     @property
     def counts(self) -> CountStore:
-        """Its part for counts."""
+        """Named counters."""
         ...
 
     @property
     def quarantine(self) -> QuarantineStore:
-        """Its part for quarantine."""
+        """Sessions in quarantine."""
         ...
 
     @property
     def budgets(self) -> BudgetStore:
-        """Its part for budgets."""
+        """Token budgets."""
         ...
 
     @property
     def webhooks(self) -> WebhookStore:
-        """Its part for webhooks."""
+        """Webhooks of programs."""
         ...
 
     @property
     def runs(self) -> RunStore:
-        """Its part for runs."""
+        """Runs, their slots and their steering notes."""
         ...
 
     @property
     def schedules(self) -> ScheduleStore:
-        """Its part for schedules, reminders and timers."""
+        """Schedules, reminders and timers."""
         ...
 
     @property
     def record_keys(self) -> RecordKeys:
-        """Its part for the keys of run records."""
+        """Keys of run records."""
         ...
 
     @property
     def memories(self) -> MemoryStore:
-        """Its part for what sessions have learned."""
+        """Memories of sessions."""
         ...
 
     @property
     def skills(self) -> SkillStore:
-        """Its part for skills."""
+        """Skills."""
         ...
 
     @property
     def workflows(self) -> WorkflowStore:
-        """Its part for workflows."""
+        """Logs of workflows."""
         ...
 
     @property
     def changes(self) -> Changes:
-        """Its part for changes."""
+        """Hints that a session's record was written."""
         ...

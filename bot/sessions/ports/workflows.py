@@ -1,7 +1,7 @@
 """The port for workflows: a log of events for each project of a principal and each label.
 
-All of a principal's share the slot of their knowledge. The logs of different labels are kept apart, so that nothing of
-one label counts, orders or delays what is of another (law `no_read_up`). A store that does not answer raises
+All logs of a principal share the slot of their knowledge. The logs of different labels are kept apart, so that events
+of one label neither count, order nor delay those of another (law `no_read_up`). A store that does not answer raises
 StoreGoneError, one that refuses StoreRefusedError, records of a newer version SchemaError.
 """
 
@@ -16,7 +16,7 @@ from policy.labels import Label
 
 @dataclass(frozen=True, slots=True)
 class WorkflowPlace:
-    """Which log is written: a principal's project, at a label."""
+    """A log to write: of a principal's project, at a label."""
 
     principal: str
     project: str
@@ -25,14 +25,14 @@ class WorkflowPlace:
 
 @dataclass(frozen=True, slots=True)
 class WorkflowView:
-    """What a writer has seen: how many events of each label within `reader`; labels with none are left out."""
+    """The number of events that a writer has seen, for each label within `reader`; labels with none are left out."""
 
     reader: Label
     seen: Mapping[Label, int]
 
 
 class WorkflowStore(Protocol):
-    """What workflows ask of the store."""
+    """Keeps the logs of workflows."""
 
     async def advance(
         self,
@@ -43,26 +43,26 @@ class WorkflowStore(Protocol):
     ) -> tuple[WorkflowEvent, ...] | None:
         """Append events to a log in one atomic step, and return them as they are kept; None if the view is old.
 
-        The view is old where a label within its reader has another number of events than was seen. A repeated call,
-        which the first event's `call` names, returns what the first one wrote. In front of it `audit` is written.
+        The view is old if a label within its reader has a number of events other than the one seen. A repeated call, as
+        told by the first event's `call`, returns the events that the first one wrote. `audit` is written before them.
 
-        Raises FullError: as many workflows of the label, or events of the log, are kept as may be.
+        Raises FullError: the label has its most workflows, or the log its most events.
         """
         ...
 
     async def log(
         self, principal: str, project: str, known: Callable[[Label], bool], *, since: Sequence[WorkflowEvent] = ()
     ) -> tuple[WorkflowEvent, ...]:
-        """Return the events of those labels of a project that are `known`, in their order.
+        """Return the events of a project with `known` labels, in order.
 
         Args:
-            principal: the owner of the workflow.
-            project: its project.
-            known: tells for a label whether its events are asked for.
-            since: what an earlier call returned; only later events are read from the store.
+            principal: The owner of the workflow.
+            project: Its project.
+            known: Tells for a label whether its events are asked for.
+            since: The events that an earlier call returned; only later ones are read from the store.
         """
         ...
 
     async def projects(self, principal: str, known: Callable[[Label], bool], most: int) -> tuple[str, ...]:
-        """Return up to `most` projects with events of `known` labels, the one that changed last first."""
+        """Return up to `most` projects with events of `known` labels, the last changed first."""
         ...

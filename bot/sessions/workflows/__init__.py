@@ -1,1 +1,1 @@
-"""What workflows are made of: definitions, events and the state document."""
+"""The values of workflows: definitions, events and the state document."""

@@ -1,4 +1,4 @@
-"""What a workflow goes through: its steps in their order, and what each asks for."""
+"""The definition of a workflow: its steps in order, and the requirements of each."""
 
 from dataclasses import dataclass
 from typing import Final
@@ -13,20 +13,25 @@ LONGEST_NAME: Final = 64
 """Characters of the name of a definition, a step's id or a sub-step."""
 
 LONGEST_TITLE: Final = 200
-"""Characters of what people read as the name of a definition or step, and of a path."""
+"""The most characters of the title of a definition or step, and of a path."""
 
 CONTEXT_FILES: Final = range(1, 4)
-"""How many files a step may let its start read."""
+"""How many files a step may allow to be read at its start."""
 
 
 @dataclass(frozen=True, slots=True)
 class StepDefinition:
     """A step of a definition.
 
-    `context_files` is how many files may be read at its start. `artifacts` are the paths that are expected of it, which
-    may hold `{project}`. At a `gate` a person decides whether it is passed. `reviewer` is the name of the agent that
-    adds and removes findings, empty for people alone. One that is `optional` may be skipped by an agent, and is not
-    missed where it is pending.
+    Args:
+        id: Its id.
+        name: Its name for people.
+        sub_steps: Its sub-steps, in order.
+        context_files: How many files may be read at its start.
+        artifacts: The paths that it is expected to produce, which may hold `{project}`.
+        gate: Whether a person decides if it is passed.
+        reviewer: The name of the agent that adds and removes findings, empty for people alone.
+        optional: Whether an agent may skip it; it is not missed while it is pending.
     """
 
     id: str
@@ -39,7 +44,7 @@ class StepDefinition:
     optional: bool = False
 
     def after(self, sub_step: str) -> tuple[str, ...]:
-        """Return the sub-steps behind one, all of them for the empty name or one there is not."""
+        """Return the sub-steps after one, all of them for an empty or unknown name."""
         return self.sub_steps[self.sub_steps.index(sub_step) + 1 :] if sub_step in self.sub_steps else self.sub_steps
 
 

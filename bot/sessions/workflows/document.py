@@ -1,4 +1,4 @@
-"""The state document of a workflow, schema 3.0: what its steps came to, as a reader may know of it."""
+"""The state document of a workflow, schema 3.0: the state of its steps, as far as a reader may know of it."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
@@ -60,10 +60,21 @@ class OpenFinding:
 
 @dataclass(frozen=True, slots=True)
 class WorkflowDocument:
-    """The whole state. `decisions` has the newest choice of each title, `review_audit` who let which step pass.
+    """The whole state of a workflow.
 
-    `workflow` tells workflows of one project's name apart, see `bot.workflows.state_file`. `revision` is how many
-    events it came of, 0 where nobody says.
+    Args:
+        project: The project.
+        branch: Its branch.
+        updated: When it changed last, in ISO 8601.
+        current_step: The current step.
+        steps: The steps by id.
+        decisions: The newest choice of each title.
+        decision_log: All decisions.
+        open_findings: The findings that stand.
+        review_audit: The person who let each step pass its gate.
+        workflow: An id that tells workflows of the same project name apart, see `bot.workflows.state_file`.
+        revision: The number of events it was folded from, 0 if unknown.
+        schema_version: The version of its schema.
     """
 
     project: str

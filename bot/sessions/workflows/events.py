@@ -1,7 +1,7 @@
-"""What happens in a workflow: events, each with the label of the session that wrote it.
+"""The events of a workflow, each with the label of the session that wrote it.
 
-The state is what is folded of those events that a reader may know of, see `bot.workflows.folding`. `order` sorts events
-of different labels. It counts events of all labels, so no reader is ever told it.
+The state is the fold of the events that a reader may know of, see `bot.workflows.folding`. `order` sorts events of
+different labels. It counts events of all labels, so it is shown to no reader.
 """
 
 from dataclasses import dataclass
@@ -12,15 +12,15 @@ from bot.sessions.workflows.definitions import WorkflowDefinition
 from policy.labels import Label
 
 MOST_EVENTS: Final = 5000
-"""Events of one workflow and label."""
+"""The most events of one workflow and label."""
 
 MOST_WORKFLOWS: Final = 500
-"""Workflows of one principal and label."""
+"""The most workflows of one principal and label."""
 
 
 @dataclass(frozen=True, slots=True)
 class WorkflowStarted:
-    """The workflow began, by this definition, as it was then."""
+    """The workflow began, with the definition as it was then."""
 
     definition: WorkflowDefinition
     branch: str = ""
@@ -36,7 +36,7 @@ class StepStarted:
 
 @dataclass(frozen=True, slots=True)
 class SubStepDone:
-    """A sub-step is done, and these paths came of it."""
+    """A sub-step is done, and produced these paths."""
 
     step: str
     sub_step: str
@@ -45,7 +45,7 @@ class SubStepDone:
 
 @dataclass(frozen=True, slots=True)
 class StepCompleted:
-    """A step is complete; `passed_by` is the person who let it pass its gate, empty where nobody had to."""
+    """A step is complete; `passed_by` is the person who let it pass its gate, empty for a step without one."""
 
     step: str
     passed_by: str = ""
@@ -60,7 +60,7 @@ class StepSkipped:
 
 @dataclass(frozen=True, slots=True)
 class DecisionMade:
-    """Something was decided at a step. Its id, `D1` and on, is by its place among those that a reader may know of."""
+    """A decision at a step. Its id, `D1` and on, counts the decisions that a reader may know of."""
 
     step: str
     title: str
@@ -70,7 +70,7 @@ class DecisionMade:
 
 @dataclass(frozen=True, slots=True)
 class FindingAdded:
-    """A reviewer found something at a step. Its id, `F1` and on, is by its place like that of a decision."""
+    """A reviewer's finding at a step. Its id, `F1` and on, counts the findings that a reader may know of."""
 
     step: str
     text: str
@@ -78,14 +78,14 @@ class FindingAdded:
 
 @dataclass(frozen=True, slots=True)
 class FindingRemoved:
-    """A finding does not stand any more. `finding` names it by the event that added it, see `Fold.keys`."""
+    """A finding was removed. `finding` names it by the event that added it, see `Fold.keys`."""
 
     finding: str
 
 
 @dataclass(frozen=True, slots=True)
 class FileTakenIn:
-    """A person's state file was taken in: `changes` is what it changes, as JSON, see `bot.workflows.edits`."""
+    """A person's state file was read: `changes` are its changes, as JSON, see `bot.workflows.edits`."""
 
     changes: str
 
@@ -99,7 +99,7 @@ class StateRecovered:
 
 @dataclass(frozen=True, slots=True)
 class UnknownBody:
-    """Something that this program does not know, as it is stored; it changes nothing here."""
+    """An event of a kind that this program does not know, as it is stored; it has no effect here."""
 
     kind: str
     text: str
@@ -122,10 +122,15 @@ WorkflowBody: TypeAlias = (
 
 @dataclass(frozen=True, slots=True)
 class NewWorkflowEvent:
-    """An event that is to be written: the store gives it its time and order.
+    """An event to write: the store gives it its time and order.
 
-    `actor` is the person who asked, `by_agent` tells that an agent did it, in the session `sid`. `call` is what makes
-    it the same event when it is repeated. `refs` are what it came from.
+    Args:
+        body: Its content.
+        actor: The person who asked.
+        by_agent: Whether an agent did it.
+        sid: The session of that agent, empty for none.
+        call: An id that makes a repeated event the same event.
+        refs: The sources that it came from.
     """
 
     body: WorkflowBody

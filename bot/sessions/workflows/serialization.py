@@ -45,25 +45,25 @@ KINDS: Final[Mapping[str, type[WorkflowBody]]] = MappingProxyType(
         "recovered": StateRecovered,
     }
 )
-"""How each kind of event is called where it is stored and shown."""
+"""The name of each kind of event where it is stored and shown."""
 
 _NAMES: Final = MappingProxyType({kind: name for name, kind in KINDS.items()})
 
 
 def kind_of(body: WorkflowBody) -> str:
-    """Return how a kind of event is called."""
+    """Return the name of a kind of event."""
     return body.kind if isinstance(body, UnknownBody) else _NAMES[type(body)]
 
 
 def body_json(body: WorkflowBody) -> str:
-    """Write what an event tells; what is empty is left out."""
+    """Write the content of an event, without empty fields."""
     if isinstance(body, UnknownBody):
         return body.text
     return json.dumps(_lean(asdict(body)), ensure_ascii=False, separators=(",", ":"))
 
 
 def body_from(kind: str, text: str) -> WorkflowBody:
-    """Read what an event tells. Raises ValueError: it cannot be read."""
+    """Read the content of an event. Raises ValueError: it cannot be read."""
     known = KINDS.get(kind)
     if known is None:
         return UnknownBody(kind, text)
@@ -75,7 +75,7 @@ def body_from(kind: str, text: str) -> WorkflowBody:
 
 
 def definition_object(definition: WorkflowDefinition) -> dict[str, Any]:
-    """Write a definition as an object of JSON; what is empty is left out."""
+    """Return a definition as a JSON object, without empty fields."""
     return _lean(asdict(definition))
 
 
@@ -105,7 +105,7 @@ def _made(kind: type[_Made], got: Mapping[str, Any]) -> _Made:
 
 
 def _lean(value: Mapping[str, Any]) -> dict[str, Any]:
-    """Return an object of JSON without what is empty."""
+    """Return a JSON object without empty fields."""
     return {name: _part(part) for name, part in value.items() if part not in ("", (), False)}
 
 

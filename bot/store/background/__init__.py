@@ -1,1 +1,1 @@
-"""The store's parts for work that goes on by itself: tasks that sessions give, runs, and schedules."""
+"""The store's parts for background work: tasks of sessions, runs, and schedules."""

@@ -1,4 +1,4 @@
-"""The part of the store about sessions among themselves: slots, what they send one another, and what is held."""
+"""The part of the store for background sessions: slots, parcels between sessions, and held items."""
 
 from typing import Final
 
@@ -19,7 +19,7 @@ from bot.store.session_index import Filing
 from bot.store.shared import SessionChange, Shared
 
 RESERVATION_MS: Final = 30_000
-"""How long after reserving its slot a session may still be created."""
+"""For how many milliseconds after the reservation of its slot a session may be created."""
 
 
 class RedisDelegation:
@@ -55,14 +55,14 @@ class RedisDelegation:
         return codec.reading(lambda: tuple(_slot(run, record, now) for run, record in codec.pairs(flat).items()))
 
     async def free(self, principal: str, slots: tuple[Slot, ...]) -> None:
-        """Free slots that are still as they were seen."""
+        """Free slots whose records are unchanged since they were read."""
         if slots:
             seen = [nested({"run": slot.run, "record": slot.record}) for slot in slots]
             args = {"keep": self._shared.options.keep_ms, "seen": seen}
             await self._shared.run(call(Script.FREE, {"slots": slots_key(principal)}, args))
 
     async def endorse(self, charge: Charge) -> bool:
-        """Charge what an answer may endorse."""
+        """Charge the bits that an answer may endorse."""
         told = stored({"label": str(charge.label), "millibits": charge.millibits, "lapses": charge.until})
         args = {"generation": charge.generation, "run": charge.run, "charge": told, "most": charge.most}
         got = await self._shared.run(session_call(Script.ENDORSE, session_keys(charge.sid), args))
@@ -97,10 +97,10 @@ class RedisDelegation:
         if got.word == "busy":
             raise BusyError
         told = got.text("code") or got.text("status")
-        # What became of it since, if it came before, is not the sender's matter here: it was delivered.
+        # A later outcome, if it came before, is not the sender's matter here: it was delivered.
         arrival = Arrival(told) if told in set(Arrival) else Arrival.WAITING
         if arrival in {Arrival.HELD, Arrival.UNTOLD}:
-            # No hint of the session itself: it would be looked at and filed anew, which its readers could tell.
+            # No hint of the session itself: that would have it read and filed anew, which its readers could notice.
             await self._shared.connection.commands(("SADD", held_key(parcel.sender), raw(parcel.sid)))
         if arrival is Arrival.WAITING:
             await self._shared.connection.commands(self._shared.ready_hint(parcel.sid), ("SADD", OPEN, raw(parcel.sid)))
@@ -108,7 +108,7 @@ class RedisDelegation:
         return arrival
 
     async def held(self, sid: str) -> tuple[PendingMessage, ...]:
-        """Return what a session holds, oldest first."""
+        """Return the items that a session holds, oldest first."""
         keys = session_keys(sid)
         (flat,) = await self._shared.connection.commands(("HGETALL", keys.held))
         records = codec.reading(lambda: {name: unpack(HELD, record) for name, record in codec.pairs(flat).items()})

@@ -1,4 +1,4 @@
-"""The part of the store about the keys that records of runs are encrypted with."""
+"""The part of the store for the encryption keys of run records."""
 
 from base64 import b64decode, b64encode
 

@@ -1,7 +1,7 @@
-"""The part of the store about runs: their places and slots, how far they came, and what people tell them to do.
+"""The part of the store for runs: their places and slots, their progress, and people's steering notes.
 
-A place is counted in the pool of its run's label, and a slot is locked there: what runs of another level do shows by
-neither (law `no_read_up`). How far a run came is part of its session's record, so it is changed by whoever holds that.
+A place is counted in the pool of its run's label, and a slot is locked there: neither reveals runs of another level
+(law `no_read_up`). A run's progress is part of its session's record, so the holder of the claim changes it.
 """
 
 import hashlib
@@ -34,7 +34,7 @@ class RedisRuns:
         self._filing = filing
 
     async def reserve(self, principal: str, slot: RunSlot, most: int) -> RunSlot:
-        """Take a place for a run that is to be made."""
+        """Reserve a place for a new run."""
         facts = {"session": slot.sid, "pool": str(slot.pool.secrecy), "deadline": slot.until, "most": most}
         got = await self._place(Script.RESERVE_RUN, principal, {"run": slot.run, **facts})
         if got.word == "full":
@@ -62,13 +62,13 @@ class RedisRuns:
         await self._place(Script.FREE_RUN, principal, {"run": run})
 
     async def progress(self, sid: str) -> Progress | None:
-        """Return how far a run came, None for a session that is no run."""
+        """Return a run's progress, None for a session that is not a run."""
         asked = ("HMGET", session_keys(sid).state, *codec.stored_fields("charter", "progress"))
         ((charter, stored),) = await self._shared.connection.commands(asked)
         return None if charter is None else codec.reading(lambda: run_parts.read_progress(stored))
 
     async def change(self, claim: Claim, change: ProgressChange) -> Progress:
-        """Change how far a run came."""
+        """Change a run's progress."""
         args = {
             "claim": claim_argument(claim),
             "late": LATE,
@@ -118,7 +118,7 @@ class RedisRuns:
         return True
 
     async def forget_slot(self, principal: str, sid: str) -> None:
-        """Forget what the run of a session that is erased called its slot. Its place is its pool's to give back."""
+        """Forget the slot name of an erased session's run. Its place is given back by its pool."""
         await self._place(Script.FREE_RUN, principal, {"session": sid})
 
     async def _place(self, script: Script, principal: str, args: Arguments) -> ScriptAnswer:

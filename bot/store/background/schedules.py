@@ -1,8 +1,8 @@
-"""The part of the store about schedules, reminders and timers.
+"""The part of the store for schedules, reminders and timers.
 
-They are in the slot of the chain for decisions outside a session, so that a schedule, its timer and the row that tells
-who made it are written by one script. A timer that is taken is due again after a while unless it is settled: what it
-sets off is done, at the latest by the next one who takes it.
+They are in the slot of the chain for decisions outside a session, so that one script writes a schedule, its timer and
+the audit row with its creator. A timer that was taken is due again after a while unless it is settled. So its work is
+done, at the latest by the next worker that takes it.
 """
 
 from typing import cast
@@ -22,7 +22,7 @@ from bot.store.scripts.loader import Script
 from bot.store.shared import Shared
 
 _NONE = -1
-"""What tells that no timer is set."""
+"""The answer if no timer is set."""
 
 
 class RedisSchedules:
@@ -60,7 +60,7 @@ class RedisSchedules:
         return None if record is None else codec.reading(lambda: _schedule(id, record))
 
     async def replace(self, before: Schedule, after: Schedule, audit: tuple[AuditRow, ...] = ()) -> bool:
-        """Put a schedule, and its timer, in the place of one that is still as it was seen."""
+        """Replace a schedule and its timer, if it is unchanged since it was read."""
         args = {"before": complete(SCHEDULE, _record(before)), "after": complete(SCHEDULE, _record(after))}
         got = await self._change(Script.REPLACE_SCHEDULE, before.id, before.principal, args, audit=audit)
         return got.word == "ok"
@@ -73,7 +73,7 @@ class RedisSchedules:
         return (await self._change(Script.DROP_SCHEDULE, id, known.principal, {}, audit=audit)).word == "ok"
 
     async def set_timer(self, timer: Timer) -> None:
-        """Set a timer, in the place of one of the same kind and subject."""
+        """Set a timer, replacing one of the same kind and subject."""
         await self._time(Script.SET_TIMER, {"timer": _named(timer.kind, timer.about), "due": timer.due})
 
     async def take_due(self, most: int, hold_ms: int) -> tuple[tuple[Timer, ...], int]:
@@ -84,11 +84,11 @@ class RedisSchedules:
         return tuple(taken), _NONE if left is None else int(left)
 
     async def settle(self, timer: Timer) -> None:
-        """Forget a timer that was taken, unless it was set anew meanwhile."""
+        """Forget a timer that was taken, unless it was set again meanwhile."""
         await self._time(Script.SETTLE_TIMER, {"timer": _named(timer.kind, timer.about), "due": timer.due})
 
     async def next_due(self) -> int:
-        """Return in how many milliseconds the next timer is due, -1 for none."""
+        """Return the milliseconds until the next timer is due, -1 for none."""
         first, clock = await self._shared.connection.commands(("ZRANGE", TIMERS, 0, 0, "WITHSCORES"), ("TIME",))
         return max(int(first[1]) - codec.clock_ms(clock), 0) if first else _NONE
 

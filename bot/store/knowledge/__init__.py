@@ -1,1 +1,1 @@
-"""The store's parts for what sessions have learned."""
+"""The store's parts for knowledge of sessions: memories and skills."""

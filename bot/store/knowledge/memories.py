@@ -1,8 +1,8 @@
-"""The part of the store about memories.
+"""The part of the store for memories.
 
-All that a principal's sessions learned is in one slot, the memories of each label under keys of their own. What changed
-last of a label has the highest version there, so that indexes can be kept true by what is behind the version they have.
-The audit is in another slot: the rows that tell of a change are written before it, once for the memory.
+All memories of a principal are in one slot, those of each label under keys of their own. The last change of a label has
+the highest version there, so indexes are updated with the changes after their version. The audit is in another slot:
+its rows are written before a change, once for the memory.
 """
 
 from collections.abc import Collection, Mapping
@@ -49,19 +49,19 @@ class RedisMemories:
         return first
 
     async def forget(self, memory: Memory, audit: tuple[AuditRow, ...]) -> bool:
-        """Erase the words of a memory for good, and those of all that it corrects of its label."""
+        """Erase the words of a memory, and of all memories of its label that it corrects."""
         await self._tell("forget", memory, audit)
         return (await self._change(Script.FORGET, memory, {}, op=self._shared.ids.op())).flag("kept")
 
     async def versions(self, principal: str) -> Mapping[Label, int]:
-        """Return each label of which a principal has or had memories, or that read some, with the last version."""
+        """Return each label of which a principal has or had memories, or that recalled some, with the last version."""
         (flat,) = await self._shared.connection.commands(("HGETALL", _keys(principal).versions))
         return codec.reading(
             lambda: {codec.label(text(label)): int(version) for label, version in codec.pairs(flat).items()}
         )
 
     async def changes(self, principal: str, label: Label, since: int, most: int) -> MemoryChanges:
-        """Return up to `most` memories of a label that changed behind a version."""
+        """Return up to `most` memories of a label that changed after a version."""
         stretch = (f"({since}", "+inf", "BYSCORE")
         return await self._changed(principal, label, stretch, at=since, most=most)
 
@@ -81,7 +81,7 @@ class RedisMemories:
         return await self._changed(principal, label, stretch, at=before, most=most)
 
     async def count_use(self, principal: str, reader: Label, ids: Collection[str], op: str) -> None:
-        """Count that memories were recalled by a session that has read `reader`, once for `op`."""
+        """Count that a session with the taint `reader` recalled memories, once for `op`."""
         if not ids:
             return
         keys = _keys(principal)
@@ -89,7 +89,7 @@ class RedisMemories:
         await self._shared.run(call(Script.COUNT_USE, named, {"ids": sorted(set(ids)), "label": str(reader)}))
 
     async def uses(self, principal: str, readers: Collection[Label], ids: Collection[str]) -> Mapping[str, int]:
-        """Return how often memories were recalled, as far as sessions of these labels did."""
+        """Return how often sessions of these labels recalled each memory."""
         if not ids:
             return {}
         keys, names, found = _keys(principal), list(dict.fromkeys(ids)), dict[str, int]()
@@ -103,7 +103,7 @@ class RedisMemories:
     async def _changed(
         self, principal: str, label: Label, stretch: tuple[str, ...], *, at: int, most: int
     ) -> MemoryChanges:
-        """Return memories of a stretch of versions, as ZRANGE takes it, which begins behind `at`."""
+        """Return memories of a range of versions, as ZRANGE takes it, which begins after `at`."""
         keys = _keys(principal, label)
         # One more tells whether there are more.
         asked = ("ZRANGE", keys.changed, *stretch, "LIMIT", 0, most + 1, "WITHSCORES")
@@ -117,7 +117,7 @@ class RedisMemories:
         return MemoryChanges(int(shown[-1][1]), tuple(found), more=len(versions) > most)
 
     async def _tell(self, what: str, memory: Memory, audit: tuple[AuditRow, ...]) -> None:
-        """Append the rows that tell of a change, unless they are there since ten minutes at most."""
+        """Append the audit rows of a change, unless they were appended within the last ten minutes."""
         if audit:
             op = audit_op(f"{what}/{memory.id}")
             await self._shared.change_outside(Script.AUDIT_APPEND, {"op": op}, {}, audit)
@@ -140,7 +140,7 @@ def _keys(principal: str, label: Label = PUBLIC) -> MemoryKeys:
 
 
 def _read(principal: str, label: Label, names: list[str], records: list[bytes | None]) -> list[Memory]:
-    """Read memories from the answer to HMGET; those that are not there are left out."""
+    """Read memories from the answer to HMGET; absent ones are left out."""
     return codec.reading(
         lambda: [
             _memory(principal, label, name, record)

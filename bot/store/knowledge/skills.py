@@ -1,8 +1,8 @@
-"""The part of the store about skills.
+"""The part of the store for skills.
 
 A principal's skills are in the slot of their memories, those of each label under keys of their own. A skill is one
-record with all its versions, so that whatever is read of it belongs together; its log is beside it. The audit is in
-another slot: the rows that tell of a change are written before it.
+record with all its versions, so that everything read of it belongs together; its log is beside it. The audit is in
+another slot: its rows are written before a change.
 """
 
 from collections.abc import Collection, Mapping
@@ -64,7 +64,7 @@ class RedisSkills:
         return first
 
     async def change(self, skill: Skill, event: SkillEvent, audit: tuple[AuditRow, ...]) -> bool:
-        """Keep a skill as it is after a change, with the line that its log has of that."""
+        """Keep a changed skill, with the log line of the change."""
         op = self._shared.ids.op()
         await self._tell(op, audit)
         return (await self._put(skill, event, op=op, most=0)).word == "ok"
@@ -77,7 +77,7 @@ class RedisSkills:
         )
 
     async def changes(self, principal: str, label: Label, since: int, most: int) -> SkillChanges:
-        """Return up to `most` skills of a label that changed behind a version."""
+        """Return up to `most` skills of a label that changed after a version."""
         keys = _keys(principal, label)
         # One more tells whether there are more.
         asked = ("ZRANGE", keys.changed, f"({since}", "+inf", "BYSCORE", "LIMIT", 0, most + 1, "WITHSCORES")
@@ -110,7 +110,7 @@ class RedisSkills:
         return codec.reading(lambda: tuple(map(_event, records)))
 
     async def reflect(self, principal: str, name: str, reflection: Reflection, op: str) -> None:
-        """Count how it went where a skill was applied, once for `op`."""
+        """Count the outcome of an applied skill, once for `op`."""
         keys, reader = _keys(principal), str(reflection.label)
         named = {
             "outcomes": keys.outcomes(reader),
@@ -126,7 +126,7 @@ class RedisSkills:
     async def rates(
         self, principal: str, readers: Collection[Label], ids: Collection[str]
     ) -> Mapping[str, SuccessRate]:
-        """Return how it went where skills were applied, as far as sessions of these labels told."""
+        """Return the success rates of skills, as reported by sessions of these labels."""
         names = list(dict.fromkeys(ids))
         if not names:
             return {}
@@ -142,7 +142,7 @@ class RedisSkills:
         return found
 
     async def notes(self, principal: str, readers: Collection[Label], name: str) -> tuple[Reflection, ...]:
-        """Return what sessions of these labels noted about a skill, the newest first."""
+        """Return the notes of sessions of these labels about a skill, the newest first."""
         keys, labels = _keys(principal), list(dict.fromkeys(readers))
         asked = [("LRANGE", keys.notes(str(label), name), 0, -1) for label in labels]
         replies = await self._shared.connection.commands(*asked)
@@ -152,7 +152,7 @@ class RedisSkills:
         return tuple(sorted(found, key=lambda one: one.at, reverse=True))
 
     async def _tell(self, op: str, audit: tuple[AuditRow, ...]) -> None:
-        """Append the rows that tell of a change, unless they are there since ten minutes at most."""
+        """Append the audit rows of a change, unless they were appended within the last ten minutes."""
         if audit:
             await self._shared.change_outside(Script.AUDIT_APPEND, {"op": audit_op(f"skill/{op}")}, {}, audit)
 
@@ -210,7 +210,7 @@ def _skill(principal: str, label: Label, name: str, record: bytes) -> Skill:
 
 
 def _version_object(value: SkillVersion) -> dict[str, object]:
-    """Return a version as an object of JSON; what is blank is left out."""
+    """Return a version as a JSON object, without blank fields."""
     whole: dict[str, object] = {
         **{name: getattr(value, name) for name in _PLAIN},
         **{name: getattr(value.text, name) for name in _TEXT},

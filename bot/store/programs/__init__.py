@@ -1,1 +1,1 @@
-"""What the store does for programs: it keeps who they are, what they are sent, and it tells what changed."""
+"""The store's parts for programs: tokens, webhooks, and notices of changes."""

@@ -1,8 +1,7 @@
-"""What changes in sessions, as the scripts publish it, for all of a process who wait.
+"""Changes of sessions, as the scripts publish them, for all waiting callers of a process.
 
-One connection hears all, and gives each feed what it asked for. No task runs for it: who waits connects where nobody
-did. After a lost connection each feed is told that everything may have changed, as nobody knows what was said
-meanwhile.
+One connection hears all changes, and gives each feed those it asked for. No task runs for it: the first waiting caller
+connects. After a lost connection each feed is told that everything may have changed, as changes in between are unknown.
 """
 
 import asyncio
@@ -19,18 +18,18 @@ _ALL: Final = b""
 """Stands for every session among those that feeds ask for."""
 
 _RECORD: Final = b"}:state"
-"""How the key of a session's record ends; heads of other chains are published too."""
+"""The end of the key of a session's record; heads of other chains are published too."""
 
 _MOST: Final = 10_000
-"""How many sessions a feed keeps for one who does not come; from then on it only says that there were more."""
+"""The most sessions that a feed keeps for a caller that does not come; after that it only says that there were more."""
 
 _CHECK_SECONDS: Final = 5.0
-"""How long nothing is heard until the server is asked whether it is there, and how long it has to answer."""
+"""Seconds of silence until the server is asked whether it is there, and seconds that it has to answer."""
 
 _PAUSE_SECONDS: Final = 0.5
 
 _LONG_PAUSE_SECONDS: Final = 30.0
-"""How long to wait after a store that was away, and after one that does not let us listen."""
+"""Seconds to wait after a store that was away, and after one that does not let us listen."""
 
 
 class RedisChanges:
@@ -59,7 +58,7 @@ class RedisChanges:
                 await subscription.close()
 
     async def listen(self) -> None:
-        """Connect where nobody did, and tell all feeds. Raises StoreError."""
+        """Connect if there is no connection, and tell all feeds. Raises StoreError."""
         if self._open():
             return
         async with self._connecting:
@@ -70,7 +69,7 @@ class RedisChanges:
                     feed.add_everything()
 
     async def check(self) -> None:
-        """Make sure that the server is there, once for all who wait; where it is not, `listen` connects anew."""
+        """Check that the server is there, once for all waiting callers; if it is not, `listen` connects anew."""
         loop = asyncio.get_running_loop()
         async with self._connecting:
             subscription = self._subscription
@@ -113,7 +112,7 @@ class _Feed:
         self._woken = asyncio.Event()
 
     def add(self, key: bytes) -> None:
-        """Note whose record was written."""
+        """Note that a session's record was written, by the record's key."""
         if self._everything:
             return
         self._keys.add(key)
@@ -128,11 +127,11 @@ class _Feed:
         self._woken.set()
 
     def wake(self) -> None:
-        """Have who waits look whether there is a connection."""
+        """Have the waiting caller check the connection."""
         self._woken.set()
 
     async def next(self) -> Changed:
-        """Wait for what changes."""
+        """Wait for changes."""
         while True:
             try:
                 await self._changes.listen()

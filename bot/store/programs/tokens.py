@@ -1,7 +1,7 @@
-"""The tokens of programs, beside the audit chain that tells who made them.
+"""The tokens of programs, beside the audit chain with the rows of their creation.
 
-A change counts among those of who may what (`RedisAccess`), so that the policy's head tells every process of it. No
-secret is here, only digests under a key of the installation.
+A change counts as a change of access rights (`RedisAccess`), so that the policy's head tells every process. There are
+no secrets here, only digests under a key of the installation.
 """
 
 from collections.abc import Sequence
@@ -22,7 +22,7 @@ from bot.store.shared import Shared
 from policy.labels import parse
 
 MOST_TOKENS: Final = 1_000
-"""How many names there may be in one installation, those of revoked tokens too: each process knows all of them."""
+"""The most names of tokens in one installation, revoked ones included: each process knows all of them."""
 
 _KEYS: Final = MappingProxyType({"policy": POLICY, "overrides": OVERRIDES, "tokens": TOKENS})
 
@@ -34,16 +34,16 @@ class RedisTokens:
         self._shared = shared
 
     def now_ms(self) -> int:
-        """Return the time on the store's clock, as far as this process knows."""
+        """Return the time on the store's clock in milliseconds, as far as this process knows."""
         return self._shared.clock.wall_ms() + self._shared.ahead
 
     async def tokens(self) -> tuple[ApiToken, ...]:
-        """Return all of them by name."""
+        """Return all tokens by name."""
         (flat,) = await self._shared.connection.commands(("HGETALL", TOKENS))
         return codec.reading(lambda: read_tokens(flat))
 
     async def create(self, new: NewToken, audit: tuple[AuditRow, ...]) -> ApiToken | None:
-        """Keep a new token, unless its name was ever given."""
+        """Keep a new token, unless its name was ever used."""
         record = nested(
             {
                 "id": new.id,
@@ -61,12 +61,12 @@ class RedisTokens:
         return None if got.word == "taken" else self._changed(new.name, got)
 
     async def rotate(self, name: str, secret: NewSecret, audit: tuple[AuditRow, ...]) -> ApiToken:
-        """Give a token another secret."""
+        """Give a token a new secret."""
         args = {"name": name, "id": secret.id, "digest": secret.digest, "life": secret.life}
         return await self._change(name, args, audit)
 
     async def revoke(self, name: str, audit: tuple[AuditRow, ...]) -> ApiToken:
-        """Let a token count no more."""
+        """Revoke a token."""
         return await self._change(name, {"name": name}, audit)
 
     async def _change(self, name: str, args: Arguments, audit: tuple[AuditRow, ...]) -> ApiToken:

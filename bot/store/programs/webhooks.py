@@ -1,7 +1,7 @@
-"""Webhooks in the store: what they are, who sends for them, how far they came, and what they did not take.
+"""Webhooks in the store: their records, the rights to send for them, their positions, and dead events.
 
-All of them are in one slot, so that a position is written only while its webhook is there, and one exchange keeps the
-rights of a process to all of its webhooks.
+All of them are in one slot, so that a position is written only while its webhook is there, and one request renews all
+rights of a process.
 """
 
 import json
@@ -40,7 +40,7 @@ class RedisWebhooks:
         return None if got.word == "full" else replace(new, created_at=got.number("created"))
 
     async def drop(self, webhook: str) -> None:
-        """Forget a webhook, how far it came and what it did not take."""
+        """Forget a webhook, its positions and its dead events."""
         await self._run(Script.DROP_WEBHOOK, webhook, {})
 
     async def owned(self, owner: str) -> tuple[ProgramWebhook, ...]:
@@ -55,19 +55,19 @@ class RedisWebhooks:
         return tuple([_webhook(name, record) for name, record in codec.pairs(got.list("webhooks")).items()])
 
     async def give_back(self, holder: str) -> None:
-        """Let others send for the webhooks of this holder."""
+        """Give up all rights of this holder, so that others may send."""
         await self._hold(holder, 0, 0)
 
     async def mark(self, webhook: str, *, failing: bool, disabled: Ended | None = None) -> None:
-        """Note that a webhook fails or works, or that nothing is sent any more."""
+        """Note that a webhook fails or works, or that it is disabled."""
         await self._run(Script.MARK_WEBHOOK, webhook, {"failing": failing, "disabled": disabled})
 
     async def enable(self, webhook: str) -> None:
-        """Send to a webhook again."""
+        """Enable a disabled webhook."""
         await self._run(Script.MARK_WEBHOOK, webhook, {"enabled": True})
 
     async def positions(self, webhook: str, sids: tuple[str, ...]) -> dict[str, WebhookPosition]:
-        """Return how far a webhook came in sessions."""
+        """Return the positions of a webhook in sessions."""
         if not sids:
             return {}
         asked = ("HMGET", webhook_positions_key(webhook), *map(raw, sids))
@@ -75,37 +75,37 @@ class RedisWebhooks:
         return {sid: _position(record) for sid, record in zip(sids, found, strict=True) if record is not None}
 
     async def note(self, webhook: str, sid: str, at: WebhookPosition, *, wait: int = 0) -> None:
-        """Note how far a webhook came in a session."""
+        """Note a webhook's position in a session."""
         args = {"session": sid, "seq": at.seq, "attempt": at.attempt, "closed": at.closed, "wait": wait}
         await self._run(Script.NOTE_WEBHOOK, webhook, args)
 
     async def give_up(self, dead: DeadEvent, most: int) -> None:
-        """Go on behind an event that was not taken, and keep it."""
+        """Skip an event that was not delivered, and keep it."""
         args = {"session": dead.sid, "seq": dead.seq, "event": dead.id, "attempt": dead.attempts, "error": dead.error}
         kept = {"most": most, "keep": self._shared.options.keep_dead_ms}
         await self._run(Script.GIVE_UP_EVENT, dead.webhook, {**args, **kept})
 
     async def forget(self, webhook: str, sid: str) -> None:
-        """Forget what a webhook knows of a session that was deleted."""
+        """Forget a webhook's records of a deleted session."""
         await self._run(Script.NOTE_WEBHOOK, webhook, {"session": sid, "forget": True})
 
     async def forget_session(self, owner: str, sid: str) -> None:
-        """Forget what a program's webhooks know of a session that is erased."""
+        """Forget the records of a program's webhooks about an erased session."""
         for one in await self.owned(owner):
             await self.forget(one.id, sid)
 
     async def dead(self, webhook: str) -> tuple[DeadEvent, ...]:
-        """Return what a webhook did not take, the oldest first."""
+        """Return a webhook's dead events, the oldest first."""
         (flat,) = await self._shared.connection.commands(("HGETALL", dead_events_key(webhook)))
         found = [_dead(webhook, name, record) for name, record in codec.pairs(flat).items()]
         return tuple(sorted(found, key=lambda one: (one.failed_at, one.id)))
 
     async def ask_again(self, webhook: str, event: str) -> bool:
-        """Note that an event is to be tried once more."""
+        """Mark a dead event to be tried once more."""
         return (await self._settle(webhook, {"event": event, "again": True})).word == "ok"
 
     async def settle(self, dead: DeadEvent, error: str) -> None:
-        """Note what became of one that was tried once more."""
+        """Note the outcome of a repeated try."""
         await self._settle(dead.webhook, {"event": dead.id, "attempt": dead.attempts + 1, "error": error or None})
 
     async def _settle(self, webhook: str, args: Arguments) -> ScriptAnswer:

@@ -1,4 +1,4 @@
-"""Stored bytes to frozen values and back: the one place that knows which record holds what.
+"""Stored bytes to frozen values and back: the one place that knows the content of each record.
 
 `form` has the form of a record, `kinds` its fields; here they become the values of `bot.sessions`. Text is any Python
 text: UTF-8 with lone surrogates passed through, so it comes back as it went. Bodies are JSON in the same encoding; one
@@ -37,7 +37,7 @@ from policy.errors import LabelTextError
 from policy.labels import PUBLIC, Label, parse
 
 INLINE: Final = 32 * 1024
-"""Longest body, in bytes, that stays in its record."""
+"""The longest body, in bytes, that stays in its record."""
 
 Fields: TypeAlias = dict[str, Any]
 """Fields of a record by name, as `form.unpack` gives them."""
@@ -52,7 +52,7 @@ def raw(text: str) -> bytes:
 
 
 def text(stored: bytes) -> str:
-    """Decode what `raw` encoded."""
+    """Decode the bytes that `raw` encoded."""
     return stored.decode("utf-8", "surrogatepass")
 
 
@@ -70,19 +70,19 @@ def dump(value: object, *, sort: bool = False) -> str:
 
 
 def digest(body: str) -> str:
-    """Return what tells whether two bodies are the same."""
+    """Return a digest that tells whether two bodies are the same."""
     return hashlib.sha256(raw(body)).hexdigest()[:32]
 
 
 @dataclass(slots=True)
 class Bodies:
-    """Collects the large bodies of one script call: their ids in order, and what they hold."""
+    """Collects the large bodies of one script call: their ids in order, with their bytes."""
 
     large: dict[str, bytes] = field(default_factory=dict[str, bytes])
 
     def put(self, body: str) -> str:
-        """Return what stands for the body in its record."""
-        # Most are so short that nobody has to count their bytes.
+        """Return the body or the reference that stands for it in its record."""
+        # Most are so short that their bytes need not be counted.
         if len(body) <= INLINE // 4:
             return body
         written = raw(body)
@@ -98,12 +98,12 @@ Fetched: TypeAlias = Mapping[str, str]
 
 
 def referred(bodies: Iterable[str]) -> list[str]:
-    """Return the ids of the large bodies that these stand for."""
+    """Return the ids of the large bodies that these references stand for."""
     return [body[1:] for body in bodies if body[:1] == "@"]
 
 
 def whole(body: str, fetched: Fetched) -> str:
-    """Return a body as it was put, from what stands for it.
+    """Return a body as it was put, from its reference.
 
     Raises SchemaError: it is not there.
     """
@@ -122,13 +122,13 @@ def label(stored: str) -> Label:
 
 
 def clock_ms(reply: list[bytes]) -> int:
-    """Return what `TIME` answered as the scripts have it, in milliseconds."""
+    """Return the answer of `TIME` in the form of the scripts, in milliseconds."""
     seconds, micros = reply
     return int(seconds) * 1000 + int(micros) // 1000
 
 
 def reading(read: Callable[[], _T]) -> _T:
-    """Run a decoder; what it cannot read is a record this program does not know.
+    """Run a decoder; a record that it cannot read is unknown to this program.
 
     Raises SchemaError: for any malformed record.
     """
@@ -169,7 +169,7 @@ _PARTS: Final = (
     (kinds.LINEAGE, "lineage"),
     (kinds.USAGE, "usage"),
 )
-"""Records that stand in fields of a session's, which most sessions have."""
+"""Records in fields of a session's record, which most sessions have."""
 
 
 def state_of(sid: str, got: Mapping[bytes, bytes]) -> SessionState:
@@ -238,7 +238,7 @@ def _part(got: Mapping[bytes, bytes], kind: RecordType, name: str) -> Fields | N
 
 
 def mode(stored: str) -> QueueMode:
-    """Read how a session takes what comes while a turn runs."""
+    """Read how a session takes inputs while a turn runs."""
     return QueueMode(stored) if stored else QueueMode.COLLECT
 
 
@@ -248,7 +248,7 @@ def title(value: Title) -> Values:
 
 
 def metadata(value: Metadata) -> Values:
-    """Write what a program keeps with its session."""
+    """Write the metadata that a program keeps with its session."""
     return {"text": value.text, "label": str(value.label)}
 
 
@@ -310,7 +310,7 @@ _KIN: Final = (
 
 
 def lineage(value: Lineage) -> Values:
-    """Write where a background session comes from."""
+    """Write the lineage of a background session."""
     returns = _result_fields(value.returns)
     told = {**{name: getattr(value, name) for name in _KIN}, "charged": value.endorsed, "returns": returns}
     return {**told, "known": str(value.known)}
@@ -356,7 +356,7 @@ def _last_turn(got: Fields) -> LastTurn:
 
 
 def usage(value: Usage) -> Values:
-    """Write what models were asked; what was not used is left out."""
+    """Write the use of models; unused fields are left out."""
     counts = {"requests": value.requests, "input_tokens": value.input_tokens, "output_tokens": value.output_tokens}
     written: dict[str, int] = {name: count for name, count in {**counts, "cost": value.cost}.items() if count}
     if not value.complete:
@@ -401,7 +401,7 @@ def new_event(value: NewEvent, bodies: Bodies) -> Values:
 
 
 def event_bodies(got: Fields) -> tuple[str, str]:
-    """Return an event's body as stored, and what it carries."""
+    """Return an event's body as stored, and the fold that it carries."""
     return got["body"], got["carried"]
 
 
@@ -439,13 +439,13 @@ def item(got: Fields, fetched: Fetched) -> InboxItem:
 
 
 def outcome(stored: bytes) -> ItemOutcome:
-    """Read what became of an input from its dedupe record."""
+    """Read the outcome of an input from its dedupe record."""
     got = form.unpack(kinds.INPUT, stored)
     return ItemOutcome(ItemStatus.HELD) if got["held"] else ItemOutcome(ItemStatus(got["status"]), got["seq"])
 
 
 def message(stored: str, fetched: Fetched) -> SessionMessage:
-    """Read what a message carries from its record, or from what stands there for it."""
+    """Read a message from its record, or from the reference there."""
     return message_from(_object(stored, fetched))
 
 
@@ -459,7 +459,7 @@ def _object(stored: str, fetched: Fetched) -> JsonObject:
 def audit_records(chain: Sequence[bytes], genesis: str, after: int) -> tuple[AuditRecord, ...]:
     """Read chain records with n > `after`; `chain` begins with the record before them, if there is one.
 
-    Each follows on the hash of the record before it, the first on `genesis`.
+    Each follows the hash of the record before it, the first `genesis`.
     """
     previous, found = genesis, list[AuditRecord]()
     for n, stored in enumerate(chain, after or 1):
@@ -475,7 +475,7 @@ def audit_records(chain: Sequence[bytes], genesis: str, after: int) -> tuple[Aud
 
 
 def new_approval(value: Approval) -> Values:
-    """Write an approval that is asked for, as a script takes it."""
+    """Write a new approval, as a script takes it."""
     return {
         "expires": value.expires_at,
         "turn": value.turn,
@@ -495,7 +495,7 @@ def new_approval(value: Approval) -> Values:
 
 
 def question_answer(value: QuestionAnswer) -> str:
-    """Write what a question was answered with, as a script takes it."""
+    """Write the answer to a question, as a script takes it."""
     told = {"value": value.value, "label": str(value.label), "address": value.address, "via": value.via}
     return dump(told)
 
@@ -508,7 +508,7 @@ def _question_answer(stored: str) -> QuestionAnswer | None:
 
 
 def approval(sid: str, name: bytes, stored: bytes, now: int) -> Approval:
-    """Read an approval; one past its time, pending or approved, reads as EXPIRED."""
+    """Read an approval; an expired one, pending or approved, reads as EXPIRED. `now` is in ms on the store's clock."""
     got = form.unpack(kinds.APPROVAL, stored)
     found = ApprovalState(got["state"])
     if got["expires"] <= now and found in {ApprovalState.PENDING, ApprovalState.APPROVED}:
@@ -538,7 +538,7 @@ def approval(sid: str, name: bytes, stored: bytes, now: int) -> Approval:
 
 
 def new_delivery(new: NewDelivery, channel: str, bodies: Bodies) -> Values:
-    """Write something to be said, as a script takes it; `channel` is that of its address, encoded."""
+    """Write a delivery, as a script takes it; `channel` is that of its address, encoded."""
     endorsed = [[one.session, one.text, one.run, one.millibits] for one in new.endorsed]
     return {
         "channel": channel,

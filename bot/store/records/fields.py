@@ -1,4 +1,4 @@
-"""What a record is made of: named fields, each with its default."""
+"""The parts of a record: named fields, each with its default."""
 
 from dataclasses import dataclass
 from typing import Final, TypeAlias
@@ -10,9 +10,9 @@ VERSION: Final = "version"
 
 @dataclass(frozen=True, slots=True)
 class Field:
-    """A field of a record: its name, its default, and what it tells.
+    """A field of a record: its name, its default, and its meaning.
 
-    A type in the place of the default says that there is none: a record without the field cannot be read.
+    A type in place of the default says that there is none: a record without the field cannot be read.
     """
 
     name: str
@@ -38,7 +38,7 @@ _VERSION: Final = Field(VERSION, int, "the schema it was written by")
 
 
 def record(name: str, *fields: Field) -> RecordType:
-    """Return a kind of record of its own, with the version of the schema it was written by."""
+    """Return a kind of record of its own, with a version: that of the schema it is written by."""
     return RecordType(name, (_VERSION, *fields))
 
 

@@ -1,8 +1,8 @@
-"""How a record is written: a flat MessagePack map of what the server's own decoder reads without a loss.
+"""The form of a record: a flat MessagePack map of values that the server's own decoder reads without a loss.
 
-That is texts, whole numbers below 2^53 and flags, under short names. A field that has its default is left out. What is
-nested, a body or a list, is one opaque text in it that no script looks into. A reader passes over a field that it does
-not know, and a script that writes a record again keeps it.
+These are texts, whole numbers below 2^53 and flags, under short names. A field with its default value is left out. A
+nested value, such as a body or a list, is one opaque text that no script looks into. A reader ignores unknown fields,
+and a script that rewrites a record keeps them.
 
 No I/O here. A record that is not of this form raises ValueError, one of another version SchemaError.
 """
@@ -23,7 +23,7 @@ from bot.store.records.names import NAMES
 Values: TypeAlias = Mapping[str, Value]
 
 MOST: Final = 2**53
-"""Whole numbers of a record are below this: a script has no exact larger ones."""
+"""Whole numbers of a record are below this: larger ones are not exact in scripts."""
 
 _LAYOUT: Final = MappingProxyType(
     {
@@ -39,7 +39,7 @@ _LAYOUT: Final = MappingProxyType(
 
 @dataclass(frozen=True, slots=True)
 class _Known:
-    """What is known of a kind: each field's name and type by its stored name; defaults by name, and by stored name."""
+    """The layout of a kind: each field's name and type by its stored name; defaults by name, and by stored name."""
 
     fields: dict[str, tuple[str, type[Value]]]
     defaults: dict[str, Value]
@@ -65,17 +65,19 @@ _unpackb: Final = cast("Callable[..., object]", cast("Any", msgpack).unpackb)
 
 
 def pack_arguments(value: object) -> bytes:
-    """Write what a script is given: maps, lists, texts, numbers and flags, in any nesting.
+    """Write the arguments of a script: maps, lists, texts, numbers and flags, in any nesting.
 
-    Bytes are texts too, such as a record as it is stored. A name with None is left to the script as absent.
+    Bytes are texts too, such as a record as it is stored. A name with None is absent for the script.
     """
     return _packb(value)
 
 
 def pack(kind: RecordType, values: Values) -> bytes:
-    """Write a record of this version; what has its default is left out.
+    """Write a record of this version; fields with their default are left out.
 
-    Raises ValueError: a number is too large. KeyError: it has no such field, or lacks one that is required.
+    Raises:
+        ValueError: A number is too large.
+        KeyError: The kind has no such field, or a required one is missing.
     """
     given = values if kind.inside else {VERSION: SCHEMA, **values}
     unknown = given.keys() - {field.name for field in kind.fields}
@@ -92,15 +94,16 @@ def pack(kind: RecordType, values: Values) -> bytes:
 
 
 def stored(values: Values) -> dict[str, Value]:
-    """Return fields as they are stored, for a script to complete: what is zero, false or empty is left out."""
+    """Return fields as they are stored, for a script to complete: zero, false and empty values are left out."""
     return {NAMES[name]: value for name, value in values.items() if value}
 
 
 def complete(kind: RecordType, values: Values) -> dict[str, Value]:
-    """Return all fields of a kind as they are stored, for a script to put in the place of a record.
+    """Return all fields of a kind as they are stored, for a script that replaces a record with them.
 
-    What has its default is not left out: it takes the place of what was there.
-    Raises KeyError: it lacks a field that is required.
+    Default values are not left out: they replace the values that were there.
+
+    Raises KeyError: a required field is missing.
     """
     known = _KNOWN[kind.name]
     written = {**known.absent, **{NAMES[name]: value for name, value in values.items()}}
@@ -112,7 +115,9 @@ def complete(kind: RecordType, values: Values) -> dict[str, Value]:
 def unpack(kind: RecordType, stored: bytes) -> dict[str, Any]:
     """Read a record: all fields of its kind by name, with their defaults.
 
-    Raises ValueError: it is no record, or not of this kind. SchemaError: it is one of another version.
+    Raises:
+        ValueError: It is not a record of this kind.
+        SchemaError: It is a record of another version.
     """
     got, known = stored_map(stored), _KNOWN[kind.name]
     if not kind.inside:
@@ -131,9 +136,9 @@ def unpack(kind: RecordType, stored: bytes) -> dict[str, Any]:
 
 
 def stored_map(stored: bytes) -> dict[str, Value]:
-    """Read what is stored, with the names and the values that it is stored with.
+    """Read a stored map, with its stored names and values.
 
-    Raises ValueError: it is no map.
+    Raises ValueError: it is not a map.
     """
     found = _unpackb(stored, unicode_errors="surrogatepass")
     if isinstance(found, dict):
@@ -147,7 +152,9 @@ def stored_map(stored: bytes) -> dict[str, Value]:
 def check_version(stored: object) -> None:
     """Refuse a record of another version.
 
-    Raises SchemaError: it is one. ValueError: this is no version.
+    Raises:
+        SchemaError: It is of another version.
+        ValueError: The text is not a version.
     """
     if (version := int(cast("str", stored))) != SCHEMA:
         raise other_version(version)

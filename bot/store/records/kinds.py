@@ -1,7 +1,6 @@
-"""What is stored: the kinds of records and their fields.
+"""The stored records: their kinds and fields.
 
-`bot.store.records.names` tells how each field is called where it is stored, `bot.store.records.form` how a record is
-written.
+`bot.store.records.names` has the stored name of each field, `bot.store.records.form` the encoding of a record.
 """
 
 from typing import Final
@@ -10,20 +9,20 @@ from bot.store.records.fields import Field, part, record
 
 _BODY: Final = Field("body", str, "its content as JSON, or `@` and the id of a large one")
 _LABEL: Final = Field("label", str, "the label of its content")
-_REFS: Final = Field("refs", "", "what it came from, see `bot.sessions.refs`")
+_REFS: Final = Field("refs", "", "its sources, see `bot.sessions.refs`")
 
 EVENT: Final = record(
     "event",
     Field("time", int, "when it was written, ms"),
     Field("generation", int, "the session's generation"),
-    Field("type", str, "what it tells, see `EventType`"),
-    Field("actor", "", "who or what did it"),
+    Field("type", str, "its type, see `EventType`"),
+    Field("actor", "", "its actor"),
     _LABEL,
     Field("visibility", "internal", "who it is meant for"),
     Field("admitted", False, "whether its content entered the context"),
     Field("turn", "", "the id of its turn"),
     Field("body", "", "its content, as in `item`; none for an empty one"),
-    Field("carried", "", "what all events before it come to, as a body; few have it"),
+    Field("carried", "", "the sum of all events before it, as a body; few have it"),
     _REFS,
 )
 
@@ -46,7 +45,7 @@ INPUT: Final = record(
     Field("op", "", "the call that brought it first"),
     Field("digest", "", "the hash of its body"),
     Field("sent", False, "whether another session sent it"),
-    Field("held", False, "whether it was held, whatever became of it"),
+    Field("held", False, "whether it was held, also once it is accepted or dropped"),
     Field("seq", 0, "the event that let it in, for one that a session sent"),
 )
 
@@ -62,7 +61,7 @@ HELD: Final = record(
     _REFS,
 )
 
-HELD_KEY: Final = record("held key", Field("untold", False, "whether its sender may not hear what became of it"))
+HELD_KEY: Final = record("held key", Field("untold", False, "whether its sender may not hear its fate"))
 
 APPROVAL: Final = record(
     "approval",
@@ -77,13 +76,13 @@ APPROVAL: Final = record(
     _LABEL,
     Field("principal", "", "who asks"),
     Field("rules", "", "the rules that ask for it, a list as JSON"),
-    Field("question", str, "what people are shown, as JSON"),
+    Field("question", str, "the shown question, as JSON"),
     Field("alone", False, "whether its asker alone may answer"),
-    Field("kind", "", "what is asked, see `QuestionKind`; none for an approval"),
+    Field("kind", "", "the kind of question, see `QuestionKind`; none for an approval"),
     Field("returns", "", "the field that bounds the answer to a question, a list as JSON"),
-    Field("fallback", "", "what counts if nobody answers a question, as JSON"),
+    Field("fallback", "", "the answer that counts if nobody answers a question, as JSON"),
     Field("places", "", "the addresses where a question was asked, a list as JSON"),
-    Field("given", "", "what a question was answered with, and where, as JSON"),
+    Field("given", "", "the answer to a question and its address, as JSON"),
     Field("resolved_at", 0, "when it was answered, ms"),
 )
 
@@ -98,10 +97,10 @@ DELIVERY: Final = record(
     Field("op", "", "the call that took it"),
     Field("channel", str, "the channel of its address, encoded"),
     Field("sender", "", "the process that takes care of it"),
-    Field("arrival", "", "what another session did with it, see `Arrival`"),
+    Field("arrival", "", "its fate in another session, see `Arrival`"),
     Field("failures", 0, "how often sending it failed for certain"),
     Field("doubtful", False, "whether it may have been said before"),
-    Field("receipt", "", "what its channel calls what was said"),
+    Field("receipt", "", "the channel's id of the sent message"),
     Field("address", str, "where it is to be said"),
     _LABEL,
     Field("kind", "", "how it is rendered"),
@@ -110,7 +109,7 @@ DELIVERY: Final = record(
     Field("hops", 0, "how many sessions it came through"),
     Field("release", 0, "the event that releases it below its label"),
     Field("asker", "", "the person it is for, if not the session's own principal"),
-    Field("replaces", "", "the receipt of what it stands in the place of"),
+    Field("replaces", "", "the receipt of the delivery that it replaces"),
     Field("meant_for", "", "the one person it is for"),
     Field("authors", "", "whose words it derives from, a list as JSON"),
     Field("endorsed", "", "the bounded answers that were heard, a list as JSON"),
@@ -121,7 +120,7 @@ DELIVERY: Final = record(
 AUDIT_ROW: Final = record(
     "audit row",
     Field("time", int, "when it was written, ms"),
-    Field("kind", "", "what kind of thing happened"),
+    Field("kind", "", "the kind of the row"),
     Field("actor", "", "who did it"),
     _BODY,
     Field("hash", str, "the hash that chains it to the row before it"),
@@ -163,31 +162,31 @@ TASK: Final = record("task", Field("time", int, "when it was completed, ms"))
 NOTE: Final = record(
     "note",
     Field("priority", str, "how it counts, see `Priority`"),
-    Field("text", "", "what it says"),
+    Field("text", "", "its text"),
     _LABEL,
     Field("sender", "", "who wrote it"),
     Field("time", int, "when it was given, ms"),
-    Field("read_at", 0, "when the run's log first held what it says, ms"),
+    Field("read_at", 0, "when the run's log first held its text, ms"),
 )
 
 SCHEDULE: Final = record(
     "schedule",
     Field("principal", str, "whose it is"),
     Field("asker", "", "the person who made it"),
-    Field("kind", str, "what it does, see `ScheduleKind`"),
-    Field("text", "", "the goal of its runs, or what is said"),
+    Field("kind", str, "its kind, see `ScheduleKind`"),
+    Field("text", "", "the goal of its runs, or the text of the reminder"),
     _LABEL,
     Field("cron", "", "a line of five fields, none for one that is due once"),
     Field("zone", "", "its time zone"),
     Field("next_at", 0, "the next moment, ms"),
     Field("created", int, "when it was made, ms"),
     Field("asked_at", "", "the address at which it was made"),
-    Field("title", "", "what it is called"),
+    Field("title", "", "its title"),
     Field("deliver_to", "", "who hears it besides"),
-    Field("meant", "", "what that name meant"),
+    Field("meant", "", "the address or principal of that name"),
     Field("type", "", "how its runs go on, see `RunType`"),
     Field("slot", "", "the slot of its runs"),
-    Field("overlap", "", "what becomes of a moment while a run goes on, see `Overlap`"),
+    Field("overlap", "", "how it treats a moment while a run goes on, see `Overlap`"),
     Field("by_agent", False, "whether an agent made it"),
     Field("status", str, "whether it is in force, see `ScheduleStatus`"),
     Field("last_at", 0, "the last moment that was carried out, ms"),
@@ -200,8 +199,8 @@ SCHEDULE: Final = record(
 
 MEMORY: Final = record(
     "memory",
-    Field("text", "", "what was learned, none once it is forgotten"),
-    Field("domain", "", "what it is about, as is the text"),
+    Field("text", "", "the learned text, none once it is forgotten"),
+    Field("domain", "", "its topic, labelled like the text"),
     Field("created", 0, "when it was learned, ms"),
     Field("asker", "", "the person whose turn or command taught it"),
     Field("by_agent", False, "whether an agent did"),
@@ -210,11 +209,11 @@ MEMORY: Final = record(
     Field("state", "", "whether it counts, see `MemoryState`; none for kept"),
     Field("corrects", "", "the memory in whose place it is"),
     Field("corrected_by", "", "the memory of its label in its place"),
-    Field("corrections", 0, "how many corrections it is from what was learned first"),
+    Field("corrections", 0, "the number of corrections since the first text"),
     Field("ended", 0, "when it was corrected or forgotten, ms"),
     _REFS,
 )
-"""Whose it is, and its label, are in its key."""
+"""Its principal and label are in its key."""
 
 SKILL: Final = record(
     "skill",
@@ -227,13 +226,13 @@ SKILL: Final = record(
     Field("derived_from", "", "the skill that it was made from by a session that had read more"),
     Field("revision", int, "how many changes there were"),
 )
-"""Whose it is, and its label, are in its key."""
+"""Its principal and label are in its key."""
 
 SKILL_EVENT: Final = record(
     "skill event",
     Field("time", int, "when, ms"),
     Field("actor", "", "who did it"),
-    Field("kind", str, "what they did, see `SkillDeed`"),
+    Field("kind", str, "the deed, see `SkillDeed`"),
     Field("number", 0, "with which version"),
     Field("by_agent", False, "whether an agent did"),
 )
@@ -242,21 +241,21 @@ WORKFLOW_EVENT: Final = record(
     "workflow event",
     Field("order", int, "where it stands among those of all labels; nobody is told it"),
     Field("time", int, "when, ms"),
-    Field("kind", str, "what it tells, see `bot.sessions.workflows.serialization`"),
+    Field("kind", str, "its kind, see `bot.sessions.workflows.serialization`"),
     Field("body", str, "its content as JSON"),
     Field("actor", "", "who asked for it"),
     Field("by_agent", False, "whether an agent did it"),
     Field("session", "", "the session that did it"),
-    Field("call", "", "what makes it the same event when it is repeated"),
+    Field("call", "", "the key that makes a repeated event the same one"),
     _REFS,
 )
-"""Whose it is, its project and its label are in its key."""
+"""Its principal, project and label are in its key."""
 
 SKILL_NOTE: Final = record(
     "skill note",
     Field("time", int, "when, ms"),
     Field("kind", str, "how it went, see `Outcome`"),
-    Field("text", str, "what was noted"),
+    Field("text", str, "the text of the note"),
 )
 
 PAIRING: Final = record(
@@ -279,7 +278,7 @@ PERSON: Final = record(
 CHAT: Final = record(
     "chat",
     Field("classification", "", "the classification given, none for that of the configuration"),
-    Field("vouched", "", "yes or no: whether an admin vouches for its members; none for what the configuration says"),
+    Field("vouched", "", "yes or no: whether an admin vouches for its members; none for the configured value"),
     Field("blocked", False, "whether it is blocked"),
 )
 
@@ -288,13 +287,13 @@ BLOCKED: Final = record("blocked", Field("account", "", "the account"))
 TOKEN: Final = record(
     "api token",
     Field("id", str, "the name of the secret in force"),
-    Field("scope", str, "what its program may ask for, see `Scope`"),
+    Field("scope", str, "the rights of its program, see `Scope`"),
     Field("clearance", str, "the clearance of its program"),
     Field("digest", "", "the keyed hash of its text, none for one that was revoked"),
     Field("created", int, "when it was made, ms"),
     Field("expires", 0, "until when it counts, ms, none for ever"),
     Field("creator", str, "the principal that made it"),
-    Field("per_minute", 0, "how many requests in a minute, none for what the configuration says"),
+    Field("per_minute", 0, "requests in a minute, none for the configured number"),
     Field("revoked", 0, "when it was revoked, ms, none for never"),
 )
 
@@ -310,14 +309,14 @@ QUARANTINED: Final = record(
 
 ALTERNATIVE: Final = record(
     "alternative",
-    Field("wanted", str, "what was asked for, see `Wanted`"),
+    Field("wanted", str, "the thing that was asked for, see `Wanted`"),
     Field("session", str, "the session that asked"),
     Field("generation", int, "its generation"),
     Field("turn", "", "the turn"),
     Field("principal", "", "whose it is"),
-    Field("binding", "", "what the offer is bound to"),
+    Field("binding", "", "the digest that the offer is bound to"),
     _LABEL,
-    Field("told", str, "the label of what the offer tells"),
+    Field("told", str, "the label of the offer's text"),
     Field("private", "", "the address of the private chat"),
     Field("parent", "", "the address of the parent"),
     Field("recipients", "", "who may have it instead, a list as JSON"),
@@ -333,7 +332,7 @@ WEBHOOK: Final = record(
     Field("created", int, "when it was made, ms; nothing older is sent"),
     Field("failing", 0, "since when nothing was taken, ms, none for one that works"),
     Field("disabled", "", "why nothing is sent any more, see `Ended`"),
-    Field("enabled", 0, "when it was enabled again, ms; what was tried before counts no more"),
+    Field("enabled", 0, "when it was enabled again, ms; earlier tries count no more"),
     Field("wanted_at", 0, "when its program last wanted something tried once more, ms"),
 )
 
@@ -362,9 +361,9 @@ DEAD_EVENT: Final = record(
     Field("again", False, "whether it is to be tried once more"),
 )
 
-AGENT: Final = record("agent", Field("body", str, "what sessions pinned of it, as JSON"))
+AGENT: Final = record("agent", Field("body", str, "the pinned snapshot, as JSON"))
 
-KEPT: Final = record("kept", Field("token", str, "what an adapter keeps, encrypted"))
+KEPT: Final = record("kept", Field("token", str, "a secret of an adapter, encrypted"))
 
 RESERVATION: Final = record(
     "reservation",
@@ -404,7 +403,7 @@ TURN: Final = part(
     Field("requests", 0, "how often a model was asked before it was suspended"),
     Field("input_tokens", 0, "tokens that models read"),
     Field("output_tokens", 0, "tokens that models wrote"),
-    Field("cost", 0, "what is known of their cost"),
+    Field("cost", 0, "the known part of their cost"),
     Field("incomplete", False, "whether not all tokens are known"),
     Field("unpriced", False, "whether not all of the cost is known"),
 )
@@ -415,14 +414,14 @@ LAST_TURN: Final = part(
     Field("reason", "", "why it ended, see `YieldReason`; none for one that completed"),
     Field("seq", 0, "the event that tells of its end in full"),
     Field("result_seq", 0, "the event that holds its answer"),
-    Field("error", "", "the reference of what went wrong"),
+    Field("error", "", "the reference of the error"),
 )
 
 USAGE: Final = part("usage", *TURN.fields[-6:])
 
 TITLE: Final = part("title", Field("text", str, "the title"), _LABEL)
 
-METADATA: Final = part("metadata", Field("text", str, "what its program keeps with it, as JSON"), _LABEL)
+METADATA: Final = part("metadata", Field("text", str, "the metadata that its program keeps with it, as JSON"), _LABEL)
 
 LINEAGE: Final = part(
     "lineage",
@@ -431,15 +430,15 @@ LINEAGE: Final = part(
     Field("run", str, "the id that its spawning answered with"),
     Field("depth", int, "1 for a child, 2 for a grandchild"),
     Field("deadline", int, "by when it must end, ms"),
-    Field("title", "", "what the task is called"),
+    Field("title", "", "the title of the task"),
     Field("deliver_to", "", "who hears the result besides"),
-    Field("meant", "", "what that name meant"),
+    Field("meant", "", "the address or principal of that name"),
     Field("asked_at", "", "the address from which it was set going"),
     Field("root", "", "the conversation in which its tree began"),
     Field("root_generation", 0, "that one's generation"),
     Field("charged", False, "whether its answer was charged for"),
     Field("beyond", False, "whether it would have been, but for the limit"),
-    Field("known", str, "the label of what its parent had read"),
+    Field("known", str, "the taint of its parent"),
     Field("returns", "", "the fields it answers with, a list as JSON"),
 )
 
@@ -450,10 +449,10 @@ CHARTER: Final = part(
     Field("deadline", int, "when it ends at the latest, ms"),
     Field("slot", "", "the slot that it may lock"),
     Field("asker", "", "the person or program who set it going"),
-    Field("title", "", "what it is called"),
+    Field("title", "", "its title"),
     Field("asked_at", "", "the address from which it was started"),
     Field("deliver_to", "", "who hears its last answer besides"),
-    Field("meant", "", "what that name meant"),
+    Field("meant", "", "the address or principal of that name"),
     Field("schedule", "", "the schedule that started it"),
     Field("due", 0, "for which moment of that, ms"),
     Field("hops", 0, "through how many sessions it came that it was started"),
@@ -462,8 +461,8 @@ CHARTER: Final = part(
 PROGRESS: Final = part(
     "progress",
     Field("initialized_at", 0, "when it was initialized, ms"),
-    Field("status", "", "what it is doing, see `RunStatus`; none for running"),
-    Field("task", "", "what it works on"),
+    Field("status", "", "its state, see `RunStatus`; none for running"),
+    Field("task", "", "its current task"),
     Field("auth_method", "", "how it says that it pays, see `AuthMethod`"),
     Field("completed", 0, "how many tasks it completed"),
     Field("failed", 0, "how many failed"),
@@ -475,7 +474,7 @@ PROGRESS: Final = part(
     Field("aborting", 0, "since when it is to end, ms"),
     Field("turns", 0, "how many turns it had"),
     Field("beat_at", 0, "when it gave its last heartbeat, ms"),
-    Field("next_action", "", "what it said that it does next"),
+    Field("next_action", "", "the next action that it named"),
     Field("ended", 0, "when it ended, ms"),
     Field("reason", "", "why, see `EndReason`"),
     Field("gaps", "", "when nothing was done, a list as JSON"),
@@ -484,7 +483,7 @@ PROGRESS: Final = part(
 CHARGE: Final = part(
     "charge",
     _LABEL,
-    Field("millibits", int, "what the answer may endorse, in thousandths of a bit"),
+    Field("millibits", int, "the most that the answer may endorse, in thousandths of a bit"),
     Field("lapses", int, "by when it must have come, ms"),
     Field("heard", False, "whether it was heard"),
 )
@@ -498,13 +497,13 @@ SEND_TURN: Final = part(
 
 STATE: Final = record(
     "state",
-    Field("generation", int, "what a reset starts anew, from 1"),
+    Field("generation", int, "the number of the generation, from 1; a reset adds one"),
     Field("generation_seq", int, "the first event of the generation"),
     Field("seq", int, "the head of the log"),
-    Field("status", str, "what it is doing, see `Status`"),
-    Field("taint", "PUBLIC", "the join of what entered the context"),
+    Field("status", str, "its state, see `Status`"),
+    Field("taint", "PUBLIC", "the join of the labels in the context"),
     Field("creation", "PUBLIC", "the label that it was created with"),
-    Field("inbox_label", "PUBLIC", "the join of what came into the inbox"),
+    Field("inbox_label", "PUBLIC", "the join of the labels in the inbox"),
     Field("turned", "", "their join when it first was UNTRUSTED"),
     Field("home", str, "its address"),
     Field("principal", str, "whose it is"),
@@ -514,7 +513,7 @@ STATE: Final = record(
     Field("waiting", 0, "how many inputs wait"),
     Field("turn", "", "the open turn, a record"),
     Field("last_turn", "", "how the last turn ended, a record"),
-    Field("usage", "", "what models were asked for, a record"),
+    Field("usage", "", "the use of models, a record"),
     Field("last_delivery", 0, "the last number of the outbox"),
     Field("undelivered", 0, "how many deliveries are not settled"),
     Field("fence", 0, "how often it was claimed"),
@@ -528,9 +527,9 @@ STATE: Final = record(
     Field("dead_until", 0, "until when it may have dead letters, ms"),
     Field("title", "", "the title that a person gave, a record"),
     Field("model", "", "the model that people chose"),
-    Field("memory", "", "what people chose that is done with memories"),
-    Field("queue_mode", "", "how it takes what comes while a turn runs, none for collect"),
-    Field("late", False, "whether some of what waits came while a turn ran"),
+    Field("memory", "", "the chosen use of memories"),
+    Field("queue_mode", "", "how it takes messages while a turn runs, none for collect"),
+    Field("late", False, "whether some of the waiting messages came while a turn ran"),
     Field("tries", 0, "how often it was claimed since something was written last"),
     Field("since", 0, "when it was claimed, ms"),
     Field("turns_alone", 0, "how many turns ended since one that a person wrote in"),
@@ -542,13 +541,13 @@ STATE: Final = record(
     Field(
         "created_with", "", "the digest of all that its program created it with; none for one that no program created"
     ),
-    Field("metadata", "", "what its program keeps with it, a record"),
-    Field("charter", "", "what a run was started as, a record"),
+    Field("metadata", "", "the metadata of its program, a record"),
+    Field("charter", "", "the charter of a run, a record"),
     Field("progress", "", "how far a run came, a record"),
 )
-"""A session's record, the fields of a hash. Besides it has `taken:<position>`, the dedupe key of an input in the open
-turn, `charge:<run>`, a record of what a bounded answer may endorse since a person's last message, and `aside:<id>`, how
-many tokens of its own budget are set aside for a model that is being asked."""
+"""A session's record, the fields of a hash. It also has `taken:<position>`, the dedupe key of an input in the open
+turn. `charge:<run>` is a record of the bits that a bounded answer may endorse since a person's last message.
+`aside:<id>` are the tokens of its own budget that are set aside for a running model request."""
 
 RECORDS: Final = (
     *(STATE, TURN, LAST_TURN, USAGE, TITLE, METADATA, LINEAGE, CHARTER, PROGRESS, CHARGE, EVENT, ITEM, INPUT, HELD),

@@ -1,7 +1,7 @@
-"""How fields are called where they are stored: the one table that tells what each stored name stands for.
+"""The stored names of fields: the one table of the meaning of each stored name.
 
-Scripts and Python use the same field names; `NAMES` maps each to its short stored name, so one name is stored alike
-wherever it stands.
+Scripts and Python use the same field names; `NAMES` maps each to its short stored name, so a name is stored alike in
+all records.
 """
 
 from types import MappingProxyType

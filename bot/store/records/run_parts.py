@@ -1,6 +1,6 @@
-"""What a run adds to its session's record: its charter, and how far it came. No I/O here.
+"""The parts of a run in its session's record: its charter and its progress. No I/O here.
 
-What cannot be read raises ValueError or a kind of it, which `codec.reading` takes for a record that nobody knows.
+An unreadable part raises ValueError or a subclass, which `codec.reading` turns into the error for unknown records.
 """
 
 import json
@@ -38,18 +38,18 @@ _STEP: Final = ("status", "consecutive", "breaker", "opened_at", "trips", "turns
 
 
 def charter(value: Charter) -> Values:
-    """Write what a run was started as."""
+    """Write the charter of a run."""
     return {**{name: getattr(value, name) for name in _CHARTER}, "type": value.type.value}
 
 
 def read_charter(stored: bytes) -> Charter:
-    """Read what a run was started as."""
+    """Read the charter of a run."""
     got = unpack(CHARTER, stored)
     return Charter(**{name: got[name] for name in _CHARTER}, type=RunType(got["type"]))
 
 
 def progress(value: Progress) -> Values:
-    """Write how far a run came."""
+    """Write the progress of a run."""
     gaps = [[gap.since, gap.until, gap.reason.value] for gap in value.gaps]
     return {
         **{name: getattr(value, name) for name in _PLAIN},
@@ -63,13 +63,13 @@ def progress(value: Progress) -> Values:
 
 
 def step(value: Progress) -> Values:
-    """Write of a progress what the end of a turn tells of it, all of these fields: what is blank is so from then on."""
+    """Write the fields of a progress that the end of a turn sets, all of them: a blank one is blank from then on."""
     written = progress(value)
     return {name: written[name] for name in _STEP}
 
 
 def read_progress(stored: bytes | None) -> Progress:
-    """Read how far a run came; nothing is stored of one that has just begun."""
+    """Read the progress of a run; nothing is stored for one that has just begun."""
     if stored is None:
         return Progress()
     got = unpack(PROGRESS, stored)
@@ -86,7 +86,7 @@ def read_progress(stored: bytes | None) -> Progress:
 
 
 def with_run(state: SessionState, charter: bytes | None, progress: bytes | None) -> SessionState:
-    """Return a session's record with what a run adds to it; any other session has no charter."""
+    """Return a session's record with its run's parts; any other session has no charter."""
     if charter is None:
         return state
     return replace(state, charter=read_charter(charter), progress=read_progress(progress))

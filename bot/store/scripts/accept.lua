@@ -1,21 +1,20 @@
 -- Append an input to a session's inbox once, creating the session. A background session is created with its task, and a
--- run with its goal, by this one step (law child_dominates_its_task), and only while a place is reserved for it. If the task is above its parent,
--- nobody is told: not even that it was made may depend on what is above (ADR 0014). If the session's mode is to
--- interrupt, the open turn of whoever sends it is asked to stop.
--- Arguments: item (label, dedupe, sender, body, refs, digest), op, home, principal, creation, limit,
---   lineage of a background session or charter of a run, reserved (until when), agent (what the session pins when it is created),
---   memory (what was chosen that it does with memories when it is created),
---   unless_asked (whether it is left out where its sender may be asked something), asked (whether they may),
---   created_with (the digest of what a program creates the session with, which is there only if that was the same),
---   metadata of a session that it creates (text, label), mode (how the session takes what comes, from now on),
---   reader (the label of who has to know of the session, which has to be there)
--- Answers: ok position status duplicate stopping principal taint creation inbox_label created · conflict · busy · foreign
---   move before · asked · none
+-- run with its goal, by this one step (law child_dominates_its_task), and only while a place is reserved for it. If the
+-- task is above its parent, no reader of the parent is told: not even the creation may depend on data above (ADR 0014).
+-- If the session's mode is to interrupt, the open turn of the input's own sender is asked to stop.
+-- Arguments: item (label, dedupe, sender, body, refs, digest), op, home, principal, creation, limit.
+--   Of a new session: lineage of a background session or charter of a run, reserved (until when), agent (its pin),
+--   memory (the chosen use of memories), metadata (text, label).
+--   Of an input: unless_asked (leave it out where its sender may be asked something), asked (whether they may).
+--   Also mode (the queue mode from now on), reader (the clearance at which the session must exist and be visible).
+--   And created_with: the digest of a program's values for the session, the same if it exists.
+-- Answers: ok position status duplicate stopping principal taint creation inbox_label created · conflict · busy ·
+--   foreign · move before · asked · none.
 
 local item, dedupe = A.item, A.item.dedupe
 local exists = read_state(K.state)
 
--- After the open turn that is to stop, what the listing's hints are made of.
+-- With the id of the open turn that is to stop, and the fields for the hints of listings.
 local function accepted(position, status, duplicate)
   return reply('ok', {position = position, status = status, duplicate = duplicate,
     stopping = S.turn and S.stop and open_turn().id, principal = S.principal, taint = S.taint or 'PUBLIC',
@@ -26,8 +25,8 @@ end
 local packed = redis.call('HGET', K.inputs, dedupe)
 local known = packed and decode(packed)
 local there = exists and S.status ~= Status.deleted
--- Who may know of a session speaks in it: to anybody else it is as one that never was (law no_read_up). What is asked
--- again for a lost reply was in time, though it may have raised the session itself.
+-- A reader who may know of a session writes in it: for any other it never was (law no_read_up). A retry for a lost
+-- reply was in time, though it may have raised the session itself.
 if A.reader and not (known and known.op == A.op) then
   if not (there and S.principal == A.principal and flows(visibility(), A.reader)) then return reply('none') end
 end
@@ -36,19 +35,19 @@ if A.created_with and exists and not there then return barred() end
 if A.created_with and there and S.created_with ~= A.created_with then return reply('conflict') end
 
 if known then
-  -- Of an input of a session that was deleted nobody keeps what it was.
+  -- The digests of a deleted session's inputs are not kept.
   if known.digest and known.digest ~= item.digest then return reply('conflict') end
   return accepted(known.position, known.status, known.op ~= A.op)
 end
--- The input that it was created with is forgotten some time after its end, what that was is not.
+-- The input it was created with is forgotten some time after its end, its digest is not.
 if A.created_with and there then return accepted(0, Item.consumed, true) end
--- A private chat that is another person's by now: what was said in it before is not his.
+-- A private chat that belongs to another person by now: earlier messages in it are not theirs.
 if exists and S.principal ~= A.principal then return reply('foreign') end
 local bar = barred()
 if bar then return bar end
 -- A run that has ended takes nothing any more, though something that it said may not be heard yet.
 if S.charter and S.ended then return reply('move', {before = Status.archived}) end
--- What was taken in before is that input for ever, and a full inbox keeps nobody from an answer.
+-- An input accepted before is that input for ever, and a full inbox prevents no answer.
 if A.unless_asked and (A.asked or redis.call('EXISTS', K.asked) == 1) then return reply('asked') end
 if crowded(item, A.limit) then return reply('busy') end
 
@@ -71,11 +70,11 @@ if turn and turn.suspended then read_ahead(K.approvals) end
 put_bodies()
 -- Only a person's own words: a forward is another's.
 if string.sub(item.label, -1) ~= '~' then forget_charges(item.label, now) end
--- What comes while a turn runs, or right behind it, may be followed by more.
+-- An input that comes while a turn runs, or right after it, may be followed by more.
 if S.turn or leased(now) or (S.late and count(F.waiting) > 0) then set(F.late, true) else drop(F.late) end
 put_item(now, A.op, item)
 if turn then
-  -- Until what began it was let in, what comes is let in behind that.
+  -- Until the message that began it was admitted, later ones are admitted behind that.
   if turn.sender == item.sender and S['taken:' .. (turn.position or 0)] then
     stop_turn(item.sender, Approval.superseded)
   end

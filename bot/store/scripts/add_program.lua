@@ -1,8 +1,8 @@
--- Keep a new token of a program, for all processes of the store, with the audit rows that tell of it. A name that was
+-- Keep a new token of a program, for all processes of the store, with the audit rows that record it. A name that was
 -- ever given is never given again, as sessions belong to it.
 -- Arguments: name, record (id, scope, clearance, digest, creator, per_minute), life (ms, 0 for ever), most (how many
---   there may be), audit
--- Answers: ok token (its record), the policy in force, the audit head · taken · full · head
+--   there may be), audit.
+-- Answers: ok token (its record), the policy in force, the audit head · taken · full · head.
 -- Fields of tokens: a name each, its record
 
 local done = answered()

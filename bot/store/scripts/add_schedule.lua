@@ -1,6 +1,7 @@
--- Keep a schedule with its timer, once for its id, unless its principal has as many in force as may, of its label's pool.
--- Arguments: id, timer (its name), schedule, most, keep ms, audit
--- Answers: ok, the audit head · full · head
+-- Keep a schedule with its timer, once for its id, unless its principal has as many active ones of its label's pool as
+-- may be.
+-- Arguments: id, timer (its name), schedule, most, keep ms, audit.
+-- Answers: ok, the audit head · full · head.
 
 local done = answered()
 if done then return done end

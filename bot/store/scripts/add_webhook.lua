@@ -1,6 +1,6 @@
 -- Keep a webhook, unless its program has as many as it may.
--- Arguments: id, webhook (principal, url, level, types, sessions), most
--- Answers: ok created · full
+-- Arguments: id, webhook (principal, url, level, types, sessions), most.
+-- Answers: ok created · full.
 
 local packed = redis.call('HGET', K.webhooks, A.id)
 if packed then return reply('ok', {created = digits(decode(packed).created)}) end

@@ -1,8 +1,8 @@
--- Append events to a workflow's log of one label, unless another writer came first: a label within that of the reader has
--- another number of events than they saw. What is of other labels is counted here and told to nobody.
--- Arguments: project, label, reader (a label), seen (a label -> how many events of it), events (records without version,
---   time and order), most (events of a log), many (projects with a log of this label)
--- Answers: ok label, appended (the records as they are kept) · moved · full, the log · many, the projects
+-- Append events to a workflow's log of one label, unless another writer came first: a label within that of the reader
+-- has another number of events than they saw. Events of other labels are counted here and shown to no reader.
+-- Arguments: project, label, reader (a label), seen (a label -> its number of events), most (events of a log), many
+--   (projects with a log of this label). And events (records without version, time and order).
+-- Answers: ok label, appended (the records as they are kept) · moved · full, the log · many, the projects.
 
 local done = answered()
 if done then return done end

@@ -1,6 +1,7 @@
--- Make a session read-only. What waits is cancelled; what it has to say is still said. A turn has to end before.
--- Arguments: actor, keep ms, audit
--- Answers: ok, the audit head · none · move before · busy · head
+-- Make a session read-only. Waiting inputs are cancelled; its deliveries are still sent. An open turn has to end
+-- before.
+-- Arguments: actor, keep ms, audit.
+-- Answers: ok, the audit head · none · move before · busy · head.
 
 local done = answered()
 if done then return done end

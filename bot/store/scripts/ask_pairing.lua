@@ -1,6 +1,6 @@
 -- Keep a stranger's question to be let in.
--- Arguments: account, scope, digest of the code, life ms (how long it counts), most (that may wait in one scope)
--- Answers: ok · no
+-- Arguments: account, scope, digest of the code, life ms (how long it counts), most (that may wait in one scope).
+-- Answers: ok · no.
 
 local done = answered()
 if done then return done end

@@ -1,6 +1,6 @@
 -- Append rows to the chain for decisions outside a session.
--- Arguments: audit
--- Answers: ok, the audit head · head
+-- Arguments: audit.
+-- Answers: ok, the audit head · head.
 
 local done = answered()
 if done then return done end

@@ -1,7 +1,7 @@
 -- Give a token of a program another secret, or revoke it, for all processes of the store, with the audit rows that tell
 -- of it. One that was revoked stays so.
--- Arguments: name, id and digest (of the new secret; none to revoke it), life (ms, 0 for ever), audit
--- Answers: ok token (its record), the policy in force, the audit head · none · head
+-- Arguments: name, id and digest (of the new secret; none to revoke it), life (ms, 0 for ever), audit.
+-- Answers: ok token (its record), the policy in force, the audit head · none · head.
 
 local done = answered()
 if done then return done end

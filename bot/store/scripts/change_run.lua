@@ -1,8 +1,9 @@
--- Change how far a run came, for the holder of its session alone. The same change again is the same: what is counted is
--- told in all, and a completed task is counted once.
--- Arguments: claim (generation, fence, owner), late ms (after its deadline, within which it may be changed), task, status,
---   auth_method, failed, skipped, consecutive, completes, initializes, beats, next_action; what is absent stays
--- Answers: ok progress · stale · reset · none · over · down · task
+-- Change a run's progress, for the holder of its session alone. The same change again has no effect: counters are
+-- totals, and a completed task is counted once.
+-- Arguments: claim (generation, fence, owner), late ms (after its deadline, within which it may be changed).
+--   And task, status, auth_method, failed, skipped, consecutive, completes, initializes, beats, next_action; an absent
+--   field stays.
+-- Answers: ok progress · stale · reset · none · over · down · task.
 
 if not read_state(K.state) then return reply('stale') end
 local refusal = stale()

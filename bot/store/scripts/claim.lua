@@ -1,11 +1,13 @@
--- Take a session with a lease and read what a turn needs.
--- Arguments: owner, known (generation, context, seq: what the claimer has read), idle, lease ms, items and events (how
---   many at most), debounce ms, most (claims in vain, 0 for any number), channels
--- Events: from the known one on, itself included, or from where a context begins if the log did not go on from there.
--- Answers: ok now state items events approvals · none · elsewhere · unsettled wait · worn tries
+-- Take a session with a lease and read the records that a turn needs.
+-- Arguments: owner, idle, lease ms, items and events (how many at most), debounce ms, most (claims in vain, 0 for any
+--   number), channels. And known: the claimer's read position (generation, context, seq).
+-- (how
+--   many at most), debounce ms, most (claims in vain, 0 for any number), channels.
+-- Events: from the known one on, itself included, or from where a context begins if the log does not continue it.
+-- Answers: ok now state items events approvals · none · elsewhere · unsettled wait · worn tries.
 
--- For how many ms what waits is left, as more may come that belongs to it: what comes while a turn runs is collected,
--- all of one sender. What another one sent behind it, or as many as a claim takes, end that.
+-- For how many ms waiting inputs are left, as more of the same may come: inputs that come while a turn runs are
+-- collected, all of one sender. An input of another sender behind them, or as many as a claim takes, end that.
 local function unsettled_ms(now)
   if S.turn or S.queue_mode or not S.late then return 0 end
   local waiting, last = waiting_items(A.items), nil
@@ -27,7 +29,7 @@ if not (leased(now) and S.owner == A.owner) then
   if not lives_on(set_of(A.channels)) then return reply('elsewhere') end
   local early = A.idle and 0 or unsettled_ms(now)
   if early > 0 then return reply('unsettled', {wait = early}) end
-  -- Whoever takes it and writes nothing may have been ended by it.
+  -- A process that takes it and writes nothing may have been ended by it.
   if not A.idle then
     if A.most > 0 and count(F.tries) >= A.most then return reply('worn', {tries = count(F.tries)}) end
     set(F.tries, count(F.tries) + 1)

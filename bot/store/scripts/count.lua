@@ -1,6 +1,6 @@
 -- Count something that happened, within a time that begins with the first of it.
--- Arguments: life ms
--- Answers: ok count
+-- Arguments: life ms.
+-- Answers: ok count.
 
 local done = answered()
 if done then return done end

@@ -1,7 +1,7 @@
--- Count that memories were recalled, at the label of who recalled them, and note that label: where nothing was learned
--- with it, its version is 0.
--- Arguments: ids, label
--- Answers: ok
+-- Count that memories were recalled, at the label of the recalling session, and note that label: without memories of
+-- it, its version is 0.
+-- Arguments: ids, label.
+-- Answers: ok.
 
 local done = answered()
 if done then return done end

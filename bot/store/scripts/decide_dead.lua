@@ -1,6 +1,6 @@
--- Try a dead letter again, or let it go, because a person said so.
--- Arguments: key, again, keep ms, keep_dead ms, audit
--- Answers: ok, the audit head · none · head
+-- Try a dead letter again, or drop it, by a person's decision.
+-- Arguments: key, again, keep ms, keep_dead ms, audit.
+-- Answers: ok, the audit head · none · head.
 
 local done = answered()
 if done then return done end
@@ -10,7 +10,7 @@ if bar then return bar end
 local now, packed = now_ms(), redis.call('HGET', K.outbox, A.key)
 local delivery = packed and decode(packed)
 if not delivery or not dead_letter(delivery) then return reply('none') end
--- Somebody is saying it again, marked.
+-- A process is sending it again, marked.
 if (delivery.lapses or 0) > now then return reply('none') end
 local refusal = moved_head()
 if refusal then return refusal end

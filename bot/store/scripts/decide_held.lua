@@ -1,7 +1,8 @@
--- Let a held item into the inbox, or drop it, because a person said so. A background session that has ended takes the
--- report of one that it spawned, as when that came. If what is let in is above its parent, that is told first.
--- Arguments: id, accept, op, keep ms, limit, audit
--- Answers: ok ready, the audit head · none · busy · head
+-- Let a held item into the inbox, or drop it, by a person's decision. A background session that has ended takes the
+-- report of one that it spawned, as on its arrival. If the item is above the session's parent, a notice to that comes
+-- first.
+-- Arguments: id, accept, op, keep ms, limit, audit.
+-- Answers: ok ready, the audit head · none · busy · head.
 
 local done = answered()
 if done then return done end

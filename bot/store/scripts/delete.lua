@@ -1,8 +1,8 @@
--- Delete a session: of its record a tombstone is left, of its inputs only which there were, so that one which is told
--- again is not taken for a new one. Nothing that holds it can write any more. Large bodies and answers to operations are
--- erased behind this, and `erased` notes that; until then the session is found by the sweep.
--- Arguments: keep ms, audit
--- Answers: ok, the audit head · none · head
+-- Delete a session: a tombstone of its record is left, and the list of its inputs, so that a redelivered one is not
+-- taken for a new one. No holder of the session can write any more. Large bodies and answers to operations are erased
+-- after this, and `erased` notes that; until then the sweep finds the session.
+-- Arguments: keep ms, audit.
+-- Answers: ok, the audit head · none · head.
 
 if not read_state(K.state) then return reply('none') end
 local bar = barred()

@@ -1,6 +1,6 @@
 -- Forget a schedule and its timer.
--- Arguments: id, timer (its name), audit
--- Answers: ok, the audit head · none · head
+-- Arguments: id, timer (its name), audit.
+-- Answers: ok, the audit head · none · head.
 
 local done = answered()
 if done then return done end

@@ -1,6 +1,6 @@
 -- Forget a webhook with all that is kept for it.
--- Arguments: id
--- Answers: ok
+-- Arguments: id.
+-- Answers: ok.
 
 redis.call('HDEL', K.webhooks, A.id)
 redis.call('HDEL', K.rights, A.id)

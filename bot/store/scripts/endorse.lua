@@ -1,9 +1,9 @@
--- Charge what a background session's answer may endorse to the conversation that its tree began in, unless that is more
--- than is left since a person's last message there. Only what was charged at a label that flows to this one counts:
--- what is higher may not be told of. The order in which answers come tells something too: the answer that is the nth to
--- be charged for may come at n places. The same run again is charged once.
--- Arguments: generation, run, charge (label, millibits, lapses), most
--- Answers: ok charged
+-- Charge the bits that a background session's answer may endorse to the conversation that its tree began in. Nothing is
+-- charged beyond the rest of the limit since a person's last message there. Only charges at a label that flows to this
+-- one count: higher ones must not be revealed. The order of answers carries information too: the nth charged answer may
+-- come at n places. The same run again is charged once.
+-- Arguments: generation, run, charge (label, millibits, lapses), most.
+-- Answers: ok charged.
 
 if not read_state(K.state) or count(F.generation) ~= A.generation then return reply('ok') end
 local bar = barred()

@@ -1,5 +1,5 @@
--- Note that nothing is left of a session that was deleted.
--- Answers: ok
+-- Note that a deleted session is completely erased.
+-- Answers: ok.
 
 if read_state(K.state) and S.erasing then
   drop(F.erasing)

@@ -1,5 +1,5 @@
--- Note that a session cannot be worked. What it is told next wakes it again.
--- Answers: ok
+-- Note that a session cannot be worked. Its next input wakes it again.
+-- Answers: ok.
 
 if not read_state(K.state) then return reply('ok') end
 local bar = barred()

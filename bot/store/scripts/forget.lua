@@ -1,7 +1,7 @@
--- Erase the words of a memory, and of all that it corrects of its label, down to the first. What is left tells that there
--- was one, and what came of it.
--- Arguments: id, label
--- Answers: ok kept, whether it counted until now
+-- Erase the words of a memory, and of all that it corrects of its label, down to the first. The rest stays: its
+-- existence, and the references to it.
+-- Arguments: id, label.
+-- Answers: ok kept, whether it counted until now.
 
 local done = answered()
 if done then return done end

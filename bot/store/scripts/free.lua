@@ -1,6 +1,6 @@
--- Mark slots as free whose record is still the one that was looked at; each is shown until `keep` ms after its deadline.
--- Arguments: keep ms, seen (list of run, record as it is stored)
--- Answers: ok
+-- Mark slots as free whose record is unchanged since it was read; each is shown until `keep` ms after its deadline.
+-- Arguments: keep ms, seen (list of run, record as it is stored).
+-- Answers: ok.
 
 for _, seen in ipairs(A.seen) do
   if redis.call('HGET', K.slots, seen.run) == seen.record then

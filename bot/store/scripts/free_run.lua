@@ -1,7 +1,7 @@
--- Give the place of a run back with its slot; it is known for `keep` ms more. Or forget what the run of a session called
--- its slot, as that was deleted: nobody who may not know that gets the place or the slot by it.
--- Arguments: keep ms, run to give back, or session to forget
--- Answers: ok
+-- Give the place of a run back with its slot; it is known for `keep` ms more. Or forget the slot name of a session's
+-- run, after that was deleted: readers who may not know of the deletion get neither the place nor the slot.
+-- Arguments: keep ms, run to give back, or session to forget.
+-- Answers: ok.
 
 for run, slot in pairs(records(K.slots)) do
   if A.run == run and slot.live then

@@ -1,6 +1,6 @@
--- Go on behind an event that a webhook did not take, and keep that among the newest of the webhook.
--- Arguments: id, session, seq, event (its id), attempt, error, most, keep ms
--- Answers: ok · none, there is no such webhook
+-- Skip an event that could not be delivered to a webhook, and keep it among the webhook's newest dead events.
+-- Arguments: id, session, seq, event (its id), attempt, error, most, keep ms.
+-- Answers: ok · none, there is no such webhook.
 
 if redis.call('HEXISTS', K.webhooks, A.id) == 0 then return reply('none') end
 local packed, now = redis.call('HGET', K.positions, A.session), now_ms()
@@ -12,7 +12,7 @@ local count, oldest = 0, nil
 for id, event in pairs(dead) do
   count = count + 1
   if not oldest or event.time < dead[oldest].time then oldest = id end
-  -- No two have one time, so that their order is plain.
+  -- No two have the same time, so that their order is clear.
   now = math.max(now, event.time + 1)
 end
 if count >= A.most then redis.call('HDEL', K.dead, oldest) end

@@ -1,6 +1,6 @@
 -- Keep the rights of a process to send for webhooks, and take some that no process has; or give all of them back.
--- Arguments: owner, life ms, 0 to give them back, most (how many to take besides)
--- Answers: ok webhooks (list of id, record), those that the owner holds then
+-- Arguments: owner, life ms, 0 to give them back, most (how many to take besides).
+-- Answers: ok webhooks (list of id, record), those that the owner holds then.
 
 local now, room, held, size = now_ms(), A.most, {}, 0
 local webhooks, rights = redis.call('HGETALL', K.webhooks), records(K.rights)
@@ -10,7 +10,7 @@ for i = 1, #webhooks, 2 do
   local id, packed = webhooks[i], webhooks[i + 1]
   local right = rights[id]
   local mine = right and right.owner == A.owner
-  -- One that lasts much longer than it may was taken before the store's clock was set back.
+  -- A right that lasts much longer than it may was taken before the store's clock was set back.
   local free = not right or right.lapses <= now or (A.life > 0 and right.lapses > now + 10 * A.life)
   if A.life == 0 then
     if mine then redis.call('HDEL', K.rights, id) end

@@ -1,8 +1,8 @@
--- Create a session of the events of an export, at once and archived: nothing of it is there before all of it is. Its taint
--- is what they admit (law taint_is_the_fold). Their times are those that they had; the last of them, which tells of the
--- import, has none and gets one. A session that is there already is left as it is.
--- Arguments: events (records with their time), home, principal, creation, title, last_turn, audit
--- Answers: ok, the audit head · exists · head
+-- Create a session of the events of an export, at once and archived: none of it exists before all of it does. Its taint
+-- is the fold of the admitted events (law taint_is_the_fold). They keep their times; the last one, about the import,
+-- has none and gets one. An existing session is left as it is.
+-- Arguments: events (records with their time), home, principal, creation, title, last_turn, audit.
+-- Answers: ok, the audit head · exists · head.
 
 local done = answered()
 if done then return done end

@@ -1,9 +1,9 @@
--- Keep a memory, once for its id, unless its principal has as many with words as may, of its label. What it corrects of
--- its own label is corrected by it; what is of another label is not in these keys. A call that is made again at another
--- label finds what the first one kept, as long as answers are.
--- Arguments: id, memory (a record without its version), label, most
--- Answers: ok memory (the record that is kept under the id) · ok label, at which it is kept · full · none, what it
---   corrects of its label counts no more
+-- Keep a memory, once for its id, unless its principal has as many of its label with words as may be. It corrects a
+-- memory of its own label here; one of another label is not in these keys. A repeated call at another label finds the
+-- memory of the first one, as long as answers are kept.
+-- Arguments: id, memory (a record without its version), label, most.
+-- Answers: ok memory (the record that is kept under the id) · ok label, at which it is kept · full · none, as
+--   the memory to correct is not kept any more.
 
 local packed = redis.call('HGET', K.memories, A.id)
 if packed then

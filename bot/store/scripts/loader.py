@@ -1,9 +1,9 @@
-"""The scripts' texts: each file behind the shared prelude, and the prelude behind what Python already says.
+"""The scripts' texts: each file after the parts of the shared prelude that it uses, with values from Python.
 
-Levels, lifecycle, the words for states, the schema version and which of a script's keys is which are written into the
-text from their Python values, so a script cannot disagree with the rest of the program. So is what a parent is told of
-a background session that rises above it. The names of fields become their stored names. A server runs the whole text at
-each call, and needs no table for what stands there. This module does not run anything.
+Levels, lifecycle, the words for states, the schema version and the order of a script's keys are written into the text
+from their Python values. So a script cannot disagree with the rest of the program. The same holds for the notice to a
+parent about a background session that rises above it. The names of fields become their stored names. A server runs the
+whole text at each call, and needs no table for these values. This module does not run anything.
 """
 
 import hashlib
@@ -128,7 +128,7 @@ _WORD: Final = re.compile(r"\w+")
 _COMMENT: Final = re.compile(r"--.*")
 
 _PART: Final = re.compile(r"^local (?:function )?(?P<names>\w+(?:, \w+)*).*\n(?:(?!local ).*\n)*", re.MULTILINE)
-"""What the prelude defines at once: a function, or values, up to the next."""
+"""One definition of the prelude: a function, or values, up to the next."""
 
 _SIGN: Final = re.compile(r"'[^']*'|\w+|\.\.+|[=~<>]=|\s+|.")
 """A text, a word, a sign or white space of Lua."""
@@ -136,7 +136,7 @@ _SIGN: Final = re.compile(r"'[^']*'|\w+|\.\.+|[=~<>]=|\s+|.")
 _KEY: Final = re.compile(r"\bK\.(\w+)|\bLARGE\b")
 
 _OWN_NAMES: Final = frozenset({"A", "K", "redis", "cmsgpack", "math", "string", "table"})
-"""What has names of its own behind it: the arguments, which are named in full, the keys, and libraries."""
+"""Words followed by names of their own: the arguments, which are named in full, the keys, and libraries."""
 
 _SHORT: Final = frozenset(NAMES.values())
 
@@ -239,7 +239,7 @@ KEYS: Final = MappingProxyType(
         Script.ADVANCE_WORKFLOW: ("log", "versions", "orders", "kept", "projects", "op"),
     }
 )
-"""The keys of each script in their order, by the names that its text has for them. Those of large bodies follow."""
+"""The keys of each script in their order, by their names in its text. Those of large bodies follow."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -266,14 +266,14 @@ def load_scripts() -> Mapping[Script, ScriptText]:
 
 
 def lua(name: str) -> str:
-    """Return a file of the scripts."""
+    """Return the text of a script's file."""
     return files("bot.store").joinpath("scripts", f"{name}.lua").read_text(encoding="utf-8")
 
 
 def script_text(script: Script, prelude: str, text: str) -> ScriptText:
-    """Return a script's text behind what it uses of the prelude, and of what Python says.
+    """Return a script's text after the parts of the prelude and the values that it uses.
 
-    A server runs the whole text at each call, so what a script does not use would cost it time.
+    A server runs the whole text at each call, so unused parts would cost time.
     """
     code, parts = _written(text), _parts(prelude)
     words = set(_WORD.findall(code))
@@ -281,13 +281,13 @@ def script_text(script: Script, prelude: str, text: str) -> ScriptText:
         words |= more
     needed = "".join(part.text for part in parts if words & part.names)
     whole = _with_keys(_tables(script, words) + needed + code, KEYS[script])
-    # Redis names a script by its SHA-1; nothing is protected by it.
+    # Redis names a script by its SHA-1; it protects nothing.
     return ScriptText(whole, hashlib.sha1(whole.encode("utf-8"), usedforsecurity=False).hexdigest())
 
 
 @dataclass(frozen=True, slots=True)
 class _Part:
-    """A part of the prelude: its text, what it defines, and the words in it."""
+    """A part of the prelude: its text, the names it defines, and the words in it."""
 
     text: str
     names: frozenset[str]
@@ -304,7 +304,7 @@ def _parts(prelude: str) -> tuple[_Part, ...]:
 
 
 def _written(text: str) -> str:
-    """Return a text with what Python says in the place of its names, and with stored names in that of fields.
+    """Return a text with Python's values in place of their names, and with stored names in place of fields' names.
 
     Raises KeyError: a table of `_VALUES` has no such name, or a field has the stored name of another.
     """
@@ -314,7 +314,7 @@ def _written(text: str) -> str:
         base = signs[place - 2] if place and signs[place - 1] == "." else ""
         table, value = _VALUES.get(base), _VALUES.get(sign)
         if isinstance(table, Mapping):
-            # The table and the point before it go, as this stands for all of it.
+            # The table and the point before it go, as this value stands for all of it.
             written[-2:] = [table[sign]]
         elif (base and base not in _OWN_NAMES) or (depth and sign.isidentifier() and _next(signs, place) == "="):
             written.append(_field(sign))
@@ -330,12 +330,12 @@ def _with_keys(text: str, keys: tuple[str, ...]) -> str:
 
 
 def _next(signs: list[str], place: int) -> str:
-    """Return the sign behind one, white space passed over."""
+    """Return the sign after one, white space skipped."""
     return next((sign for sign in signs[place + 1 : place + 3] if not sign.isspace()), "")
 
 
 def _field(name: str) -> str:
-    """Return what a field is stored as; its own name where nothing stores it. Raises KeyError: another is stored so."""
+    """Return the stored name of a field; its own name if it is not stored. Raises KeyError: another is stored so."""
     if name not in NAMES and name in _SHORT:
         raise KeyError(name)
     return NAMES.get(name, name)
@@ -367,7 +367,7 @@ def _quoted(text: str) -> str:
 
 
 def _notice() -> Iterator[tuple[str, str]]:
-    """Yield what a parent is told of a background session that rises above it, as Lua writes it."""
+    """Yield the notice to a parent about a background session that rises above it, as Lua writes it."""
     yield "key", f"'{RISEN_KEY}'"
     yield "kind", f"'{OutboundKind.NOTICE.value}'"
     yield "channel", f"'{encode(SESSION)}'"
@@ -404,4 +404,4 @@ _VALUES: Final[Mapping[str, str | Mapping[str, str]]] = MappingProxyType(
         "NOTICE": dict(_notice()),
     }
 )
-"""What stands for its value in the texts of all scripts."""
+"""Names and their values in the texts of all scripts."""

@@ -1,7 +1,8 @@
--- Lock a slot for a run, unless another one of its pool has it. A run has one slot: to lock another is to leave that. A
--- fence rises with each lock of the pool. A worker that lost the run's session locks nothing behind one that has it.
--- Arguments: run, slot, lock (the digest of it), holder (the fence of the claim that asks), keep ms
--- Answers: ok run slot (whose the slot is, and the record of that one's place) · none · stale
+-- Lock a slot for a run, unless another one of its pool has it. A run has one slot: locking another gives the first
+-- back.
+-- A fence rises with each lock of the pool. A worker that lost the run's session locks nothing after one that has it.
+-- Arguments: run, slot, lock (the digest of it), holder (the fence of the claim that asks), keep ms.
+-- Answers: ok run slot (the run that has the slot, and the record of its place) · none · stale.
 
 local now, slots = now_ms(), records(K.slots)
 local own = slots[A.run]

@@ -1,6 +1,6 @@
--- Lower what an account was granted to what it kept of it, unless it was granted more since.
--- Arguments: account, number (of the grant that it gave back of), used, day, wanted: what it used and set aside
--- Answers: ok · moved
+-- Lower an account's grant to the tokens that it kept, unless it was granted more since.
+-- Arguments: account, number (of the grant that it gave back of), used, day, wanted: its used and reserved tokens.
+-- Answers: ok · moved.
 
 local all = portion_on(math.floor(now_ms() / DAY), K.grants, ALL)
 local one = portion_on(0, K.grants, A.account)

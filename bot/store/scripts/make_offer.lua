@@ -1,6 +1,6 @@
 -- Keep an offer for a while.
--- Arguments: offer, life ms
--- Answers: ok
+-- Arguments: offer, life ms.
+-- Answers: ok.
 
 redis.call('HSET', K.offer, 'offer', encode(A.offer))
 redis.call('PEXPIRE', K.offer, A.life)

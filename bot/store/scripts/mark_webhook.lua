@@ -1,7 +1,7 @@
--- Note that a webhook fails, since now if it did not before, or works; or why nothing is sent to it any more; or that it is
--- sent to again, which changes nothing of one that is not disabled.
--- Arguments: id, failing, disabled, enabled
--- Answers: ok · none
+-- Note that a webhook fails, since now if it did not before, or works; or why it is disabled. Or enable it again; that
+-- changes nothing for a webhook that is not disabled.
+-- Arguments: id, failing, disabled, enabled.
+-- Answers: ok · none.
 
 local packed = redis.call('HGET', K.webhooks, A.id)
 if not packed then return reply('none') end

@@ -1,6 +1,6 @@
--- Give a session a title, or take it away.
--- Arguments: title (text, label), none to take it away
--- Answers: ok · none
+-- Give a session a title, or remove it.
+-- Arguments: title (text, label), none to remove it.
+-- Answers: ok · none.
 
 if not read_state(K.state) then return reply('none') end
 local bar = barred()

@@ -1,7 +1,7 @@
--- Note how far a webhook came in a session; nothing changes if it is further by now. One that is closed stays so, and what
--- it did not take of the session goes. With `forget` the session was deleted.
--- Arguments: id, session, seq, attempt, wait ms, closed, forget
--- Answers: ok · none, there is no such webhook
+-- Note a webhook's position in a session; nothing changes if it is further by now. A closed position stays closed, and
+-- the dead events of the session go. With `forget` the session was deleted.
+-- Arguments: id, session, seq, attempt, wait ms, closed, forget.
+-- Answers: ok · none, there is no such webhook.
 
 if redis.call('HEXISTS', K.webhooks, A.id) == 0 then return reply('none') end
 local packed = redis.call('HGET', K.positions, A.session)

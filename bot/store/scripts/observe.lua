@@ -1,6 +1,6 @@
--- Keep what was said in a shared chat and not to the bot, once; the oldest go.
--- Arguments: dedupe, observed (account, label, text, opens), most, life ms, remembered (most ids)
--- Answers: ok
+-- Keep a message of a shared chat that was not addressed to the bot, once; the oldest go.
+-- Arguments: dedupe, observed (account, label, text, opens), most, life ms, remembered (most ids).
+-- Answers: ok.
 
 local now = now_ms()
 if redis.call('ZSCORE', K.observed_ids, A.dedupe) then return reply('ok') end

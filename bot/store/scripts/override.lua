@@ -1,8 +1,8 @@
--- Change who may what and which chat is what, for all processes of the store, with the audit rows that tell of it;
--- and close the question of a stranger that this answers.
--- Arguments: known (the count of changes that this one was made from), answered (account, digest of its code, keep: how
---   long it may not ask again), changes (list of field, and a record unless it is taken away), audit
--- Answers: ok count, the policy in force, the audit head · moved · gone · head
+-- Change principals and chats, for all processes of the store, with the audit rows of the change. Also close the
+-- pairing request of a stranger that this answers.
+-- Arguments: known (the count of changes that this one was made from), changes (list of field, and a record unless the
+--   field is removed), audit. And answered (account, digest of its code, keep: how long it may not ask again).
+-- Answers: ok count, the policy in force, the audit head · moved · gone · head.
 -- Fields of overrides: `version`, `count`, and `person:`, `place:` and `blocked:` with a name, each a record
 
 local done = answered()

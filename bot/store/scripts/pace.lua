@@ -1,8 +1,9 @@
--- Ask to say something at a place now. Whoever may holds the place until it is said, or until its lease is over; who
--- has to wait keeps its turn until some time after it may be tried again.
--- Arguments: op, mine (the field of its turn, '' for what takes none), address, lease ms, grace ms,
---   rates (list of name, `all` or a field of the place; every ms; burst)
--- Answers: ok · wait ms · gone
+-- Ask to send something at a place now. A delivery that may holds the place until it is sent, or until its lease is
+-- over.
+-- A delivery that must wait keeps its turn until some time after its next try.
+-- Arguments: op, mine (the field of its turn, '' for a text that takes none), address, lease ms, grace ms.
+--   And rates (list of name, `all` or a field of the place; every ms; burst).
+-- Answers: ok · wait ms · gone.
 
 local SHORT = 200
 

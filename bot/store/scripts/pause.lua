@@ -1,6 +1,6 @@
--- Let a session rest: what it is told waits. A turn that runs now is run to its end, or until it waits for people.
--- Arguments: actor, audit
--- Answers: ok, the audit head · none · move before · head
+-- Pause a session: new inputs wait. An open turn still runs to its end, or until it waits for people.
+-- Arguments: actor, audit.
+-- Answers: ok, the audit head · none · move before · head.
 
 local done = answered()
 if done then return done end

@@ -1,7 +1,7 @@
--- Note that nothing can be said for a while: in a channel, at a place, to an address that is dead; or that one text
--- waits. What is turned away keeps its turn. An address from which something came in meanwhile is not dead.
--- Arguments: mine (the field of its turn, or ''), what (`channel` `place` `address` or `text`), address, wait ms
--- Answers: ok
+-- Note that nothing can be sent for a while: in a channel, at a place, to a dead address; or that one text waits. A
+-- delivery that was turned away keeps its turn. An address from which a message came meanwhile is not dead.
+-- Arguments: mine (the field of its turn, or ''), `what` (`channel` `place` `address` or `text`), address, wait ms.
+-- Answers: ok.
 
 local mine, what, now = A.mine, A.what, now_ms()
 if what == 'address' then

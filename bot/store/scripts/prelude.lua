@@ -1,15 +1,18 @@
--- Shared by the scripts: each is given the parts that it uses. Before a server gets it, the loader writes into it what
--- Python says, so that nothing is said twice and nothing is looked up while it runs:
+-- Shared by the scripts: each is given the parts that it uses. Before a server gets it, the loader writes values from
+-- Python into it, so that no value is written twice and none is looked up while it runs.
+-- Names that stand for their values:
 --   Status, IllegalMove, Item, Approval, Question, Delivery, QueueMode, RunStatus, EndReason, Breaker, Priority,
---   ScheduleStatus, MemoryState and SkillState with a word of theirs, K with the name of a key
---   of the script, NOTICE (what a parent is told), NEEDS_INPUT and TURN_COMPLETED (a reason and a type), SCHEMA, MOST (the
---   largest number that a record takes), MOST_EVENTS and MOST_NOTES (how long lists get), CHANGED (a channel), CONTINUE (how the dedupe keys of what the runtime
---   says begin) and LARGE (which key is the first of a large body) stand for their values; LEVELS (name -> rank), LEVEL_NAMES (rank -> name), MOVES (set of `before>after`), ILLEGAL (status ->
---   how the script fares there) and DEAD (set of delivery states) are tables;
---   a field that `bot.store.records.names` names becomes its stored name: `one.label`, `{label = ...}`, and F.label,
---   which stands for the name itself. So records, arguments and answers are read and written as they are.
--- A script reads its arguments from A, a map; its header tells them. The texts of large bodies stand apart, in the order
--- of their keys. A script first reads and checks, then writes: it writes nothing when its answer is not `ok`.
+--   ScheduleStatus, MemoryState and SkillState with a word of theirs.
+--   K with the name of a key of the script.
+--   NOTICE (the notice to a parent), NEEDS_INPUT and TURN_COMPLETED (a reason and a type), SCHEMA.
+--   MOST (the largest number of a record), MOST_EVENTS and MOST_NOTES (the lengths of lists), CHANGED (a channel).
+--   CONTINUE (the beginning of dedupe keys of continuations) and LARGE (the index of the first large body's key).
+-- Tables: LEVELS (name -> rank), LEVEL_NAMES (rank -> name), MOVES (set of `before>after`).
+--   ILLEGAL (status -> the effect on the script there) and DEAD (set of delivery states).
+-- A field that `bot.store.records.names` names becomes its stored name: `one.label`, `{label = ...}`, and F.label,
+-- which stands for the name itself. So records, arguments and answers are read and written as they are.
+-- A script reads its arguments from A, a map; its header lists them. The texts of large bodies stand apart, in the
+-- order of their keys. A script first reads and checks, then writes: it writes nothing when its answer is not `ok`.
 
 local A = cmsgpack.unpack(ARGV[1])
 local S, pending = {}, {}
@@ -33,7 +36,7 @@ local function set_of(list)
 end
 
 -- Answers ----------------------------------------------------------------------------------------------
--- A word, then names with their values. What is nil or false is left out.
+-- A word, then names with their values. Values that are nil or false are left out.
 
 local function reply(word, fields)
   local flat, size = {word}, 1
@@ -48,7 +51,7 @@ end
 
 local OP_LIFE = 600000
 
--- The answer that an earlier try of the same call was given, or nil.
+-- The answer to an earlier try of the same call, or nil.
 local function answered()
   local answer = redis.call('GET', K.op)
   return answer and cmsgpack.unpack(answer) or nil
@@ -62,7 +65,7 @@ local function answer(word, fields)
 end
 
 -- Records ----------------------------------------------------------------------------------------------
--- Flat maps. A field that nobody here knows is written as it was read, whether Python knows it or not.
+-- Flat maps. A field that no script knows is written as it was read, whether or not Python knows it.
 
 local function check(version)
   local number = tonumber(version)
@@ -85,7 +88,7 @@ end
 
 local BLANK = {[0] = true, [''] = true, [false] = true}
 
--- A record without what is blank: a reader takes what is absent to be so.
+-- A record without blank fields: for a reader an absent field is blank.
 local function lean(record)
   local full = {}
   for field, value in pairs(record) do
@@ -107,7 +110,7 @@ local function encode(record)
   return encode_part(record)
 end
 
--- Put a map that has all fields Python knows in the place of a record: what Python does not know of that is kept.
+-- Replace a record by a map with all fields that Python knows: fields that Python does not know are kept.
 local function renewed(packed, map)
   local record = packed and decode_part(packed) or {}
   for field, value in pairs(map) do
@@ -123,7 +126,7 @@ local function records(key)
   return found
 end
 
--- Read the records of hashes that a script looks at behind its first write: one that cannot be read ends it before.
+-- Read the records of hashes that a script uses after its first write: an unreadable one ends it before.
 local function read_ahead(...)
   for _, key in ipairs({...}) do records(key) end
 end
@@ -134,12 +137,13 @@ local function may_move(before, after)
   return MOVES[before .. '>' .. after] == true
 end
 
--- How this script fares at the session's status, nil where that allows it.
+-- The effect of the session's status on this script, nil where the status allows it.
 local function illegal()
   return ILLEGAL[S.status]
 end
 
--- The answer of this script where the session's status does not allow it, or nil. `done` is that of one which is ignored.
+-- The answer of this script where the session's status does not allow it, or nil. `done` is the answer if it is
+-- ignored.
 local function barred(done)
   local how = illegal()
   if how == IllegalMove.hidden then return reply('none') end
@@ -147,7 +151,7 @@ local function barred(done)
   return how and (done or reply('ok'))
 end
 
--- What a session works by that nobody talks to, its lineage or its charter; nil for a conversation.
+-- The lineage or charter of a session that people do not talk to; nil for a conversation.
 local function background()
   return S.lineage or S.charter
 end
@@ -159,7 +163,7 @@ local function read_state(key)
   if #flat == 0 then return false end
   check(S.version)
   if S.status and not may_move(S.status, S.status) then error({err = 'LGRECORD'}) end
-  -- `rests` reads it behind writes.
+  -- `rests` reads it after writes.
   if S.paused and background() then decode_part(background()) end
   return true
 end
@@ -171,7 +175,7 @@ local function drop(field)
   end
 end
 
--- Change a field; what is zero is left out, as no field is.
+-- Change a field; zero is left out, as an absent field is zero.
 local function set(field, value)
   if value == 0 then return drop(field) end
   if type(value) == 'number' then value = digits(value) end
@@ -188,14 +192,14 @@ local function count(field)
   return tonumber(S[field] or 0)
 end
 
--- Let the session's status become another. One that may not follow is a fault of ours, and ends the script.
+-- Change the session's status. A status that may not follow is a fault of ours, and ends the script.
 local function move(after)
   if S.status == after then return end
   if not may_move(S.status, after) then error({err = 'LGMOVE ' .. S.status .. ' ' .. after}) end
   set(F.status, after)
 end
 
--- The fields of the record whose names begin so, and what they hold.
+-- The fields of the record with this beginning of their names, and their values.
 local function fields_of(prefix)
   local found = {}
   for field, value in pairs(S) do
@@ -212,7 +216,7 @@ local function rank(text)
   return level
 end
 
--- The label of a mixture, as policy.labels.Label.join writes it.
+-- The label of a mixture, as policy.labels.Label.join computes it.
 local function join(a, b)
   if a == b or b == 'PUBLIC' then return a end
   if a == 'PUBLIC' then return b end
@@ -235,7 +239,7 @@ local function compartments(text)
   return found
 end
 
--- Whether what one label covers may be known where the other may, as policy.labels.Label.flows_to says.
+-- Whether data of one label may be known at the other, as policy.labels.Label.flows_to.
 local function flows(a, b)
   if rank(a) > rank(b) then return false end
   local there = compartments(b)
@@ -245,24 +249,24 @@ local function flows(a, b)
   return true
 end
 
--- Whether what one label covers adds nothing to the other, as policy.labels.Label.within says.
+-- Whether data of one label adds nothing to the other, as policy.labels.Label.within.
 local function within(a, b)
   return flows(a, b) and (string.sub(a, -1) ~= '~' or string.sub(b, -1) == '~')
 end
 
--- Whether two labels are of one pool: level and compartments alike, whatever their integrity.
+-- Whether two labels are of one pool: level and compartments alike, regardless of integrity.
 local function pooled(a, b)
   return flows(a, b) and flows(b, a)
 end
 
--- What a reader must be cleared for to learn that the session exists.
+-- The clearance that a reader needs to learn that the session exists.
 local function visibility()
   return join(join(S.taint or 'PUBLIC', S.creation or 'PUBLIC'), S.inbox_label or 'PUBLIC')
 end
 
--- Write what changed of the session's record. Every script that raises a label comes by here, so here is noted to whom the
--- session was visible when it first became UNTRUSTED: from then on what is told of it, and that it is gone, may be chosen
--- by UNTRUSTED data.
+-- Write the changes of the session's record. Every script that raises a label comes by here, so the session's
+-- visibility is noted here when it first became UNTRUSTED. From then on UNTRUSTED data may choose the answers about the
+-- session, also that it is gone.
 local function save(key)
   if not S.turned then
     local seen = visibility()
@@ -279,7 +283,7 @@ local function save(key)
   end
   if size > 0 then redis.call('HSET', key, unpack(changed)) end
   if #dropped > 0 then redis.call('HDEL', key, unpack(dropped)) end
-  -- A hint for those who wait for news: a user who may not publish writes all the same.
+  -- A hint for waiting listeners: a user who may not publish writes all the same.
   redis.pcall('PUBLISH', CHANGED, key)
 end
 
@@ -298,10 +302,10 @@ local function append_event(now, event)
 end
 
 -- Audit chain ------------------------------------------------------------------------------------------
--- A.audit, if there are rows: `seq` and `hash` of the record that they follow on, and `rows`, stored maps. The number of a
+-- A.audit, if there are rows: `seq` and `hash` of the record that they follow, and `rows`, stored maps. The number of a
 -- record is its place in the list.
 
--- The answer that tells the client to chain again, or nil when the chain is where it thought.
+-- The answer that tells the client to chain again, or nil when the chain's head is the one it knew.
 local function moved_head()
   if A.audit and (A.audit.seq ~= count(F.audit_seq) or A.audit.hash ~= (S.audit_hash or '')) then
     return reply('head', {audit_seq = S.audit_seq, audit_hash = S.audit_hash})
@@ -325,8 +329,8 @@ local function with_head(fields)
 end
 
 -- Closed records ---------------------------------------------------------------------------------------
--- A closed record is forgotten `keep` ms later. A small table is forgotten as a whole, when nothing in it is open:
--- one with a field that expires is kept as a hash table, which takes three times the memory.
+-- A closed record is forgotten `keep` ms later. A small table is forgotten as a whole, when no record in it is open. A
+-- table with a field that expires is kept as a hash table, which takes three times the memory.
 
 local SMALL = 16
 
@@ -336,7 +340,7 @@ end
 
 -- Inbox ------------------------------------------------------------------------------------------------
 
--- All waiting inputs, oldest first, each with what it is stored as.
+-- All waiting inputs, oldest first, each with its stored record.
 local function waiting_items(most)
   local list = redis.call('LRANGE', K.inbox, 0, most and most - 1 or -1)
   for i, packed in ipairs(list) do
@@ -359,8 +363,8 @@ local function read_inputs_ahead(dedupes)
   for _, dedupe in pairs(dedupes) do input_of(dedupe) end
 end
 
--- Give an input its terminal (or taken) status; a terminal one is forgotten after `keep` ms. A taken one was let in by
--- the event `seq`, which is noted of one that a session sent and that was never held.
+-- Give an input its terminal (or taken) status; a terminal one is forgotten after `keep` ms. The event `seq` admitted a
+-- taken one; it is noted for a message of a session that was never held.
 local function mark(dedupe, status, keep, seq)
   local input = input_of(dedupe)
   if not input then return end
@@ -379,15 +383,15 @@ local function forget_inputs(keep)
   if count(F.waiting) == 0 and next(taken_items()) == nil then redis.call('PEXPIRE', K.inputs, keep) end
 end
 
--- How many of what sessions send may wait: fewer than what people say, and in a room of their own.
+-- How many messages of sessions may wait: fewer than people's messages, and in a room of their own.
 local function sent_limit(limit)
   return math.ceil(limit / 2)
 end
 
--- Whether an inbox has no room for one more item. Room is for each level and its compartments: what waits from above
--- tells nothing below (law no_read_up). It is apart for what people say and for what sessions send, so that people
--- always find a place. Where others speak too, nobody has more waiting than there is room left, so that there is some
--- for everybody. All that waits is at least as many, so it is looked into only where there may be too many.
+-- Whether an inbox has no room for one more item. Room is for each level and its compartments: items from above reveal
+-- nothing below (law no_read_up). People's messages and those of sessions have separate rooms, so that people always
+-- find a place. In a shared chat no person may have more waiting than there is room left, so that there is some for
+-- everyone. The number of all waiting items is an upper bound, so they are read only if that is too high.
 local function crowded(item, limit)
   local sent = item.sent or false
   local shared, room, own = item.sender ~= S.principal, sent and sent_limit(limit) or limit, 0
@@ -402,8 +406,8 @@ local function crowded(item, limit)
   return room <= 0 or (shared and own >= room)
 end
 
--- Append an input behind those that wait; the caller saves. `item` has label, dedupe, sender, body, refs and digest, and
--- tells whether a session sent it and whether it was held.
+-- Append an input behind the waiting ones; the caller saves. `item` has label, dedupe, sender, body, refs and digest,
+-- and tells whether a session sent it and whether it was held.
 local function put_item(now, op, item)
   set(F.position, count(F.position) + 1)
   set(F.waiting, count(F.waiting) + 1)
@@ -419,7 +423,7 @@ local function put_item(now, op, item)
   redis.call('PERSIST', K.inputs)
 end
 
--- Cancel everything that waits; returns it.
+-- Cancel all waiting inputs; returns them.
 local function cancel_waiting(keep)
   local items, dedupes = waiting_items(), {}
   for i, item in ipairs(items) do dedupes[i] = item.dedupe end
@@ -433,7 +437,7 @@ local function cancel_waiting(keep)
 end
 
 -- Held items -------------------------------------------------------------------------------------------
--- What another session sent and this one's readers may not know of yet. Nothing else of the session tells of them.
+-- Messages of other sessions that this one's readers may not know of yet. Nothing else of the session reveals them.
 
 local function put_held(id, now, item)
   redis.call('HSET', K.held, id, encode({time = now, label = item.label, dedupe = item.dedupe, sender = item.sender,
@@ -441,9 +445,9 @@ local function put_held(id, now, item)
 end
 
 -- Endorsements -----------------------------------------------------------------------------------------
--- What bounded answers may endorse in a conversation and all below it since a person's last message: a field
--- `charge:<run>` each, in thousandths of a bit. A charge is forgotten by what those may know of at whose label it was
--- made, and by nothing else.
+-- The bits that bounded answers may endorse in a conversation and below it since a person's last message: a field
+-- `charge:<run>` each, in thousandths of a bit. A charge is forgotten by events that readers at its label may know of,
+-- and by nothing else.
 
 local CHARGE = 'charge:'
 
@@ -453,7 +457,8 @@ local function charges()
   return found
 end
 
--- A person spoke: what was heard before is no longer counted, what may still come is. The caller saves.
+-- A person spoke: charges of answers heard before count no longer, those of answers that may still come do. The caller
+-- saves.
 local function forget_charges(label, now)
   for field, one in pairs(charges()) do
     if (one.heard or one.lapses <= now) and flows(label, one.label) then drop(field) end
@@ -477,7 +482,7 @@ local function put_approval(id, approval)
   return packed
 end
 
--- Whether an approval of this generation is pending and not past its time.
+-- Whether an approval of this generation is pending and not expired.
 local function asking(now)
   for _, approval in pairs(records(K.approvals)) do
     if approval.state == Approval.pending and approval.generation == count(F.generation) and approval.expires > now then
@@ -487,7 +492,7 @@ local function asking(now)
   return false
 end
 
--- Take back all that people are asked; a `state` tells that a message took its place.
+-- Cancel all questions to people; a `state` tells that a message took their place.
 local function cancel_approvals(by, state)
   for id, approval in pairs(records(K.approvals)) do
     if approval.state == Approval.pending then
@@ -499,14 +504,14 @@ end
 
 -- Channels ---------------------------------------------------------------------------------------------
 
--- Whether the session's home is on one of these channels, nil being all.
+-- Whether the session's home is on one of these channels, nil for all.
 local function lives_on(channels)
   return not channels or channels[string.match(S.home or '', '^[^:]*')] == true
 end
 
 -- Token budget ------------------------------------------------------------------------------------------
--- What is set aside for models that are being asked: a field `aside:<id>` each. What a worker that is gone left there is
--- charged in full, as nobody knows what of it was used.
+-- The tokens that are set aside for running model requests: a field `aside:<id>` each. Those of a worker that is gone
+-- are charged in full, as their use is unknown.
 
 local ASIDE = 'aside:'
 
@@ -548,8 +553,8 @@ local function leased(now)
   return S.owner ~= nil and count(F.lease_until) > now
 end
 
--- Append an event that tells what a person did with the session as a whole; the caller saves. While a worker holds the
--- session the log is that one's to write, and the audit alone tells.
+-- Append an event for a person's operation on the session as a whole; the caller saves. While a worker holds the
+-- session only that one writes the log, and the operation is in the audit alone.
 local function tell(name)
   local now = now_ms()
   set(F.updated, now)
@@ -563,7 +568,7 @@ local function give_back()
   drop(F.since)
 end
 
--- Add to the open turn, unless that waits for people, for how long its worker held it until a moment; the caller saves.
+-- Add the time until `till` that its worker held it to the open turn, unless that waits for people; the caller saves.
 local function count_active(till)
   local turn = open_turn()
   if not turn or turn.suspended or not S.since then return end
@@ -571,15 +576,14 @@ local function count_active(till)
   set(F.turn, encode_part(turn))
 end
 
--- Whether a session that is paused waits for people. A background session whose time is over does not: its parent waits
+-- Whether a session that is paused waits for people. A background session after its deadline does not: its parent waits
 -- for its end, or its principal for that of a run.
 local function rests(now)
   return S.paused and not (background() and (decode_part(background()).deadline or 0) <= now)
 end
 
--- Whether a worker has something to do: an input and no open turn, a turn whose worker vanished, or a
--- suspended one that no question holds any more. In a session that rests no turn begins, and a suspended one goes on
--- only to be stopped.
+-- Whether a worker has work here: an input and no open turn, a turn whose worker vanished, or a suspended one without a
+-- pending question. In a session that is paused no turn begins, and a suspended one continues only to be stopped.
 local function ripe(now)
   if not S.turn then return not rests(now) and count(F.waiting) > 0 end
   if suspended() and not S.stop and rests(now) then return false end
@@ -628,7 +632,7 @@ local function wake_ended()
   if S.status == Status.archived then move(Status.idle) end
 end
 
--- Whether people may still decide on it: what a reset left behind is nobody's any more.
+-- Whether people may still decide on it: a delivery from before a reset is nobody's any more.
 local function dead_letter(delivery)
   return DEAD[delivery.state] and delivery.generation == count(F.generation)
 end
@@ -640,8 +644,8 @@ local function left_unsaid(delivery, till)
   end
 end
 
--- Whether something is unsettled that whoever may know of the session may know of. What it passed on unread may be above
--- that, and so is what its person is told of what it sent.
+-- Whether a delivery is unsettled that readers of the session may know of. A message passed on unread may be above
+-- them, and so is a notice to its person about such a message.
 local function unheard()
   if count(F.undelivered) == 0 then return false end
   local seen = visibility()
@@ -651,16 +655,16 @@ local function unheard()
   return false
 end
 
--- Archive a background session that has ended, once all that it said was heard or never will be. Nothing but what its
--- own visibility covers decides that. One that is paused stays until it goes on: archived, it could not be resumed. The
--- caller has written down what is unsettled, and saves.
+-- Archive a background session that has ended, once all its deliveries were heard or never will be. Only facts that its
+-- own visibility covers decide that. A paused one stays until it goes on: archived, it could not be resumed. The caller
+-- has written the number of unsettled deliveries, and saves.
 local function archive_heard()
   if background() and S.ended and not S.paused and not S.turn and count(F.waiting) == 0 and not unheard() then
     move(Status.archived)
   end
 end
 
--- All deliveries, oldest first, each with its key and what it is stored as.
+-- All deliveries, oldest first, each with its key and its stored record.
 local function deliveries()
   local flat, list = redis.call('HGETALL', K.outbox), {}
   for i = 1, #flat, 2 do list[#list + 1] = {key = flat[i], packed = flat[i + 1], delivery = decode(flat[i + 1])} end
@@ -668,9 +672,9 @@ local function deliveries()
   return list
 end
 
--- Let the deliveries go, when all are settled; the next one holds them again. With dead letters among them, which stay
--- longer, and one in doubt until people decide, each goes by itself. Only where there may be some is the whole outbox
--- read; the caller has written down what is unsettled and dead, and saves.
+-- Let the deliveries expire, when all are settled; the next one holds them again. With dead letters among them, which
+-- stay longer, and one in doubt until people decide, each expires by itself. Only where there may be some is the whole
+-- outbox read; the caller has written the numbers of unsettled and dead ones, and saves.
 local function forget_deliveries(keep, keep_dead)
   if count(F.undelivered) > 0 then return end
   local all, dead = count(F.dead_until) > 0 and records(K.outbox) or {}, false
@@ -690,9 +694,9 @@ end
 
 -- Background sessions ----------------------------------------------------------------------------------
 
--- Tell the parent of a background session, once, if that rises above it here: what the parent had read at the spawn does
--- not cover what this session has read from now on. The notice is as high as the session was `before`; `asker` is who
--- set this going. Returns whether there is one. The caller saves.
+-- Tell the parent of a background session, once, if that rises above it here: the parent's taint at the spawn does not
+-- cover this session's taint from now on. The notice is as high as the session was `before`; `asker` is the person who
+-- set it going. Returns whether there is one. The caller saves.
 local function announce(now, before, asker)
   if not S.lineage then return false end
   local lineage = decode_part(S.lineage)
@@ -705,12 +709,12 @@ end
 
 -- Runs -------------------------------------------------------------------------------------------------
 
--- How far a run came: what is absent is zero, running, or closed.
+-- A run's progress: an absent field is zero, running, or closed.
 local function progress()
   return S.progress and decode_part(S.progress) or {}
 end
 
--- Note since when a run is to end, the first time; the caller saves.
+-- Note since when a run is ending, the first time; the caller saves.
 local function abort_run(now)
   local run = progress()
   if run.aborting then return end
@@ -718,7 +722,7 @@ local function abort_run(now)
   set(F.progress, encode_part(run))
 end
 
--- Begin the session that is not there, which pins `agent`; the caller says in its log by whom, and saves.
+-- Create the session, which pins `agent`; the caller logs its creator, and saves.
 local function begin_session(now, home, principal, creation, agent)
   set(F.version, SCHEMA)
   set(F.generation, 1)
@@ -731,14 +735,14 @@ local function begin_session(now, home, principal, creation, agent)
   if agent then set(F.agent, agent) end
 end
 
--- Put what the runtime says next into a run's inbox, for who set it going; the caller saves. `item` has label, dedupe,
--- body and digest.
+-- Put a continuation into a run's inbox, in the name of its asker; the caller saves. `item` has label, dedupe, body and
+-- digest.
 local function continue_run(now, item)
   item.sender, item.sent = decode_part(S.charter).asker or S.principal, true
   put_item(now, A.op, item)
 end
 
--- What the runtime said to a run and waits there.
+-- The continuations that wait in a run's inbox.
 local function continuations()
   local found = {}
   for _, item in ipairs(waiting_items()) do
@@ -749,13 +753,13 @@ end
 
 -- Schedules and timers ---------------------------------------------------------------------------------
 
--- Set a timer in the place of one that there is of its name; none is due at 0.
+-- Set a timer, replacing one of its name; none is due at 0.
 local function put_timer(name, due)
   redis.call('HDEL', K.taken, name)
   if due > 0 then redis.call('ZADD', K.timers, digits(due), name) else redis.call('ZREM', K.timers, name) end
 end
 
--- Write a schedule with its timer. One that is done is known for `keep` ms.
+-- Write a schedule with its timer. A schedule that is done is known for `keep` ms.
 local function put_schedule(id, timer, schedule, keep)
   redis.call('HSET', K.schedules, id, encode(schedule))
   if schedule.status == ScheduleStatus.done then redis.call('HPEXPIRE', K.schedules, keep, 'FIELDS', 1, id) end
@@ -764,8 +768,8 @@ end
 
 -- Memories and skills -----------------------------------------------------------------------------------
 
--- Write a memory or a skill as the last of its label that changed. Versions go up with the clock, so that after changes
--- were lost with a server none counts twice. Returns the record as it is stored.
+-- Write a memory or a skill as the last change of its label. Versions go up with the clock, so that no version is used
+-- twice after changes were lost with a server. Returns the record as it is stored.
 local function put_known(key, id, record)
   local version = digits(math.max(tonumber(redis.call('HGET', K.versions, A.label) or 0) + 1, now_ms()))
   redis.call('HSET', K.versions, A.label, version)
@@ -776,10 +780,10 @@ local function put_known(key, id, record)
 end
 
 -- Pace -------------------------------------------------------------------------------------------------
--- All of it hints. channel and place: `until` when something may be said there again, and when a rate has room again in
--- the rate's field; place: `n` counts turns, `last` is the op that last took none, and a text's turn has a field that
--- `schema.turn_field` names, a record `send turn`; dead addresses: `w` and `-` say that nothing came in from there since
--- a text, or what takes no turn, was last let through
+-- All of it is a hint. In channel and place: `until` is when something may be sent there again, and the field of a rate
+-- tells when it has room again. In place: `n` counts turns, `last` is the op that last took none. A text's turn has a
+-- field that `schema.turn_field` names, with a record `send turn`. Dead addresses: `w` and `-` say that no message came
+-- from there since a text, or a send that takes no turn, was last let through.
 
 local PACE_LIFE = 3600000
 
@@ -787,7 +791,7 @@ local function is_wait(field)
   return string.sub(field, 1, 2) == 'w:'
 end
 
--- Return the field that says of a text, or of what takes no turn, whether something came in since.
+-- Return the field for a text, or for a send that takes no turn, that tells whether a message came since.
 local function since(mine)
   return mine == '' and '-' or 'w'
 end
@@ -809,8 +813,8 @@ local function policy_in_force()
   return {version = version, digest = digest, time = time, process = process, changes = changes}
 end
 
--- Changes of who may what ------------------------------------------------------------------------------
--- The overrides count them, those of tokens too; the policy in force tells that number along.
+-- Changes of access ------------------------------------------------------------------------------------
+-- The overrides count them, those of tokens too; the policy in force carries that number along.
 
 -- How many there were. A record of another version ends the script.
 local function changes_made()
@@ -819,7 +823,7 @@ local function changes_made()
   return tonumber(there[2] or 0)
 end
 
--- Count one more than there were, in the policy in force too.
+-- Count one more change, in the policy in force too.
 local function count_change(policy, before)
   policy.changes = before + 1
   redis.call('HSET', K.overrides, 'version', SCHEMA, 'count', policy.changes)
@@ -842,18 +846,18 @@ local function live_pairings(now)
 end
 
 -- Budgets ----------------------------------------------------------------------------------------------
--- A `portion` tells how many tokens of the budget of all an account may have used and set aside (`granted`), and how many
--- it used on its `day`. An account keeps its own in the field `portion` of K.spent, beside what was used by pool. The
--- centre keeps that of each account in K.grants, and their sum in the field `all`; there `used` is what it heard of.
+-- A `portion` has the tokens of the budget of all that an account may have used and set aside (`granted`), and those it
+-- used on its `day`. An account keeps its own in the field `portion` of K.spent, beside its use by pool. The centre
+-- keeps that of each account in K.grants, and their sum in the field `all`; there `used` is the use reported to it.
 
 local DAY, OWN, ALL = 86400000, 'portion', 'all'
 
--- How long an account is kept behind its last change. A grant is taken within a day, so that one which was taken back
--- is never taken by an account that forgot of that.
+-- How long an account is kept after its last change. A grant is taken within a day, so a grant that was taken back is
+-- never taken by an account that forgot that.
 local KEPT = 2 * DAY
 
--- A portion as it counts on a day, and whether that begins with it: what was used earlier counts no longer. A clock that
--- goes back begins no day anew.
+-- A portion as it counts on a day, and whether that day begins with it: use of an earlier day counts no longer. A clock
+-- that goes back begins no day again.
 local function portion_on(day, key, field)
   local packed = redis.call('HGET', key, field)
   local one = packed and decode(packed) or {}
@@ -863,7 +867,7 @@ local function portion_on(day, key, field)
   return one, true
 end
 
--- What is set aside at an account, in all and for one pool, and by id what was not settled within its time.
+-- The tokens set aside at an account, in all and for one pool, and by id the reservations that lapsed.
 local function set_aside(now, pool)
   local total, here, lapsed = 0, 0, {}
   for id, one in pairs(records(K.spending)) do
@@ -884,14 +888,14 @@ local function own_portion(now, aside)
   return own, begins
 end
 
--- Write an account's portion. What was used by pool on an earlier day goes.
+-- Write an account's portion. Its use by pool of an earlier day is deleted.
 local function put_own(own, begins)
   if begins then redis.call('DEL', K.spent) end
   redis.call('HSET', K.spent, OWN, encode(own))
   redis.call('PEXPIRE', K.spent, KEPT)
 end
 
--- Count what was used in a pool; the caller writes the portion before.
+-- Count the use of a pool; the caller writes the portion before.
 local function spend(pool, tokens, complete)
   local packed = redis.call('HGET', K.spent, pool)
   local known = packed and decode(packed) or {}
@@ -900,7 +904,7 @@ local function spend(pool, tokens, complete)
   redis.call('HSET', K.spent, pool, encode(known))
 end
 
--- Change what the centre granted to an account, with what that has used by now, and the sum of all.
+-- Change the centre's grant to an account, with the account's use by now, and the sum of all.
 local function put_grant(all, account, one, granted)
   local before = one.day == all.day and one.used or 0
   all.granted, one.granted = all.granted + granted - one.granted, granted

@@ -1,9 +1,10 @@
--- Say what a session needs, and whom it waits for, for the sweep; changes nothing.
--- Arguments: channels
--- Answers: ok dead (it may have dead letters), need: nothing · `waits` for somebody · `work` for who serves these
---   channels · `erase`, it was deleted and something of it is left, holders: who holds its lease and who is sending
+-- Tell the sweep the needs of a session, and which processes hold it; changes nothing.
+-- Arguments: channels.
+-- Answers: ok dead (it may have dead letters), need: nothing · `waits` · `work` for a process that serves these.
+-- channels ·
+--   `erase`, it was deleted and not completely erased. With holders: the owner of its lease and its senders
 
--- A session of a newer program is that program's to look after; it must not keep the others from being found.
+-- A newer program looks after its own sessions; such a session must not keep the others from being found.
 if tonumber(redis.call('HGET', K.state, F.version) or 0) > SCHEMA then return reply('ok', {need = 'waits'}) end
 if not read_state(K.state) then return reply('ok') end
 if S.erasing then return reply('ok', {need = 'erase'}) end

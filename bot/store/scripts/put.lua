@@ -1,7 +1,7 @@
--- Put something into a session's outbox without holding the session: what a person's command sends. With `begins` the
--- session is begun if it is not there.
--- Arguments: key, delivery, begins (home, principal, creation, agent)
--- Answers: ok · none
+-- Put a delivery into a session's outbox without a lease, such as one of a person's command. With `begins` the session
+-- is created if it does not exist.
+-- Arguments: key, delivery, begins (home, principal, creation, agent).
+-- Answers: ok · none.
 
 local begins = not read_state(K.state) and A.begins
 if not S.status and not begins then return reply('none') end

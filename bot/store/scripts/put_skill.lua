@@ -1,8 +1,9 @@
--- Keep a skill as it is after a change, and a line of its log, unless another change came first. A new one, of revision
--- 1, is kept once for its id, unless its principal has as many in its pool as may; a call that is made again at another
--- label finds what the first one kept, as long as answers are.
--- Arguments: id, skill (a record without its version), event (the same), label, most (of a new one)
--- Answers: ok skill (the record that is kept) · ok label, at which it is kept · full · moved, another change came first
+-- Keep a changed skill, and a line of its log, unless another change came first. A new one, of revision 1, is kept once
+-- for its id, unless its principal has as many in its pool as may be. A repeated call at another label finds the skill
+-- of the first one, as long as answers are kept.
+-- Arguments: id, skill (a record without its version), event (the same), label, most (of a new one).
+-- Answers: ok skill (the record that is kept) · ok label, at which it is kept · full · moved, another change came
+--   first.
 
 local new = A.skill.revision == 1
 local packed = redis.call('HGET', K.skills, A.id)

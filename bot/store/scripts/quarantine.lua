@@ -1,7 +1,7 @@
--- Put a session in quarantine, or keep it there for twice as long as the last time. Within its pause nothing changes:
--- several processes may have met with the same. Only the first time is in the audit.
--- Arguments: field, error, where, pause ms (the first), longest ms, audit
--- Answers: ok new record now, the audit head · head
+-- Put a session in quarantine, or keep it there for twice as long as the last time. Within its pause nothing changes,
+-- as several processes may have met with the same failure. Only the first time is in the audit.
+-- Arguments: field, error, where, pause ms (the first), longest ms, audit.
+-- Answers: ok new record now, the audit head · head.
 
 local done = answered()
 if done then return done end

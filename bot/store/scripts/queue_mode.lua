@@ -1,6 +1,6 @@
--- Say how a session takes what comes while a turn runs.
--- Arguments: mode, none for the usual one; audit
--- Answers: ok, the audit head · none · head
+-- Set how a session takes inputs while a turn runs.
+-- Arguments: mode, none for the usual one; audit.
+-- Answers: ok, the audit head · none · head.
 
 local done = answered()
 if done then return done end

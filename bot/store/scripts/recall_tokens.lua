@@ -1,7 +1,8 @@
--- Take back what an account was granted and neither used nor set aside, before the centre is told. A grant on its way, of
--- this number or an earlier one, is not taken by the account any more.
--- Arguments: number of the grant that the centre has for it, 0 to take nothing back
--- Answers: ok · newer: it took a later grant, nothing changed; both with used day wanted (what is used and set aside)
+-- Take back tokens that an account was granted and neither used nor set aside, before the centre is told. After that
+-- the account does not take a grant on its way of this number or an earlier one.
+-- Arguments: number of the grant that the centre has for it, 0 to take nothing back.
+-- Answers: ok · newer: it took a later grant, nothing changed. Both with used day wanted (used and reserved
+--   tokens).
 
 local now = now_ms()
 local aside = set_aside(now)

@@ -1,19 +1,19 @@
--- Take what another session sent, once: into the inbox if its label flows to what this session has read by now,
--- otherwise among the held items, of which nobody hears who is not cleared for them: nothing else of this session
--- changes. Nothing is created: a session that is gone or was reset takes nothing. One that has ended takes the reports of
--- what it spawned and nothing else, a run that has ended not even those. A report has a place of its own everywhere; anything else has one of those that the
--- inbox has for what sessions send, or that are held, of one level and compartments. A result that is to be held is held
--- whatever its label; one that enters is charged no longer.
--- A sender whose own readers may not know of this session, or not of what has that label, learns nothing of either: for
--- them it is taken. What finds no room then is held, and if there is none of that either, it is let go.
--- Arguments: item (label, dedupe, sender, body, refs, digest, report), op, generation, limit, id (of a held item), most
---   (held of a label), run, hold, told (what the sender's readers may know)
--- Answers: ok status · failed code · busy; the status `untold` is that of one which nobody is to hear of
+-- Take a message of another session, once: into the inbox if its label flows to this session's taint, otherwise among
+-- the held items. These are shown only to readers cleared for them: nothing else of this session changes. Nothing is
+-- created: a session that is gone or was reset takes nothing. A session that has ended takes the reports of those that
+-- it spawned and nothing else, and a run that has ended not even those. A report always has room. Other messages use
+-- the room of their level and compartments: that of the inbox for messages of sessions, or that of held items. A result
+-- with `hold` is held regardless of its label; one that enters is charged no longer.
+-- A sender whose own readers may not know of this session, or of that label, learns nothing of either: for them the
+-- message is taken. Without room it is then held, and without room for held items it is dropped.
+-- Arguments: item (label, dedupe, sender, body, refs, digest, report), op, generation, limit, id (of a held item).
+--   And most (held of a label), run, hold, told (the clearance of the sender's readers).
+-- Answers: ok status · failed code · busy; the status `untold` is that of a message of which no reader is to be told.
 
 local item = A.item
 item.sent = true
 
--- Whether as many items of this label are held as may.
+-- Whether as many items of this label are held as may be.
 local function full()
   local taken = 0
   for _, kept in pairs(records(K.held)) do

@@ -1,7 +1,7 @@
--- Take from a process that is gone what it holds of a session: its lease, and the texts it was sending, which come
--- back as ambiguous. What others hold stays.
--- Arguments: process
--- Answers: ok ready
+-- Free the holds of a process that is gone on a session: its lease, and the texts it was sending, which come back as
+-- ambiguous. The holds of others stay.
+-- Arguments: process.
+-- Answers: ok ready.
 
 if not read_state(K.state) then return reply('ok') end
 local now, freed = now_ms(), false

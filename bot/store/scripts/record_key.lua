@@ -1,6 +1,6 @@
--- Return the key that the record of a session is encrypted with: the first that it was given. Without one it has none.
--- Arguments: fresh (the key to give, absent for none)
--- Answers: ok key · none
+-- Return the encryption key of a session's run record: the first that it was given. Without one it has none.
+-- Arguments: fresh (the key to give, absent for none).
+-- Answers: ok key · none.
 
 if not read_state(K.state) then return reply('none') end
 local bar = barred()

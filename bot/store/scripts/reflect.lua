@@ -1,7 +1,7 @@
--- Count how it went where a skill was applied, at the label of the session that tells it, and note that label: where it
--- has no skills, its version is 0.
--- Arguments: field (the skill and the outcome), note (a record without its version), if there is one, label
--- Answers: ok
+-- Count the outcome of an applied skill, at the label of the reporting session, and note that label: without skills of
+-- it, its version is 0.
+-- Arguments: field (the skill and the outcome), note (a record without its version), if there is one, label.
+-- Answers: ok.
 
 local done = answered()
 if done then return done end

@@ -1,6 +1,6 @@
--- Give a lease back without writing, so that another worker goes on; a stale one changes nothing.
--- Arguments: claim
--- Answers: ok ready
+-- Give a lease back without writing, so that another worker continues; a stale one changes nothing.
+-- Arguments: claim.
+-- Answers: ok ready.
 
 if not read_state(K.state) then return reply('ok') end
 local now = now_ms()

@@ -1,6 +1,6 @@
 -- Prolong a lease.
--- Arguments: claim, lease ms
--- Answers: ok stop · stale · reset
+-- Arguments: claim, lease ms.
+-- Answers: ok stop · stale · reset.
 
 read_state(K.state)
 local refusal = stale()

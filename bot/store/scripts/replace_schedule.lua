@@ -1,6 +1,6 @@
--- Put a schedule with its timer in the place of one that is still as it was seen.
--- Arguments: id, timer (its name), before and after (all fields of a schedule), keep ms, audit
--- Answers: ok, the audit head · changed · head
+-- Replace a schedule and its timer, if it is unchanged since it was read.
+-- Arguments: id, timer (its name), before and after (all fields of a schedule), keep ms, audit.
+-- Answers: ok, the audit head · changed · head.
 
 local done = answered()
 if done then return done end

@@ -1,9 +1,9 @@
--- Reserve a slot for a background session of a principal, unless as many live in its pool as may. A slot is taken until
--- `free` is told what became of the session, at most until its deadline, which is fixed with it as its pool is; a
--- reservation is good for `lease` ms, within which the session must be created.
--- Arguments: run, session, parent, pool, life (ms it may take at most), deadline it has anyway or 0, lease ms, keep ms,
---   siblings (most of a parent in the pool), all (most of the principal in the pool)
--- Answers: ok now until deadline · full
+-- Reserve a slot for a background session of a principal, unless as many live in its pool as may be. A slot is taken
+-- until `free` frees it, at most until its deadline, which is fixed with its pool. A reservation is good for `lease`
+-- ms, within which the session must be created.
+-- Arguments: run, session, parent, pool, life (ms it may take at most), deadline it has anyway or 0, lease ms, keep ms.
+--   And siblings (most of a parent in the pool), all (most of the principal in the pool).
+-- Answers: ok now until deadline · full.
 
 local now, siblings, all = now_ms(), A.siblings, A.all
 local lapses, deadline = now + A.lease, now + A.life
@@ -19,7 +19,7 @@ for run, slot in pairs(records(K.slots)) do
 end
 if known then
   deadline = known.deadline
-  -- Asked for again from another pool it stays as it is there: nobody else prolongs it.
+  -- Asked for again from another pool it stays as it is there: no other pool prolongs it.
   if not known.live or known.pool ~= A.pool then
     return reply('ok', {now = now, ['until'] = known.lapses, deadline = deadline})
   end
@@ -29,6 +29,6 @@ local slot = known or {}
 slot.live, slot.lapses, slot.deadline, slot.pool = true, lapses, deadline, A.pool
 slot.session, slot.parent = A.session, A.parent
 redis.call('HSET', K.slots, A.run, encode(slot))
--- Known for as long after its deadline, whatever becomes of it before.
+-- Known for as long after its deadline, also if it is freed before.
 redis.call('HPEXPIREAT', K.slots, digits(deadline + A.keep), 'FIELDS', 1, A.run)
 return reply('ok', {now = now, ['until'] = lapses, deadline = deadline})

@@ -1,7 +1,7 @@
--- Take a place for a run of a principal, unless as many live in its pool as may. It is given back by `free_run`, at most
--- when its deadline has passed, which is fixed with it as its pool is. A run that had one has it still, or had it.
--- Arguments: run, session, pool, deadline, most
--- Answers: ok slot (its record) · full
+-- Reserve a place for a run of a principal, unless as many live in its pool as may be. `free_run` gives it back, at
+-- most when its deadline has passed, which is fixed with its pool. A run that had a place has it still, or had it.
+-- Arguments: run, session, pool, deadline, most.
+-- Answers: ok slot (its record) · full.
 
 local now, room, known = now_ms(), A.most, nil
 for run, slot in pairs(records(K.slots)) do
@@ -11,7 +11,7 @@ for run, slot in pairs(records(K.slots)) do
     room = room - 1
   end
 end
--- One that was not made in time is made now, unless its place was given back meanwhile.
+-- A run that was not created in time is created now, unless its place was given back meanwhile.
 if known and (not known.live or known.pool ~= A.pool or known.lock) then return reply('ok', {slot = encode(known)}) end
 if room <= 0 then return reply('full') end
 local slot = known or {session = A.session, pool = A.pool, deadline = A.deadline, live = true}

@@ -1,13 +1,14 @@
--- Set tokens aside at an account, a person's or a shared chat's, before a model is asked, unless its budget of the day
--- does not suffice or it has too little of that of all. The day is that of the server's clock, UTC. What is not settled
--- within its time comes back, and what it used is not known. A reservation that a call before set aside is this call's.
+-- Set tokens aside at an account, a person's or a shared chat's, before a model is asked. Nothing is set aside if the
+-- account's daily budget does not suffice, or its portion of the budget of all. The day is that of the server's clock,
+-- UTC. A reservation that is not settled in its time lapses, and its use is unknown. A reservation of an earlier call with
+-- the same id is this call's.
 -- Arguments: id, op, life ms, tokens, pool, most (none for no limit), leased (whether there is a limit for all),
---   grant (none, or a further one: number, granted, time)
--- A limit is for each pool of the account, by its level and compartments: nothing of one pool tells in another (law
--- no_read_up). What is granted of the budget of all is for all pools together, as that budget is.
--- Answers: ok day · short lack: the whole of the limit would not suffice (never), what is left of it does not (used), or
---   only not as long as others have set aside what they may not use (held) · need number used day wanted: so much must
---   be granted in all
+--   grant (none, or a further one: number, granted, time).
+-- A limit is for each pool of the account, by its level and compartments: no pool reveals anything of another (law
+-- no_read_up). The portion of the budget of all is for all pools together, as that budget is.
+-- Answers: ok day · short lack: the whole limit would not suffice (never), its rest does not (used), or only unused
+--   reservations of others are in the way (held).
+--   Or need number used day wanted: the least total grant.
 
 local now = now_ms()
 local aside, here, lapsed = set_aside(now, A.pool)
@@ -29,7 +30,7 @@ if not known then
   end
 end
 put_own(own, begins)
--- As who reads the day counts what has come back, so that it tells nothing when that is written, nor by whom.
+-- Readers of the day already count lapsed reservations, so the time of this write, and its writer, reveal nothing.
 for id, one in pairs(lapsed) do
   redis.call('HDEL', K.spending, id)
   if math.floor(one.lapses / DAY) == math.floor(now / DAY) then spend(one.pool, 0, false) end

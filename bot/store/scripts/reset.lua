@@ -1,6 +1,6 @@
 -- Start a new generation: nothing of the old one can be written or spent any more. A run has one generation.
--- Arguments: actor, keep ms, keep_dead ms, agent (what the new generation pins, absent for what it had), audit
--- Answers: ok state · none · head · move before, after
+-- Arguments: actor, keep ms, keep_dead ms, agent (the pin of the new generation, absent for the old one), audit.
+-- Answers: ok state · none · head · move before, after.
 
 local done = answered()
 if done then return done end
@@ -36,19 +36,19 @@ for key, delivery in pairs(records(K.outbox)) do
     delivery.state, delivery.op, delivery.sender, delivery.lapses = Delivery.cancelled, '', '', 0
     put_delivery(key, delivery)
   end
-  -- One in doubt is not kept any more: nobody can decide on it.
+  -- A delivery in doubt is not kept any more: no person can decide on it.
   if open or doubt then forget(K.outbox, key, A.keep) end
 end
 
--- The creation label stays: that the session exists tells as much as it did before. What was used goes with what it was
--- used for, and inputs are counted anew, as nothing waits and nothing is taken: how much there was tells of it.
+-- The creation label stays: the session's existence reveals as much as before. The use of models is forgotten with the
+-- old generation. Inputs are counted anew, as none waits and none is taken: their number would reveal old ones.
 for _, field in ipairs({F.taint, F.inbox_label, F.title, F.model, F.turn, F.last_turn, F.stop, F.owner, F.lease_until,
   F.undelivered, F.late, F.usage, F.position, F.tries, F.context_seq, F.since, F.turns_alone, F.tokens}) do
   drop(field)
 end
 for field in pairs(fields_of(CHARGE)) do drop(field) end
 for field in pairs(fields_of(ASIDE)) do drop(field) end
--- Only one that UNTRUSTED data began is as untrusted as before.
+-- Only a session that UNTRUSTED data began is as untrusted as before.
 if string.sub(S.creation or '', -1) == '~' then set(F.turned, S.creation) else drop(F.turned) end
 set(F.generation, count(F.generation) + 1)
 set(F.fence, count(F.fence) + 1)

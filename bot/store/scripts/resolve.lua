@@ -1,7 +1,7 @@
--- Answer pending approvals or questions once, all in one step. No answer to an agent's question approves anything, and
--- no approval answers one.
--- Arguments: state, actor, ids, given (the answer to a question), audit
--- Answers: ok ready records, the audit head · none · head
+-- Answer pending approvals or questions once, all in one step. An answer to an agent's question approves nothing, and
+-- an approval answers no question.
+-- Arguments: state, actor, ids, given (the answer to a question), audit.
+-- Answers: ok ready records, the audit head · none · head.
 
 if not read_state(K.state) then return reply('none') end
 local bar = barred()

@@ -1,6 +1,6 @@
--- Let a session that was archived be spoken in again. One that ended with its task has nothing more to do.
--- Arguments: actor, audit
--- Answers: ok, the audit head · none · move before · head
+-- Make an archived session writable again. A session that ended with its task has nothing more to do.
+-- Arguments: actor, audit.
+-- Answers: ok, the audit head · none · move before · head.
 
 local done = answered()
 if done then return done end

@@ -1,6 +1,6 @@
--- Let a session that rests go on.
--- Arguments: actor, audit
--- Answers: ok ready, the audit head · none · move before · head
+-- Resume a paused session.
+-- Arguments: actor, audit.
+-- Answers: ok ready, the audit head · none · move before · head.
 
 local done = answered()
 if done then return done end

@@ -1,6 +1,6 @@
--- Set a timer in the place of one of its name, which was perhaps taken.
--- Arguments: timer (its name), due
--- Answers: ok
+-- Set a timer, replacing one of its name, which may have been taken.
+-- Arguments: timer (its name), due.
+-- Answers: ok.
 
 put_timer(A.timer, A.due)
 return reply('ok')

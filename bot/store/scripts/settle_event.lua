@@ -1,7 +1,6 @@
--- Have an event that a webhook did not take tried once more, which its record tells the sender; or note what became of
--- that.
--- Arguments: id, event (its id), again, attempt, error, none if it was taken, keep ms
--- Answers: ok · none
+-- Mark a dead event to be tried once more, which its record tells the sender; or note the outcome of that try.
+-- Arguments: id, event (its id), again, attempt, error, none if it was taken, keep ms.
+-- Answers: ok · none.
 
 local packed, known = redis.call('HGET', K.dead, A.event), redis.call('HGET', K.webhooks, A.id)
 if not packed or not known then return reply('none') end
@@ -18,6 +17,6 @@ if A.again then
 end
 if A.error then event.attempt, event.error = A.attempt, A.error end
 redis.call('HSET', K.dead, A.event, encode(event))
--- To write it anew is to keep it for ever.
+-- A rewritten field would lose its expiry.
 redis.call('HPEXPIREAT', K.dead, digits(event.time + A.keep), 'FIELDS', 1, A.event)
 return reply('ok')

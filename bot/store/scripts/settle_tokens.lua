@@ -1,7 +1,7 @@
--- Count at an account what a model used in the place of what was set aside for it. What was set aside over midnight is
--- counted on the day it is settled.
--- Arguments: id, tokens, complete (whether that is all of it), pool
--- Answers: ok day, and beyond number used wanted: so much is used and set aside, which is more than is granted
+-- Count a model's use at an account in place of the reserved tokens. Tokens reserved over midnight count on the day
+-- they are settled.
+-- Arguments: id, tokens, complete (whether that is all of it), pool.
+-- Answers: ok day, and beyond number used wanted: the used and reserved tokens, which are more than the grant.
 
 local done = answered()
 if done then return done end

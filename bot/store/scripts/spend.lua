@@ -1,8 +1,8 @@
--- Set tokens of a session's own budget aside before a model is asked, or charge what it used in their place.
--- Arguments: claim (generation, fence), id, tokens, most (none to charge)
--- What models used in turns that ended counts where it is more than was charged: the limit may be younger than that.
--- Answers: ok · short lack: the whole of the budget would not suffice (never), what is left of it does not (used), or only
---   not as long as others have set aside what they may not use (held) · stale · reset
+-- Set tokens of a session's own budget aside before a model is asked, or charge the used ones in their place.
+-- Arguments: claim (generation, fence), id, tokens, most (none to charge).
+-- The use of models in ended turns counts where it is more than was charged: the limit may be younger than that use.
+-- Answers: ok · short lack: the whole budget would not suffice (never), its rest does not (used), or only unused
+--   reservations of others are in the way (held) · stale · reset.
 
 if not read_state(K.state) then return reply('stale') end
 if count(F.generation) ~= A.claim.generation then return reply('reset') end

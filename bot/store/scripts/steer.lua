@@ -1,7 +1,7 @@
--- Give a run a steering note, once for its id. A note that ends it counts at once where the run may know of it, and else
--- from when it is read. As many of one level may wait as may.
--- Arguments: id, note (priority, text, label, sender), most, audit
--- Answers: ok, the audit head · none · busy · head
+-- Give a run a steering note, once for its id. A note that ends it counts at once where the run may know of it, and
+-- otherwise from when it is read. The number of unread notes of one level is limited.
+-- Arguments: id, note (priority, text, label, sender), most, audit.
+-- Answers: ok, the audit head · none · busy · head.
 
 if not read_state(K.state) then return reply('none') end
 local bar = barred()
@@ -12,7 +12,7 @@ local note, room, now = A.note, A.most, now_ms()
 note.time = now
 for _, other in pairs(records(K.notes)) do
   if not other.read_at and pooled(other.label, note.label) then room = room - 1 end
-  -- No two have one time, so that their order is plain.
+  -- No two have the same time, so that their order is clear.
   note.time = math.max(note.time, other.time + 1)
 end
 if room <= 0 then return reply('busy') end

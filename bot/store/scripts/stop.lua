@@ -1,8 +1,8 @@
--- Ask the open turn to stop and cancel what waits. A suspended turn's questions are cancelled, so that a
+-- Ask the open turn to stop and cancel the waiting inputs. A suspended turn's questions are cancelled, so that a
 -- worker can end it. A background session without one ends here, and a run is stopped.
--- Arguments: actor, keep ms, reader (the label of who hears how many were cancelled, none for all)
--- Answers: ok open cancelled ready unanswered; of those cancelled as many as may be told, and where those stood that
---   people wrote
+-- Arguments: actor, keep ms, reader (the clearance for the number of cancelled inputs, none for all).
+-- Answers: ok open cancelled ready unanswered: the number of cancelled inputs that the reader may know of, and the
+--   positions of those that people wrote.
 
 local done = answered()
 if done then return done end

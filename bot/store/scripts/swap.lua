@@ -1,7 +1,7 @@
--- Put a value in the place of another, or of whatever is there; none in the place of what is to go.
+-- Replace a value, or any present one; without a token the value is deleted.
 -- Arguments: field, compares, seen (the record that was seen there, as it is stored), token,
---   life ms, 0 for ever, -1 as long as the one before
--- Answers: ok · moved, something else is there
+--   life ms, 0 for ever, -1 as long as the one before.
+-- Answers: ok · moved, another value is there.
 
 local done = answered()
 if done then return done end

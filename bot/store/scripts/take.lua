@@ -1,7 +1,7 @@
--- Claim a session's pending deliveries for a sender. One whose sender vanished comes back once, ambiguous. What stands
--- behind an older one to the same address that waits, or that another is sending, is left.
--- Arguments: sender, op, lease ms, channels
--- Answers: ok deliveries: key record key record …
+-- Claim a session's pending deliveries for a sender. One whose sender vanished comes back once, as ambiguous. A
+-- delivery is left if an older one to the same address waits, or another sender has that.
+-- Arguments: sender, op, lease ms, channels.
+-- Answers: ok deliveries: key record key record ….
 
 if not read_state(K.state) then return reply('ok') end
 local bar = barred()

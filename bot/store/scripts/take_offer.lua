@@ -1,6 +1,6 @@
--- Take an offer: the first way it is taken is the one it goes. It is gone when its time has passed.
--- Arguments: way
--- Answers: ok way · none
+-- Take an offer: the first way it is taken counts. It is gone when its time has passed.
+-- Arguments: way.
+-- Answers: ok way · none.
 
 local packed = redis.call('HGET', K.offer, 'offer')
 if not packed then return reply('none') end

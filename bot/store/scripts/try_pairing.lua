@@ -1,6 +1,6 @@
--- Look for the stranger who was given a code; a wrong one is counted.
--- Arguments: principal, digest, life ms (how long wrong ones count), most of them
--- Answers: found account · no · locked
+-- Find the stranger who was given a code; a wrong code is counted.
+-- Arguments: principal, digest, life ms (how long wrong ones count), most of them.
+-- Answers: found account · no · locked.
 
 local done = answered()
 if done then return done end

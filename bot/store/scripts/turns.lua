@@ -1,6 +1,6 @@
--- Find the turns that ended before an event, newest first. At most 4,000 events are looked at.
--- Arguments: before (a seq), most, turn (the id of the only one that is looked for)
--- Answers: ok events, below (where to look on, none at the beginning of the log)
+-- Find the turns that ended before an event, newest first. At most 4,000 events are read.
+-- Arguments: before (a seq), most, turn (the id of the only one to find).
+-- Answers: ok events, below (where to continue, none at the beginning of the log).
 
 local found, last, looked = {}, A.before - 1, 0
 while last > 0 and #found < A.most and looked < 4000 do

@@ -1,6 +1,6 @@
 -- Let a session out of quarantine.
--- Arguments: field, audit
--- Answers: ok, the audit head · none · head
+-- Arguments: field, audit.
+-- Answers: ok, the audit head · none · head.
 
 local done = answered()
 if done then return done end

@@ -1,7 +1,7 @@
--- Put what the runtime says next into a run's inbox, unless something waits there or a turn is open. With a probe the
--- breaker, which has to be open, is half-open with it. A run that paused itself, or by its breaker, runs from then on.
--- Arguments: item (label, dedupe, body, digest), op, probe
--- Answers: ok woken ready
+-- Put a continuation into a run's inbox, unless an input waits there or a turn is open. With a probe an open breaker
+-- becomes half-open; with any other nothing happens. A run paused by itself, or by its breaker, runs from then on.
+-- Arguments: item (label, dedupe, body, digest), op, probe.
+-- Answers: ok woken ready.
 
 if not read_state(K.state) then return reply('ok') end
 local bar = barred()

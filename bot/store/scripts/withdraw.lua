@@ -1,6 +1,6 @@
--- Cancel one input that waits, because who sent it said so. One that an open turn began with does not wait any more.
--- Arguments: position, dedupe, keep ms, audit
--- Answers: ok, the audit head · none · head
+-- Cancel one waiting input by its sender's wish. An input that an open turn began with does not wait any more.
+-- Arguments: position, dedupe, keep ms, audit.
+-- Answers: ok, the audit head · none · head.
 
 local done = answered()
 if done then return done end

@@ -1,15 +1,14 @@
 -- One atomic change to a claimed session, shared by raise_taint and commit.
--- Arguments: claim (generation, fence, owner), cursor, lease ms, keep ms, release,
---   take (a position), use (an approval), status, turn, model and whether one is chosen, memory, last_turn, context_seq, usage,
---   settle (list of position, status), ask (list of id, approval), deliver (list of key, delivery),
---   sender, send_lease ms, op of the send, audit, events,
---   run (progress: the fields that a turn's end writes; item: what the runtime says next) and acknowledge (ids of notes),
---   both absent for a session that is no run
+-- Arguments: claim (generation, fence, owner), cursor, lease ms, keep ms, release, status, turn, memory, last_turn,
+--   context_seq, usage, audit, events.
+--   Also take (a position), use (an approval), model and whether one is chosen, sender, send_lease ms, op of the send.
+--   Lists: settle (position, status), ask (id, approval), deliver (key, delivery), acknowledge (ids of notes).
+--   For a run alone: run (progress: the fields that a turn's end writes; item: the continuation), acknowledge.
 -- Answers: ok seq taint now stop ready behind waiting mode risen, the audit head
---   stale · reset · cursor · head · use · item · taken · move before after
+--   stale · reset · cursor · head · use · item · taken · move before after.
 
--- Find the dedupe key behind each settled position. One that is already terminal is passed over: the first
--- terminal status stays.
+-- Find the dedupe key behind each settled position. One that is already terminal is skipped: the first terminal status
+-- stays.
 local function find_settled(w)
   local waiting
   local seen = {}
@@ -39,7 +38,7 @@ local function ends_run()
   return A.run and A.run.progress.ended > 0 and (A.last_turn or not S.turn) and not S.ended
 end
 
--- A run that people stopped after its turn had looked for that ends with that turn all the same, and says nothing next.
+-- A run that people stopped after its turn had checked for that still ends with that turn, without a continuation.
 local function stop_run(now)
   local run = A.run
   if not (run and S.stop and A.last_turn) or S.ended or run.progress.ended > 0 then return end
@@ -47,7 +46,7 @@ local function stop_run(now)
   run.item = nil
 end
 
--- The first reason to refuse, or nil; also works out what the write will need.
+-- The first reason to refuse, or nil; also computes the values that the write will need.
 local function refuse_write(w, now)
   if count(F.seq) ~= A.cursor then return reply('cursor') end
   local refusal = moved_head()
@@ -74,7 +73,7 @@ local function refuse_write(w, now)
   w.waiting = w.ends and 0 or count(F.waiting) - w.taken_from_inbox - (w.item and 1 or 0)
   w.status = A.status
   if A.last_turn then w.status = w.waiting > 0 and Status.queued or A.status or Status.idle end
-  -- Paused while it ran, it rests from where its turn ends or waits.
+  -- Paused while it ran, it is paused from the moment its turn ends or waits.
   if S.paused and w.status and w.status ~= Status.running then w.status = Status.paused end
   if w.ends then w.status = Status.idle end
   if w.status and not may_move(S.status, w.status) then
@@ -82,7 +81,7 @@ local function refuse_write(w, now)
   end
 end
 
--- Read what a write tells of a run, as below.
+-- Read the records for the run's part of a write, as below.
 local function read_run_ahead(w)
   progress()
   decode_part(S.charter)
@@ -96,7 +95,7 @@ local function read_run_ahead(w)
   end
 end
 
--- Read what the write looks at behind its first event: a record that cannot be read ends it before that.
+-- Read the records that the write uses after its first event: an unreadable one ends it before that.
 local function read_write_ahead(w)
   local inputs = {w.item and w.item.dedupe}
   for _, one in ipairs(A.settle) do inputs[#inputs + 1] = one.dedupe end
@@ -108,7 +107,7 @@ local function read_write_ahead(w)
   if suspended() or (A.turn and A.turn.suspended) then read_ahead(K.approvals) end
 end
 
--- Raise the taint by what the events admit, in the step that writes them (law taint_is_the_fold).
+-- Raise the taint by the labels of the admitted events, in the step that writes them (law taint_is_the_fold).
 local function raise_taint(events)
   local before = S.taint or 'PUBLIC'
   local taint = before
@@ -118,7 +117,7 @@ local function raise_taint(events)
   if taint ~= before then set(F.taint, taint) end
 end
 
--- For whom the turn is that writes, the session's own principal outside one.
+-- The asker of the turn that writes, the session's own principal outside one.
 local function asker_of()
   local turn = A.turn or open_turn()
   return turn and turn.sender or S.principal
@@ -136,7 +135,7 @@ end
 local function move_items(w)
   if w.item then
     redis.call('LPOP', K.inbox)
-    -- The last event of the write that takes an input is the one that lets it in.
+    -- The last event of the write that takes an input is the one that admits it.
     mark(w.item.dedupe, Item.taken, nil, S.seq)
     set('taken:' .. A.take, w.item.dedupe)
   end
@@ -152,7 +151,7 @@ local function move_items(w)
   if #A.settle > 0 or w.ends then forget_inputs(A.keep) end
 end
 
--- What stands behind an older one to its address is not for this sender to say now: `w.behind` names it.
+-- A delivery behind an older one to its address is not for this sender to send now: `w.behind` has it.
 local function put_out(w, now)
   local behind = {}
   w.behind = {}
@@ -178,7 +177,7 @@ local function choose()
   if A.chooses_model then
     if A.model then set(F.model, A.model) else drop(F.model) end
   end
-  -- What was chosen of memories outlives a reset: what was switched off is not to come back by one.
+  -- The chosen use of memories survives a reset: a reset must not switch it on again.
   if A.memory then set(F.memory, A.memory) end
 end
 
@@ -195,12 +194,12 @@ local function move_turn(w, now)
   drop(F.stop)
   if w.person then drop(F.turns_alone) else set(F.turns_alone, count(F.turns_alone) + 1) end
   if w.waiting == 0 then drop(F.late) end
-  -- A background session ends with its last turn and takes nothing any more.
+  -- A background session ends with its last turn and accepts nothing any more.
   if S.lineage and w.waiting == 0 then set(F.ended, now) end
   archive_heard()
 end
 
--- The run's log holds what these notes say: they are read. One that ends it counts from now on, if it did not before.
+-- The run's log now has the text of these notes: they are read. One that ends it counts from now on, if not before.
 local function read_notes(notes, now)
   for id, note in pairs(notes) do
     if not note.read_at then
@@ -211,9 +210,9 @@ local function read_notes(notes, now)
   end
 end
 
--- Write what the end of a turn means for its run: how far that came, without what its tools and people tell of it, and
--- what the runtime says next, as high as all that the run has read or may know of. Where that waits already, behind what
--- others said to the run, it is not said again; of a run that pauses it is taken back. A run that is stopped stays so.
+-- Write the effect of a turn's end on its run: its progress, without the fields of its tools and of people. Also its
+-- continuation, as high as everything the run has read or may know of. A continuation that waits already, behind
+-- messages of others to the run, is not repeated; that of a run that pauses is taken back. A stopped run stays stopped.
 local function move_run(w, now)
   local before = progress()
   local after = renewed(S.progress, A.run.progress)
@@ -240,7 +239,7 @@ local function move_run(w, now)
   end
 end
 
--- Add what was used; a session that never used anything has no such field.
+-- Add the use of models; a session that never used any has no such field.
 local function add_usage()
   local used = A.usage
   if not A.last_turn and not used.requests then return end
@@ -279,7 +278,7 @@ local function write(release)
   end
   w.person = A.last_turn and heard_person()
   move_items(w)
-  -- Before what is said with it: the parent hears that first.
+  -- Before the deliveries of this write: the parent hears the notice first.
   local risen = announce(now, before, asker_of())
   put_out(w, now)
   move_turn(w, now)

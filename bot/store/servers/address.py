@@ -1,6 +1,6 @@
-"""The address of a store, read: one server, Sentinels that know where it is, or a Cluster.
+"""The parsed address of a store: one server, Sentinels that know where it is, or a Cluster.
 
-Nothing is connected here, and redis is not loaded. No sentence quotes the address: it may hold a password.
+Nothing is connected here, and redis is not loaded. No error quotes the address: it may hold a password.
 """
 
 from dataclasses import dataclass, field
@@ -16,7 +16,7 @@ Endpoint: TypeAlias = tuple[str, int]
 
 
 class Kind(StrEnum):
-    """What an address leads to, as its scheme tells behind a `+`."""
+    """The kind of store that an address leads to, from its scheme after a `+`."""
 
     SERVER = ""
     SENTINEL = "sentinel"
@@ -26,7 +26,7 @@ class Kind(StrEnum):
 _SCHEMES: Final = MappingProxyType(
     {"redis": "redis", "rediss": "rediss", "valkey": "redis", "valkeys": "rediss", "unix": "unix"}
 )
-"""How the library calls each protocol."""
+"""The library's name of each protocol."""
 
 
 _PORTS: Final = MappingProxyType({Kind.SENTINEL: 26379, Kind.CLUSTER: 6379})
@@ -49,9 +49,13 @@ _OF_SENTINELS: Final = MappingProxyType({"sentinel_username": "username", "senti
 class StoreAddress:
     """An address.
 
-    `server` is the address of one server as the library takes it: with Sentinels and a Cluster it holds what all
-    servers have in common, and its host is to be put in the place of. `hosts` are the Sentinels, or nodes of the
-    Cluster; `service` is what the Sentinels call the server, `sentinel` are user and password at them.
+    Args:
+        kind: The kind of store.
+        server: The address of one server as the library takes it. With Sentinels and a Cluster it has the common
+            options of all servers, and its host is a placeholder.
+        hosts: The Sentinels, or nodes of the Cluster.
+        service: The server's name at the Sentinels.
+        sentinel: The user and password at the Sentinels.
     """
 
     kind: Kind
@@ -67,7 +71,7 @@ class StoreAddress:
 
 
 def read_address(url: str) -> StoreAddress:
-    """Read the address of a store. Raises StoreError: it is none."""
+    """Read the address of a store. Raises StoreError: it is not an address."""
     scheme, there, rest = url.partition("://")
     protocol, plus, word = scheme.partition("+")
     if not there or protocol not in _SCHEMES or (plus and word not in {Kind.SENTINEL, Kind.CLUSTER}):
@@ -84,7 +88,7 @@ def read_address(url: str) -> StoreAddress:
     _check(kind, service, database)
     options = parse_qsl(query, keep_blank_values=True)
     common = [(name, value) for name, value in options if name not in _OF_SENTINELS]
-    # The library reads the rest of it, and a host has to stand there meanwhile.
+    # The library reads the rest of it, and needs a host there meanwhile.
     server = f"{_SCHEMES[protocol]}://{f'{who}@' if who else ''}host/{database}?{urlencode(common)}"
     return StoreAddress(
         kind,

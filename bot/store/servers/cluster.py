@@ -1,8 +1,9 @@
-"""A store that is a Cluster: which server holds which slot, and exchanges with several servers at once.
+"""A store that is a Cluster: the server of each slot, and requests to several servers at once.
 
-Each node is a `Server` as any other; the library brings connections, the hash of a key and what redirections say. Its
-client for a Cluster is not used: its pipeline fails where a pool is empty instead of waiting, sends one by one what was
-redirected, and closes the connections of all nodes, with what others wait for, when one of them fails.
+Each node is a `Server` like any other; the library brings connections, the hash of a key and the content of
+redirections. Its client for a Cluster is not used: its pipeline fails where a pool is empty instead of waiting, and
+sends redirected commands one by one. It also closes the connections of all nodes, including waiting requests, when one
+of them fails.
 """
 
 import asyncio
@@ -20,15 +21,15 @@ from bot.store.servers.connection import UNREACHED, Command, Part, Reply, RetryL
 from bot.store.servers.server import Server, single_pool
 
 _HOPS: Final = 4
-"""How often a command may be redirected before its exchange counts as failed."""
+"""How often a command may be redirected before its request counts as failed."""
 
 
 _KEYLESS: Final = frozenset({"CLIENT", "INFO", "PING", "SCRIPT", "TIME"})
-"""Commands for the server and not for a key: they go where the keys of the same exchange are."""
+"""Commands for the server and not for a key: they go where the keys of the same request are."""
 
 
 _KEY_AT: Final = MappingProxyType({"EVAL": 3, "EVALSHA": 3, "BZMPOP": 3})
-"""Where the first key of a command stands if it is not its first argument."""
+"""The place of the first key of a command if it is not its first argument."""
 
 
 _TOPOLOGY: Final = ("CLUSTER", "SLOTS")
@@ -36,7 +37,7 @@ _TOPOLOGY: Final = ("CLUSTER", "SLOTS")
 
 @dataclass(frozen=True, slots=True)
 class _Topology:
-    """Who serves which slot, by slot, and the first slot of each."""
+    """The server of each slot, by slot, and the first slot of each server."""
 
     owners: list[Endpoint] = field(default_factory=list[Endpoint])
     first: dict[Endpoint, int] = field(default_factory=dict[Endpoint, int])
@@ -44,7 +45,7 @@ class _Topology:
 
 @dataclass(slots=True)
 class _Errand:
-    """A command on its way: its place in the exchange, its slot, and where it goes next."""
+    """A command on its way: its place in the request, its slot, and its next server."""
 
     place: int
     slot: int
@@ -56,7 +57,7 @@ class Cluster:
     """The primaries of a Cluster. Implements `StoreServers`."""
 
     def __init__(self, seeds: Sequence[Endpoint], options: Mapping[str, Any], limit: RetryLimit) -> None:
-        """Take addresses of some nodes, and what connections need, as `connecting` returns it; nothing is connected."""
+        """Take addresses of some nodes, and options of connections, as from `connecting`; nothing is connected yet."""
         self.limit = limit
         self.ordered = False
         self._seeds = tuple(seeds)
@@ -96,7 +97,7 @@ class Cluster:
         ]
 
     async def restore(self) -> None:
-        """Look who serves which slot by now."""
+        """Read which server has which slot now."""
         with suppress(*UNREACHED, ResponseError):
             await self._read_topology()
 
@@ -115,9 +116,9 @@ class Cluster:
     async def _run(
         self, errands: Sequence[_Errand], commands: Sequence[Command], replies: list[Reply], *, held: bool
     ) -> None:
-        """Send commands where they go, and put the replies in their places.
+        """Send commands to their servers, and put the replies in their places.
 
-        Raises what the library raises where a server does not answer, once all the others have answered.
+        Raises the library's error where a server does not answer, once all the others have answered.
         """
         by_server = dict[Endpoint, list[_Errand]]()
         for errand in errands:
@@ -146,7 +147,7 @@ class Cluster:
             raise failed[0]
 
     async def _redirected(self, errands: Sequence[_Errand], replies: Sequence[Reply]) -> list[_Errand]:
-        """Return what has to be sent again elsewhere: all commands for a slot of which one was redirected."""
+        """Return the commands to send again elsewhere: all commands for a slot of which one was redirected."""
         moved, asked = dict[int, Endpoint](), dict[int, Endpoint]()
         for errand in errands:
             reply = replies[errand.place]
@@ -155,7 +156,7 @@ class Cluster:
                 to = cast("str", reply.host) or errand.to[0], reply.port
                 (moved if isinstance(reply, MovedError) else asked)[errand.slot] = to
         if moved:
-            # Where one slot moved others may have: that costs one question now and not one for each.
+            # Where one slot moved others may have: that costs one request now and not one for each.
             await self.restore()
             for slot, to in moved.items():
                 self._topology.owners[slot] = to
@@ -167,13 +168,13 @@ class Cluster:
         ]
 
     async def _read_topology(self) -> None:
-        """Ask a node who serves which slot.
+        """Ask a node for the server of each slot.
 
-        Raises what the library raises where no node answers, and ResponseError where the one that does refuses.
+        Raises the library's error where no node answers, and ResponseError where the one that does refuses.
         """
         tries = self._tries
         async with self._reading:
-            # Who waited for somebody else's try takes what came of it.
+            # A caller that waited for another try uses its result.
             if self._tries == tries:
                 self._failed = await self._ask_around()
                 self._tries += 1
@@ -181,7 +182,7 @@ class Cluster:
                 raise self._failed
 
     async def _ask_around(self) -> Exception | None:
-        """Ask one node after another until one tells; return what went wrong with the last if none does."""
+        """Ask one node after another until one answers; return the last error if none does."""
         failed: Exception = ClusterDownError("the cluster serves no slots")
         for endpoint in self._sources():
             try:
@@ -198,7 +199,7 @@ class Cluster:
         return failed
 
     async def _take_over(self, slots: Sequence[Reply], asked: Endpoint) -> None:
-        """Keep what a node told, and let go of the servers that it does not name."""
+        """Keep the topology that a node reported, and drop the servers that it does not name."""
         # Each node reports a slot that no node serves.
         topology, named = _Topology([asked] * REDIS_CLUSTER_HASH_SLOTS), set[Endpoint]()
         for first, last, *nodes in slots:

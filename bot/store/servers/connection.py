@@ -1,9 +1,9 @@
 """The connection to the store: how often a command is tried, and where the library's errors become ours.
 
-Where commands go is for `StoreServers`: one server, the primary that Sentinels know, or a Cluster. Every command sent
+`StoreServers` decides where commands go: one server, the primary that Sentinels know, or a Cluster. Every command sent
 here may be repeated, because every script is idempotent and every other command is a read or a hint. After a broken
-connection or a lost reply one server is asked once more; where another may take over, tries go on for as long as that
-takes. On a Cluster a script goes first and its hints follow its reply, so that no hint runs ahead.
+connection or a lost reply one server is asked once more; where another may take over, tries continue for as long as
+that takes. On a Cluster a script goes first and its hints follow its reply, so that no hint runs ahead.
 """
 
 import asyncio
@@ -48,20 +48,20 @@ Arg: TypeAlias = bytes | str | int
 Command: TypeAlias = Sequence[Arg]
 
 
-# What a server answers has no static type; `wire` gives it one.
+# The reply of a server has no static type; `wire` gives it one.
 Reply: TypeAlias = Any
 
 
 UNREACHED: Final = (RedisConnectionError, RedisTimeoutError, TimeoutError, OSError)
-"""What is raised where a server does not answer."""
+"""The errors of a server that does not answer."""
 
 
 _PASSING: Final = (ReadOnlyError, ClusterDownError, TryAgainError, AskError)
-"""What servers answer while another one takes over: the old primary, a cluster without one, slots that move."""
+"""Errors of servers while another one takes over: the old primary, a cluster without one, slots that move."""
 
 
 _PASSING_CODES: Final = ("NOREPLICAS", "UNBLOCKED")
-"""Those for which the library has no class: a primary that was just promoted has no replica yet, one that was just
+"""Such errors without a class in the library: a primary that was just promoted has no replica yet, one that was just
 demoted holds no blocking command any more."""
 
 
@@ -72,17 +72,17 @@ _PAUSE_SECONDS: Final = 0.02
 
 
 _LONGEST_PAUSE_SECONDS: Final = 0.5
-"""How long to wait before the third try, and at most before each later one."""
+"""Seconds to wait before the third try, and at most before each later one."""
 
 
 WALKED: Final = b"0"
-"""Where a walk begins, and where it is when it is done."""
+"""The cursor at the begin and the end of a walk."""
 
 
 _CURSOR: Final = re.compile(rb"([0-9]{1,5}) ([!-~]*) ([0-9]{1,20})")
 
 _LAST_CURSOR: Final = (1 << 64) - 1
-"""The largest that a server takes."""
+"""The largest cursor that a server takes."""
 
 
 _LOADS: Final = 3
@@ -94,14 +94,14 @@ _PROOFS: Final = 10_000
 
 
 _COMMAND: Final = re.compile(r"'([a-z|]+)' command")
-"""How a server names the command that a user may not run."""
+"""A server's name for the command that a user may not run."""
 
 
 _DENIED_IN_SCRIPT: Final = "ACL failure in script"
 
 
 _CHANNEL: Final = "access a channel"
-"""How a server says that a user may not use a channel."""
+"""A server's words for a channel that a user may not use."""
 
 
 _WRONG_TYPE: Final = "WRONGTYPE"
@@ -158,10 +158,10 @@ _REFUSALS: Final = MappingProxyType(
 
 @dataclass(frozen=True, slots=True)
 class RetryLimit:
-    """How long an exchange is tried, in seconds.
+    """How long a request is tried, in seconds.
 
-    One try takes `each` at most. A failed one is followed by another at once; then others follow, with growing pauses,
-    until `total` is over since the first failed.
+    One try takes at most `each`. A failed one is followed by another at once; then others follow, with growing pauses,
+    until `total` has passed since the first failure.
     """
 
     each: float
@@ -169,25 +169,25 @@ class RetryLimit:
 
 
 class Subscription(Protocol):
-    """A connection that hears what is published on a channel."""
+    """A connection that listens to a channel."""
 
     @property
     def open(self) -> bool:
-        """Whether it still hears."""
+        """Whether it still hears messages."""
         ...
 
     async def check(self) -> None:
-        """Ask the server whether it is there. Raises what the library raises where it does not answer."""
+        """Ask the server whether it is there. Raises the library's error where it does not answer."""
         ...
 
     async def close(self) -> None:
-        """Hear no more."""
+        """Stop listening."""
         ...
 
 
 @dataclass(frozen=True, slots=True)
 class Subscriber:
-    """Who listens to a channel: `heard` gets what is published there, `lost` is told when the connection is lost."""
+    """A listener to a channel: `heard` gets its messages, `lost` is called when the connection is lost."""
 
     channel: str
     heard: Callable[[bytes], None]
@@ -200,14 +200,14 @@ class Answering(Protocol):
     async def listen(self, subscriber: Subscriber) -> Subscription:
         """Listen to a channel on a connection of its own.
 
-        Raises what the library raises where the server does not answer, or does not allow it.
+        Raises the library's error where the server does not answer, or does not allow it.
         """
         ...
 
     async def exchange(self, commands: Sequence[Command]) -> list[Reply]:
         """Send commands, and return the replies in the order of the commands, errors among them.
 
-        Raises what the library raises where the server does not answer.
+        Raises the library's error where the server does not answer.
         """
         ...
 
@@ -218,9 +218,9 @@ def _everything(_key: str) -> bool:
 
 @dataclass(frozen=True, slots=True)
 class Part:
-    """A server that holds a part of the store: of its slots `first` is the first, and `holds` tells of a key.
+    """A server that holds a part of the store: `first` is its first slot, and `holds` tells whether it has a key.
 
-    `name` is where it is, empty where one server holds everything.
+    `name` is its address, empty where one server holds everything.
     """
 
     server: Answering
@@ -230,7 +230,7 @@ class Part:
 
 
 class StoreServers(Protocol):
-    """Where the commands to a store go."""
+    """The servers that the commands of a store go to."""
 
     @property
     def limit(self) -> RetryLimit:
@@ -239,15 +239,14 @@ class StoreServers(Protocol):
 
     @property
     def ordered(self) -> bool:
-        """Whether the commands of one exchange are done in their order: all are for the same server."""
+        """Whether the commands of one request are done in their order: all are for the same server."""
         ...
 
     def exchange(self, commands: Sequence[Command], *, held: bool = False) -> Awaitable[list[Reply]]:
         """Send commands, and return the replies in the order of the commands, errors among them.
 
-        `held` says that the server may hold one, so that nothing else may wait behind them.
-        Raises what the library raises where a server does not answer, and `ResponseError` for an answer that will be
-        another one soon.
+        `held` says that the server may hold one, so that nothing else may wait behind them. Raises the library's error
+        where a server does not answer, and `ResponseError` for an answer that will be another one soon.
         """
         ...
 
@@ -256,7 +255,7 @@ class StoreServers(Protocol):
         ...
 
     async def restore(self) -> None:
-        """Do what may help after an exchange failed."""
+        """Take steps that may help after a request failed."""
         ...
 
     async def close(self) -> None:
@@ -270,7 +269,7 @@ class Connection:
     def __init__(
         self, servers: StoreServers, scripts: Mapping[Script, ScriptText], *, name: str, address: str = ""
     ) -> None:
-        """Take servers that know this process's connections by `name`; `address` is where the log says they are."""
+        """Take servers that know this process's connections by `name`; `address` is their address in the log."""
         self.name = name
         self._address = address
         self._servers = servers
@@ -283,11 +282,10 @@ class Connection:
         return self._servers.ordered
 
     async def script(self, script: Script, keys: Sequence[str], args: Sequence[Arg], *hints: Command) -> Reply:
-        """Run a script and return its reply; `hints` go along, their replies are dropped.
+        """Run a script and return its reply; `hints` are sent along, their replies are dropped.
 
-        On one server they go in the same round trip, on a Cluster after the script; there one that is lost with its
-        server is missed by nobody but the sweep.
-        Raises StoreError: see `commands`.
+        On one server they go in the same round trip, on a Cluster after the script. A hint that is lost there with its
+        server is made good by the sweep. Raises StoreError: see `commands`.
         """
         (reply,) = await self._run(script, keys, args, hints=hints)
         return reply
@@ -297,8 +295,8 @@ class Connection:
     ) -> tuple[Reply, Reply]:
         """Run a script as `script` does, and return its reply and that to a read.
 
-        On one server the read is done behind the script, on a Cluster at the same time on another server.
-        Raises StoreError: see `commands`.
+        On one server the read follows the script, on a Cluster it runs at the same time on another server. Raises
+        StoreError: see `commands`.
         """
         first, answer = await self._run(script, keys, args, (asked,), hints=hints)
         return first, answer
@@ -323,13 +321,15 @@ class Connection:
         return [self._read(reply) for reply in replies]
 
     async def commands(self, *commands: Command, block: float = 0) -> list[Reply]:
-        """Send commands in one round trip and return their replies; `block` is how long the server may hold one.
+        """Send commands in one round trip and return their replies; `block` is the longest wait in seconds.
 
-        On a Cluster there is one round trip to each server, at the same time; what has no key, such as TIME, goes to
-        the server of the first key. Without commands there is no round trip.
+        On a Cluster there is one round trip to each server, at the same time. A command without a key, such as TIME,
+        goes to the server of the first key. Without commands there is no round trip.
 
-        Raises StoreGoneError: the store does not answer. StoreRefusedError: it refuses, or is not trusted.
-        SchemaError: it holds records of another version.
+        Raises:
+            StoreGoneError: The store does not answer.
+            StoreRefusedError: It refuses, or is not trusted.
+            SchemaError: It holds records of another version.
         """
         return [self._checked(reply) for reply in await self._exchange(commands, block)] if commands else []
 
@@ -343,7 +343,7 @@ class Connection:
     async def in_order(self, *steps: Sequence[Command], block: float = 0) -> list[Reply]:
         """Send commands as `commands` does, those of one step after those of the step before.
 
-        On one server they go in one round trip all the same. `block` is for the first step.
+        On one server they still go in one round trip. `block` is for the first step.
         """
         if self._servers.ordered:
             return await self.commands(*chain.from_iterable(steps), block=block)
@@ -365,10 +365,10 @@ class Connection:
         return [(name, self._checked(reply)) for name, reply in await self._trying(attempt)]
 
     async def walk(self, cursor: bytes, pattern: str, most: int) -> tuple[bytes, list[bytes]]:
-        """Look for keys in a stretch of about `most` keys; return where the next stretch begins, and what was found.
+        """Search for keys in a stretch of about `most` keys; return the beginning of the next one, and the keys found.
 
-        A walk begins and ends with `WALKED`. What is there all the time is found, but where slots move from one server
-        to another meanwhile, and something may be found twice. Raises StoreError: see `commands`.
+        A walk begins and ends with `WALKED`. A key that is there all the time is found, unless its slot moves from one
+        server to another meanwhile, and may be found twice. Raises StoreError: see `commands`.
         """
         first, name, at = _read_cursor(cursor)
 
@@ -378,7 +378,7 @@ class Connection:
             if place is None:
                 return WALKED, []
             part, later = parts[place], parts[place + 1 :]
-            # Another server that took over knows nothing of the cursor of the one before.
+            # The cursor of the server before means nothing to another one that took over.
             begin = at if part.name == name else WALKED
             (reply,) = await part.server.exchange((("SCAN", begin, "MATCH", pattern, "COUNT", most),))
             end, found = self._checked(reply)
@@ -389,14 +389,14 @@ class Connection:
         return await self._trying(attempt)
 
     async def listen(self, subscriber: Subscriber) -> Subscription:
-        """Listen to a channel at one server: whichever it is, it tells what is published at any.
+        """Listen to a channel at one server: any of them tells the messages that are published at any.
 
         Raises StoreError: see `commands`.
         """
 
         async def attempt() -> Subscription:
             parts = await self._servers.parts()
-            # Another one each time, as one that is gone may still be named.
+            # Another one each time, as one that is gone may still be listed.
             self._listened += 1
             return await parts[self._listened % len(parts)].server.listen(subscriber)
 
@@ -422,7 +422,7 @@ class Connection:
         *,
         hints: Sequence[Command],
     ) -> list[Reply]:
-        """Run a script, and return its reply and those to what is asked `beside` it."""
+        """Run a script, and return its reply and those to the commands `beside` it."""
         known = self._scripts[script]
         tail = (len(keys), *keys, *args)
         along = (*beside, *hints) if self._servers.ordered else beside
@@ -436,7 +436,7 @@ class Connection:
         return found
 
     async def _hint(self, hints: Sequence[Command]) -> None:
-        """Send hints behind what they are about, which is done: whether they arrive is not for its caller."""
+        """Send hints after the commands they are about; a lost hint is no error for the caller."""
         try:
             await self._exchange(hints)
         except StoreError as error:
@@ -448,7 +448,7 @@ class Connection:
     async def _trying(self, attempt: Callable[[], Awaitable[T]], block: float = 0) -> T:
         """Try something as often as the servers' limit lets it.
 
-        The log tells of the first try that fails, and of the last.
+        The first failure is logged, and the last.
         """
         limit, loop, until = self._servers.limit, asyncio.get_running_loop(), 0.0
         for tries in count():
@@ -473,19 +473,19 @@ class Connection:
         return reply
 
     def _read(self, reply: Reply) -> Reply:
-        """Return a reply, None for one that tells of a record that cannot be read."""
+        """Return a reply, None for one that reports an unreadable record."""
         if isinstance(reply, RedisError) and isinstance(_refused(reply), SchemaError):
             return None
         return self._checked(reply)
 
     def _refuse(self, error: RedisError) -> NoReturn:
         refusal = _refused(error)
-        # What the server says beside that may quote a record.
+        # The rest of the server's message may quote a record.
         self._log_failed("the store refused a command", str(refusal).partition(": ")[0], refusal.next_step)
         raise refusal from error
 
     def _gone(self, error: BaseException) -> NoReturn:
-        """Raise what is to be told of a failure after the last try."""
+        """Raise the error of ours for a failure after the last try."""
         cause = lasting(error)
         if isinstance(cause, SSLCertVerificationError):
             raise StoreRefusedError(
@@ -518,7 +518,7 @@ class Connection:
         _LOGGER.warning(event, extra=facts)
 
     async def _restore(self) -> None:
-        """Do what may help; why an embedded server cannot be started again is for the log too."""
+        """Take steps that may help; the reason why an embedded server cannot be started again is logged too."""
         try:
             await self._servers.restore()
         except (OperatorError, StoreError) as error:
@@ -531,7 +531,7 @@ def _cursor(first: int, name: str, at: bytes) -> bytes:
 
 
 def _read_cursor(cursor: bytes) -> tuple[int, str, bytes]:
-    """Return the first slot of the server that a walk has come to, its name, and where it is there.
+    """Return the first slot of the server that a walk has come to, its name, and the cursor there.
 
     A cursor that no walk returned stands for the begin.
     """
@@ -559,7 +559,7 @@ def passes(error: BaseException) -> bool:
 
 
 def lasting(error: BaseException) -> AuthenticationError | SSLCertVerificationError | None:
-    """Return what it was that no further try mends. The library wraps what the server said on connecting."""
+    """Return a cause that no further try mends. The library wraps the server's message on connecting."""
     for cause in (error, error.__cause__, error.__context__):
         if isinstance(cause, (AuthenticationError, SSLCertVerificationError)):
             return cause
@@ -567,12 +567,12 @@ def lasting(error: BaseException) -> AuthenticationError | SSLCertVerificationEr
 
 
 def _shut_out(error: BaseException) -> bool:
-    """Say whether Sentinels did not take a password; the library keeps no more of that than its name."""
+    """Say whether Sentinels refused a password; the library keeps no more of that than its name."""
     return isinstance(error, MasterNotFoundError) and AuthenticationError.__name__ in str(error)
 
 
 def _refused(error: RedisError) -> StoreError:
-    """Return the error of ours for what the server answers."""
+    """Return the error of ours for a server's answer."""
     message = str(error)
     code = error.status_code or message.partition(" ")[0]
     if code == "LGSCHEMA":
@@ -585,13 +585,13 @@ def _refused(error: RedisError) -> StoreError:
         if _CHANNEL in message:
             denied = "use the channels `lg:*`"
         return StoreRefusedError(
-            f"the store's user may not {denied}", next_step="grant that user what docs/operating.md lists"
+            f"the store's user may not {denied}", next_step="grant that user the rights that docs/operating.md lists"
         )
     for words, (mistake, mend) in _MISTAKEN:
         if words in message:
             return StoreRefusedError(mistake, next_step=mend)
     if code not in _REFUSALS and (code == _WRONG_TYPE or _IN_SCRIPT in message):
-        # A script of ours stumbled over what no program of ours wrote.
+        # A script of ours met a record that no program of ours wrote.
         return unreadable()
     sentence, step = _REFUSALS.get(code, (f"the store refused a command: {message}", "look at the store's log"))
     return StoreRefusedError(sentence, next_step=step)

@@ -1,11 +1,11 @@
-"""The embedded server: one Valkey process per data folder, shared by every process that uses the folder.
+"""The embedded server: one Valkey process for each data folder, shared by every process that uses the folder.
 
-Three locks in `<data>/store`, all of them `flock`, which the kernel drops when their holder dies:
-`start.lock` is held by whoever starts or stops the server; `server.lock` by the server itself, which inherits the
-descriptor, so the lock lives exactly as long as it; `clients.lock` is shared by every attached process, so whoever
-gets it exclusively is the last. An owner that is killed leaves its server running; the next one attaches to it, or
-`bot.store.servers.janitor` ends it, a process beside each server that looks whether anybody uses it.
-Nothing here imports redis: readiness and shutdown are one line each on the socket.
+Three locks in `<data>/store`, all of them `flock`, which the kernel drops when their holder dies. A process that starts
+or stops the server holds `start.lock`. The server itself holds `server.lock`: it inherits the descriptor, so the lock
+lives exactly as long as it. Every attached process shares `clients.lock`, so a process that gets it exclusively is the
+last. If the owner is killed, its server keeps running. The next process attaches to it, or `bot.store.servers.janitor`
+ends it, a process beside each server that checks whether it is used. Nothing here imports redis: readiness and shutdown
+are one line each on the socket.
 """
 
 import asyncio
@@ -28,11 +28,11 @@ from bot.core.errors import StoreError, StoreGoneError, StoreRefusedError
 from bot.store.servers import janitor
 
 _SOCKET_LIMIT: Final = 100
-"""Longest socket path in bytes; Linux allows 107, macOS 103."""
+"""The longest socket path in bytes; Linux allows 107, macOS 103."""
 
 
 _FALLBACK: Final = Path("/tmp")  # noqa: S108 - a folder in it is ours alone, that is checked
-"""Not the temporary folder of the environment: on macOS that one's path is too long for a socket."""
+"""Not the temporary folder of the environment: on macOS its path is too long for a socket."""
 
 
 _START_SECONDS: Final = 30.0
@@ -45,14 +45,14 @@ _POLL_SECONDS: Final = 0.002
 
 
 _LOOK_SECONDS: Final = 10.0
-"""Seconds between two looks of the janitor: a server that nobody used at two of them ends."""
+"""Seconds between two checks of the janitor: a server that is unused at two of them ends."""
 
 
 _LOG_LIMIT: Final = 1024 * 1024
 
 
 _LEAST_ROOM: Final = 1024 * 1024
-"""How many bytes a disk must have for a server to be started: one that cannot append to its files ends at once."""
+"""The bytes that a disk must have free to start a server: one that cannot append to its files ends at once."""
 
 
 _SHUTDOWN_LINE: Final = b"SHUTDOWN\r\n"
@@ -77,7 +77,7 @@ _COMPLAINTS: Final = (
 
 @dataclass(frozen=True, slots=True)
 class ServerFiles:
-    """Where everything of one embedded server is."""
+    """The places of an embedded server's files."""
 
     folder: Path
     socket: Path
@@ -108,8 +108,8 @@ class Supervisor:
     ) -> None:
         """Take the data folder; the socket goes into `runtime` (`XDG_RUNTIME_DIR` if None), or else into `fallback`.
 
-        A server that nobody uses ends within two to three times `look_seconds`. None is started on a disk that has less
-        than `least_room` bytes left.
+        An unused server ends within two to three times `look_seconds`. None is started on a disk with less than
+        `least_room` bytes left.
         """
         self._data = data.absolute()
         self._runtime = runtime or Path(os.environ.get("XDG_RUNTIME_DIR") or "/nonexistent")
@@ -127,7 +127,7 @@ class Supervisor:
 
     @property
     def files(self) -> ServerFiles:
-        """Where the server's files are, once attached.
+        """The places of the server's files, once attached.
 
         Raises StoreError: not attached.
         """
@@ -170,7 +170,7 @@ class Supervisor:
             raise
 
     def _ensure_server(self, folder: Path) -> None:
-        # Whoever starts the server writes the socket's place down: another process may have another environment.
+        # The process that starts the server notes the socket's place: another process may have another environment.
         note = folder / "socket"
         while True:
             lock = _try_lock(folder / "server.lock")
@@ -178,7 +178,7 @@ class Supervisor:
                 self._files = ServerFiles(folder, Path(note.read_text(encoding="utf-8")))
                 if self._await_ready(self._files):
                     return
-                # It was just dying; the next round starts one.
+                # It was just ending; the next round starts one.
                 continue
             try:
                 self._files = ServerFiles(folder, self._socket_path())
@@ -205,7 +205,7 @@ class Supervisor:
         raise StoreRefusedError("there is no folder for the store's socket", next_step="set XDG_RUNTIME_DIR")
 
     def _spawn(self, files: ServerFiles, lock: int) -> int:
-        """Start the server and return where its log begins."""
+        """Start the server and return the position where its log begins."""
         if shutil.disk_usage(files.folder).free < self._least_room:
             raise _full(files.folder)
         if files.log.exists() and files.log.stat().st_size > _LOG_LIMIT:
@@ -213,7 +213,7 @@ class Supervisor:
         log_start = files.log.stat().st_size if files.log.exists() else 0
         with files.log.open("ab") as log:
             _leave([str(locate()), *_options(files)], log.fileno(), lock)
-            # Nothing of the environment, and not what is installed: it starts in a hundredth of a second.
+            # Without the environment and installed packages: so it starts in a hundredth of a second.
             bare = [sys.executable, "-I", "-S", janitor.__file__]
             _leave([*bare, str(files.folder), str(files.socket), str(self._look_seconds)], log.fileno())
         return log_start
@@ -274,7 +274,7 @@ class Supervisor:
 
 def _leave(command: list[str], log: int, *kept: int) -> None:
     """Start a process that outlives this one; it gets the descriptors that are `kept`."""
-    # The shell goes at once and leaves it to init: no zombie, and no child whose fate is ours.
+    # The shell ends at once and leaves the process to init: no zombie, and no child that ends with us.
     subprocess.run(  # noqa: S603 - our own binaries and our own words
         ["/bin/sh", "-c", '"$@" &', "sh", *command],
         stdin=subprocess.DEVNULL,
@@ -296,7 +296,7 @@ def _options(files: ServerFiles) -> list[str]:
         "pidfile": str(files.pid),
         "appendonly": "yes",
         "appendfsync": "always",
-        # What was appended is read command by command at the next start, what was rewritten is read in a third of that.
+        # Appended commands are read one by one at the next start; a rewritten file is read in a third of that time.
         "auto-aof-rewrite-min-size": "16mb",
         # A rewrite shares the machine with the turns; most of it would be the compression.
         "rdbcompression": "no",
@@ -349,7 +349,7 @@ def _pause() -> None:
 
 
 def _complaint(files: ServerFiles, log_start: int) -> StoreError:
-    """Turn what a failed server said into one sentence."""
+    """Turn the log of a failed server into one sentence."""
     said = files.log.read_bytes()[log_start:].decode("utf-8", "replace")
     for words, sentence, step in _COMPLAINTS:
         if words in said:

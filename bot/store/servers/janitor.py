@@ -1,7 +1,7 @@
-"""Ends an embedded server that nobody uses any more: a process of its own beside each server, for as long as it lives.
+"""Ends an embedded server that no process uses any more: a process beside each server, for as long as it lives.
 
-The last process to leave a server stops it. A process that is killed stops nothing, so somebody has to look. This
-program looks at the locks that `bot.store.servers.embedded_server` describes, and ends with its server, which holds
+The last process to leave a server stops it. A process that is killed stops nothing, so another one has to check. This
+program checks the locks that `bot.store.servers.embedded_server` describes, and ends with its server, which holds
 `server.lock`.
 
 It is run as a file by a bare interpreter, so it imports nothing but a few modules of the standard library.
@@ -16,7 +16,7 @@ from contextlib import suppress
 
 
 def wait(folder: str, address: str, seconds: float) -> None:
-    """Wait for the end of the server of a store's folder, looking at its clients every so many seconds.
+    """Wait for the end of the server of a store's folder, checking its clients every so many `seconds`.
 
     `address` is the path of its socket.
     """
@@ -35,11 +35,11 @@ def wait(folder: str, address: str, seconds: float) -> None:
 def _stopped_or_idle(folder: str, address: str, *, again: bool) -> bool:
     """Say whether no process uses the server; if it was so `again`, stop it."""
     if not os.access(folder, os.F_OK):
-        # Nobody finds the server any more.
+        # No process finds the server any more.
         if again:
             _stop(address)
         return True
-    # Nobody can start, join or leave meanwhile.
+    # No process can start, join or leave meanwhile.
     starting = _taken(f"{folder}/start.lock")
     if starting is None:
         return False
@@ -53,7 +53,7 @@ def _stopped_or_idle(folder: str, address: str, *, again: bool) -> bool:
 
 
 def _taken(path: str) -> int | None:
-    """Take a lock if nobody holds it; return its descriptor."""
+    """Take a lock if it is free; return its descriptor."""
     try:
         descriptor = os.open(path, os.O_RDWR)
     except OSError:

@@ -1,7 +1,7 @@
-"""A store whose primary Sentinels know: the same as one server, but that another one may take over.
+"""A store whose primary Sentinels know: like one server, except that another one may take over.
 
-Where the primary is, a connection asks when it is made. After a failover the connections that lead to the old one are
-made anew, and what did not get its answer is asked again.
+A new connection asks for the primary. After a failover the connections to the old one are made anew, and commands
+without an answer are sent again.
 """
 
 import asyncio
@@ -21,14 +21,14 @@ if TYPE_CHECKING:
 
 
 class _Sentinels(Sentinel):
-    """The library's, asked by one at a time: it sorts them by who answers, and two at once lose one."""
+    """The library's class, for one caller at a time: it sorts Sentinels by their answers, and two at once lose one."""
 
     def __init__(self, hosts: Sequence[Endpoint], options: Mapping[str, Any]) -> None:
         cast("Any", super()).__init__(hosts, sentinel_kwargs=options)
         self._asking = asyncio.Lock()
 
     async def discover_master(self, service_name: str) -> tuple[str, int]:
-        """Return where the primary of a service is. Raises MasterNotFoundError: no Sentinel knows."""
+        """Return the address of the primary of a service. Raises MasterNotFoundError: no Sentinel knows it."""
         async with self._asking:
             return cast("tuple[str, int]", await super().discover_master(service_name))
 
@@ -37,7 +37,7 @@ class SentinelServers:
     """The primary of a service that Sentinels look after. Implements `StoreServers`."""
 
     def __init__(self, address: StoreAddress, options: Mapping[str, Any], limit: RetryLimit) -> None:
-        """Take what connections to the servers need, as `connecting` returns it; nothing is connected yet."""
+        """Take the options of connections to the servers, as `connecting` returns them; nothing is connected yet."""
         self.limit = limit
         self.ordered = True
         # One that hangs must leave time to ask the others.
@@ -71,7 +71,7 @@ class SentinelServers:
         return (Part(self._server),)
 
     async def restore(self) -> None:
-        """Ask anew where the primary is."""
+        """Ask for the primary again."""
         await self._server.renew()
 
     async def close(self) -> None:

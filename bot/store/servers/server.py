@@ -1,4 +1,4 @@
-"""One server of the store: a connection that all exchanges share, in each of which many commands are one round trip.
+"""One server of the store: a connection that all requests share, each of which sends its commands in one round trip.
 
 Also the simplest store, which is one server. The library's own retry is off. Replies stay bytes.
 """
@@ -40,16 +40,16 @@ _LEFT: Final = "the server is not one of the store's any more"
 
 
 class Server:
-    """The connections to one server: one that all exchanges share, and others for those that the server holds."""
+    """The connections to one server: one that all requests share, and others for commands that the server holds."""
 
     def __init__(self, pool: ConnectionPool, stale: "Callable[[AbstractConnection], bool] | None" = None) -> None:
-        """Take a pool, which makes connections; `stale` says of one that it leads to where the server was before."""
+        """Take a pool, which makes connections; `stale` says of one that it leads to an earlier place of the server."""
         self._pool = pool
         self._stale = stale
         self._connecting = asyncio.Lock()
         self._shared: SharedConnection | None = None
         self._lone = list[SharedConnection]()
-        # Made anew from what there was: one that encrypts has read its authorities.
+        # Closed ones are used again: an encrypted connection has read its certificate authorities.
         self._closed = list["AbstractConnection"]()
         self._all = WeakSet[SharedConnection]()
         self._retired = False
@@ -57,8 +57,8 @@ class Server:
     async def exchange(self, commands: Sequence[Command], *, held: bool = False) -> list[Reply]:
         """Send commands in one round trip, and return their replies, errors among them.
 
-        What the server may hold, as `held` says, has a connection of its own, behind which nothing else waits.
-        Raises what the library raises where the server does not answer.
+        A command that the server may hold, as `held` says, has a connection of its own, so that no other command waits
+        for it. Raises the library's error where the server does not answer.
         """
         if not commands:
             return []
@@ -71,7 +71,7 @@ class Server:
         try:
             return await connection.ask(packed, len(commands))
         except asyncio.CancelledError:
-            # Its server may hang. What still arrives belongs to nobody; the others have their answers first.
+            # Its server may hang. Late replies belong to no request; the other requests get their answers first.
             connection.retire()
             raise
         finally:
@@ -95,12 +95,12 @@ class Server:
         return subscription
 
     async def renew(self) -> None:
-        """Have connections made anew when they are wanted; who waits for an answer has it first."""
+        """Have connections made anew when they are needed; waiting requests get their answers first."""
         for connection in list(self._all):
             connection.retire()
 
     async def retire(self) -> None:
-        """Close all connections and make no others: who waits for an answer here is to ask elsewhere."""
+        """Close all connections and make no others: waiting callers must ask elsewhere."""
         self._retired = True
         await self.close()
 
@@ -110,7 +110,7 @@ class Server:
             await connection.close()
 
     def _leads_there(self, connection: SharedConnection) -> bool:
-        """Say whether a connection is open, and leads to where the server is now; one that does not is not used."""
+        """Say whether a connection is open, and leads to the server's present place; otherwise it is not used."""
         if connection.open and self._stale is not None and self._stale(connection.made):
             connection.retire()
         return connection.open
@@ -133,7 +133,7 @@ class Server:
         closed: "Callable[[AbstractConnection], None] | None" = None,
         heard: Callable[[bytes], None] | None = None,
     ) -> SharedConnection:
-        """Connect; `closed` and `heard` are those of the connection. Raises what the library raises where it cannot."""
+        """Connect; `closed` and `heard` are those of the connection. Raises the library's error where it cannot."""
         if self._retired:
             raise RedisConnectionError(_LEFT)
         # The library leaves its signatures untyped.
@@ -141,12 +141,12 @@ class Server:
         try:
             await made.connect()
         except BaseException:
-            # It may be open, and its greeting half said.
+            # It may be open, with its greeting half sent.
             await made.disconnect(nowait=True)
             self._closed.append(made)
             raise
         if self._retired:
-            # It left the store meanwhile, so nobody would close this one.
+            # It left the store meanwhile, so this connection would never be closed.
             await made.disconnect(nowait=True)
             raise RedisConnectionError(_LEFT)
         connection = SharedConnection(made, closed or self._closed.append, heard)
@@ -162,7 +162,7 @@ class _ServerSubscription:
 
     @property
     def open(self) -> bool:
-        """Whether it still hears."""
+        """Whether it still hears messages."""
         return self._connection.open
 
     async def check(self) -> None:
@@ -170,13 +170,13 @@ class _ServerSubscription:
         await self.ask("PING")
 
     async def ask(self, *command: Arg) -> None:
-        """Say something to the server. Raises RedisError: it refuses."""
+        """Send the server a command. Raises RedisError: it refuses."""
         (reply,) = await self._connection.ask(_packed(command), 1)
         if isinstance(reply, RedisError):
             raise reply
 
     async def close(self) -> None:
-        """Hear no more."""
+        """Stop listening."""
         await self._connection.close()
 
 
@@ -184,7 +184,7 @@ class SingleServer:
     """A store that is one server. Implements `StoreServers`."""
 
     def __init__(self, server: Server, *, timeout: float, revive: Callable[[], Awaitable[None]] | None = None) -> None:
-        """Take a server; `timeout` in seconds bounds each exchange, `revive` restarts an embedded server."""
+        """Take a server; `timeout` in seconds bounds each request, `revive` restarts an embedded server."""
         self.limit = RetryLimit(timeout)
         self.ordered = True
         self._server = server
@@ -202,10 +202,14 @@ class SingleServer:
         return (Part(self._server),)
 
     async def restore(self) -> None:
-        """Start an embedded server again if it is gone. Raises OperatorError, StoreError: that cannot be done.
+        """Start an embedded server again if it is gone.
 
         Callers that come while this is tried share its outcome: a server that hangs is waited for once, not by each of
         them in turn.
+
+        Raises:
+            OperatorError: It cannot be started.
+            StoreError: It cannot be started.
         """
         if self._revive is None:
             return
@@ -217,7 +221,7 @@ class SingleServer:
                 raise self._failure
 
     async def _revived(self, revive: Callable[[], Awaitable[None]]) -> None:
-        """Try it once, and note the outcome for all who wait for it."""
+        """Try it once, and note the outcome for all waiting callers."""
         try:
             await revive()
         except (OperatorError, StoreError) as error:
@@ -234,10 +238,10 @@ class SingleServer:
 
 
 def connecting(address: StoreAddress, *, timeout: float, name: str) -> dict[str, Any]:
-    """Return what connections to any server of an address need.
+    """Return the options of connections to any server of an address.
 
-    `timeout` in seconds is how long connecting may take, `name` what the server calls each connection.
-    Raises StoreError: the address has an option that is not one.
+    `timeout` in seconds is how long connecting may take, `name` the server's name for each connection. Raises
+    StoreError: an option of the address is invalid.
     """
     fixed: Mapping[str, Any] = {
         "socket_timeout": None,
@@ -251,7 +255,7 @@ def connecting(address: StoreAddress, *, timeout: float, name: str) -> dict[str,
     try:
         options = {**fixed, **parse_url(address.server)}
         kind: Any = options.get("connection_class", LibraryConnection)
-        # It is not connected: only whether it takes the options.
+        # It is not connected; this only checks the options.
         kind(**{option: value for option, value in options.items() if option not in _FOR_POOLS})
     except ValueError as error:
         raise StoreError(
@@ -259,11 +263,11 @@ def connecting(address: StoreAddress, *, timeout: float, name: str) -> dict[str,
         ) from error
     except (TypeError, RedisError) as error:
         raise StoreError(
-            "`store.url` has an option that is not known", next_step="mend what stands behind `?` in it"
+            "`store.url` has an option that is not known", next_step="mend the part behind `?` in it"
         ) from error
     return options
 
 
 def single_pool(options: Mapping[str, Any]) -> ConnectionPool:
-    """Return what makes connections to one server; nothing is connected yet."""
+    """Return a pool that makes connections to one server; nothing is connected yet."""
     return ConnectionPool(**options)

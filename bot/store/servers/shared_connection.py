@@ -1,8 +1,8 @@
-"""A connection that many exchanges share: replies come in the order of the questions.
+"""A connection that many requests share: replies come in the order of the requests.
 
-The library connects, encrypts, authenticates and names the connection. From then on it is read here: all that has come
-at once is read at once, whichever exchange it is for, where the library reads reply by reply. A connection that listens
-to a channel hears what is published there between the replies.
+The library connects, encrypts, authenticates and names the connection. From then on it is read here: all bytes that
+have arrived are read at once, for all requests, where the library reads reply by reply. A connection that listens to a
+channel hears published messages between the replies.
 """
 
 import asyncio
@@ -24,12 +24,12 @@ if TYPE_CHECKING:
 _CLOSED: Final = "the connection to the server is closed"
 
 _MESSAGE: Final = b"message"
-"""How what is published begins."""
+"""The beginning of a published message."""
 
 
 @dataclass(slots=True)
 class _Question:
-    """What waits for `count` replies."""
+    """A request that waits for `count` replies."""
 
     count: int
     answer: "asyncio.Future[list[Reply]]"
@@ -47,7 +47,7 @@ class SharedConnection(asyncio.Protocol):
     ) -> None:
         """Take over a connection that the library has just made, in a running loop, and give it back when closed.
 
-        `heard` gets what is published where this connection listens.
+        `heard` gets the messages of the channel that this connection listens to.
         """
         # The library keeps these to itself. It is kept, as its streams would close the transport when they go.
         self.made: Final = made
@@ -65,13 +65,13 @@ class SharedConnection(asyncio.Protocol):
 
     @property
     def open(self) -> bool:
-        """Whether more may be asked here."""
+        """Whether it takes more requests."""
         return not self._retired and not self._transport.is_closing()
 
     def ask(self, packed: bytes, count: int) -> "asyncio.Future[list[Reply]]":
-        """Send packed commands, and return what becomes of their `count` replies, errors of the server among them.
+        """Send packed commands, and return a future of their `count` replies, errors of the server among them.
 
-        What comes of it raises what the library raises where a server does not answer.
+        The future raises the library's error where a server does not answer.
         """
         question = _Question(count, self._loop.create_future())
         self._asked.append(question)
@@ -79,22 +79,22 @@ class SharedConnection(asyncio.Protocol):
         return question.answer
 
     def retire(self) -> None:
-        """Take no more questions, and close when nobody waits for an answer any more."""
+        """Take no more requests, and close when none waits for an answer any more."""
         self._retired = True
         if all(one.answer.done() for one in self._asked):
             self._transport.abort()
 
     async def close(self) -> None:
-        """Close at once, and wait until that is done; who waits for an answer is told."""
+        """Close at once, and wait until that is done; waiting callers get an error."""
         self._transport.abort()
         await self._lost.wait()
 
     def data_received(self, data: bytes) -> None:
-        """Give each question its replies."""
+        """Give each request its replies."""
         reader, asked = self._reader, self._asked
         reader.feed(data)
         try:
-            # `False` stands for a reply of which more is to come; no reply of this protocol is one.
+            # `False` stands for an incomplete reply; no reply of this protocol is one.
             while (reply := reader.gets()) is not False:
                 if self._heard is not None and _published(reply):
                     self._heard(reply[2])
@@ -105,13 +105,13 @@ class SharedConnection(asyncio.Protocol):
                     asked.popleft()
                     _settle(question)
         except (hiredis.ProtocolError, IndexError, ValueError):
-            # It says what nobody asked for, or what the library cannot read.
+            # The server sent an unexpected or unreadable reply.
             self._transport.abort()
         if self._retired:
             self.retire()
 
     def connection_lost(self, exc: Exception | None) -> None:
-        """Tell all who wait."""
+        """Tell all waiting callers."""
         asked, self._asked = self._asked, deque[_Question]()
         for question in asked:
             if not question.answer.done():
@@ -124,12 +124,12 @@ class SharedConnection(asyncio.Protocol):
 
 
 def _published(reply: Reply) -> bool:
-    """Say whether a reply is no answer, but what was published."""
+    """Say whether a reply is a published message and not an answer."""
     return isinstance(reply, list) and reply[:1] == [_MESSAGE]
 
 
 def _settle(question: _Question) -> None:
-    """Answer a question, or raise where a reply says that the server takes none now."""
+    """Answer a request, or raise where a reply says that the server takes none now."""
     if question.answer.done():
         return
     for reply in question.replies:

@@ -1,1 +1,1 @@
-"""The part of the store about workflows."""
+"""The part of the store for workflows."""

@@ -1,7 +1,7 @@
-"""The part of the store about workflows: a log of events for each project and label.
+"""The part of the store for workflows: a log of events for each project and label.
 
 A principal's workflows are in the slot of their memories, the events of each label under keys of their own. The audit
-is in another slot: the rows that tell of a change are written before it.
+is in another slot: its rows are written before a change.
 """
 
 from collections import Counter
@@ -46,7 +46,7 @@ class RedisWorkflows:
         """Append events to a log in one atomic step, and return them as they are kept; None if the view is old."""
         op = f"workflow/{place.project}/{events[0].call or self._shared.ids.op()}"
         if audit:
-            # The chain is of all principals, and the answers to their calls are apart.
+            # The chain is shared by all principals, and the answers to their calls are apart.
             told = audit_op(f"workflow/{place.principal}/{place.label}/{op}")
             await self._shared.change_outside(Script.AUDIT_APPEND, {"op": told}, {}, audit)
         keys = _keys(place.principal, place.project, place.label)
@@ -78,9 +78,9 @@ class RedisWorkflows:
     async def log(
         self, principal: str, project: str, known: Callable[[Label], bool], *, since: Sequence[WorkflowEvent] = ()
     ) -> tuple[WorkflowEvent, ...]:
-        """Return the events of those labels of a project that are `known`, in their order.
+        """Return the events of a project with `known` labels, in order.
 
-        Only the events behind those of `since`, which an earlier call returned, are read.
+        Only the events after those of `since`, which an earlier call returned, are read.
         """
         (flat,) = await self._shared.connection.commands(("HGETALL", _keys(principal, project).versions))
         lengths = {label: number for label, number in _numbers(flat).items() if known(label)}
@@ -97,7 +97,7 @@ class RedisWorkflows:
         return tuple(sorted((*kept, *fresh), key=lambda event: event.order))
 
     async def projects(self, principal: str, known: Callable[[Label], bool], most: int) -> tuple[str, ...]:
-        """Return up to `most` projects with events of `known` labels, the one that changed last first."""
+        """Return up to `most` projects with events of `known` labels, the last changed first."""
         (flat,) = await self._shared.connection.commands(("HGETALL", _keys(principal).kept))
         labels = [label for label in _numbers(flat) if known(label)]
         asked = [("ZRANGE", _keys(principal, "", label).projects, 0, most - 1, "REV", "WITHSCORES") for label in labels]

@@ -1,8 +1,8 @@
 """`runs_start`: begin a run, which goes on by itself until its goal is reached.
 
-An agent's call needs a person's approval, whatever its session has read: a run acts when nobody looks any more. What a
-person types is their own word. The gate makes the run (`ToolServices.start_run`); it begins with the label of what asks
-for it.
+An agent's call needs a person's approval at any taint of its session: a run acts when no person watches any more. A
+person's own command is their own word. The gate makes the run (`ToolServices.start_run`); it begins with the label of
+the call.
 """
 
 import json
@@ -28,11 +28,11 @@ LONGEST_HOURS: Final = 24 * 30
 class StartArguments(Arguments):
     """Arguments of `runs_start`."""
 
-    goal: Content = Field(min_length=1, max_length=40_000, description="what it is to reach, with all it needs to know")
-    type: RunType = Field(default=RunType.AUTONOMOUS, description="`manual` waits for what it is told")
+    goal: Content = Field(min_length=1, max_length=40_000, description="its goal, with all it needs to know")
+    type: RunType = Field(default=RunType.AUTONOMOUS, description="`manual` waits for messages")
     title: str = Field(default="", max_length=200)
     slot: Slot | None = Field(default=None, description="one run at a time has a slot, such as `nightly`")
-    hours: int | None = Field(default=None, ge=1, le=LONGEST_HOURS, description="at most; cut to what is configured")
+    hours: int | None = Field(default=None, ge=1, le=LONGEST_HOURS, description="at most; cut to the configured limit")
     deliver_to: str = Field(
         default="", max_length=128, description="a recipient who is told its last answer, as `message` names them"
     )
@@ -50,13 +50,13 @@ class RunsStart:
     arguments = StartArguments
 
     def declare(self, arguments: StartArguments, context: ToolContext) -> CallFacts:
-        """Declare the run as the sink: it may know what its principal may."""
+        """Declare the run as the sink: it may know everything that its principal may."""
         if (arguments.slot or "").startswith(OWN_SLOT):
             raise RefusedCallError(RESERVED)
         return standing_work(context, arguments.deliver_to)
 
     async def run(self, arguments: StartArguments, context: ToolContext, services: ToolServices) -> Result:
-        """Have it made; what is not to be had is one constant sentence."""
+        """Have the run made; every refusal is one constant sentence."""
         to = arguments.deliver_to
         wish = RunWish(
             arguments.goal,
@@ -76,11 +76,11 @@ class RunsStart:
 
 
 def standing_work(context: ToolContext, deliver_to: str) -> CallFacts:
-    """Declare a call that begins work which goes on after its turn, and that may tell a recipient of it later.
+    """Declare a call that begins work which goes on after its turn, and that may send a recipient its result later.
 
     In a turn it is a model's word, so people are asked, and it is consequential. A person's command is their own word;
-    to have somebody else told than whom the session acts for is consequential all the same. So is what an attacker may
-    have written, whoever says it.
+    it is consequential all the same if another recipient than the session's principal gets the result. A text that an
+    attacker may have written is consequential too, from any caller.
     """
     own = bool(context.session.turn)
     doubtful = own or context.session.taint.untrusted

@@ -1,8 +1,8 @@
-"""The tools of a run: it begins, tells how far it came, counts its tasks, and hears what people steer it to do.
+"""The tools of a run: it begins, tells its progress, counts its tasks, and hears steering notes.
 
-A run calls `session_initialize` first; the fixed rule `run_is_initialized` sees to that, and not these tools. What they
-change is part of the run's own record, and is changed by one script for the holder of its claim alone. The loop itself
-is the runtime's, see `bot.runs.loop`.
+A run calls `session_initialize` first; the fixed rule `run_is_initialized` sees to that, and not these tools. They
+change a part of the run's own record, by one script, for the holder of its claim alone. The loop itself is the
+runtime's, see `bot.runs.loop`.
 """
 
 import json
@@ -47,7 +47,7 @@ NO_PLACE: Final = "the place of this run was given back, so it can lock no slot"
 SLOT_LOCKED: Final = "slot_locked"
 LOCKED: Final = "another run holds this slot, so this one must not go on"
 FINISH: Final = "finish safely and end this run: call `session_update` with the status `stopped`"
-PIVOT: Final = "stop what you are doing, and do what the urgent notes say first"
+PIVOT: Final = "stop your work, and follow the urgent notes first"
 HEED: Final = "take these notes into account"
 
 MOST_TOLD: Final = 20_000
@@ -63,7 +63,7 @@ _MEANS: Final = MappingProxyType(dict(zip(_ORDER, (FINISH, PIVOT, HEED), strict=
 
 
 def slot_name(name: str) -> str:
-    """Return the name of a slot; raises ValueError with what is wrong of any other."""
+    """Return the name of a slot; raises ValueError with the fault of any other."""
     if not _SLOT.fullmatch(name):
         raise ValueError("needs a name of at most 64 small letters, digits, `_`, `.` and `-`")
     return name
@@ -76,7 +76,7 @@ Slot = Annotated[str, AfterValidator(slot_name)]
 class InitializeArguments(Arguments):
     """Arguments of `session_initialize`."""
 
-    session_type: RunType = Field(description="what the run was started as")
+    session_type: RunType = Field(description="the type of the run")
     slot: Slot | None = Field(default=None, description="one run at a time has a slot; this run's own if omitted")
 
 
@@ -95,12 +95,12 @@ class HeartbeatArguments(Arguments):
     """Arguments of `steering_heartbeat`."""
 
     session_id: str = Field(max_length=128, description="as `session_initialize` returned it")
-    status: str = Field(min_length=1, max_length=64, description="what the run does, in a word or two")
+    status: str = Field(min_length=1, max_length=64, description="the run's state, in a word or two")
     next_action: str | None = Field(default=None, max_length=500)
 
 
 class RunTool:
-    """What the tools of a run have in common: they are offered in runs alone, and work on the run's own record."""
+    """The common part of a run's tools: they are offered in runs alone, and work on the run's own record."""
 
     arguments: type[Arguments]
 
@@ -111,7 +111,7 @@ class RunTool:
     effect = Effect.NONE
 
     def declare(self, arguments: Any, context: ToolContext) -> CallFacts:  # noqa: ANN401 - each tool has arguments of its own
-        """Declare the run as the sink of what changes it: only those who may know of the run are told of that."""
+        """Declare the run as the sink of a change: only those who may know of the run are told of it."""
         _running(context)
         return CallFacts(clearance=context.caller.ceiling if self.effect is Effect.WRITE else None, once=True)
 
@@ -132,9 +132,9 @@ class SessionInitialize(RunTool):
         self._limits = limits
 
     def declare(self, arguments: InitializeArguments, context: ToolContext) -> CallFacts:
-        """Refuse what the run was not started as.
+        """Refuse a type or slot other than the run was started with.
 
-        Which slot it locks is told in the pool of its beginning: a run that has read more may choose none there.
+        The slot that it locks is visible in the pool of its beginning: a run that has read more may choose none there.
         """
         run, claim = _running(context)
         charter = run.charter
@@ -193,7 +193,7 @@ class SessionInitialize(RunTool):
     async def _locked(self, place: RunSlot, slot: str, context: ToolContext, services: ToolServices) -> Result:
         """Tell that another run has the slot, and which one, as far as that may be known.
 
-        Both runs are of one pool, so that there is one may be known. It is as trusted as what that run has read.
+        Both runs are of one pool, so that there is one may be known. It is as trusted as the data that run has read.
         """
         holder, known = await look(self._sessions, place.sid, context.caller.principal, context.session.taint)
         told: dict[str, JsonValue] = {"code": SLOT_LOCKED, "message": LOCKED, "slot": slot}
@@ -234,7 +234,7 @@ class SessionGetStats(RunTool):
         self._sessions = sessions
 
     async def run(self, arguments: NoArguments, context: ToolContext, services: ToolServices) -> Result:
-        """Return the statistics as JSON; what is not known is null."""
+        """Return the statistics as JSON; an unknown one is null."""
         run, claim = _running(context)
         progress = await self._runs.progress(claim.sid) or run.progress
         state = await self._sessions.state(claim.sid) or claim.state
@@ -254,11 +254,11 @@ class SessionGetStats(RunTool):
 
 
 class SessionUpdate(RunTool):
-    """Change what the run says of itself."""
+    """Change the run's description of its state."""
 
     name = "session_update"
     description = (
-        "Change the state of this run; what is left out stays. Name each task with `current_task_id` when you begin "
+        "Change the state of this run; omitted fields stay. Name each task with `current_task_id` when you begin "
         "it. The status `stopped` ends the run with this turn."
     )
     effect = Effect.WRITE
@@ -268,7 +268,7 @@ class SessionUpdate(RunTool):
         self._runs = runs
 
     async def run(self, arguments: UpdateArguments, context: ToolContext, services: ToolServices) -> Result:
-        """Change what is given, and return the state as it is then."""
+        """Change the given fields, and return the new state."""
         change = ProgressChange(
             task=arguments.current_task_id,
             status=arguments.status,
@@ -300,7 +300,7 @@ class SessionIncrementCompleted(RunTool):
 
 
 class SteeringHeartbeat(RunTool):
-    """Tell that the run goes on, and hear what people steer it to do."""
+    """Tell that the run goes on, and hear its steering notes."""
 
     name = "steering_heartbeat"
     description = (
@@ -366,7 +366,7 @@ def _running(context: ToolContext) -> tuple[RunFacts, Claim]:
 
 
 async def _changed(runs: RunStore, context: ToolContext, change: ProgressChange) -> Result:
-    """Change a run's record, and tell its state; a change that cannot be made is told as what is wrong with it."""
+    """Change a run's record, and tell its state; a refused change returns its fault."""
     run, claim = _running(context)
     try:
         progress = await runs.change(claim, change)

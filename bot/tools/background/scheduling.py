@@ -1,8 +1,8 @@
-"""`schedule_create`, `schedules_list` and `schedule_cancel`: what is done or said at a moment to come.
+"""`schedule_create`, `schedules_list` and `schedule_cancel`: work or texts at a later moment.
 
-An agent makes a schedule with a person's approval, whatever its session has read, so that nothing which it read can act
-later on unasked. A schedule keeps the label of what made it. It is known to those alone whom that label flows to, and
-whoever has read more changes nothing about it.
+An agent makes a schedule with a person's approval, at any taint of its session, so that no text it read can act later
+on unasked. A schedule keeps the label of the session that made it. Only those to whose clearance that label flows know
+of it, and a session that has read more changes nothing about it.
 """
 
 import json
@@ -39,7 +39,9 @@ class CreateArguments(Arguments):
         max_length=200,
         description="such as `in 20 minutes`, `tomorrow 9:00`, `every weekday 9:00`, or a cron line of five fields",
     )
-    text: Content = Field(min_length=1, max_length=40_000, description="the goal of the run, or what is said")
+    text: Content = Field(
+        min_length=1, max_length=40_000, description="the goal of the run, or the text of the reminder"
+    )
     time_zone: str = Field(default="", max_length=64, description="such as Europe/Berlin; as configured if omitted")
     deliver_to: str = Field(
         default="", max_length=128, description="a recipient who is told, as `message` names them; else here"
@@ -73,13 +75,13 @@ class ScheduleCreate:
         self._keeper = keeper
 
     def declare(self, arguments: CreateArguments, context: ToolContext) -> CallFacts:
-        """Declare what comes of it as the sink: it may know what its principal may."""
+        """Declare the result as the sink: it may know everything that its principal may."""
         if arguments.kind is ScheduleKind.REMINDER and arguments.overlap is not None:
             raise RefusedCallError(FOR_RUNS)
         return standing_work(context, arguments.deliver_to)
 
     async def run(self, arguments: CreateArguments, context: ToolContext, services: ToolServices) -> Result:
-        """Have it kept, with the label of what asks for it; the call's key makes it the same schedule."""
+        """Have it kept, with the label of the call's session; the call's key makes it the same schedule."""
         to = arguments.deliver_to
         if to and not services.leads_to(recipient(context, to)):
             return Result(recipients.CHANGED, failed=True)
@@ -114,7 +116,7 @@ class SchedulesList:
     """List the schedules of the caller's principal that its level may know of, oldest first."""
 
     name = "schedules_list"
-    description = "List your schedules and reminders, with what they do, when, and where."
+    description = "List your schedules and reminders: their texts, times and places."
     effect = Effect.READ
     label = PUBLIC
     repeatable = True
@@ -153,13 +155,13 @@ class ScheduleCancel:
         self._keeper = keeper
 
     def declare(self, arguments: CancelArguments, context: ToolContext) -> CallFacts:
-        """Declare what the caller may know of as the sink; what anybody may have written ends nothing unasked."""
+        """Declare the caller's knowledge as the sink; text that an attacker may have written ends nothing unasked."""
         return CallFacts(result=context.session.taint, clearance=context.caller.ceiling, consequential=True, once=True)
 
     async def run(self, arguments: CancelArguments, context: ToolContext, services: ToolServices) -> Result:
         """Have it forgotten, if it shows no less than the session has read; absent and too high are one answer.
 
-        That a schedule is gone is told to all who could see it, so a session that has read more would tell them.
+        All who could see a schedule see that it is gone, so a session that has read more would tell them something.
         """
         principal, reader = context.caller.principal, context.session.taint
         try:
@@ -176,7 +178,7 @@ class ScheduleCancel:
 
 
 def _known_by(context: ToolContext) -> Label:
-    """Return the label of what a call makes: of all the session has read, and of what it may be known by."""
+    """Return the label of a call's schedule: the session's taint, joined in a turn with its visibility."""
     session = context.session
     return session.taint.join(session.visibility) if session.turn else session.taint
 
@@ -189,7 +191,7 @@ def _asked_at(context: ToolContext) -> str:
 
 
 def _heard(context: ToolContext, *labels: Label) -> Label:
-    """Return the label of what is told of schedules: in a shared chat any member may have worded them."""
+    """Return the label of a text about schedules: in a shared chat any member may have worded them."""
     session, principal = context.session, context.caller.principal
     worded = (labelling.members_words(context.document, principal, session.home, label) for label in labels)
     return join_all(worded, session.taint)
@@ -211,5 +213,5 @@ def _entry(schedule: Schedule, services: ToolServices) -> dict[str, JsonValue]:
 
 
 def _refused(error: RequestError) -> Result:
-    """Return why something is not done, with what to do instead where there is anything."""
+    """Return why something is refused, with the next step if there is one."""
     return Result(f"{error}; {error.next_step}" if error.next_step else str(error), failed=True)

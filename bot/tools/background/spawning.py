@@ -18,7 +18,7 @@ from policy.labels import PUBLIC
 from policy.request import Effect
 
 HELD: Final = "held"
-"""What is said of an answer that will be held, as more was asked for than may be endorsed."""
+"""The note on an answer that will be held, as it has more bits than may be endorsed."""
 
 _FIELD: Final = re.compile(r"[a-z][a-z0-9_]{0,31}")
 
@@ -70,7 +70,7 @@ class EnumField(Arguments):
 
 
 def _named(name: str) -> str:
-    """Return the name of a field; raises ValueError with what is wrong of any other."""
+    """Return the name of a field; raises ValueError with the fault of any other."""
     if not _FIELD.fullmatch(name):
         raise ValueError("needs a name of small letters, digits and `_` that begins with a letter, at most 32")
     return name
@@ -85,14 +85,14 @@ Returns: TypeAlias = dict[
 class SpawnArguments(Arguments):
     """Arguments of `sessions_spawn`."""
 
-    task: Content = Field(min_length=1, max_length=40_000, description="what it is to do, with all it needs to know")
+    task: Content = Field(min_length=1, max_length=40_000, description="its task, with all it needs to know")
     title: str = Field(default="", max_length=200)
     deliver_to: str = Field(
         default="", max_length=128, description="a recipient who is told the result too, as `message` names them"
     )
     limits: SpawnLimits | None = None
     returns: Returns | None = Field(
-        default=None, min_length=1, max_length=8, description="fields to be told, of what it reads, instead of a text"
+        default=None, min_length=1, max_length=8, description="fields to answer with instead of a text"
     )
 
 
@@ -108,10 +108,10 @@ class SessionsSpawn:
     arguments = SpawnArguments
 
     def declare(self, arguments: SpawnArguments, context: ToolContext) -> CallFacts:
-        """Declare the child as the sink: it may know what its principal may.
+        """Declare the child as the sink: it may know everything that its principal may.
 
-        Its result carries at least the label of its task. So a recipient who may not know that can never be told it,
-        and is a sink as well. Having it told to somebody else than whom the session acts for is consequential.
+        Its result carries at least the label of its task. So a recipient who may not know that can never get it, and is
+        a sink as well. It is consequential if the result goes to another recipient than the session's principal.
         """
         if not arguments.deliver_to:
             return CallFacts(clearance=context.caller.ceiling, once=True)
@@ -121,7 +121,7 @@ class SessionsSpawn:
         return CallFacts(clearance=context.caller.ceiling.meet(known), consequential=others, tells=to, once=True)
 
     async def run(self, arguments: SpawnArguments, context: ToolContext, services: ToolServices) -> Result:
-        """Have it made; what is not to be had is one constant sentence."""
+        """Have the child made; every refusal is one constant sentence."""
         minutes, to = 0 if arguments.limits is None else arguments.limits.minutes, arguments.deliver_to
         try:
             child = await services.spawn(
@@ -142,7 +142,7 @@ class SessionsSpawn:
 
 
 def _countable(field: _FieldT, wrong: str) -> _FieldT:
-    """Return a field whose values can be counted; raises ValueError with what is wrong of any other."""
+    """Return a field whose values can be counted; raises ValueError with the fault of any other."""
     try:
         structured_result.values(bound("", field))
     except (ValueError, ArithmeticError):

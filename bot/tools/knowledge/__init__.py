@@ -1,1 +1,1 @@
-"""Tools by which agents learn, and find what was learned."""
+"""Tools by which agents learn memories, and find them."""

@@ -1,4 +1,4 @@
-"""Who teaches what a call of the tools about knowledge says."""
+"""The learner in whose name a call of the knowledge tools teaches."""
 
 from bot.knowledge.keeper import Learner
 from bot.sessions.refs import CallRef
@@ -7,7 +7,7 @@ from bot.tools.parameters import decides, reader
 
 
 def learner(context: ToolContext) -> Learner:
-    """Return who teaches what a call says: an agent in its turn, or a person by a command."""
+    """Return the learner of a call: an agent in its turn, or a person by a command."""
     caller, session = context.caller, context.session
     return Learner(
         principal=caller.principal,
@@ -15,7 +15,7 @@ def learner(context: ToolContext) -> Learner:
         label=session.taint,
         reader=reader(context),
         decides=decides(context),
-        # What is known to those who may not know of the session does not name it.
+        # A memory that is visible to people who may not know of the session does not name it.
         sid=session.sid if session.turn and session.visibility.flows_to(session.taint) else "",
         by_agent=caller.by_model,
         authors=session.authors,

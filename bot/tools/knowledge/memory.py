@@ -1,12 +1,12 @@
-"""`memory`: what an agent learns, recalls, corrects and forgets.
+"""`memory`: an agent learns, recalls, corrects and forgets memories.
 
-A memory keeps the label of all that its session has read, so that what anybody may have written stays UNTRUSTED when
-another session recalls it. A call finds what flows to the session's taint. With `up_to` the session is raised to that
-label first, whatever is found then, so that neither the answer nor its label tells of a memory above it (law
-`no_read_up`). What corrects or erases needs an approval once the session is UNTRUSTED.
+A memory keeps its session's taint, so that text which an attacker may have written stays UNTRUSTED when another session
+recalls it. A call finds the memories that flow to the session's taint. With `up_to` the session is raised to that label
+first, even if nothing is found. So neither the answer nor its label tells of a memory above it (law `no_read_up`).
+Correcting and forgetting need an approval once the session is UNTRUSTED.
 
-Where an agent has `memory: auto` it keeps nothing itself: what it learns is proposed to the readers of its chat, in
-full and at once, and `/memory keep` keeps it with the label that the session had. What it corrects is asked about.
+For an agent with `memory: auto` it keeps nothing itself: a memory is proposed to the readers of its chat, in full and
+at once. `/memory keep` keeps it with the label that the session had. People are asked about its corrections.
 """
 
 import json
@@ -36,11 +36,11 @@ ONLY: Final = "only memories that the caller's level may know of are found"
 """The last words of every recall, whether or not anything was left out."""
 
 ABOVE: Final = "this session has read more than that memory may show; forget it from another conversation or by command"
-FINDS: Final = "`recall` finds what there is"
-FOUND: Final = "the integrity of what is found"
-NOBODY_READS: Final = "nobody reads here to whom something could be proposed; have the conversation do that"
+FINDS: Final = "`recall` finds memories"
+FOUND: Final = "the integrity of the memories found"
+NOBODY_READS: Final = "nobody reads proposals here; have the conversation propose it"
 PROPOSED: Final = "To be remembered, if you want it so: {text}\n`/memory keep {id}` keeps it."
-"""What is said of something that an agent would learn: all of it, with nothing in it that does not show."""
+"""The message about a proposed memory: all of its text, without invisible characters."""
 
 THEY_DECIDE: Final = "it is not kept yet: your user is shown it and decides"
 PROPOSAL: Final = "proposed"
@@ -52,7 +52,7 @@ _MOST: Final = 50
 
 
 class Action(StrEnum):
-    """What a call of `memory` does."""
+    """The action of a `memory` call."""
 
     LEARN = "learn"
     RECALL = "recall"
@@ -73,16 +73,18 @@ _TAKES: Final = MappingProxyType(
 class MemoryArguments(Arguments):
     """Arguments of `memory`; which of them an action needs is told where one is missing."""
 
-    action: Action = Field(description="learn a text, recall what fits a query, correct or forget what an id names")
-    text: Content | None = Field(
-        default=None, min_length=1, max_length=LONGEST_TEXT, description="what is learned, or what is right instead"
+    action: Action = Field(
+        description="learn a text, recall memories that fit a query, correct or forget one by its id"
     )
-    query: str | None = Field(default=None, min_length=1, max_length=10_000, description="words of what is recalled")
+    text: Content | None = Field(
+        default=None, min_length=1, max_length=LONGEST_TEXT, description="the text to learn, or the correct text"
+    )
+    query: str | None = Field(default=None, min_length=1, max_length=10_000, description="words of the memories")
     id: str | None = Field(default=None, min_length=1, max_length=64, description="as `recall` tells it")
-    domain: str | None = Field(default=None, max_length=LONGEST_DOMAIN, description="what it is about, in a word")
+    domain: str | None = Field(default=None, max_length=LONGEST_DOMAIN, description="its topic, in a word")
     limit: int | None = Field(default=None, ge=1, le=_MOST, description=f"how many to recall, {_LIMIT} if omitted")
     up_to: str | None = Field(
-        default=None, max_length=2048, description="a label: recall up to it; what this session said is labelled so"
+        default=None, max_length=2048, description="a label: recall up to it; your taint rises to it"
     )
 
 
@@ -91,8 +93,8 @@ class MemoryTool:
 
     name = MEMORY
     description = (
-        "Keep what is worth knowing in later conversations, and find it again. A memory keeps the label of what you "
-        "have read; what is above that, or was learned from what anybody may have written, is found with up_to alone."
+        "Keep facts for later conversations, and find them again. A memory has the label of your taint. "
+        "Memories above your taint, or learned from UNTRUSTED data, are found only with up_to."
     )
     effect = Effect.WRITE
     label = PUBLIC
@@ -105,9 +107,9 @@ class MemoryTool:
         self._search = search
 
     def declare(self, arguments: MemoryArguments, context: ToolContext) -> CallFacts:
-        """Declare what may be met at most, and what the principal may know as the sink.
+        """Declare the highest label that may be met, and the principal's clearance as the sink.
 
-        Raises RefusedCallError: a parameter is missing or has no meaning for the action, or `up_to` is no label.
+        Raises RefusedCallError: a parameter is missing or has no meaning for the action, or `up_to` is not a label.
         """
         check(self.name, arguments.action, arguments, _TAKES)
         sink = context.caller.ceiling
@@ -116,15 +118,15 @@ class MemoryTool:
         if arguments.action is Action.RECALL:
             return CallFacts(result=up_to(arguments.up_to, context), clearance=sink, once=True)
         asks = arguments.action is Action.CORRECT and _proposes(context)
-        # That there is what an id names is told, too.
+        # The answer also tells that the named id exists.
         return CallFacts(result=up_to(None, context), clearance=sink, consequential=True, once=True, asks=asks)
 
     async def foresee(self, arguments: MemoryArguments, context: ToolContext) -> list[str]:
-        """Tell that a recall may find what anybody may have written."""
+        """Tell that a recall may find text that an attacker may have written."""
         return [FOUND] if arguments.action is Action.RECALL and not context.session.taint.untrusted else []
 
     async def run(self, arguments: MemoryArguments, context: ToolContext, services: ToolServices) -> Result:
-        """Do what the action says; absent and too high are one answer."""
+        """Run the action; absent and too high are one answer."""
         does = {
             Action.LEARN: self._learn,
             Action.RECALL: self._recall,
@@ -139,7 +141,7 @@ class MemoryTool:
             return Result(in_words(error), failed=True)
 
     async def _learn(self, arguments: MemoryArguments, context: ToolContext, services: ToolServices) -> Result:
-        """Keep a text with the label of what asks for it; the call's key makes it the same memory."""
+        """Keep a text with the label of the session; the call's key makes it the same memory."""
         text, domain = services.mask(arguments.text or ""), services.mask(arguments.domain or "")
         if _proposes(context):
             told = {PROPOSAL: memory_id(context.key), "text": text, "domain": domain, "note": THEY_DECIDE}
@@ -147,13 +149,13 @@ class MemoryTool:
             delivery = NewDelivery(
                 context.key, str(session.home), said, session.taint, OutboundKind.NOTICE, session.turn
             )
-            # Not as low as what a call without an answer gives: this is what it will be kept with.
+            # Not as low as the result of a call without an answer: the memory will be kept with this label.
             return Result(json.dumps(told, ensure_ascii=False), session.taint, deliver=(delivery,))
         made = await self._keeper.learn(learner(context), text, context.key, domain=domain)
         return Result(json.dumps({"id": made.id, "learned_at": made.learned_at}), refs=(MemoryRef(made.id),))
 
     async def _recall(self, arguments: MemoryArguments, context: ToolContext, services: ToolServices) -> Result:
-        """Return what fits a query best, as far as it may enter the context, and count that it was recalled."""
+        """Return the best matches that may enter the context, and count that they were recalled."""
         principal, label = context.caller.principal, up_to(arguments.up_to, context)
         found = await self._search.recall(
             principal,
@@ -200,7 +202,7 @@ class MemoryTool:
     async def _found(
         self, arguments: MemoryArguments, context: ToolContext, services: ToolServices
     ) -> tuple[Memory, Label]:
-        """Return the memory that a call names, and the label of what is told of it.
+        """Return the memory that a call names, and the label of the answer about it.
 
         Raises NotFoundError: there is none that may be told of.
         """
@@ -218,7 +220,7 @@ def _proposes(context: ToolContext) -> bool:
 
 
 def _proposal(arguments: MemoryArguments, context: ToolContext) -> CallFacts:
-    """Declare what a proposal says, and where. Raises RefusedCallError: nobody reads there."""
+    """Declare the text of a proposal, and its address. Raises RefusedCallError: nobody reads there."""
     home = context.session.home
     if home.channel in UNREAD:
         raise RefusedCallError(NOBODY_READS)

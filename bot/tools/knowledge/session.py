@@ -1,7 +1,7 @@
-"""`session`: what there is to know where a session begins or takes up a task, and how it went with a skill.
+"""`session`: the knowledge for the start of a session or a task, and the report of how a skill did.
 
-What is told is what flows to the session's taint. With `up_to` the session is raised to that label first, whatever is
-found then, so that neither the answer nor its label tells of what is above it (law `no_read_up`). How it went is
+It tells the knowledge that flows to the session's taint. With `up_to` the session is raised to that label first, even
+if nothing is found. So neither the answer nor its label tells of anything above it (law `no_read_up`). How it went is
 counted apart by the label of the session that tells it.
 """
 
@@ -42,7 +42,7 @@ _LONGEST: Final = 10_000
 
 
 class SessionAction(StrEnum):
-    """What a call of `session` does."""
+    """The action of a `session` call."""
 
     START = "start"
     APPLY = "apply"
@@ -70,22 +70,22 @@ class SessionArguments(Arguments):
     """Arguments of `session`; which of them an action needs is told where one is missing."""
 
     action: SessionAction = Field(
-        description="start: what there is to know; apply: skills and memories for a task; reflect: how a skill did"
+        description="start: a briefing; apply: skills and memories for a task; reflect: the outcome of a skill"
     )
-    domain: str | None = Field(default=None, max_length=LONGEST_DOMAIN, description="what it is about, in a word")
-    context: str | None = Field(default=None, max_length=_LONGEST, description="words of what is to be done")
+    domain: str | None = Field(default=None, max_length=LONGEST_DOMAIN, description="its topic, in a word")
+    context: str | None = Field(default=None, max_length=_LONGEST, description="words of the task")
     memory_limit: int | None = Field(default=None, ge=0, le=_MOST, description=f"{_MEMORIES} if omitted")
     skill_limit: int | None = Field(default=None, ge=0, le=_MOST, description=f"{_SKILLS} if omitted")
     format: BriefingFormat | None = Field(default=None, description="full if omitted")
     skill_detail: SkillDetail | None = Field(default=None, description="summary if omitted")
     summarize: bool | None = Field(default=None, description="one paragraph instead of lists")
-    task: str | None = Field(default=None, min_length=1, max_length=_LONGEST, description="what is to be done")
+    task: str | None = Field(default=None, min_length=1, max_length=_LONGEST, description="the task")
     limit: int | None = Field(default=None, ge=1, le=_MOST, description=f"{_FITTING} if omitted")
     skill_id: str | None = Field(default=None, min_length=1, max_length=64, description="the skill that was applied")
     outcome: Outcome | None = Field(default=None, description="how it went")
-    notes: str | None = Field(default=None, max_length=LONGEST_NOTES, description="what to know of that")
+    notes: str | None = Field(default=None, max_length=LONGEST_NOTES, description="notes on the outcome")
     up_to: str | None = Field(
-        default=None, max_length=2048, description="a label: tell up to it; what this session said is labelled so"
+        default=None, max_length=2048, description="a label: tell up to it; your taint rises to it"
     )
 
 
@@ -94,8 +94,8 @@ class SessionTool:
 
     name = SESSION
     description = (
-        "What earlier conversations left to know: `start` as you begin, `apply` for a task, and `reflect` on how a "
-        "skill did. What is above the label of what you have read is not told unless you ask with up_to."
+        "Use the knowledge of earlier conversations. Call `start` as you begin, `apply` for a task, and `reflect` on "
+        "the outcome of a skill. Knowledge above your taint is not told unless you ask with up_to."
     )
     effect = Effect.WRITE
     label = PUBLIC
@@ -116,19 +116,19 @@ class SessionTool:
         self._memories = memories
 
     def declare(self, arguments: SessionArguments, context: ToolContext) -> CallFacts:
-        """Declare what may be met at most, and what the principal may know as the sink.
+        """Declare the highest label that may be met, and the principal's clearance as the sink.
 
-        Raises RefusedCallError: a parameter is missing or has no meaning for the action, or `up_to` is no label.
+        Raises RefusedCallError: a parameter is missing or has no meaning for the action, or `up_to` is not a label.
         """
         check(self.name, arguments.action, arguments, _TAKES)
         return CallFacts(result=up_to(arguments.up_to, context), clearance=context.caller.ceiling, once=True)
 
     async def foresee(self, arguments: SessionArguments, context: ToolContext) -> list[str]:
-        """Tell that what is found may be anybody's words."""
+        """Tell that an attacker may have written a found text."""
         return [] if context.session.taint.untrusted else [FOUND]
 
     async def run(self, arguments: SessionArguments, context: ToolContext, services: ToolServices) -> Result:
-        """Do what the action says; absent and too high are one answer."""
+        """Run the action; absent and too high are one answer."""
         does = {
             SessionAction.START: self._start,
             SessionAction.APPLY: self._apply,
@@ -204,7 +204,7 @@ def _layout(arguments: SessionArguments) -> BriefingLayout:
 async def _reader(
     arguments: SessionArguments, context: ToolContext, services: ToolServices, label: Label
 ) -> BriefingReader:
-    """Return who is told: what is told beside their own label must be permitted with it.
+    """Return the reader of a briefing: an item beyond their own label must be permitted with it.
 
     Memories are told where a call of `memory` would tell them: its agent has that tool, and no rule is against it.
     """

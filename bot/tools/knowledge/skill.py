@@ -1,8 +1,8 @@
-"""`skill`: what an agent knows how to do in numbered steps, in versions of which people put one in force.
+"""`skill`: an agent's procedures in numbered steps, in versions of which people put one in force.
 
-An agent writes drafts, and their person is asked at once whether one is to be used: they are shown the whole of it, and
-what counts is exactly that. Without their answer it stays a draft. A skill is at the secrecy of the session that wrote
-it, and what has read more writes another one beside it.
+An agent writes drafts, and its person is asked at once whether to use one: they are shown the whole of it, and exactly
+that text is approved. Without their answer it stays a draft. A skill has the secrecy of the session that wrote it; a
+session that has read more writes another one beside it.
 """
 
 import json
@@ -69,7 +69,7 @@ _MOST: Final = 50
 
 
 class SkillAction(StrEnum):
-    """What a call of `skill` does."""
+    """The action of a `skill` call."""
 
     LIST = "list"
     CREATE = "create"
@@ -97,13 +97,13 @@ _WRITES: Final = frozenset({SkillAction.CREATE, SkillAction.UPDATE})
 class SkillArguments(Arguments):
     """Arguments of `skill`; which of them an action needs is told where one is missing."""
 
-    action: SkillAction = Field(description="what to do; a draft counts once a person approves it")
+    action: SkillAction = Field(description="the step to take; a draft counts once a person approves it")
     skill_id: str | None = Field(default=None, min_length=1, max_length=64, description="as `list` tells it")
     name: str | None = Field(default=None, min_length=1, max_length=LONGEST_NAME)
     description: str | None = Field(
-        default=None, max_length=LONGEST_DESCRIPTION, description="what it is for, in a sentence"
+        default=None, max_length=LONGEST_DESCRIPTION, description="its purpose, in a sentence"
     )
-    domain: str | None = Field(default=None, max_length=LONGEST_DOMAIN, description="what it is about, in a word")
+    domain: str | None = Field(default=None, max_length=LONGEST_DOMAIN, description="its topic, in a word")
     steps: tuple[str, ...] | None = Field(
         default=None, min_length=1, max_length=MOST_STEPS, description="all steps in order, without numbers"
     )
@@ -113,7 +113,7 @@ class SkillArguments(Arguments):
     limit: int | None = Field(default=None, ge=1, le=_MOST, description=f"how many to list, {LISTED} if omitted")
     after: str | None = Field(default=None, min_length=1, max_length=64, description="`next` of the page before")
     up_to: str | None = Field(
-        default=None, max_length=2048, description="a label: list up to it; what this session said is labelled so"
+        default=None, max_length=2048, description="a label: list up to it; your taint rises to it"
     )
 
 
@@ -122,8 +122,8 @@ class SkillTool:
 
     name = "skill"
     description = (
-        "Keep how something is done in numbered steps, for later conversations. What you write is a draft until your "
-        "user approves it. An update gives the whole of the new version."
+        "Keep a procedure in numbered steps, for later conversations. Your text is a draft until your user approves "
+        "it. An update gives the whole of the new version."
     )
     effect = Effect.WRITE
     label = PUBLIC
@@ -136,7 +136,7 @@ class SkillTool:
         self._patterns = patterns
 
     async def inquiry(self, arguments: SkillArguments, context: ToolContext) -> Inquiry | None:
-        """Ask the person whether what is written is to be used, with the whole of it; nobody where nobody reads."""
+        """Ask the person whether to use the written text, with the whole of it; where no person reads, ask nothing."""
         text = _text(arguments)
         if text is None or not context.session.turn or context.session.home.channel in UNREAD:
             return None
@@ -150,16 +150,16 @@ class SkillTool:
         )
 
     def declare(self, arguments: SkillArguments, context: ToolContext) -> CallFacts:
-        """Declare what may be met at most, and what the principal may know as the sink.
+        """Declare the highest label that may be met, and the principal's clearance as the sink.
 
-        Raises RefusedCallError: a parameter is missing or has no meaning for the action, or `up_to` is no label.
+        Raises RefusedCallError: a parameter is missing or has no meaning for the action, or `up_to` is not a label.
         """
         check(self.name, arguments.action, arguments, _TAKES)
         sink = context.caller.ceiling
         if arguments.action in _WRITES:
             answer = None if context.asked is None else context.asked.answer
             label = PUBLIC if answer is None else answer.label
-            # That there is what an id names is told, too.
+            # The answer also tells that the named id exists.
             label = label.join(up_to(None, context)) if arguments.action is SkillAction.UPDATE else label
             return CallFacts(result=label, clearance=sink, once=True)
         if arguments.action is SkillAction.ROLLBACK:
@@ -167,13 +167,13 @@ class SkillTool:
         return CallFacts(result=up_to(arguments.up_to, context), clearance=sink, once=True)
 
     async def foresee(self, arguments: SkillArguments, context: ToolContext) -> list[str]:
-        """Tell that a person decides on what is written, and that what is found may be anybody's words."""
+        """Tell that a person decides on a draft, and that an attacker may have written a found skill."""
         if arguments.action in _WRITES:
             return [PERSON] if await self.inquiry(arguments, context) is not None else []
         return [] if context.session.taint.untrusted else [FOUND]
 
     async def run(self, arguments: SkillArguments, context: ToolContext, services: ToolServices) -> Result:
-        """Do what the action says; absent and too high are one answer."""
+        """Run the action; absent and too high are one answer."""
         does = {
             SkillAction.LIST: self._list,
             SkillAction.CREATE: self._write,
@@ -228,7 +228,7 @@ class SkillTool:
     async def _written(
         self, arguments: SkillArguments, context: ToolContext, services: ToolServices
     ) -> tuple[Skill, SkillVersion]:
-        """Keep what a call says, without values of secrets; the call's key makes it the same version again."""
+        """Keep the text of a call, without values of secrets; the call's key makes it the same version again."""
         name, steps = services.scrub(arguments.name or ""), tuple(map(services.scrub, arguments.steps or ()))
         about, domain = services.scrub(arguments.description or ""), services.scrub(arguments.domain or "")
         if arguments.action is SkillAction.CREATE:
@@ -242,7 +242,10 @@ class SkillTool:
     async def _answered(
         self, skill: Skill, version: SkillVersion, arguments: SkillArguments, *, context: ToolContext
     ) -> tuple[Skill, str]:
-        """Do what the person said to a draft, and tell it; what they were not shown is not decided."""
+        """Apply the person's answer to a draft, and tell the outcome.
+
+        A text that they were not shown is not decided.
+        """
         if version.approved_by or version.rejected_by:
             # The call was made before, and a crash came between its effect and its result.
             return skill, APPROVED if version.approved_by else REJECTED
@@ -269,7 +272,7 @@ class SkillTool:
         return _told({**told, "sources": list(skill.latest.sources), "note": UNASKED.format(skill.id)}, label, skill.id)
 
     async def _versions(self, arguments: SkillArguments, context: ToolContext, services: ToolServices) -> Result:
-        """Return what each version says, as far as it may enter the context."""
+        """Return the text of each version, as far as it may enter the context."""
         skill, label = await self._found(arguments, context, services)
         shown = list[JsonValue]()
         for version in skill.versions:
@@ -298,7 +301,7 @@ class SkillTool:
         return _told({"id": done.id, "version": done.current, "state": done.state.value}, label, done.id)
 
     async def _log(self, arguments: SkillArguments, context: ToolContext, services: ToolServices) -> Result:
-        """Return what was done with a skill; the writer of a version may have chosen that there is a line of it."""
+        """Return the events of a skill; the writer of a version may have chosen that there is a line of it."""
         skill, label = await self._found(arguments, context, services)
         label = label.join(heard(context, join_all(version.told for version in skill.versions)))
         if not services.permits(label):
@@ -318,7 +321,7 @@ class SkillTool:
     async def _found(
         self, arguments: SkillArguments, context: ToolContext, services: ToolServices
     ) -> tuple[Skill, Label]:
-        """Return the skill that a call names, and the label of what is told of it.
+        """Return the skill that a call names, and the label of the answer about it.
 
         Raises NotFoundError: there is none that may be told of.
         """
@@ -330,7 +333,7 @@ class SkillTool:
 
 
 def _text(arguments: SkillArguments) -> SkillText | None:
-    """Return what a call writes as it would be kept, None if it writes nothing that can be kept."""
+    """Return the text that a call writes as it would be kept, None if it writes nothing that can be kept."""
     if arguments.action not in _WRITES:
         return None
     steps = arguments.steps or ()
@@ -342,7 +345,7 @@ def _text(arguments: SkillArguments) -> SkillText | None:
 
 
 def _said(context: ToolContext) -> AnswerValue | None:
-    """Return what a person answered, None if they did not."""
+    """Return a person's answer, None if there is none."""
     return None if context.asked is None or context.asked.answer is None else context.asked.answer.value
 
 
@@ -361,7 +364,7 @@ def _undecided(version: SkillVersion, arguments: SkillArguments, context: ToolCo
 
 
 def _question(arguments: SkillArguments, text: SkillText, context: ToolContext) -> str:
-    """Return what a person is asked about a text: all that it says, and where it comes from."""
+    """Return the question to a person about a text: all of its words, and its origin."""
     first = CHANGED.format(arguments.skill_id) if arguments.action is SkillAction.UPDATE else NEW
     return "\n".join((first, *text_lines(text), origin_line(context.session.taint)))
 
@@ -400,5 +403,5 @@ def _version(version: SkillVersion, services: ToolServices) -> dict[str, JsonVal
 
 
 def _told(document: Mapping[str, JsonValue], label: Label, *skills: str) -> Result:
-    """Return what is told, and that it came from these skills."""
+    """Return the result of a call, with these skills as its sources."""
     return Result(json.dumps(document, ensure_ascii=False), label, refs=tuple(map(SkillRef, skills)))

@@ -1,4 +1,4 @@
-"""Who acts on a workflow by a call, and at which label what they do is written, read and told."""
+"""The actor of a workflow call, and the labels with which the call writes, reads and tells."""
 
 from dataclasses import dataclass
 
@@ -13,14 +13,16 @@ from policy.labels import PUBLIC, Label
 
 @dataclass(frozen=True, slots=True)
 class CallLevel:
-    """How far a call sees, and the label of what it writes and tells."""
+    """The labels of a call."""
 
     reader: Label
+    """The highest label that the call sees."""
     written: Label
+    """The label of everything that it writes and tells."""
 
 
 def answer_label(context: ToolContext) -> Label:
-    """Return the label of what a person answered to the call's question; PUBLIC as long as nobody did."""
+    """Return the label of a person's answer to the call's question; PUBLIC without one."""
     answer = None if context.asked is None else context.asked.answer
     return PUBLIC if answer is None else answer.label
 
@@ -28,29 +30,29 @@ def answer_label(context: ToolContext) -> Label:
 def session_level(context: ToolContext, named: str | None = None) -> CallLevel:
     """Return the level of an agent's call: it sees what its session may, and writes with just that.
 
-    What it read before its person answered is what they were asked about, so the answer raises both.
+    The question told the person of the data read before, so the answer raises both.
 
-    Raises RefusedCallError: what is named is no label.
+    Raises RefusedCallError: `named` is not a label.
     """
     label = up_to(named, context).join(answer_label(context))
     return CallLevel(label, label)
 
 
 def person_level(context: ToolContext, found: Label = PUBLIC, named: str | None = None) -> CallLevel:
-    """Return the level of a person's call, or a program's, that depends on what was `found`.
+    """Return the level of a person's call, or a program's, that depends on a `found` label.
 
-    They see what they may know of where they ask, if a label is named no more than that.
+    They see as much as they may know at their address, and with a named label no more than that.
 
-    Raises RefusedCallError: what is named is no label.
+    Raises RefusedCallError: `named` is not a label.
     """
     known = reader(context) if named is None else reader(context).meet(label_named(context, named))
     return CallLevel(known, context.session.taint.join(heard(context, found)))
 
 
 def actor(context: ToolContext, level: CallLevel) -> WorkflowActor:
-    """Return who acts, as the keeper of workflows knows them; a program is no person."""
+    """Return the actor as the keeper of workflows knows them; a program is not a person."""
     caller, session = context.caller, context.session
-    # What is known to those who may not know of the session does not name it.
+    # An entry that is visible to people who may not know of the session does not name it.
     known = bool(session.turn) and session.visibility.flows_to(level.written)
     return WorkflowActor(
         principal=caller.principal,

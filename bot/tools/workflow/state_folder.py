@@ -1,6 +1,6 @@
 """The folder of the file root that state files of workflows are in: `agent-output`, with its floor and clearance.
 
-What a session wrote over a state file is UNTRUSTED: its tool for workflows is the way to change one.
+A session's own write over a state file is UNTRUSTED: its tool for workflows is the way to change one.
 """
 
 from collections.abc import Callable
@@ -14,13 +14,11 @@ from policy.document.model import Document
 from policy.labels import PUBLIC, Label
 
 FOLDER: Final = "agent-output"
-FOLDERLESS: Final = (
-    f"there is no folder `{FOLDER}` in the policy, so no state file is kept; add it below `policy.folders` to have one"
-)
-ABOVE: Final = f"the workflow is above what may be written into `{FOLDER}`, so it is not exported"
+FOLDERLESS: Final = f"the policy has no folder `{FOLDER}`, so no state file is kept; add it below `policy.folders`"
+ABOVE: Final = f"the workflow is above the label of `{FOLDER}`, so it is not exported"
 
 _APART: Final = "untrusted"
-"""The folder below a project's in which what is UNTRUSTED is, where the folder itself is not."""
+"""The folder below a project's for UNTRUSTED files, where the folder itself is not UNTRUSTED."""
 
 _MOST: Final = 16_000_000
 """Bytes of the largest state file that is read or written."""
@@ -63,7 +61,7 @@ class StateFolder:
     def swap(
         self, place: ExportPlace, name: str, text: str, expected: ExportedFile | None, *, state: WorkflowRef
     ) -> bool:
-        """Write a file if there is what is expected. Raises UnwritableError: it cannot be written."""
+        """Write a file if its present content is the expected one. Raises UnwritableError: it cannot be written."""
         before = None if expected is None else expected.content
         content, came = text.encode("utf-8"), (state,)
         if len(content) > _MOST:
@@ -74,7 +72,7 @@ class StateFolder:
             raise UnwritableError from None
 
     def keep(self, place: ExportPlace, name: str, file: ExportedFile) -> None:
-        """Write what a file holds under another name, with its label. Raises UnwritableError: it cannot be written."""
+        """Write a file's content under another name, with its label. Raises UnwritableError: it cannot be written."""
         try:
             self._files.keep(self._location(place, name), file.content, place.label.join(file.label))
         except UnusableError:

@@ -1,4 +1,4 @@
-"""What is told of a workflow: to an agent as JSON, and to the person who passes a gate as a question."""
+"""A workflow in words: to an agent as JSON, and to the person who passes a gate as a question."""
 
 from collections.abc import Mapping
 from types import MappingProxyType
@@ -27,7 +27,7 @@ from bot.sessions.workflows.events import (
 from bot.workflows.views import Resumption, Workflow, WorkflowEventsSince, decided
 
 LONGEST_QUESTION: Final = 12_000
-"""Characters that a person is asked to read; what has more open findings is not passed by a question."""
+"""The most characters that a person is asked to read; a gate with longer open findings is not passed by a question."""
 
 _WHAT: Final[Mapping[type[WorkflowBody], str]] = MappingProxyType(
     {
@@ -47,7 +47,7 @@ _WHAT: Final[Mapping[type[WorkflowBody], str]] = MappingProxyType(
 
 
 def brief(workflow: Workflow) -> dict[str, JsonValue]:
-    """Return what each answer tells: where a workflow stands, and the version that the next write names."""
+    """Return the common part of each answer: the workflow's state, and the version that the next write names."""
     document = workflow.document
     step = document.steps.get(document.current_step)
     return {
@@ -86,7 +86,7 @@ def whole(workflow: Workflow) -> dict[str, JsonValue]:
 
 
 def resumption(resuming: Resumption) -> dict[str, JsonValue]:
-    """Return where work goes on, and what is open before that."""
+    """Return the place where work goes on, and the open points before that."""
     step, workflow = resuming.step, resuming.workflow
     return {
         **brief(workflow),
@@ -101,13 +101,13 @@ def resumption(resuming: Resumption) -> dict[str, JsonValue]:
 
 
 def since(workflow: Workflow, events: WorkflowEventsSince) -> dict[str, JsonValue]:
-    """Return where a workflow stands that another writer changed, and what happened since."""
+    """Return the state of a workflow that another writer changed, and the events since."""
     happened: list[JsonValue] = [happening(event) for event in events]
     return {**brief(workflow), "since": happened}
 
 
 def happening(event: WorkflowEvent) -> dict[str, JsonValue]:
-    """Return what is told of an event; how many others there are is not in it."""
+    """Return an event for the agent; the number of other events is not in it."""
     told: dict[str, JsonValue] = {"what": _WHAT[type(event.body)]}
     match event.body:
         case WorkflowStarted(definition, branch):
@@ -133,10 +133,10 @@ def happening(event: WorkflowEvent) -> dict[str, JsonValue]:
 
 
 def gate_question(workflow: Workflow) -> str:
-    """Return what a person is asked before the step in progress is complete, empty if nobody has to be.
+    """Return the question to a person before the step in progress is complete, empty if none is needed.
 
-    It shows every finding that stands open. One that would be too long to be read is empty, too: then nobody is asked,
-    and the gate holds.
+    It shows every finding that stands open. One that would be too long to be read is empty, too: then no person is
+    asked, and the gate holds.
     """
     document = workflow.document
     step, state = workflow.definition.step(document.current_step), document.steps.get(document.current_step)
@@ -175,5 +175,5 @@ def _at(step: str) -> str:
 
 
 def _line(text: str) -> str:
-    # A channel may leave out what does not show, and another line may be taken for one of ours.
+    # A channel may leave out invisible characters, and another line may be taken for one of ours.
     return spelled(" ".join(text.split()))

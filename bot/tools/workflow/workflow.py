@@ -1,9 +1,9 @@
 """`workflow`: work in steps that survives interruption, as an agent goes through it.
 
-Whose workflows it works with is the session's principal. What a call writes keeps the label of what the session has
-read, and what it is told was written with that label or a lower one: so nothing that a higher session does is known
-below (law `no_read_up`). What others wrote, in a shared chat, raises the session before it is read. A step with a gate
-is passed by a person alone: the call asks them, and what they were asked must be true still when they answer.
+Whose workflows it works with is the session's principal. A call's writes keep the session's taint, and its answers were
+written with that label or a lower one. So nothing that a higher session does is known below (law `no_read_up`). Others'
+words, in a shared chat, raise the session before they are read. Only a person passes a step with a gate: the call asks
+them, and the question must still be true when they answer.
 """
 
 import json
@@ -47,7 +47,7 @@ _NAME: Final = 64
 
 
 class WorkflowAction(StrEnum):
-    """What a call of `workflow` does."""
+    """The action of a `workflow` call."""
 
     START = "start"
     STATUS = "status"
@@ -76,7 +76,7 @@ _TAKES: Final = MappingProxyType(
 class WorkflowArguments(Arguments):
     """Arguments of `workflow`; which of them an action needs is told where one is missing."""
 
-    action: WorkflowAction = Field(description="start one, see how it is, begin a step, note what is done in it")
+    action: WorkflowAction = Field(description="start one, see its state, begin a step, note its progress")
     project: str | None = Field(default=None, min_length=1, max_length=_NAME, description="its name")
     definition: str | None = Field(default=None, min_length=1, max_length=_NAME, description="as `status` tells them")
     branch: str | None = Field(default=None, max_length=200)
@@ -87,14 +87,16 @@ class WorkflowArguments(Arguments):
     )
     again: bool | None = Field(default=None, description="begin a step anew that was begun before")
     sub_step: str | None = Field(default=None, min_length=1, max_length=_NAME, description="the part that is done")
-    artifacts: tuple[str, ...] | None = Field(default=None, max_length=_MOST_PATHS, description="paths of what it made")
+    artifacts: tuple[str, ...] | None = Field(
+        default=None, max_length=_MOST_PATHS, description="paths of the files that it made"
+    )
     title: str | None = Field(default=None, min_length=1, max_length=_PATH)
     choice: str | None = Field(default=None, min_length=1, max_length=_LONGEST)
     rationale: str | None = Field(default=None, min_length=1, max_length=_LONGEST)
     text: str | None = Field(default=None, min_length=1, max_length=_LONGEST, description="a finding to add")
     id: str | None = Field(default=None, min_length=1, max_length=_NAME, description="a finding to remove")
     up_to: str | None = Field(
-        default=None, max_length=2048, description="a label: see up to it; what this session said is labelled so"
+        default=None, max_length=2048, description="a label: see up to it; your taint rises to it"
     )
 
 
@@ -121,9 +123,9 @@ class WorkflowTool:
         return Inquiry(question, ResultField("passed", FieldKind.BOOLEAN), literal=True) if question else None
 
     def declare(self, arguments: WorkflowArguments, context: ToolContext) -> CallFacts:
-        """Declare what may be met at most, and what the principal may know as the sink.
+        """Declare the highest label that may be met, and the principal's clearance as the sink.
 
-        Raises RefusedCallError: a parameter is missing or has no meaning for the action, or `up_to` is no label.
+        Raises RefusedCallError: a parameter is missing or has no meaning for the action, or `up_to` is not a label.
         """
         check(self.name, arguments.action, arguments, _TAKES)
         if arguments.action is WorkflowAction.FINDING and (arguments.text is None) == (arguments.id is None):
@@ -137,7 +139,7 @@ class WorkflowTool:
         return [PERSON] if await self._gate_question(arguments, context, top) else []
 
     async def run(self, arguments: WorkflowArguments, context: ToolContext, services: ToolServices) -> Result:
-        """Do what the action says; absent and too high are one answer."""
+        """Run the action; absent and too high are one answer."""
         try:
             if arguments.action is WorkflowAction.START:
                 return await self._start(arguments, context, services)
@@ -175,7 +177,7 @@ class WorkflowTool:
         return _told(_written(made), level.written, services, made.workflow)
 
     async def _list(self, arguments: WorkflowArguments, context: ToolContext, services: ToolServices) -> Result:
-        """Return the workflows there are, those changed last first, and what one may begin with."""
+        """Return the existing workflows, those changed last first, and the definitions to begin with."""
         level = session_level(context, arguments.up_to) if context.caller.by_model else person_level(context)
         known = await self._keeper.listed(context.caller.principal, level.reader)
         label, shown, told = level.written, list[JsonValue](), list[Workflow]()
@@ -238,7 +240,7 @@ class WorkflowTool:
         return _told({**_written(made), "open_findings": findings}, at.level.written, at.services, made.workflow)
 
     async def _complete(self, arguments: WorkflowArguments, at: "_At") -> Result:
-        """Complete the step in progress; a gate is passed by what the person answered who was asked, and not else."""
+        """Complete the step in progress; only the answer of the person who was asked passes a gate."""
         asked, version = at.context.asked, arguments.version or 0
         if asked is None:
             made = await self._keeper.complete(at.actor, at.project, version, op=at.key)
@@ -248,12 +250,12 @@ class WorkflowTool:
             return _told({**telling.brief(at.workflow), "note": why}, at.level.written, at.services, at.workflow)
         context = at.context
         before = await self._gate_question(arguments, replace(context, asked=None), context.session.taint)
-        # Nothing that is known by now may be left out of what they were shown.
+        # Nothing known by now may be missing from the question that they saw.
         same = before == telling.gate_question(at.workflow) == asked.words
         done = any(event.call == at.key for event in at.workflow.events)
         if not done and not same:
             return Result(CHANGED, at.level.written, failed=True)
-        # What was answered may let the session see more, so that the same state has another version by now.
+        # The answer may let the session see more, so that the same state has another version by now.
         now = version if done else at.workflow.version
         made = await self._keeper.complete(at.actor, at.project, now, passed_by=context.caller.asker, op=at.key)
         return _told(_written(made), at.level.written, at.services, made.workflow)
@@ -267,9 +269,9 @@ class WorkflowTool:
         return _told(told, at.level.written, at.services, at.workflow)
 
     async def _gate_question(self, arguments: WorkflowArguments, context: ToolContext, by: Label) -> str:
-        """Return what the person is asked about the state that the call names; empty if it is another, or none.
+        """Return the question about the state that the call names.
 
-        `by` is the label of what looks for it.
+        Empty if the state is another, or no question is needed. `by` is the label of the caller that looks for it.
         """
         if arguments.action is not WorkflowAction.COMPLETE or not may_pass(context):
             return ""
@@ -281,7 +283,7 @@ class WorkflowTool:
         return telling.gate_question(found) if found.version == arguments.version else ""
 
     async def _at(self, arguments: WorkflowArguments, context: ToolContext, services: ToolServices) -> "_At":
-        """Return what a call works with.
+        """Return the values that a call works with.
 
         Raises NotFoundError: there is no such workflow that may be told of.
         """
@@ -339,6 +341,6 @@ def _written(made: WorkflowWrite) -> dict[str, JsonValue]:
 def _told(
     document: Mapping[str, JsonValue], label: Label, services: ToolServices, *workflows: Workflow | None
 ) -> Result:
-    """Return what a call tells of workflows, with nothing in it that looks like a secret."""
+    """Return a call's answer about workflows, with texts that look like a secret masked."""
     came = tuple(one.ref for one in workflows if one is not None)
     return Result(json.dumps(changed(document, services.mask), ensure_ascii=False), label, refs=came)
