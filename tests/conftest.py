@@ -65,7 +65,8 @@ def pytest_itemcollected(item: pytest.Item) -> None:
     None is measured where tests drive the whole application again and again, or try hundreds of examples. Of a test
     that waits for something and has many cases the first is measured.
     """
-    folder, measured = item.path.relative_to(HERE).parts[0], item.config.stash.setdefault(MEASURED, set())
+    folder = item.path.relative_to(HERE).parts[0] if item.path.is_relative_to(HERE) else ""
+    measured = item.config.stash.setdefault(MEASURED, set())
     test, function = (item.path, getattr(item, "originalname", item.name)), getattr(item, "obj", None)
     again = inspect.iscoroutinefunction(function) and test in measured
     if folder in UNCOUNTED or again or is_hypothesis_test(function):

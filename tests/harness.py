@@ -13,6 +13,7 @@ from typing import Any
 from bot.app.app import App
 from bot.app.extensions import Extensions
 from bot.app.opening import open_app
+from bot.app.plugins import find_plugin
 from bot.config.load import STORE_VARIABLE, load_config
 from bot.ingress.router import RouterReceipt
 from bot.sessions.log.events import Event
@@ -102,7 +103,7 @@ async def running(  # noqa: PLR0913 - what a test may say of an application
     path.write_text(config or "{}\n")
     place = await SERVERS.place(folder / "data", embedded=embedded)
     place |= {name: value for name, value in environment.items() if name == STORE_VARIABLE}
-    settings = await asyncio.to_thread(load_config, path, place, catalogue.ARGUMENTS)
+    settings = await asyncio.to_thread(load_config, path, place, catalogue.ARGUMENTS, find_plugin)
     output = io.StringIO()
     served = [Console(output, terminal=terminal), *channels]
     async with open_app(settings, served, environment, parts or Extensions()) as app:

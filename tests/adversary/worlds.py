@@ -692,7 +692,7 @@ WORLDS: Final = (
         knowledge={"memories": 3},
     ),
     World(
-        "memories of others",
+        "Memories of others",
         "E",
         "what is recalled by itself tells nothing of what is above either",
         {

@@ -65,7 +65,7 @@ async def test_what_was_used_today_is_told_beside_its_limit(tmp_path: Path) -> N
     async with running(tmp_path, limited(person_daily_tokens=50_000), parts=parts(model=Scripted("hi"))) as owner:
         await owner.say("hello")
         await owner.say("hello")
-        assert "you used 30 of 50000 tokens today, as far as may be told here" in await owner.say("/usage")
+        assert "You used 30 of 50000 tokens today, as far as may be told here" in await owner.say("/usage")
         assert await set_aside(owner.app.store) == []
 
 
@@ -143,14 +143,14 @@ async def test_sessions_that_a_reader_may_not_know_of_are_not_counted_for_him(tm
         low = Person(owner.app, owner.output, Address("console", "guest"))
         await low.say("hello")
         before = await low.say("/usage")
-        assert "you used 15 of" in before
+        assert "You used 15 of" in before
         await owner.say("/taint")
         await owner.say("hello")
-        assert "you used 30 of" in await low.say("/usage")
+        assert "You used 30 of" in await low.say("/usage")
         await owner.say("/taint raise CONFIDENTIAL")
         for _ in range(2):
             await owner.say("hello")
-        assert "you used 30 of 1000000 tokens, 30 of 1000000 tokens for CONFIDENTIAL" in (
+        assert "You used 30 of 1000000 tokens, 30 of 1000000 tokens for CONFIDENTIAL" in (
             (await owner.say("/usage")).replace(" for PUBLIC", "")
         )
         for question in ("/usage", "/usage all"):
@@ -188,8 +188,8 @@ async def test_a_chat_and_its_people_are_counted_each_and_tell_of_nobody_else(tm
         assert set(by_name) == {"ann", "mel", "chat:room::team:"}
         assert by_name["ann"] < chat
         told = await asking(people, "ann")
-        assert f"you used {by_name['ann']} of 100000 tokens today" in told
-        assert f"this chat used {chat} of 200000 tokens today" in told
+        assert f"You used {by_name['ann']} of 100000 tokens today" in told
+        assert f"This chat used {chat} of 200000 tokens today" in told
         assert str(by_name["mel"]) not in told.replace(str(chat), "")
         # Ann is an admin and may ask for all, mel is not and may not.
         before = len(people.rooms.sent)
@@ -197,7 +197,7 @@ async def test_a_chat_and_its_people_are_counted_each_and_tell_of_nobody_else(tm
         assert "ann" not in str(people.rooms.said[before:])
         await people.say("ann", "/usage all", Address("room", "ann"))
         everybody = people.rooms.said[-1].splitlines()
-        assert everybody[0].startswith(f"all used {by_name['ann'] + by_name['mel']} tokens today")
+        assert everybody[0].startswith(f"All used {by_name['ann'] + by_name['mel']} tokens today")
         assert sorted(everybody[1:]) == sorted(
             [
                 f"  ann: {by_name['ann']} of 100000 tokens",

@@ -110,7 +110,7 @@ async def test_a_session_asks_the_model_that_it_pinned(tmp_path: Path) -> None:
         # What people choose stands above that, and going back is to the agent's own.
         await owner.say("/model offline")
         assert "I am offline" in await owner.say("hello")
-        assert "this conversation thinks with openai:a" in await owner.say("/model openai:a")
+        assert "This conversation thinks with openai:a" in await owner.say("/model openai:a")
         assert (await owner.state()).model == ""
         assert "I am openai:a" in await owner.say("hello")
     # It is asked also where the configuration does not name it any more.

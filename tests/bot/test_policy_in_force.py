@@ -134,8 +134,8 @@ async def test_the_newer_start_wins_and_the_older_process_says_that_it_stopped(t
             for text in ("hello", "/status", "/reset", "/simulate current_time {}"):
                 assert await old.say(text, wait=False) == f"  {NOT_SERVING}\n"
             assert old.digest != new.digest
-            assert f"policy {old.digest[:12]} is not in force" in await old.say("/policy show", wait=False)
-            assert "at the store it was put in force by" in await new.say("/policy show")
+            assert f"Policy {old.digest[:12]} is not in force" in await old.say("/policy show", wait=False)
+            assert "At the store it was put in force by" in await new.say("/policy show")
             assert "You said: again" in await new.say("again")
             assert "no-time" in await new.say("!current_time {}")
             assert [actor for actor, _ in await new.policy_rows()] == ["start", "start"]
@@ -196,7 +196,7 @@ async def test_a_process_that_is_behind_takes_over_by_a_reload(tmp_path: Path) -
         write(tmp_path, "a.yaml", "policy: [\n")
         assert "this process still takes in nothing" in await old.say("/policy reload", wait=False)
         write(tmp_path, "a.yaml", PLAIN)
-        assert f"policy {old.digest[:12]} is in force" in await old.say("/policy reload", wait=False)
+        assert f"Policy {old.digest[:12]} is in force." in await old.say("/policy reload", wait=False)
         await new.stopped()
         assert "You said: mine" in await old.say("mine")
         # The other one follows when its file is the same, at the next head.
@@ -215,7 +215,7 @@ async def test_a_process_that_is_behind_serves_again_when_its_policy_is_put_in_f
             return not old.behind
 
         await eventually(again)
-        assert old.told[-1] == f"policy {old.digest[:12]} is in force here too, this process serves again"
+        assert old.told[-1] == f"Policy {old.digest[:12]} is in force here too, this process serves again."
         assert "You said" in await old.say("hello") + new.shown
 
 
@@ -363,7 +363,7 @@ async def test_a_lost_head_is_put_there_again_by_who_had_it_and_by_nobody_else(t
         assert old.behind
         assert await old.app.store.policy.read_policy() is None
         assert await old.say("hello", wait=False) == f"  {NOT_SERVING}\n"
-        assert "no process has put a policy in force" in await old.say("/policy", wait=False)
+        assert "No process has put a policy in force" in await old.say("/policy", wait=False)
         assert "is in force" in await old.say("/policy reload", wait=False)
         assert "You said: hello" in await old.say("hello")
 

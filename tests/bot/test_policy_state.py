@@ -40,14 +40,14 @@ async def reloads(owner: Person) -> list[object]:
 async def test_a_reload_decides_from_then_on_and_is_audited(tmp_path: Path) -> None:
     async with running(tmp_path) as owner:
         before = owner.app.gate.document.digest
-        assert f"policy {before[:12]} is in force, 0 rules" in await owner.say("/policy")
+        assert f"Policy {before[:12]} is in force, 0 rules" in await owner.say("/policy")
         rewrite(tmp_path, NO_TIME)
         assert await owner.say("!current_time {}")
         assert await verdicts(owner) == []
         told = await owner.say("/policy reload")
         after = owner.app.gate.document.digest
         assert after != before
-        assert f"policy {after[:12]} is in force" in told
+        assert f"Policy {after[:12]} is in force." in told
         await owner.say("!current_time {}")
         assert await verdicts(owner) == ["BLOCK"]
         assert "- no-time at PRE_TOOL_CALL says BLOCK" in await owner.say("/policy show")
@@ -84,7 +84,7 @@ async def test_a_file_that_is_wrong_changes_nothing(tmp_path: Path, broken: str 
             rewrite(tmp_path, broken)
         said = await owner.say("/policy reload")
         assert told in said
-        assert f"nothing changed, policy {digest[:12]} stays in force" in said
+        assert f"Nothing changed, policy {digest[:12]} stays in force" in said
         assert owner.app.gate.document.digest == digest
         await owner.say("!current_time {}")
         assert await verdicts(owner) == ["BLOCK"]
@@ -100,7 +100,7 @@ async def test_a_file_is_checked_without_being_put_in_force(tmp_path: Path) -> N
         assert "can be put in force" in told
         rewrite(tmp_path, "policy: [\n")
         assert "config.yaml:2: not valid YAML" in await owner.say("/policy check")
-        assert "write it as `/policy [show|check|reload]`" in await owner.say("/policy relod")
+        assert "Write it as `/policy [show|check|reload]`" in await owner.say("/policy relod")
         assert owner.app.gate.document.digest == digest
 
 

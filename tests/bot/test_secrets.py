@@ -290,7 +290,7 @@ async def test_a_rule_on_the_hook_stops_the_call_before_it_begins(tmp_path: Path
     probe = user()
     async with running(tmp_path, config(tmp_path, rules=rules), parts=parts_of(probe)) as owner:
         shown = await owner.say(bang("read_file", text="${secret:weather}"))
-        assert "rule `no-secrets`" in shown
+        assert "Rule `no-secrets`" in shown
         assert probe.ran == []
 
 

@@ -34,6 +34,12 @@ class ConsoleStage(Stage):
     def refuse_files(self) -> None:
         """A console takes none."""
 
+    def lose_answer(self) -> bool:
+        return False
+
+    def shared_chat(self, count: int) -> None:
+        """Return nothing: each chat of a console has one reader."""
+
 
 class TestConsole(ChannelContract):
     @pytest.fixture

@@ -6,8 +6,8 @@ from collections.abc import AsyncGenerator
 import pytest
 
 from channels.messages import Outbound
-from channels.port import ChannelError
-from tests.channels.contract import ChannelContract, Stage
+from channels.port import ChannelError, Platform
+from tests.channels.contract import ChannelContract, Listener, ListeningContract, Stage
 from tests.channels.slack.kit import SlackStage, staged
 
 pytestmark = pytest.mark.anyio
@@ -23,6 +23,32 @@ class TestSlack(ChannelContract):
     @pytest.fixture
     def stage(self, played: SlackStage) -> Stage:
         return played
+
+
+class SlackListener(Listener):
+    def __init__(self, played: SlackStage) -> None:
+        self.channel = played.adapter
+        self._played = played
+        # Slack waits for minutes before it tells again: time enough for a new process.
+        played.server.reach.again = (0.0, 0.5, 2.0)
+
+    async def says(self, text: str, times: int = 1) -> None:
+        self._played.server.reach.extra = times - 1
+        await self._played.alice.says(self._played.alice.dm(), text)
+
+    async def again(self) -> None:
+        """Do nothing: Slack tells of an event again until it is acknowledged."""
+
+    async def restarted(self) -> Platform:
+        await self._played.adapter.close()
+        self.channel = self._played.adapter = self._played.another()
+        return self.channel
+
+
+class TestSlackListening(ListeningContract):
+    @pytest.fixture
+    def listener(self, played: SlackStage) -> Listener:
+        return SlackListener(played)
 
 
 async def test_no_token_is_anywhere(played: SlackStage, caplog: pytest.LogCaptureFixture) -> None:

@@ -10,8 +10,17 @@ import pytest
 from bot.access.labelling import CONFIGURED
 from bot.operations.diagnostics import channel
 from channels.messages import Address, Button, Event, Inbound, Membership, Moved, Outbound, OutboundKind, Signal
-from channels.port import AmbiguousSendError, Audience, BusyChannelError, ChannelError, GoneError, Reader, ReaderKind
-from tests.channels.contract import ChannelContract, Stage, until
+from channels.port import (
+    AmbiguousSendError,
+    Audience,
+    BusyChannelError,
+    ChannelError,
+    GoneError,
+    Platform,
+    Reader,
+    ReaderKind,
+)
+from tests.channels.contract import ChannelContract, Listener, ListeningContract, Stage, until
 from tests.channels.telegram.kit import FAST, TelegramStage, at, staged
 from tests.sim.telegram_state import BOT_ID, TOKEN
 
@@ -28,6 +37,33 @@ class TestTelegram(ChannelContract):
     @pytest.fixture
     def stage(self, played: TelegramStage) -> Stage:
         return played
+
+
+class TelegramListener(Listener):
+    def __init__(self, played: TelegramStage) -> None:
+        self.channel = played.adapter
+        self._played = played
+
+    async def says(self, text: str, times: int = 1) -> None:
+        server = self._played.server
+        self._played.alice.says(self._played.alice.private, text)
+        await until(lambda: text in str(server.state.given))
+        for _ in range(times - 1):
+            server.repeat_updates()
+
+    async def again(self) -> None:
+        """Do nothing: Telegram tells of an update until it is confirmed."""
+
+    async def restarted(self) -> Platform:
+        await self._played.adapter.close()
+        self.channel = self._played.adapter = self._played.another()
+        return self.channel
+
+
+class TestTelegramListening(ListeningContract):
+    @pytest.fixture
+    def listener(self, played: TelegramStage) -> Listener:
+        return TelegramListener(played)
 
 
 def says(address: Address, text: str = "x", key: str = "k", **more: Any) -> Outbound:  # noqa: ANN401 - its fields

@@ -75,13 +75,16 @@ class Machine:
         assert "Traceback" not in told
         assert not any(token in told for token in tokens.values())
 
-    def on_terminal(self, *arguments: str) -> "tuple[subprocess.Popen[bytes], int]":
-        """Start a fresh `lockgate` on a terminal of its own; return the process and the other end of the terminal."""
+    def on_terminal(self, *arguments: str, **more: str) -> "tuple[subprocess.Popen[bytes], int]":
+        """Start a fresh `lockgate` on a terminal of its own; return the process and the other end of the terminal.
+
+        `more` goes to its environment.
+        """
         ours, theirs = pty.openpty()
         process = subprocess.Popen(
             [sys.executable, "-m", "bot", *arguments],
             cwd=self.folder,
-            env={**inherited(), "TERM": "xterm"},
+            env={**inherited(), "TERM": "xterm", **more},
             stdin=theirs,
             stdout=theirs,
             stderr=theirs,

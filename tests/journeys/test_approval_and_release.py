@@ -54,7 +54,7 @@ async def test_an_approval(tmp_path: Path) -> None:
         name = asked.split("`/approve ")[1].split("`")[0]
 
         assert "has to answer: an" in await owner.say(f"/approve {name}")
-        assert "nothing waits for an answer" in await max_.say("/approvals")
+        assert "Nothing waits for an answer." in await max_.say("/approvals")
         assert "120 min left" in await ada.say("/approvals")
 
         assert f"{name}-1 approved" in await ada.say(f"/approve {name}-1")
@@ -70,7 +70,7 @@ def test_a_release(machine: Machine) -> None:
     principals = {"owner": {**OWNER, "may_release": True}}
     (machine.folder / "config.yaml").write_text(json.dumps({"policy": {"principals": principals}}))
 
-    first = machine.chat(READ, SEND, "we are open on Monday", "/release last to guest")
+    first = machine.chat(READ, SEND, "/why", "we are open on Monday", "/release last to guest")
     assert "· message refused by no_write_down" in first.out
     assert "`/release last to RECIPIENT`" in first.out
     assert "| You said: we are open on Monday" in first.out
@@ -79,21 +79,21 @@ def test_a_release(machine: Machine) -> None:
 
     second = machine.chat(f"/release confirm {code}", f"/release confirm {code}", "/taint")
     assert second.out.count("→ guest: You said: we are open on Monday") == 1
-    assert f"released under {code}: sent" in second.out
-    assert "there is nothing of that name here" in second.out
-    assert "taint CONFIDENTIAL~" in second.out
+    assert f"Released under {code}: sent" in second.out
+    assert "There is nothing of that name here" in second.out
+    assert "Taint CONFIDENTIAL~." in second.out
 
 
 def test_reset_and_send(machine: Machine) -> None:
     """What a session that read too much may not send, one that begins anew may; the text is typed again."""
     refused = machine.chat(READ, SEND)
     assert "· message refused by no_write_down" in refused.out
-    assert "you can: start anew with `/reset` and send it again" in refused.out
+    assert "You can: start anew with `/reset` and send it again" in refused.out
 
     anew = machine.chat("/reset", "/reset confirm", "/taint", "send it now")
-    assert "a new conversation begins, taint PUBLIC" in anew.out
+    assert "A new conversation begins, taint PUBLIC" in anew.out
     assert "→ guest:" not in anew.out, "nothing is carried over"
-    assert "lunch" not in anew.out.split("a new conversation begins")[1]
+    assert "lunch" not in anew.out.split("A new conversation begins")[1]
 
     sent = machine.chat(SEND)
     assert sent.out.count("→ guest: lunch at noon") == 1

@@ -19,7 +19,7 @@ def test_background_research_that_reports_back(machine: Machine) -> None:
     assert "welcome.md" in ended.out
     assert "ended, completed, taint PUBLIC~: what is public" in ended.out
     # What comes back was looked up where anybody may write, and the conversation that heard it knows.
-    assert "taint PUBLIC~" in ended.out.splitlines()[-1] or "PUBLIC → PUBLIC~ by session" in ended.out
+    assert "Taint PUBLIC~." in ended.out.splitlines()[-1] or "PUBLIC → PUBLIC~ by session" in ended.out
 
 
 def test_what_may_not_come_back_does_not(machine: Machine) -> None:
@@ -30,7 +30,7 @@ def test_what_may_not_come_back_does_not(machine: Machine) -> None:
     assert "Veldhaven" not in ended.out
     assert "it has read more than this session" in ended.out
     assert "→ guest: we open at nine" in ended.out
-    assert "  taint PUBLIC" in ended.out
+    assert "  Taint PUBLIC." in ended.out
 
 
 def test_two_sessions_hand_over_work(machine: Machine) -> None:

@@ -33,17 +33,17 @@ def test_what_was_read_decides_where_may_be_spoken(machine: Machine) -> None:
     assert follows("good morning")
     assert follows("· read_file allowed, taint CONFIDENTIAL~")
     assert follows("Port of Veldhaven")
-    assert follows("  taint CONFIDENTIAL~")
+    assert follows("  Taint CONFIDENTIAL~.")
     assert follows("- PUBLIC → CONFIDENTIAL~ by read_file")
     assert follows("· message refused by no_write_down")
-    assert follows("rule `no_write_down`")
-    assert follows("you can: start anew with `/reset`")
+    assert follows("Rule `no_write_down`")
+    assert follows("You can: start anew with `/reset`")
     assert follows("BLOCK, taint CONFIDENTIAL~ → CONFIDENTIAL~")
     assert follows("fixed rule no_write_down says BLOCK")
-    assert follows("message: refused")
-    assert follows("type `/reset confirm` to do it")
-    assert follows("a new conversation begins, taint PUBLIC")
-    assert follows("  taint PUBLIC")
+    assert follows("Refused: message.")
+    assert follows("Type `/reset confirm` to do it")
+    assert follows("A new conversation begins, taint PUBLIC")
+    assert follows("  Taint PUBLIC.")
     assert follows("→ guest: the deal is on")
     assert ended.out.count("→ guest:") == 1
 
@@ -53,7 +53,7 @@ def test_the_conversation_and_its_taint_outlive_the_process(machine: Machine) ->
     ended = machine.chat("/taint", SEND)
     assert "· going on, taint CONFIDENTIAL~" in ended.out
     assert "you: remember the tide" in ended.out
-    assert "  taint CONFIDENTIAL~" in ended.out
+    assert "  Taint CONFIDENTIAL~." in ended.out
     assert "→ guest:" not in ended.out
 
 
@@ -68,7 +68,7 @@ def test_killed_in_the_middle_it_goes_on_where_it_was(machine: Machine) -> None:
         process.kill()
     ended = machine.fresh.run("chat", typed="/taint\n")
     assert ended.code == 0
-    assert "taint CONFIDENTIAL~" in ended.out
+    assert "Taint CONFIDENTIAL~." in ended.out
     shown = json.loads(machine.run("sessions", "list", "--json").out)
     log = json.loads(machine.run("sessions", "show", shown[0]["id"], "--json").out)["events"]
     assert [event["seq"] for event in log] == list(range(1, len(log) + 1))
@@ -86,8 +86,8 @@ def test_an_approval_is_answered_in_place(machine: Machine) -> None:
     second = machine.chat(f"/approve {identity}", f"/approve {identity}", "/approvals")
     assert f"{identity} approved, `write_file` goes on" in second.out
     assert "· write_file allowed" in second.out
-    assert "there is nothing of that name here" in second.out
-    assert "nothing waits for an answer" in second.out
+    assert "There is nothing of that name here" in second.out
+    assert "Nothing waits for an answer." in second.out
     assert (machine.data / "files/confidential/note.md").read_text() == "mine"
 
 

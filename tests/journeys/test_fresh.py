@@ -24,6 +24,7 @@ SAID: Final = {
     "run": ((), 2, "no platform is configured"),
     "check": ((), 0, "in order"),
     "doctor": ((), 0, "ok    store"),
+    "health": ((), 1, "not ready"),
     "simulate": (("current_time",), 0, "ALLOW"),
     "explain": (("audit:1",), 0, "policy by start"),
     "export": (("SESSION",), 0, "hello"),

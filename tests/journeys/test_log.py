@@ -78,7 +78,7 @@ async def test_a_wrong_key_is_found_by_everybody_who_can_mend_it(tmp_path: Path)
     assert found["request"].startswith("telegram/")
     assert "listening to telegram" in [one["event"] for one in lines]
     assert SAID not in str(lines)
-    assert "nothing is to be mended" not in everything
+    assert "Nothing is to be mended" not in everything
 
 
 async def test_a_platform_that_does_not_answer_is_in_the_log(tmp_path: Path) -> None:
@@ -130,7 +130,7 @@ async def test_a_line_at_a_terminal_leaves_the_prompt_as_it_was(tmp_path: Path) 
             while wanted not in seen:
                 seen += await asyncio.to_thread(os.read, screen, 4096)
 
-    await shows(b"> ")
+    await shows(b"[PUBLIC]>")
     await asyncio.to_thread(os.write, screen, b"hello\n")
     await shows(b"a turn ended without an answer")
     assert b"[warning" in seen

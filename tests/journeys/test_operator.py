@@ -69,7 +69,7 @@ def test_the_doctor_and_the_check_name_what_a_transcriber_needs(machine: Machine
     assert "mend  model: `scribe` may hear PUBLIC alone, add it to `policy.transcribers`" in ended.out
     checked = machine.run("check", HEARING_KEY="k")
     assert checked.code == 0
-    assert "transcriber scribe may hear PUBLIC alone, until `policy.transcribers` says more" in checked.out
+    assert "transcriber scribe may hear PUBLIC alone, see `policy.transcribers`" in checked.out
 
 
 def test_sessions_and_decisions_are_listed_and_explained(machine: Machine) -> None:

@@ -38,7 +38,7 @@ def test_a_confidential_file_is_forwarded_from_a_public_chat(machine: Machine) -
     assert "Veldhaven" in to_board
     assert "Veldhaven" not in rest
     assert "→ guest: the board has it" in rest
-    assert ended.out.rstrip().endswith("taint PUBLIC")
+    assert ended.out.rstrip().endswith("Taint PUBLIC.")
 
 
 def test_what_was_held_can_still_be_read_and_then_counts(machine: Machine) -> None:
@@ -50,4 +50,4 @@ def test_what_was_held_can_still_be_read_and_then_counts(machine: Machine) -> No
     ended = machine.chat(f'!admit {{"ref": "{held[0]}"}}', message("guest", "good figures"), "/taint")
     assert "Veldhaven" in ended.out
     assert "· message refused by no_write_down" in ended.out
-    assert "  taint CONFIDENTIAL~" in ended.out
+    assert "  Taint CONFIDENTIAL~." in ended.out

@@ -53,7 +53,7 @@ async def test_a_question_asked_on_slack_and_answered_on_telegram(tmp_path: Path
         ann, there = server.user("ann"), chat.user("Ann")
         there.says(None, "/whoami")
         async with both(Machine(tmp_path), chat, server, settings_of(server, chat, ann, there)):
-            await test_telegram.hears(chat, there.private, "you are ann")
+            await test_telegram.hears(chat, there.private, "You are ann")
             name, copy = await asked_on_slack(server, chat, ann, there)
             match way:
                 case "button":
@@ -80,7 +80,7 @@ async def test_a_question_outlives_its_process_and_is_answered_after_a_restart(t
         there.says(None, "/whoami")
         machine, settings = Machine(tmp_path), settings_of(server, chat, ann, there)
         async with both(machine, chat, server, settings):
-            await test_telegram.hears(chat, there.private, "you are ann")
+            await test_telegram.hears(chat, there.private, "You are ann")
             name, _ = await asked_on_slack(server, chat, ann, there)
         await asyncio.sleep(0)
         there.says(None, "blue")

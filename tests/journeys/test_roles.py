@@ -89,7 +89,7 @@ async def test_one_listens_another_runs_the_turns_and_either_may_be_killed(tmp_p
             ann.says(None, "two")
             # What needs no turn is answered without a worker.
             ann.says(None, "/whoami")
-            await hears(server, ann.private, "you are ann")
+            await hears(server, ann.private, "You are ann")
             assert "You said: two" not in ann.private.said
             await running.start("worker", fresh=True)
             await hears(server, ann.private, "You said: two")
@@ -124,7 +124,7 @@ async def test_who_polls_is_back_soon_after_a_kill(tmp_path: Path) -> None:
         ann = server.user("Ann")
         async with crew(Machine(tmp_path), server, config(server, ann), "all", store={}) as running:
             ann.says(None, "/whoami")
-            await hears(server, ann.private, "you are ann")
+            await hears(server, ann.private, "You are ann")
             await running.kill("all")
             ann.says(None, "one")
             await running.start("all")

@@ -74,7 +74,7 @@ async def test_a_habit_becomes_a_skill_that_is_applied(tmp_path: Path) -> None:
         ann.says(None, "/whoami")
         machine = Machine(tmp_path, fresh=True)
         async with machine.listening(config(server, ann), {"BOT_TOKEN": server.token, **clock.environment}):
-            await hears(server, ann.private, "you are")
+            await hears(server, ann.private, "You are")
             await learns(server, ann, HABITS[0])
             emerging = await starts(server, ann)
             assert re.fullmatch(r"Patterns detected: 1 emerging \([a-z-]+ → 1/3 observations\)", emerging)

@@ -83,11 +83,11 @@ async def test_first_contact_and_pairing(tmp_path: Path) -> None:
         ann, ben = server.user("ann"), server.user("ben")
         async with listening(Machine(tmp_path, fresh=True), server, config(server, ann)):
             await ben.says(ben.dm(), "hello? what do you know about the pipeline?")
-            told = await hears(server, ben.dm(), "you are not known here")
+            told = await hears(server, ben.dm(), "You are not known here.")
             code = re.search(r"code ([0-9a-z]{8})", told)
             assert code is not None
             await ann.says(ann.dm(), "!pair list")
-            await hears(server, ann.dm(), f"{account(ben)} asks")
+            await hears(server, ann.dm(), f"`{account(ben)}` asks")
             await ann.runs(f"/lockgate pair approve {code[1]} ben")
             await hears(server, ann.dm(), "ben")
             await ben.says(ben.dm(), "hello again")
@@ -102,7 +102,7 @@ async def test_an_admin_classifies_a_new_channel_and_a_question_is_answered_in_i
         harbour = server.channel("harbour", ann, ben, kind="private")
         async with listening(Machine(tmp_path), server, config(server, ann, ben=(ben, "member", "INTERNAL"))):
             asked = await ben.mentions(harbour, "what is public?")
-            await hears(server, harbour, "until an admin says what may be said in this chat")
+            await hears(server, harbour, "until an admin classifies this chat")
             (only,) = [each for each in harbour.messages if each.user == server.bot.user]
             assert only.shown_to == ben.id
             await classified(server, ann, harbour, "INTERNAL")
@@ -134,7 +134,7 @@ async def test_refused_in_a_channel_continued_in_private(tmp_path: Path) -> None
             await hears(server, ann.dm(), "Veldhaven")
             assert not any("Veldhaven" in text for text in ben.sees(harbour))
             await ann.says(ann.dm(), "!taint")
-            await hears(server, ann.dm(), "taint CONFIDENTIAL~")
+            await hears(server, ann.dm(), "Taint CONFIDENTIAL~.")
 
 
 async def test_background_research_reports_back_in_its_thread(tmp_path: Path) -> None:
@@ -159,11 +159,11 @@ async def test_reset_and_send(tmp_path: Path) -> None:
             await ann.says(ann.dm(), READ)
             await hears(server, ann.dm(), "Veldhaven")
             await ann.says(ann.dm(), tell)
-            await hears(server, ann.dm(), "message: refused")
+            await hears(server, ann.dm(), "Refused: message.")
             await ann.says(ann.dm(), "!reset")
             await hears(server, ann.dm(), "reset confirm")
             await ann.says(ann.dm(), "!reset confirm")
-            await hears(server, ann.dm(), "a new conversation begins, taint PUBLIC")
+            await hears(server, ann.dm(), "A new conversation begins, taint PUBLIC")
             await ann.says(ann.dm(), tell)
             await hears(server, ben.dm(), "we open at nine")
 
@@ -181,7 +181,7 @@ async def test_stop_ends_what_waits_for_an_answer(tmp_path: Path) -> None:
             await ann.says(ann.dm(), call("message", channel="slack", recipient="bens-chat", text="we open at nine"))
             await hears(server, ann.dm(), "May `message` run")
             await ann.runs("/lockgate stop")
-            await hears(server, ann.dm(), "stopping")
+            await hears(server, ann.dm(), "Stopping")
             await ann.says(ann.dm(), "thanks")
             await hears(server, ann.dm(), "You said: thanks")
             assert said(ben.dm()) == []
@@ -218,7 +218,7 @@ async def test_an_admin_answers_on_telegram_what_was_asked_on_slack(tmp_path: Pa
         }
         ann.says(None, "/whoami")
         async with both(Machine(tmp_path), chat, server, settings):
-            await test_telegram.hears(chat, ann.private, "you are ann")
+            await test_telegram.hears(chat, ann.private, "You are ann")
             await ben.says(ben.dm(), call("message", channel="slack", recipient="gus", text="the quay opens at nine"))
             await hears(server, ben.dm(), "message")
             ann.says(None, "/approvals")
@@ -241,7 +241,7 @@ async def test_ones_home_shows_ones_sessions_and_what_they_have_read(tmp_path: P
             assert "CONFIDENTIAL~" in shown(ann.home())
             await eve.opens_home()
             await server.until(eve.home, PATIENCE)
-            assert "you are not known here" in shown(eve.home())
+            assert "You are not known here." in shown(eve.home())
             assert "CONFIDENTIAL" not in shown(eve.home())
 
 
@@ -288,7 +288,7 @@ async def test_a_link_that_the_store_refuses_to_keep_is_told_as_the_store_tells_
     told = await asyncio.to_thread(lambda: machine.run("slack", "install", **there))
     await store.close()
     assert (told.code, told.out) == (2, "")
-    assert "grant that user what docs/operating.md lists" in told.err
+    assert "grant that user the rights that docs/operating.md lists" in told.err
 
 
 async def test_the_doctor_says_what_is_wrong_and_how_to_mend_it(tmp_path: Path) -> None:

@@ -54,12 +54,12 @@ async def test_first_contact_and_pairing(tmp_path: Path) -> None:
         ann, ben = server.user("Ann"), server.user("Ben")
         async with listening(Machine(tmp_path, fresh=True), server, config(server, ann)):
             ben.says(None, "hello? what do you know about the pipeline?")
-            told = await hears(server, ben.private, "you are not known here")
+            told = await hears(server, ben.private, "You are not known here.")
             code = re.search(r"code ([0-9a-z]{8})", told)
             assert code is not None
             assert len(ben.private.said) == 1
             ann.says(None, "/pair list")
-            await hears(server, ann.private, f"telegram:{ben.id} asks")
+            await hears(server, ann.private, f"`telegram:{ben.id}` asks")
             ann.says(None, f"/pair approve {code[1]} ben")
             await hears(server, ann.private, "ben")
             ben.says(None, "hello again")
@@ -77,7 +77,7 @@ async def test_an_admin_classifies_a_new_group_and_a_question_is_answered_there(
         async with listening(Machine(tmp_path), server, text):
             bot = server.state.username
             ben.says(group, f"@{bot} what is public?")
-            await hears(server, ben.private, "until an admin says what may be said in this chat")
+            await hears(server, ben.private, "until an admin classifies this chat")
             assert group.said == []
             ann.says(group, f"/classify@{bot} PUBLIC")
             await hears(server, ann.private, "classified PUBLIC")
@@ -126,8 +126,8 @@ async def test_refused_in_public_continued_in_private(tmp_path: Path) -> None:
         async with listening(Machine(tmp_path), server, config(server, ann)):
             bot = server.state.username
             ann.says(group, f"/classify@{bot} INTERNAL")
-            await hears(server, ann.private, "who reads there cannot be told")
-            told = next(shown for shown in ann.private.shows if "who reads there cannot" in shown.text)
+            await hears(server, ann.private, "Its readers are not known")
+            told = next(shown for shown in ann.private.shows if "Its readers are not known" in shown.text)
             ann.presses(told, "Vouch for its members")
             await hears(server, ann.private, "vouched for")
             ann.says(group, f"@{bot} {call('read_file', path='confidential/pipeline.md')}")
@@ -175,7 +175,7 @@ async def test_an_approval_by_a_button(tmp_path: Path) -> None:
         }
         ben.says(None, "/whoami")
         async with listening(Machine(tmp_path), server, json.dumps(text)):
-            await hears(server, ben.private, "you are ben")
+            await hears(server, ben.private, "You are ben")
             ann.says(None, call("read_file", path="public/welcome.md"))
             await hears(server, ann.private, "read_file:")
             ann.says(None, call("message", channel="telegram", recipient="ben", text="we open at nine"))
@@ -214,7 +214,7 @@ async def test_reset_and_send_and_stop(tmp_path: Path) -> None:
             ann.says(None, "/reset")
             await hears(server, ann.private, "/reset confirm")
             ann.says(None, "/reset confirm")
-            await hears(server, ann.private, "a new conversation begins, taint PUBLIC")
+            await hears(server, ann.private, "A new conversation begins, taint PUBLIC")
             ann.says(None, "/stop")
             await hears(server, ann.private, "nothing to stop here")
 
@@ -253,7 +253,7 @@ async def test_from_polling_to_a_webhook_and_back_nobody_calls_telegram_by_hand(
         more = {"BOT_TOKEN": server.token, "HOOK": "s" * 20}
         async with machine.listening(polls, more):
             ann.says(None, "/whoami")
-            await hears(server, ann.private, "you are ann")
+            await hears(server, ann.private, "You are ann")
         async with machine.listening(json.dumps(hooked), more):
             await server.until(lambda: server.state.webhook.url, PATIENCE)
         (machine.folder / "config.yaml").write_text(json.dumps(hooked))

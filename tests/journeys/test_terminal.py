@@ -2,50 +2,14 @@
 
 import asyncio
 import json
-import os
-import select
-import time
 from collections.abc import Iterator
 
 import pytest
 
 from tests.journeys.machine import Machine
+from tests.journeys.screen import Terminal
 from tests.sim.act import Act
 from tests.sim.provider import provider
-
-
-class Terminal:
-    """A pseudo-terminal with `lockgate chat` on it."""
-
-    def __init__(self, machine: Machine) -> None:
-        self.process, self._descriptor = machine.on_terminal("chat")
-        self.seen = ""
-
-    def until(self, *expected: str, seconds: float = 60) -> str:
-        """Read until these were shown, one after the other; return all that was shown since the last time."""
-        deadline = time.monotonic() + seconds
-        start = len(self.seen)
-        while not _in_order(self.seen[start:], expected):
-            assert time.monotonic() < deadline, f"{expected!r} was not shown: {self.seen[start:]!r}"
-            if select.select([self._descriptor], [], [], 0.1)[0]:
-                self.seen += os.read(self._descriptor, 65_536).decode()
-        return self.seen[start:]
-
-    def type(self, text: str) -> None:
-        os.write(self._descriptor, text.encode())
-
-    def close(self) -> None:
-        self.process.kill()
-        self.process.wait()
-        os.close(self._descriptor)
-
-
-def _in_order(shown: str, expected: tuple[str, ...]) -> bool:
-    for text in expected:
-        _, found, shown = shown.partition(text)
-        if not found:
-            return False
-    return True
 
 
 @pytest.fixture
@@ -56,18 +20,18 @@ def terminal(machine: Machine) -> Iterator[Terminal]:
 
 
 def test_a_conversation_at_a_terminal(terminal: Terminal) -> None:
-    terminal.until("lockgate> ", "lockgate [PUBLIC]> ")
+    terminal.until("lockgate [PUBLIC]> ")
     terminal.type("hello\n")
     # What is over in a moment is not announced.
-    assert "working" not in terminal.until("lockgate [PUBLIC]> ")
+    assert "working" not in terminal.until("You said: hello", "lockgate [PUBLIC]> ")
     terminal.type('!read_file {"path": "confidential/pipeline.md"}\n')
-    assert "· read_file allowed, taint CONFIDENTIAL~" in terminal.until("lockgate [CONFIDENTIAL~]> ")
+    terminal.until("· read_file allowed, taint CONFIDENTIAL~", "lockgate [CONFIDENTIAL~]> ")
     terminal.type("\x03")
     terminal.until("nothing is running, /quit leaves")
     terminal.type("/reset confirm\n")
     terminal.until("lockgate [PUBLIC]> ")
     terminal.type("\x04")
-    assert terminal.process.wait(timeout=60) == 0
+    assert terminal.ends() == 0
 
 
 @pytest.mark.anyio
@@ -86,7 +50,8 @@ def _hello(machine: Machine) -> None:
     try:
         opened.until("lockgate [PUBLIC]> ")
         opened.type("hello\n")
-        opened.until("working", "at last", "lockgate [PUBLIC]> ")
+        opened.until("· working, 1 s")
+        opened.until("at last", "lockgate [PUBLIC]> ")
     finally:
         opened.close()
 
@@ -96,7 +61,7 @@ def test_what_is_typed_before_the_store_is_open_is_not_lost(terminal: Terminal) 
     terminal.type("early\n")
     terminal.until("early", "You said: early")
     terminal.type("/quit\n")
-    assert terminal.process.wait(timeout=60) == 0
+    assert terminal.ends() == 0
 
 
 FETCH = '!web_fetch {"url":"http://127.0.0.1:9/x"}\n'
@@ -123,7 +88,7 @@ def test_a_question_is_answered_by_a_word(terminal: Terminal) -> None:
     terminal.type("/stop\n")
     terminal.until("  stopped")
     terminal.type("\x04")
-    assert terminal.process.wait(timeout=60) == 0
+    assert terminal.ends() == 0
 
 
 def test_a_question_is_asked_again_after_a_restart(machine: Machine) -> None:
@@ -131,9 +96,9 @@ def test_a_question_is_asked_again_after_a_restart(machine: Machine) -> None:
     assert "Deny: `/deny" in first.out
     again = Terminal(machine)
     try:
-        again.until("answer with `/approve", "`yes` or `no` answers it", "lockgate [PUBLIC~]> ")
+        again.until("Answer with `/approve", "`yes` or `no` answers it", "lockgate [PUBLIC~]> ")
         again.type("\x04")
-        assert again.process.wait(timeout=60) == 0
+        assert again.ends() == 0
     finally:
         again.close()
 
@@ -142,7 +107,7 @@ def test_on_a_pipe_what_is_said_waits_behind_a_question_and_stalls_nothing(machi
     machine.chat(FETCH.strip(), ASKS.strip())
     behind = machine.chat("hello")
     assert behind.code == 0
-    assert "answer with `/approve" in behind.out
+    assert "Answer with `/approve" in behind.out
     assert "this waits behind a question" in behind.out
     answered = machine.chat("no")
     assert answered.code == 0

@@ -33,12 +33,12 @@ def listed(machine: Machine) -> list[dict[str, object]]:
 def test_who_may_not_read_their_own_words_is_warned_of(machine: Machine) -> None:
     words = CONFIG.replace("{classification: INTERNAL}", "{classification: INTERNAL, inbound: INTERNAL}")
     (machine.folder / "config.yaml").write_text(words)
-    note = "it may not read what it says itself, so it sees none of its own sessions"
+    note = "it may not read its own messages, so it sees none of its sessions"
     assert note in machine.run("token", "create", "low", "--clearance", "PUBLIC").err
     assert note not in machine.run("token", "create", "fit", "--clearance", "INTERNAL").err
-    assert "what programs say is labelled INTERNAL" in machine.run("check").out
+    assert "messages of programs are labelled INTERNAL" in machine.run("check").out
     looked = machine.run("doctor")
-    assert "`low` may not read what it says itself" in looked.out
+    assert "`low` may not read its own messages" in looked.out
     assert "`fit`" not in looked.out
 
 

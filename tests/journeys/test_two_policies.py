@@ -38,7 +38,7 @@ def test_the_newer_process_serves_and_the_older_takes_over_when_told(machine: Ma
         with machine.start("--config", "other.yaml", "chat") as second:
             said = old.type("", "stopped serving")
             assert f"(process {second.pid} on " in said
-            old.type("good morning", "nothing is taken in here")
+            old.type("good morning", "No message is accepted here")
             Typing(second).type("!current_time {}", "no-time")
             # The doctor says so to whoever has the older file, and to nobody else.
             ended = machine.run("doctor")
@@ -48,7 +48,7 @@ def test_the_newer_process_serves_and_the_older_takes_over_when_told(machine: Ma
             # Killed, it leaves its policy in force: nobody falls back to another by himself.
             second.kill()
             second.wait(30)
-        old.type("good morning", "nothing is taken in here")
+        old.type("good morning", "No message is accepted here")
         assert "mend  policy in force: policy " in machine.run("doctor").out
         old.type("/policy reload", "is in force")
         old.type("good morning", "You said: good morning")

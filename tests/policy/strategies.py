@@ -2,13 +2,14 @@
 
 from dataclasses import replace
 from datetime import UTC, datetime
+from typing import cast
 from zoneinfo import ZoneInfo
 
 from hypothesis import strategies as st
 
 from policy.conditions.expressions import INT, Expression, check
 from policy.conditions.schedule import WeeklyWindow
-from policy.conditions.variables import CALL_HOOKS, CONTENT_HOOKS, at
+from policy.conditions.variables import CALL_HOOKS, CONTENT_HOOKS, Facts, at
 from policy.decision import Verdict
 from policy.engine import Engine
 from policy.labels import PUBLIC, Integrity, Label, Level, top
@@ -158,6 +159,18 @@ schedules = st.builds(
 )
 
 
+def long_text(facts: Facts, _now: datetime) -> bool:
+    return len(facts.request.content) >= 15
+
+
+def raising(_facts: Facts, _now: datetime) -> bool:
+    raise OSError("a test that fails")
+
+
+def unclear(_facts: Facts, _now: datetime) -> bool:
+    return cast("bool", 1)
+
+
 @st.composite
 def rules(draw: st.DrawFn) -> Rule:
     """Return a configured rule as a valid document would give it, but for its id."""
@@ -175,6 +188,7 @@ def rules(draw: st.DrawFn) -> Rule:
         pattern=draw(patterns if action is Verdict.REDACT else st.none() | patterns),
         schedule=draw(st.none() | schedules),
         when=draw(st.none() | st.sampled_from(CONDITIONS).map(lambda text: condition(text, hook))),
+        test=draw(st.sampled_from((None, None, None, long_text, raising, unclear))),
     )
 
 

@@ -88,7 +88,7 @@ CALL = {
 
 def _selected(rule: Rule, request: Request) -> bool:
     """Whether the rule would say something once its pattern occurred."""
-    without = replace(rule, action=Verdict.BLOCK, pattern=None, schedule=None, when=None)
+    without = replace(rule, action=Verdict.BLOCK, pattern=None, schedule=None, when=None, test=None)
     return without.id in reference.decide(request, (without,), TOP, NOW)[1]
 
 

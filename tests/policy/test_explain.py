@@ -7,7 +7,7 @@ from hypothesis import given
 from inline_snapshot import snapshot
 
 from policy.decision import Remedy, Verdict
-from policy.explain import ABOVE, as_dict, remedy, render
+from policy.explain import ABOVE, REST, as_dict, remedy, render
 from policy.labels import PUBLIC, Label, parse
 from policy.request import Destination, Effect, Hook, Request, Role, ToolFacts
 from policy.rules import Rule
@@ -33,20 +33,34 @@ REFUSED = engine().decide(
 def test_a_denial_for_its_owner() -> None:
     assert render(REFUSED, TOP, subject="`message` to `guest`") == snapshot(
         (
-            "`message` to `guest`: refused",
-            "rule `no_write_down`: this session has read more than may be known where the tool writes or sends",
-            "rule `untrusted_cannot_command`: this session has read something that anybody may have written",
-            "this session has read: CONFIDENTIAL{hr}~",
-            "you can: start anew with `/reset` and send it again: a session that has read nothing may do this",
-            "you can: choose a destination cleared for it",
-            "you can: ask an admin to raise the clearance concerned: `/classify`, or `policy` in config.yaml",
+            "Refused: `message` to `guest`.",
+            "Rule `no_write_down`: this session has read more than may be known where the tool writes or sends.",
+            "Rule `untrusted_cannot_command`: this session has read something that anybody may have written.",
+            "This session has read: CONFIDENTIAL{hr}~.",
+            "You can: start anew with `/reset` and send it again: a session that has read nothing may do this.",
+            "You can: choose a destination cleared for it.",
+            "You can: ask an admin to raise the clearance concerned: `/classify`, or `policy` in config.yaml.",
         )
     )
 
 
+def test_a_brief_denial_names_one_rule_and_one_remedy_and_where_the_rest_is() -> None:
+    assert render(REFUSED, TOP, subject="message", rest=REST) == snapshot(
+        (
+            "Refused: message.",
+            "Rule `no_write_down`: this session has read more than may be known where the tool writes or sends.",
+            "This session has read: CONFIDENTIAL{hr}~.",
+            "You can: start anew with `/reset` and send it again: a session that has read nothing may do this.",
+            "`/why` tells the other rules and remedies.",
+        )
+    )
+    alone = replace(REFUSED, outcomes=REFUSED.outcomes[:1], remedies=REFUSED.remedies[:1])
+    assert REST not in render(alone, TOP, subject="message", rest=REST)
+
+
 def test_a_denial_for_somebody_below() -> None:
     assert render(REFUSED, PUBLIC, subject="`message` to `guest`")[3:4] == snapshot(
-        ("this session has read: more than may be told here",)
+        ("This session has read: more than may be told here.",)
     )
 
 
@@ -56,11 +70,11 @@ def test_a_redaction_and_a_raise() -> None:
     decision = engine(rule).decide(replace(request, content="ann@example.org"), NOW)
     assert render(decision, TOP, subject="your message") == snapshot(
         (
-            "your message: allowed with parts replaced",
-            "rule `no-mail`: allowed with parts replaced",
-            "this session has read: PUBLIC",
-            "it would then have read: RESTRICTED{acme,hr}~",
-            "replaced: email",
+            "Allowed with parts replaced: your message.",
+            "Rule `no-mail`: allowed with parts replaced.",
+            "This session has read: PUBLIC.",
+            "It would then have read: RESTRICTED{acme,hr}~.",
+            "Replaced: email.",
         )
     )
 
@@ -109,7 +123,7 @@ def test_labels_above_the_reader_are_not_told(request: Request, rules: tuple[Rul
         assert (told[key] == ABOVE) == (not label.flows_to(reader))
         if not label.flows_to(reader):
             assert ABOVE in text
-            assert f": {label}\n" not in f"{text}\n"
+            assert f": {label}.\n" not in f"{text}\n"
     assert json.loads(json.dumps(told)) == told
 
 

@@ -91,7 +91,7 @@ _IN_ORDER = ((_BEGUN, _READING), (_NEW, _FIRST), (_NEW, _STATE), (_OVER, _STATE)
             replace(BASE, taint=PUBLIC, tool=ToolFacts("message", Effect.SEND, PUBLIC), carried=CONFIDENTIAL),
             _DOWN,
             Verdict.BLOCK,
-            "what this refers to is more than may be known where the tool writes or sends",
+            "the text of this reference is above the clearance of the tool's destination",
             {Remedy.OTHER_DESTINATION, Remedy.VOUCH, Remedy.RECLASSIFY, Remedy.CLEAR_READER},
         ),
         (
@@ -134,7 +134,7 @@ _IN_ORDER = ((_BEGUN, _READING), (_NEW, _FIRST), (_NEW, _STATE), (_OVER, _STATE)
             replace(_HEARD, tool=_SENDING),
             _OTHERS,
             Verdict.REQUIRE_APPROVAL,
-            "this conversation holds words of other people than whoever asks",
+            "this conversation holds words of other people than the asker",
             {Remedy.APPROVER, Remedy.ALONE},
         ),
         (replace(_HEARD, tool=_SENDING, approved=True), _OTHERS, Verdict.ALLOW, "approved", set[Remedy]()),

@@ -179,7 +179,7 @@ async def test_an_unfit_server_is_named(tmp_path: Path) -> None:
     await command(store, "CONFIG", "SET", "appendonly", "no")
     assert [str(one).partition(" (")[0] for one in await store.complaints()] == [
         "the store evicts records",
-        "the store does not keep what it acknowledges",
+        "the store does not keep the writes that it acknowledges",
     ]
     with pytest.raises(StoreRefusedError, match="evicts"):
         await open_store(audit_key=KEY, url=supervisor.url)

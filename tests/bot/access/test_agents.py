@@ -58,7 +58,7 @@ def test_the_order_of_tools_changes_nothing() -> None:
 
 @pytest.mark.parametrize("text", ["", "{}", "[]", "null", '{"name": "x"}', written(SNAPSHOT).replace("5000", "[]")])
 def test_what_is_no_snapshot_is_refused(text: str) -> None:
-    with pytest.raises(ValueError, match="the text is not"):
+    with pytest.raises(ValueError, match="the text does not fit its digest"):
         read(text, "000000000000")
     if "5000" not in text and "tokens" not in text and "support" not in text:
         with pytest.raises(ValueError, match=r"the text is not a snapshot|Expecting value"):
@@ -68,7 +68,7 @@ def test_what_is_no_snapshot_is_refused(text: str) -> None:
 def test_a_text_that_was_changed_is_refused() -> None:
     told = json.loads(written(SNAPSHOT))
     told["tools"]["message"] = "89ab"
-    with pytest.raises(ValueError, match="not what its digest names"):
+    with pytest.raises(ValueError, match="does not fit its digest"):
         read(json.dumps(told), pin_of(SNAPSHOT).digest)
 
 

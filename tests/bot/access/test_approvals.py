@@ -197,9 +197,9 @@ async def test_a_denied_call_is_not_made_and_the_model_is_told(tmp_path: Path) -
         last = bodies(await owner.events(), PolicyDecision)[-1]
         assert (last.verdict, last.about) == (Verdict.BLOCK, "message")
         told = await owner.say("/why")
-        assert "message: refused" in told
-        assert "rule `untrusted_cannot_command`: " in told
-        assert f"rule `approval_is_given`: {DENIED}" in told
+        assert "Refused: message." in told
+        assert "Rule `untrusted_cannot_command`: " in told
+        assert f"Rule `approval_is_given`: {DENIED}" in told
         # Neither is told what else would lead to what somebody said no to.
         assert "/approve" not in told
         assert "/reset" not in told
@@ -349,7 +349,7 @@ async def test_of_a_question_only_what_one_may_answer_is_answered(tmp_path: Path
         (name,) = {one.asked_in for one in await owner.app.store.approvals.of(owner.sid)}
         shown = await owner.say(f"/approve {name}", wait=False)
         assert f"{name}-1 approved" in shown
-        assert "1 more wait\n  Another person than `owner` has to answer: an owner, an admin or an approver." in shown
+        assert "1 more wait.\n  Another person than `owner` has to answer: an owner, an admin or an approver." in shown
         assert (await pending(owner)).tool == "current_time"
         assert "→ guest" not in await owner.say("/approvals", wait=False)
         assert "→ guest: hello" in await boss(owner).say(f"/approve {name}")
@@ -388,7 +388,7 @@ async def test_an_approver_finds_and_answers_a_question_at_his_own_chat(tmp_path
     config = policy(principals={"owner": OWNER, "boss": BOSS}, recipients=HERE | ELSEWHERE, rules=[ASK])
     async with running(tmp_path, config) as owner:
         there = away(owner)
-        assert "nothing waits" in await there.say("/approvals")
+        assert "Nothing waits for an answer." in await there.say("/approvals")
         shown = await owner.say(bang("current_time"))
         asked = await pending(owner)
         assert "→ boss: May `current_time` run with exactly these arguments?" in shown
@@ -478,7 +478,8 @@ async def test_an_answer_that_is_refused_is_not_said(tmp_path: Path) -> None:
         await owner.say("hello")
         shown = await boss(owner).say(f"/deny {(await pending(owner)).id}")
         assert "You said" not in shown
-        assert "boss-reads" in shown
+        assert "Rule `approval_is_given`: a person refused this call." in shown
+        assert "boss-reads" in await owner.say("/why")
         assert (await owner.state()).status is Status.IDLE
 
 
@@ -486,7 +487,8 @@ async def test_an_answer_nobody_may_approve_is_blocked(tmp_path: Path) -> None:
     async with running(tmp_path, policy(rules=[ANSWERS])) as owner:
         shown = await owner.say("hello")
         assert "You said" not in shown
-        assert "boss-reads" in shown
+        assert "Rule `approval_is_given`: nobody may approve this." in shown
+        assert "boss-reads" in await owner.say("/why")
         assert not await owner.app.store.approvals.of(owner.sid)
 
 
@@ -507,7 +509,7 @@ async def test_a_question_that_may_not_be_said_here_is_not_asked(tmp_path: Path)
     config = policy(principals={"owner": OWNER, "boss": BOSS}, rules=[hide, ask])
     async with running(tmp_path, config) as owner:
         shown = await owner.say(bang("write_file", path="workspace/x", text="4111 1111 1111 1111"))
-        assert "refused" in shown
+        assert "Refused: write_file." in shown
         assert "4111" not in shown
         assert not unanswered(await owner.events())
         assert not await owner.app.store.approvals.of(owner.sid)

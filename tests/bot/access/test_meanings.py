@@ -10,6 +10,7 @@ import pytest
 
 from bot.access import recipients
 from bot.access.decision_context import Call, DecisionContext
+from bot.core.errors import sentence
 from bot.gate.gate import Gate
 from bot.gate.judge import ReadyPolicy
 from bot.sessions.background.delegation import Child, Errand
@@ -151,6 +152,6 @@ async def test_an_offer_tells_whom_it_was_made_for(tmp_path: Path) -> None:
         await people.say("ann", "/policy reload", HOUSE)
         assert "is in force" in people.rooms.heard(HOUSE)[-1]
         await people.say("ann", f"/background {code} vault", HOUSE)
-        assert people.rooms.heard(HOUSE)[-1] == recipients.CHANGED
+        assert people.rooms.heard(HOUSE)[-1] == sentence(recipients.CHANGED)
         assert await people.app.store.delegation.slots("ann") == ()
         assert people.rooms.heard(Address("room", "cellar")) == people.rooms.heard(Address("room", "vault")) == []

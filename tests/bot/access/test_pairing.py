@@ -5,7 +5,7 @@ from pathlib import Path
 
 import pytest
 
-from bot.access.pairing import UNKNOWN_HERE
+from bot.access.pairing import ASK_OWNER, UNKNOWN_HERE
 from bot.commands.admin import access
 from bot.ingress.router import Routed
 from bot.sessions.approvals import MOST_REQUESTS, MOST_WRONG_CODES
@@ -90,9 +90,21 @@ async def test_in_a_shared_chat_nobody_is_told_anything(tmp_path: Path) -> None:
 
 async def test_where_nobody_is_let_in_there_is_no_code(tmp_path: Path) -> None:
     async with running(tmp_path, config(paired=None), serve=False) as owner:
-        assert await said(at(owner, "zoe"), "hello") == UNKNOWN_HERE
+        assert await said(at(owner, "zoe"), "hello") == ASK_OWNER.format(account="console:zoe")
         assert await said(owner, "/allow console:zoe zoe") == access.NOT_PAIRED
         assert await owner.app.store.access.pairings() == ()
+
+
+@pytest.mark.parametrize("text", ["/start", "/help", "hello"])
+async def test_where_nobody_is_let_in_a_stranger_learns_once_an_hour_how_to_ask(tmp_path: Path, text: str) -> None:
+    """Their own account is in it, and nothing of the house; however often they write, it is told once."""
+    told = ASK_OWNER.format(account="console:zoe")
+    async with running(tmp_path, config(paired=None), serve=False) as owner:
+        zoe = at(owner, "zoe")
+        assert [await said(zoe, text) for _ in range(8)] == [told, *[""] * 7]
+        # As if the hour were over.
+        await owner.app.store.counts.keep("told/console:zoe", 0)
+        assert [await said(zoe, text) for _ in range(8)] == [told, *[""] * 7]
 
 
 async def test_who_is_known_and_may_not_is_given_no_code(tmp_path: Path) -> None:
@@ -114,10 +126,10 @@ async def test_an_admin_lets_somebody_in_who_may_as_much_as_the_file_says(tmp_pa
     async with running(tmp_path, config()) as owner:
         zoe, ada = at(owner, "zoe"), at(owner, "ada")
         code = await code_of(zoe)
-        assert await said(ada, "/pair list") == "console:zoe asks, 60 minutes left"
+        assert await said(ada, "/pair list") == "`console:zoe` asks, 60 minutes left"
         told = await said(ada, f"/pair approve {code.upper()} zoe")
-        assert told == "zoe is member, cleared for INTERNAL, as console:zoe"
-        assert (await said(zoe, "/whoami")).startswith("you are zoe, member, cleared for INTERNAL")
+        assert told == "`zoe` is member, cleared for INTERNAL, as console:zoe."
+        assert (await said(zoe, "/whoami")).startswith("You are zoe, member, cleared for INTERNAL")
         assert "You said: hello" in await zoe.say("hello")
         assert (await zoe.state()).status is Status.IDLE
         assert await said(ada, "/pair list") == told
@@ -132,20 +144,20 @@ async def test_a_name_is_made_of_the_account_if_none_is_given(tmp_path: Path) ->
     async with running(tmp_path, config(), serve=False) as owner:
         code = await code_of(at(owner, "Zoe.1"))
         assert (
-            await said(owner, f"/pair approve {code} ben") == "`ben` is somebody already, or was, choose another name"
+            await said(owner, f"/pair approve {code} ben") == "`ben` is somebody already, or was, choose another name."
         )
         assert (await said(owner, f"/pair approve {code} Ben")).startswith("`Ben` is not a name")
-        assert (await said(owner, f"/pair approve {code}")).startswith("console-zoe-1 is member")
+        assert (await said(owner, f"/pair approve {code}")).startswith("`console-zoe-1` is member")
 
 
 async def test_who_is_refused_is_told_nothing_and_gets_no_other_code(tmp_path: Path) -> None:
     async with running(tmp_path, config(), serve=False) as owner:
         zoe = at(owner, "zoe")
         code = await code_of(zoe)
-        assert "console:zoe is not let in" in await said(owner, f"/pair deny {code}")
+        assert "`console:zoe` is not let in" in await said(owner, f"/pair deny {code}")
         assert await said(zoe, "hello") == ""
         assert await said(owner, f"/pair approve {code}") == access.WRONG_CODE
-        assert await said(owner, "/pair") == "nobody asks, and nobody was let in"
+        assert await said(owner, "/pair") == "Nobody asks, and nobody was let in."
         ((_, body),) = await rows(owner)
         assert (body["what"], body["account"]) == ("denied", "console:zoe")
 
@@ -156,19 +168,19 @@ async def test_codes_cannot_be_tried_out(tmp_path: Path) -> None:
         ben = at(owner, "ben")
         for _ in range(MOST_WRONG_CODES):
             assert await said(ben, "/pair link 22222222") == access.WRONG_CODE
-        assert "busy" in await said(ben, f"/pair link {code}")
-        assert "would be you here" in await said(at(owner, "ada"), f"/pair link {code}")
+        assert "Busy" in await said(ben, f"/pair link {code}")
+        assert "would act as you here" in await said(at(owner, "ada"), f"/pair link {code}")
 
 
 async def test_somebody_is_sent_away_again(tmp_path: Path) -> None:
     async with running(tmp_path, config(), serve=False) as owner:
         zoe = at(owner, "zoe")
         await said(owner, f"/pair approve {await code_of(zoe)} zoe")
-        assert "nobody named `zo` was let in here, did you mean `zoe`?" in await said(owner, "/pair revoke zo")
-        assert await said(owner, "/pair revoke zoe") == "zoe is nobody here"
-        assert "you are not known here" in await said(zoe, "/whoami")
+        assert "Nobody named `zo` was let in here, did you mean `zoe`?" in await said(owner, "/pair revoke zo")
+        assert await said(owner, "/pair revoke zoe") == "Nobody here is called `zoe`."
+        assert "You are not known here." in await said(zoe, "/whoami")
         assert [body["what"] for _, body in await rows(owner)] == ["let in", "revoked"]
-        assert "nobody named `zoe` was let in here" in await said(owner, "/pair revoke zoe")
+        assert "Nobody named `zoe` was let in here" in await said(owner, "/pair revoke zoe")
 
 
 async def test_a_name_is_given_once_as_conversations_belong_to_it(tmp_path: Path) -> None:
@@ -178,14 +190,14 @@ async def test_a_name_is_given_once_as_conversations_belong_to_it(tmp_path: Path
         await zoe.say("a secret of mine")
         await said(owner, "/pair revoke zoe")
         assert "choose another name" in await said(owner, "/allow console:eve zoe")
-        assert "eve is member" in await said(owner, "/allow console:eve eve")
+        assert "`eve` is member" in await said(owner, "/allow console:eve eve")
         assert zoe.sid not in await said(at(owner, "eve"), "/sessions")
         # Whose conversations they are comes back to them, and cannot be somebody else there.
-        assert await said(owner, "/pair") == "eve is member, cleared for INTERNAL, as console:eve"
-        assert await said(owner, "/allow console:zoe zoey") == "console:zoe was `zoe` here, choose that name"
+        assert await said(owner, "/pair") == "`eve` is member, cleared for INTERNAL, as console:eve."
+        assert await said(owner, "/allow console:zoe zoey") == "`console:zoe` was `zoe` here, choose that name."
         code = await code_of(zoe)
         assert "cannot be somebody else" in await said(at(owner, "ben"), f"/pair link {code} confirm")
-        assert await said(owner, f"/pair approve {code}") == "zoe is member, cleared for INTERNAL, as console:zoe"
+        assert await said(owner, f"/pair approve {code}") == "`zoe` is member, cleared for INTERNAL, as console:zoe."
         assert "You said: hello" in await zoe.say("hello")
 
 
@@ -195,14 +207,17 @@ async def test_a_person_links_another_account_with_proof_from_both(tmp_path: Pat
         phone, ben = at(owner, "phone"), at(owner, "ben")
         code = await code_of(phone)
         asked = await said(ben, f"/pair link {code}")
-        assert asked == f"whoever has console:phone would be you here, type `/pair link {code} confirm` if that is you"
+        assert (
+            asked
+            == f"`console:phone` would act as you here. If that account is yours, type `/pair link {code} confirm`."
+        )
         assert owner.app.gate.document.principal("console:phone") is None
         told = await said(ben, f"/pair link {code} confirm")
-        assert told == "ben is member, cleared for CONFIDENTIAL, as console:ben, console:phone"
-        assert (await said(phone, "/whoami")).startswith("you are ben, member")
+        assert told == "`ben` is member, cleared for CONFIDENTIAL, as console:ben, console:phone."
+        assert (await said(phone, "/whoami")).startswith("You are ben, member")
         ((actor, body),) = await rows(owner)
         assert (actor, body["what"], body["account"]) == ("ben", "linked", "console:phone")
-        assert await said(owner, "/pair revoke ben") == "ben is member, cleared for CONFIDENTIAL, as console:ben"
+        assert await said(owner, "/pair revoke ben") == "`ben` is member, cleared for CONFIDENTIAL, as console:ben."
         assert "console:phone" not in str(owner.app.gate.document.principals)
 
 
@@ -222,15 +237,15 @@ async def test_an_owner_links_an_account_at_the_console_alone(tmp_path: Path) ->
         code = await code_of(at(owner, "phone"))
         await owner.app.router.receive(Inbound(boss, "room:boss", f"/pair link {code} confirm", "1"))
         assert rooms.said == [access.AT_THE_CONSOLE]
-        assert "owner is owner" in await said(owner, f"/pair link {code} confirm")
+        assert "`owner` is owner" in await said(owner, f"/pair link {code} confirm")
 
 
 async def test_a_lowered_person_stays_lowered_when_a_link_is_taken_away(tmp_path: Path) -> None:
     async with running(tmp_path, config(), serve=False) as owner:
-        assert await said(owner, "/allow ben PUBLIC") == "ben is member, cleared for PUBLIC, as console:ben"
+        assert await said(owner, "/allow ben PUBLIC") == "`ben` is member, cleared for PUBLIC, as console:ben."
         code = await code_of(at(owner, "phone"))
         await said(at(owner, "ben"), f"/pair link {code} confirm")
-        assert await said(owner, "/pair revoke ben") == "ben is member, cleared for PUBLIC, as console:ben"
+        assert await said(owner, "/pair revoke ben") == "`ben` is member, cleared for PUBLIC, as console:ben."
 
 
 async def test_how_much_somebody_may_know_is_bounded_by_the_file(tmp_path: Path) -> None:
@@ -238,10 +253,10 @@ async def test_how_much_somebody_may_know_is_bounded_by_the_file(tmp_path: Path)
         assert "allows no more" not in await said(owner, "/allow ben INTERNAL")
         told = await said(owner, "/allow ben RESTRICTED")
         assert "cleared for CONFIDENTIAL" in told
-        assert told.endswith("config.yaml allows no more than that")
-        assert await said(owner, "/allow bne PUBLIC") == "unknown person `bne`, did you mean `ben`?"
-        assert "unknown level `SECRET`" in await said(owner, "/allow ben SECRET")
-        assert "unknown compartment `hr`" in await said(owner, "/allow ben PUBLIC{hr}")
+        assert told.endswith("The file config.yaml allows no more than that.")
+        assert await said(owner, "/allow bne PUBLIC") == "Unknown person `bne`, did you mean `ben`?"
+        assert "Unknown level `SECRET`" in await said(owner, "/allow ben SECRET")
+        assert "Unknown compartment `hr`." in await said(owner, "/allow ben PUBLIC{hr}")
         changes = [(body["before"], body["after"]) for _, body in await rows(owner)]
         assert changes == [("CONFIDENTIAL", "INTERNAL"), ("INTERNAL", "CONFIDENTIAL")]
 
@@ -249,23 +264,23 @@ async def test_how_much_somebody_may_know_is_bounded_by_the_file(tmp_path: Path)
 async def test_a_blocked_account_may_nothing_and_is_told_nothing(tmp_path: Path) -> None:
     async with running(tmp_path, config(), serve=False) as owner:
         ada, ben, zoe = at(owner, "ada"), at(owner, "ben"), at(owner, "zoe")
-        assert await said(ada, "/block console:ben") == "console:ben is blocked"
-        assert await said(ada, "/block console:zoe") == "console:zoe is blocked"
+        assert await said(ada, "/block console:ben") == "`console:ben` is blocked."
+        assert await said(ada, "/block console:zoe") == "`console:zoe` is blocked."
         assert await said(ben, "/whoami") == await said(ben, "hello") == await said(zoe, "hello") == ""
         assert "ben" not in owner.app.gate.document.principals
         assert "as console:ben" in await said(ada, "/allow console:ben")
-        assert (await said(ben, "/whoami")).startswith("you are ben")
-        assert await said(ada, "/allow console:zoe") == "console:zoe is not blocked, and nobody's"
+        assert (await said(ben, "/whoami")).startswith("You are ben")
+        assert await said(ada, "/allow console:zoe") == "`console:zoe` is not blocked, and belongs to nobody."
         assert [body["what"] for _, body in await rows(owner)] == ["blocked", "blocked", "allowed", "allowed"]
 
 
 async def test_an_account_is_let_in_without_a_code(tmp_path: Path) -> None:
     async with running(tmp_path, config(blocked=["console:eve"]), serve=False) as owner:
         await said(owner, "/block console:zoe")
-        assert "zoe is member" in await said(owner, "/allow console:zoe zoe")
-        assert "somebody's already" in await said(owner, "/allow console:ben benny")
-        assert await said(owner, "/allow console:eve eve") == "console:eve is blocked in config.yaml"
-        assert await said(owner, "/allow konsole:x x") == "unknown channel `konsole`, did you mean `console`?"
+        assert "`zoe` is member" in await said(owner, "/allow console:zoe zoe")
+        assert "belongs to somebody already" in await said(owner, "/allow console:ben benny")
+        assert await said(owner, "/allow console:eve eve") == "`console:eve` is blocked in config.yaml."
+        assert await said(owner, "/allow konsole:x x") == "Unknown channel `konsole`, did you mean `console`?"
         assert "is no account" in await said(owner, "/block zoe")
 
 
@@ -283,7 +298,7 @@ async def test_an_account_is_let_in_without_a_code(tmp_path: Path) -> None:
 async def test_nobody_acts_on_himself_or_on_who_is_no_less(tmp_path: Path, who: str, text: str) -> None:
     async with running(tmp_path, config(), serve=False) as owner:
         before = owner.app.gate.document
-        assert "is no less than you are here" in await said(at(owner, who), text)
+        assert "has your role or a higher one here" in await said(at(owner, who), text)
         assert owner.app.gate.document == before
         assert await rows(owner) == []
 
@@ -298,9 +313,9 @@ async def test_people_below_admin_may_none_of_it(tmp_path: Path, text: str) -> N
 async def test_what_cannot_be_understood_is_answered_with_the_usage(tmp_path: Path) -> None:
     async with running(tmp_path, config(), serve=False) as owner:
         for text in ("/pair approve", "/pair nonsense", "/pair link", "/pair link a b", "/allow a b c", "/block a b"):
-            assert f"write it as `{text.split()[0]} [" in await said(owner, text)
+            assert f"Write it as `{text.split()[0]} [" in await said(owner, text)
         assert "/pair [list" in await said(at(owner, "ben"), "/help pair")
-        assert "unknown command" in await said(at(owner, "ben"), "/help allow")
+        assert "Unknown command" in await said(at(owner, "ben"), "/help allow")
 
 
 async def test_codes_are_typed_in_private(tmp_path: Path) -> None:

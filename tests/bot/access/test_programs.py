@@ -130,15 +130,15 @@ async def test_no_command_makes_a_person_of_a_program(tmp_path: Path) -> None:
         await program(owner, "ci", Scope.STEER)
         before = owner.app.gate.document.principals["program:ci"]
         told = await said(owner, "/allow api:ci ann")
-        assert told == "api:ci is a program's account, which `lockgate token create` makes, and no person's"
+        assert told == "`api:ci` is a program's account, which `lockgate token create` makes, and no person's."
         assert await said(owner, "/allow api:new ann") == told.replace("api:ci", "api:new")
-        assert "unknown channel `program`" in await said(owner, "/allow program:ci PUBLIC")
-        assert "nobody named `program:ci`" in await said(owner, "/pair revoke program:ci")
+        assert "Unknown channel `program`" in await said(owner, "/allow program:ci PUBLIC")
+        assert "Nobody named `program:ci`" in await said(owner, "/pair revoke program:ci")
         await said(owner, f"/pair approve {await code_of(at(owner, 'eve'))} eve")
         assert owner.app.gate.document.principals["program:ci"] == before
         assert owner.app.gate.document.principal("api:ci") == ("program:ci", before)
         for line in ("/classify api:ci PUBLIC", "/block chat api:ci"):
-            assert await said(owner, line) == "programs have no chats"
+            assert await said(owner, line) == "Programs have no chats."
 
 
 @pytest.mark.anyio
@@ -148,7 +148,7 @@ async def test_an_admin_blocks_a_program_below_them_alone(tmp_path: Path) -> Non
         await program(owner, "boss", Scope.ADMIN)
         ada = at(owner, "ada")
         assert "`lockgate token revoke boss` does this" in await said(ada, "/block api:boss")
-        assert await said(ada, "/block api:ci") == "api:ci is blocked"
+        assert await said(ada, "/block api:ci") == "`api:ci` is blocked."
         assert "program:ci" not in owner.app.gate.document.principals
         assert "program:boss" in owner.app.gate.document.principals
 

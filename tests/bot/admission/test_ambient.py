@@ -328,6 +328,6 @@ async def test_people_are_told_that_they_are_observed(tmp_path: Path) -> None:
         await people.say("mel", "/status")
         assert len(people.rooms.alone("mel")) == 2
         for told in people.rooms.alone("mel"):
-            assert "observed: what is said here and not to the bot, the last 3 texts of a day" in told
+            assert "observed: messages here that are not for the bot, the last 3 of a day" in told
         await people.say("ann", "/status", Address("room", "ann"))
         assert "observed" not in people.rooms.heard(Address("room", "ann"))[0]

@@ -52,7 +52,7 @@ async def test_what_is_said_is_read_as_untrusted_and_heard_under_no_name(tmp_pat
         (answer,) = await ann.sends(("alice's plan.ogg", OGG))
         assert answer == (
             "You said: [file alice's plan.ogg, 23 bytes, kept as workspace/incoming/1-1-alice's plan.ogg; "
-            "what is said in it, written down by a program]\n> turn the tide"
+            "transcribed by a program]\n> turn the tide"
         )
         (heard,) = played.heard
         assert (heard.name, heard.media_type, heard.content) == ("recording.ogg", "audio/ogg", OGG)
@@ -70,7 +70,7 @@ async def test_what_the_transcriber_may_not_hear_is_not_sent_and_the_person_is_t
     async with sending(tmp_path, hearing(played, "PUBLIC~", channels=CHANNELS)) as ann:
         told, answer = await ann.sends(("a.ogg", OGG), text="listen")
         assert told == f"`a.ogg`: {NOT_HEARD}"
-        assert "nobody wrote down what is said in it" in answer
+        assert "it is not transcribed" in answer
         assert played.heard == []
         assert await decided(ann) == [("BLOCK", "INTERNAL~")]
         assert await ann.kept("workspace/incoming/1-1-a.ogg") == OGG
@@ -102,7 +102,7 @@ async def test_a_rule_of_the_operator_stops_a_recording(tmp_path: Path, played: 
 async def test_without_a_transcriber_a_recording_is_kept_and_a_line_tells(tmp_path: Path) -> None:
     async with sending(tmp_path) as ann:
         (answer,) = await ann.sends(("voice.ogg", OGG))
-        assert "kept as workspace/incoming/1-1-voice.ogg; nobody wrote down what is said in it]" in answer
+        assert "kept as workspace/incoming/1-1-voice.ogg; it is not transcribed]" in answer
 
 
 async def test_a_transcriber_that_the_operator_mends_is_not_asked_for_again(

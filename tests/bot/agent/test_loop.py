@@ -114,7 +114,7 @@ async def test_a_resumed_turn_has_no_more_than_its_share_of_steps(tmp_path: Path
         pytest.param(ModelHTTPError(503, "m", "secret body"), "answered with status 503", id="status"),
         pytest.param(UnexpectedModelBehavior("secret body"), "the model did not answer", id="nonsense"),
         pytest.param(ConnectionResetError("secret body"), "the model did not answer", id="connection"),
-        pytest.param(ZeroDivisionError("secret body"), "something went wrong here", id="bug"),
+        pytest.param(ZeroDivisionError("secret body"), "Something went wrong here", id="bug"),
     ],
 )
 async def test_an_error_of_the_model_ends_the_turn_in_constant_words(

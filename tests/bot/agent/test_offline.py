@@ -15,7 +15,8 @@ from pydantic_ai.messages import (
 from pydantic_ai.models import ModelRequestParameters
 from pydantic_ai.tools import ToolDefinition
 
-from bot.agent.offline import OfflineModel
+from bot.agent.offline import HELP, OfflineModel
+from bot.commands import table
 
 pytestmark = pytest.mark.anyio
 
@@ -37,6 +38,21 @@ def text_of(response: ModelResponse) -> str:
 async def test_it_quotes_what_was_said_and_cuts_what_is_long() -> None:
     assert text_of(await said(typed("hello"))) == "You said: hello"
     assert text_of(await said(typed("x" * 300))) == f"You said: {'x' * 200} …"
+
+
+@pytest.mark.parametrize("text", ["help", "What can you do?", "hi, what can I do here", "Hello! How do I start?"])
+async def test_a_question_for_help_names_three_things_to_type(text: str) -> None:
+    assert text_of(await said(typed(text))) == HELP
+    first, *commands = [line.split("`")[1] for line in HELP.splitlines()[1:]]
+    (call,) = (await said(typed(first))).parts
+    assert isinstance(call, ToolCallPart)
+    assert call.tool_name == "list_files"
+    assert [table.BUILT_IN.find(command) is not None for command in commands] == [True, True]
+
+
+@pytest.mark.parametrize("text", ["help me with the report", "what is this?", "helpful", "what can you do about it"])
+async def test_any_other_question_is_quoted(text: str) -> None:
+    assert text_of(await said(typed(text))) == f"You said: {text}"
 
 
 async def test_a_line_proposes_a_call() -> None:

@@ -493,7 +493,7 @@ async def test_a_switch_forbids_real_requests(tmp_path: Path) -> None:
     async with provider("hi") as played:
         with models.override_allow_model_requests(allow_model_requests=False):
             async with talking(tmp_path, configured({KINDS[0]: played})) as person:
-                assert "something went wrong" in await person.say("hello")
+                assert "Something went wrong" in await person.say("hello")
         assert not played.seen
 
 

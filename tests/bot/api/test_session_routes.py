@@ -257,7 +257,7 @@ async def test_what_is_wrong_with_a_session_is_told(tmp_path: Path, body: str, s
     typed = {"content-type": "application/json"}
     async with served(tmp_path, works=False) as host, asking(host) as client:
         answer = await client.post("/v1/sessions", content=body.encode(), headers=typed)
-    assert answer.json()["error"]["next_step"] == f"{step} `lockgate openapi` prints what each request takes."
+    assert answer.json()["error"]["next_step"] == f"{step} `lockgate openapi` prints the fields of each request."
     assert "planted" not in answer.text
 
 

@@ -56,7 +56,7 @@ async def test_a_change_is_in_force_here_when_it_is_made(tmp_path: Path) -> None
         assert owner.app.gate.document.principal("console:ben") is None
         assert owner.app.gate.document.digest != file == owner.app.reloader.digest
         shown = await owner.say("/policy", wait=False)
-        assert f"policy {file[:12]} is in force" in shown
+        assert f"Policy {file[:12]} is in force" in shown
         assert f"decides as {owner.app.gate.document.digest[:12]}" in shown
         await change(owner, AccessChange(accounts={"console:ben": False}))
         assert owner.app.gate.document.digest == file
@@ -85,11 +85,11 @@ async def test_a_change_made_in_one_process_counts_in_the_other_before_its_next_
 
 async def test_a_command_is_authorized_by_what_was_changed_elsewhere(tmp_path: Path) -> None:
     async with process(tmp_path, "a.yaml", BEN) as one, process(tmp_path, "b.yaml", BEN) as two:
-        assert "you are ben" in await ben_of(two).say("/whoami", wait=False)
+        assert "You are ben" in await ben_of(two).say("/whoami", wait=False)
         await change(one, BLOCKED)
-        assert "you are ben" not in await ben_of(two).say("/whoami", wait=False)
+        assert "You are ben" not in await ben_of(two).say("/whoami", wait=False)
         await change(two, AccessChange(accounts={"console:ben": False}))
-        assert "you are ben" in await ben_of(one).say("/whoami", wait=False)
+        assert "You are ben" in await ben_of(one).say("/whoami", wait=False)
 
 
 async def test_a_message_of_somebody_let_in_elsewhere_is_taken_in(tmp_path: Path) -> None:

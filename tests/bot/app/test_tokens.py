@@ -361,5 +361,5 @@ async def test_a_block_of_its_account_shuts_a_program_out_until_it_is_lifted(tmp
         assert "blocked" in await one.say("/block api:ci", wait=False)
         assert await shown(one, token.text) is None
         assert one.app.gate.document.principals.get("program:ci") is None
-        assert "program:ci is member" in await one.say("/allow api:ci", wait=False)
+        assert "`program:ci` is member" in await one.say("/allow api:ci", wait=False)
         assert await shown(one, token.text) is not None

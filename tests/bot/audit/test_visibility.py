@@ -11,7 +11,7 @@ from bot.audit.visibility import CHECKED, SCANNED
 from bot.commands import table
 from bot.commands.admin.audit import NEWEST, NOTHING
 from bot.commands.command import Reply
-from bot.core.errors import NotFoundError
+from bot.core.errors import NotFoundError, in_sentences
 from bot.ingress.command_runner import FAILED, UNREAD
 from bot.sessions.audit import AuditRow
 from bot.sessions.budgets import Spender
@@ -55,13 +55,13 @@ async def test_the_newest_rows_are_told_the_last_one_last_with_names_to_trace(tm
         assert len(ids(await asked(person.app, "/audit"))) == 10
         assert len(ids(await asked(person.app, "/audit tail audit 9999"))) == 50
         for wrong in ("/audit tail 0", "/audit tail a b", "/audit burn", "/audit trace", "/audit tail 12345"):
-            assert "write it as `/audit" in (await asked(person.app, wrong)).text
+            assert "Write it as `/audit" in (await asked(person.app, wrong)).text
 
 
 async def test_it_is_for_admins(tmp_path: Path) -> None:
     async with running(tmp_path, serve=False) as person:
-        assert table.needed("/audit verify") is Role.ADMIN
-        assert "unknown command" in (await asked(person.app, "/audit", role=Role.APPROVER)).text
+        assert table.BUILT_IN.needed("/audit verify") is Role.ADMIN
+        assert "Unknown command" in (await asked(person.app, "/audit", role=Role.APPROVER)).text
 
 
 async def test_no_read_up_a_chain_above_the_reader_is_as_one_that_does_not_exist(tmp_path: Path) -> None:
@@ -80,7 +80,7 @@ async def test_no_read_up_a_chain_above_the_reader_is_as_one_that_does_not_exist
         name = ids(told)[0]
         assert "before: PUBLIC" in (await asked(person.app, f"/audit trace {name}")).text
         unknown = await asked(person.app, "/audit trace nothing:4711", INTERNAL)
-        assert unknown.text == str(NotFoundError())
+        assert unknown.text == in_sentences(NotFoundError())
         assert await asked(person.app, f"/audit trace {name}", INTERNAL) == unknown
         await person.say("/reset confirm")
         assert await asked(person.app, f"/audit tail {chain}", INTERNAL) == absent
@@ -172,7 +172,7 @@ async def test_no_read_up_a_recap_of_what_is_hidden_since(tmp_path: Path) -> Non
     async with running(tmp_path, parts=parts(model=Scripted("hi"))) as person:
         await person.say("hello")
         before = await traced(person.app, PUBLIC)
-        assert "to be told" not in await person.say("/summarize")
+        assert "may not be told" not in await person.say("/summarize")
         assert len(await traced(person.app, PUBLIC)) == len(before) + 2
         await person.say("/taint raise RESTRICTED")
         rows = await person.app.store.audit.records(AUDIT)
@@ -220,7 +220,7 @@ async def test_who_may_be_told_more_rows_than_are_looked_through_is_told_of_the_
         for left in range(SCANNED, 0, -200):
             assert "what: first" in (await asked(app, f"/audit trace {oldest}")).text, left
             await app.store.audit.append((AuditRow("access", "owner", {"what": "allow"}),) * 200)
-        assert (await asked(app, f"/audit trace {oldest}")).text == str(NotFoundError())
+        assert (await asked(app, f"/audit trace {oldest}")).text == in_sentences(NotFoundError())
 
 
 async def test_a_chain_whose_end_cannot_be_read_is_told_of(tmp_path: Path) -> None:
@@ -230,7 +230,7 @@ async def test_a_chain_whose_end_cannot_be_read_is_told_of(tmp_path: Path) -> No
         await command(app.store, "HSET", AUDIT_HEAD, "an", "garbage")
         assert (await asked(app, "/audit verify")).text.startswith(f"{AUDIT}: tampered with\n0 of 1 chains intact\n")
         checked = await app.audit.checked(None)
-        assert checked.broken[AUDIT].reason == "what the store says of its end cannot be read"
+        assert checked.broken[AUDIT].reason == "its head in the store cannot be read"
 
 
 async def test_a_row_that_cannot_be_read_breaks_its_chain_and_hides_no_other_but_the_next(tmp_path: Path) -> None:

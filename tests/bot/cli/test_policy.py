@@ -89,28 +89,51 @@ def test_the_defaults_can_be_checked_too(
     assert capsys.readouterr().out.startswith("the defaults: policy ")
 
 
+_NONE = "expected rules none, decided by `no_write_down`; `rules` may be left out"
+
+
 @pytest.mark.parametrize(
-    "said",
+    "said, told",
     [
-        "verdict: ALLOW",
-        "verdict: BLOCK, rules: [overshoot]",
-        "verdict: BLOCK, rules: []",
-        "verdict: BLOCK, rules: [no_write_down], remedies: []",
+        ("verdict: ALLOW", ["expected verdict ALLOW, decided BLOCK by `no_write_down`"]),
+        ("verdict: ALLOW, rules: []", ["expected verdict ALLOW, decided BLOCK by `no_write_down`", _NONE]),
+        (
+            "verdict: BLOCK, rules: [overshoot]",
+            ["expected rules `overshoot`, decided by `no_write_down`; `rules` may be left out"],
+        ),
+        ("verdict: BLOCK, rules: []", [_NONE]),
+        (
+            "verdict: BLOCK, rules: [no_write_down], remedies: []",
+            [
+                (
+                    "expected remedies none, decided with `other_destination`, `reclassify`, `reset`; "
+                    "`remedies` may be left out"
+                )
+            ],
+        ),
     ],
 )
 def test_a_case_that_is_decided_otherwise_fails(
-    office: Config, tmp_path: Path, said: str, capsys: pytest.CaptureFixture[str]
+    office: Config, tmp_path: Path, said: str, told: list[str], capsys: pytest.CaptureFixture[str]
 ) -> None:
+    """What was expected and what came is told, a line for each that differs."""
     request = "{hook: PRE_OUTPUT, taint: CONFIDENTIAL, destination: {recipient: guest}}"
     path = cases(tmp_path, f"cases:\n\n  - {{case: one, request: {request}, {said}}}\n")
     assert run_cases(office, path, as_json=False) == FAILED
-    assert capsys.readouterr().out == (
-        f"{path}:3: one: decided BLOCK by ['no_write_down'], "
-        "remedies ['reset', 'other_destination', 'reclassify']\n0 of 1 cases are decided as they say\n"
-    )
+    lines = [f"{path}:3: one: {one}\n" for one in told]
+    assert capsys.readouterr().out == "".join([*lines, "0 of 1 cases are decided as they say\n"])
     assert run_cases(office, path, as_json=True) == FAILED
-    told = json.loads(capsys.readouterr().out)
-    assert (told["failed"], told["cases"][0]["passed"], told["cases"][0]["line"]) == (1, False, 3)
+    written = json.loads(capsys.readouterr().out)
+    (only,) = written["cases"]
+    assert (written["failed"], only["passed"], only["line"], only["differences"]) == (1, False, 3, told)
+    assert only["expected"]["verdict"] in said
+    assert ("rules" in only["expected"]) is ("rules:" in said)
+
+
+def test_a_case_may_leave_its_rules_out(office: Config, tmp_path: Path) -> None:
+    request = "{hook: PRE_OUTPUT, taint: CONFIDENTIAL, destination: {recipient: guest}}"
+    path = cases(tmp_path, f"cases:\n  - {{case: one, request: {request}, verdict: BLOCK}}\n")
+    assert run_cases(office, path, as_json=False) == 0
 
 
 @pytest.mark.parametrize(
@@ -143,6 +166,22 @@ def test_a_case_that_is_decided_otherwise_fails(
             "cases:\n- {case: a, request: {hook: PRE_OUTPUT}, verdict: ALLOW, at: '2030-01-01'}\n",
             "cases.yaml:2: `at`: ",
         ),
+        (
+            "cases:\n- {case: a, request: {hook: PRE_OUTPUT}, verdict: ALLOW, taint: PUBLIC}\n",
+            "cases.yaml:2: unknown field `taint` here, it belongs into `request`",
+        ),
+        (
+            "cases:\n- {case: a, request: {hook: PRE_OUTPUT, verdict: ALLOW}, verdict: ALLOW}\n",
+            "cases.yaml:2: unknown field `verdict` here, it belongs into the case itself, beside `request`",
+        ),
+        (
+            "cases:\n- {case: a, request: {hook: PRE_OUTPUT, recipient: guest}, verdict: ALLOW}\n",
+            "cases.yaml:2: unknown field `recipient` here, it belongs into `request.destination`",
+        ),
+        (
+            "cases:\n- {case: a, request: {hook: PRE_OUTPUT, tool: {name: a, taint: PUBLIC}}, verdict: ALLOW}\n",
+            "cases.yaml:2: unknown field `taint` here, it belongs into `request`",
+        ),
         ("cases: {\n", "cases.yaml:2: not valid YAML"),
         (
             "cases:\n- &a {case: a, request: {hook: PRE_OUTPUT}, verdict: ALLOW}\n- *a\n",
@@ -162,8 +201,8 @@ def test_a_file_that_is_not_there_is_said_to_be(office: Config, tmp_path: Path) 
 def test_explain_tells_every_rule_that_was_evaluated(office: Config, capsys: pytest.CaptureFixture[str]) -> None:
     explained(office, CASES, "a number and a card together", as_json=False)
     told = capsys.readouterr().out
-    assert "a number and a card together: refused" in told
-    assert "rule `no-cards-to-groups`: card numbers are not said where several people read" in told
+    assert "Refused: a number and a card together." in told
+    assert "Rule `no-cards-to-groups`: card numbers are not said where several people read" in told
     assert "- rule project-names-stay-inside says ALLOW" in told
     assert f"policy {office.policy.digest[:12]}" in told
     explained(office, CASES, "a number and a card together", as_json=True)

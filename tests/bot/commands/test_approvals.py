@@ -25,7 +25,7 @@ async def test_an_approval_is_answered_once(tmp_path: Path) -> None:
         assert "10 min left" in listed
         assert f"{approval.id} approved, `write_file` goes on" in await person.say(f"/approve {approval.id.upper()}")
         await person.settled()
-        assert "there is nothing of that name here" in await person.say(f"/deny {approval.id}")
+        assert "There is nothing of that name here" in await person.say(f"/deny {approval.id}")
         assert (tmp_path / "data/files/confidential/note.md").read_text() == "mine"
 
 
@@ -51,7 +51,7 @@ async def test_what_a_caller_may_not_know_of_is_as_if_it_were_not_there(tmp_path
         bea = Caller("bea", Role.MEMBER, parse("INTERNAL"), Ingress.COMMAND)
         assert (
             await person.app.commands.answer(context(person, bea), "/approvals")
-        ).text == "nothing waits for an answer"
+        ).text == "Nothing waits for an answer."
         absent = await person.app.commands.answer(context(person, bea), "/approve 22222222")
         hidden = await person.app.commands.answer(context(person, bea), f"/approve {approval.id}")
         assert hidden == absent

@@ -47,5 +47,5 @@ async def test_pages_rows_and_mistakes(tmp_path: Path) -> None:
         assert "message of owner" in await owner.say(f"/audit trace {owner.sid} back 30")
         row = (await owner.say(f"/audit tail {owner.sid} 1")).split(f"{owner.sid}:")[1][:12]
         assert "kind" in await owner.say(f"/audit trace {owner.sid}:{row}") or row
-        assert "this is no id that can be traced" in await owner.say("/audit trace yesterday")
+        assert "This is no id that can be traced" in await owner.say("/audit trace yesterday")
         assert "/audit [tail" in await owner.say("/audit trace")

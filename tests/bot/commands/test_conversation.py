@@ -18,17 +18,17 @@ pytestmark = pytest.mark.anyio
 async def test_before_the_first_message_there_is_nothing_to_tell(tmp_path: Path) -> None:
     async with running(tmp_path, serve=False) as person:
         for command in ("/status", "/taint", "/reset confirm"):
-            assert "this conversation has not begun" in await person.say(command)
-        assert "nothing was refused" in await person.say("/why")
-        assert "nothing waits" in await person.say("/approvals")
+            assert "This conversation has not begun" in await person.say(command)
+        assert "Nothing was refused" in await person.say("/why")
+        assert "Nothing waits for an answer." in await person.say("/approvals")
         assert "nothing to stop" in await person.say("/stop")
-        assert "nothing to raise yet" in await person.say("/taint raise INTERNAL")
+        assert "Say something first." in await person.say("/taint raise INTERNAL")
         assert await person.app.store.sessions.state(person.sid) is None
 
 
 async def test_whoami_and_status_tell_clearances(tmp_path: Path) -> None:
     async with running(tmp_path) as person:
-        assert "you are owner, owner, cleared for RESTRICTED~" in await person.say("/whoami")
+        assert "You are owner, owner, cleared for RESTRICTED~" in await person.say("/whoami")
         await person.say(READ)
         told = await person.say("/status")
         assert "status idle, taint CONFIDENTIAL~" in told
@@ -42,7 +42,7 @@ async def test_taint_tells_what_raised_it(tmp_path: Path) -> None:
         await person.say(READ)
         told = await person.say("/taint")
         assert (
-            "taint CONFIDENTIAL~\n  - INTERNAL~ → CONFIDENTIAL~ by read_file\n  - PUBLIC → INTERNAL~ by read_file"
+            "Taint CONFIDENTIAL~.\n  - INTERNAL~ → CONFIDENTIAL~ by read_file\n  - PUBLIC → INTERNAL~ by read_file"
             in told
         )
 
@@ -50,20 +50,20 @@ async def test_taint_tells_what_raised_it(tmp_path: Path) -> None:
 async def test_a_raise_is_an_admitted_event_and_never_lowers(tmp_path: Path) -> None:
     async with running(tmp_path) as person:
         await person.say("hello")
-        assert "taint INTERNAL" in await person.say("/taint raise INTERNAL")
+        assert "Taint INTERNAL." in await person.say("/taint raise INTERNAL")
         assert "that is PUBLIC or more already" in await person.say("/taint raise PUBLIC")
-        assert "taint INTERNAL~" in await person.say("/taint raise PUBLIC~")
+        assert "Taint INTERNAL~." in await person.say("/taint raise PUBLIC~")
         raised = [event for event in await person.events() if event.type is EventType.TAINT_RAISED]
         assert [(event.admitted, str(event.label)) for event in raised] == [(True, "INTERNAL"), (True, "INTERNAL~")]
         assert str((await person.state()).taint) == "INTERNAL~"
-        assert "unknown compartment `hr`" in await person.say("/taint raise INTERNAL{hr}")
+        assert "Unknown compartment `hr`." in await person.say("/taint raise INTERNAL{hr}")
 
 
 async def test_a_compartment_there_is_not_tells_of_no_other(tmp_path: Path) -> None:
     async with running(tmp_path, policy(compartments=["merger", "layoffs"])) as person:
         for wrong in ("x", "merge", "layoff"):
             told = await person.say(f"/taint raise INTERNAL{{{wrong}}}", wait=False)
-            assert f"unknown compartment `{wrong}`" in told
+            assert f"Unknown compartment `{wrong}`" in told
             assert not {"`merger`", "`layoffs`"}.intersection(told.split())
 
 
@@ -73,14 +73,14 @@ async def test_six_raises_are_too_many_to_list(tmp_path: Path) -> None:
         await person.say("hello")
         for name in names:
             await person.say(f"/taint raise PUBLIC{{{name}}}")
-        assert "and 1 raises before these" in await person.say("/taint")
+        assert "And 1 raises before these." in await person.say("/taint")
 
 
 async def test_a_raise_above_the_model_is_refused_and_changes_nothing(tmp_path: Path) -> None:
     async with running(tmp_path, policy(models={"offline": {"clearance": "INTERNAL"}})) as person:
         await person.say("hello")
         told = await person.say("/taint raise CONFIDENTIAL")
-        assert "/taint raise: refused" in told
+        assert "Refused: /taint raise." in told
         assert "read_is_decided_before_it_happens" in told
         assert (await person.state()).taint == PUBLIC
 
@@ -89,10 +89,10 @@ async def test_a_raise_while_a_turn_is_open_is_busy(tmp_path: Path) -> None:
     async with running(tmp_path) as person:
         await person.say(READ)
         await person.say(WRITE)
-        assert "busy" in await person.say("/taint raise RESTRICTED")
+        assert "Busy" in await person.say("/taint raise RESTRICTED")
         held = await person.app.store.sessions.claim(person.sid, person.app.ids.owner(), idle=True)
         assert held is not None
-        assert "busy" in await person.say("/taint raise RESTRICTED", wait=False)
+        assert "Busy" in await person.say("/taint raise RESTRICTED", wait=False)
         await person.app.store.sessions.release(held)
 
 
@@ -102,9 +102,9 @@ async def test_a_reset_is_asked_before_it_is_done(tmp_path: Path) -> None:
         await person.say(bang("write_file", path="workspace/draft.md", text="mine"))
         before = await person.state()
         told = await person.say("/reset")
-        assert "its taint CONFIDENTIAL~ becomes PUBLIC" in told
+        assert "Its taint CONFIDENTIAL~ becomes PUBLIC." in told
         assert (await person.state()).generation == before.generation
-        assert "a new conversation begins, taint PUBLIC" in await person.say("/reset confirm")
+        assert "A new conversation begins, taint PUBLIC" in await person.say("/reset confirm")
         after = await person.state()
         assert (after.generation, after.taint) == (before.generation + 1, PUBLIC)
         assert not list((tmp_path / "data/session-files" / person.sid).iterdir())
@@ -115,7 +115,7 @@ async def test_a_rule_can_refuse_a_reset(tmp_path: Path) -> None:
     async with running(tmp_path, policy(rules=[rule])) as person:
         await person.say(READ)
         for command in ("/reset", "/reset confirm"):
-            assert "/reset: refused" in await person.say(command)
+            assert "Refused: /reset." in await person.say(command)
         assert str((await person.state()).taint) == "CONFIDENTIAL~"
 
 
@@ -123,7 +123,7 @@ async def test_stop_cancels_what_waits(tmp_path: Path) -> None:
     async with running(tmp_path, serve=False) as person:
         await person.send("one")
         await person.send("two")
-        assert "nothing was running, 2 waiting messages cancelled" in await person.say("/stop", wait=False)
+        assert "Nothing was running, 2 waiting messages cancelled." in await person.say("/stop", wait=False)
         assert (await person.state()).waiting_items == 0
 
 
@@ -131,4 +131,4 @@ async def test_an_answer_above_the_address_is_withheld(tmp_path: Path) -> None:
     async with running(tmp_path, COUPLE) as person:
         bea = replace(person, address=Address("console", "bea"), account="console:bea")
         told = await bea.say("/whoami")
-        assert "you are bea, member, cleared for INTERNAL" in told
+        assert "You are bea, member, cleared for INTERNAL" in told

@@ -16,11 +16,11 @@ async def test_why_explains_the_last_denial_of_this_generation(tmp_path: Path) -
         await person.say(READ)
         await person.say(note("guest", "x"))
         told = await person.say("/why")
-        assert "message: refused" in told
-        assert "rule `no_write_down`" in told
-        assert "you can:" in told
+        assert "Refused: message." in told
+        assert "Rule `no_write_down`" in told
+        assert "You can:" in told
         await person.say("/reset confirm")
-        assert "nothing was refused" in await person.say("/why")
+        assert "Nothing was refused" in await person.say("/why")
 
 
 async def test_a_simulation_is_audited_limited_and_changes_nothing(tmp_path: Path) -> None:
@@ -32,7 +32,7 @@ async def test_a_simulation_is_audited_limited_and_changes_nothing(tmp_path: Pat
         assert "BLOCK, taint CONFIDENTIAL~ → CONFIDENTIAL~" in told
         assert "fixed rule no_write_down says BLOCK" in told
         assert "depends on" in await person.say('/simulate read_file {"path": "public/welcome.md"}')
-        assert "busy" in await person.say("/simulate current_time")
+        assert "Busy" in await person.say("/simulate current_time")
         assert await person.state() == before
         kinds = [(record.kind, record.actor) for record in await person.app.store.audit.records("audit")]
         assert kinds.count(("simulate", "owner")) == 2
@@ -41,10 +41,10 @@ async def test_a_simulation_is_audited_limited_and_changes_nothing(tmp_path: Pat
 @pytest.mark.parametrize(
     "arguments,told",
     [
-        ("", "write it as"),
-        ("message {", "the arguments are not JSON at character 2"),
-        ("message []", "the arguments are not a JSON object"),
-        ("message " + "[" * 100_000, "the arguments are not JSON"),
+        ("", "Write it as"),
+        ("message {", "The arguments are not JSON at character 2"),
+        ("message []", "The arguments are not a JSON object"),
+        ("message " + "[" * 100_000, "The arguments are not JSON"),
     ],
 )
 async def test_a_simulation_of_nonsense_is_told(tmp_path: Path, arguments: str, told: str) -> None:

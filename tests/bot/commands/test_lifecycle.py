@@ -51,11 +51,11 @@ async def test_a_chat_begins_anew_after_its_session_was_archived(tmp_path: Path)
         first = owner.sid
         assert "archived" in await owner.say("/archive", wait=False)
         log = await owner.events()
-        assert "this conversation has not begun" in await owner.say("/status", wait=False)
+        assert "This conversation has not begun" in await owner.say("/status", wait=False)
         assert "You said: hello" in await spoken(owner, "hello")
         second = await now(owner)
         assert second != first
-        assert "taint PUBLIC" in await owner.say("/taint", wait=False)
+        assert "Taint PUBLIC." in await owner.say("/taint", wait=False)
         assert await owner.events() == log
         # It is read as before, and changed by nothing.
         assert "pipeline" in await owner.say(f"/history {first}", wait=False)

@@ -42,7 +42,7 @@ async def test_sessions_lists_the_callers_own_for_whoever_reads_here(tmp_path: P
             "active=1" + "0" * 9,
             "who=ann",
         ):
-            assert "write it as `/sessions [all] [kind=" in await owner.say(f"/sessions {odd}")
+            assert "Write it as `/sessions [all] [kind=" in await owner.say(f"/sessions {odd}")
 
 
 async def test_sessions_can_be_asked_for_by_kind_and_time(tmp_path: Path) -> None:
@@ -51,7 +51,7 @@ async def test_sessions_can_be_asked_for_by_kind_and_time(tmp_path: Path) -> Non
             await Person(owner.app, owner.output, Address("console", f"c{n}")).send("hello")
         assert "- chat on " not in await owner.say("/sessions kind=task")
         first = await owner.say("/sessions active=1000 kind=chat")
-        (more,) = [line for line in first.splitlines() if "more with" in line]
+        (more,) = [line for line in first.splitlines() if "More with" in line]
         assert "`/sessions active=1000 kind=chat " in more
         assert (await owner.say(more.split("`")[1])).count("- chat on ") == 1
         later = replace(context(owner), now=owner.app.clock.wall_ms() + 3_600_000)
@@ -67,7 +67,7 @@ async def test_a_history_shows_calls_and_results_if_asked(tmp_path: Path) -> Non
         told = await owner.say("/history tools")
         assert "agent, call of current_time, PUBLIC" in told
         assert "current_time, result of current_time, ok, PUBLIC" in told
-        (more,) = [line for line in told.splitlines() if "before these" in line]
+        (more,) = [line for line in told.splitlines() if "Before these" in line]
         assert more.endswith(" tools`")
         assert "call of" in await owner.say(more.split("`")[1])
 
@@ -78,7 +78,7 @@ async def test_sessions_are_listed_in_pages(tmp_path: Path) -> None:
             await Person(owner.app, owner.output, Address("console", f"c{n}")).send("hello")
         first = await owner.say("/sessions")
         assert first.count("- chat on ") == 20
-        (more,) = [line for line in first.splitlines() if "more with" in line]
+        (more,) = [line for line in first.splitlines() if "More with" in line]
         assert (await owner.say(more.split("`")[1])).count("- chat on ") == 1
 
 
@@ -94,9 +94,9 @@ async def test_history_shows_what_was_said_here_or_in_another_conversation(tmp_p
         assert "[redacted: secret]" in told
         assert "You said" in await owner.say(f"/history {other.sid}")
         for sid in (bea.sid, "nonsense"):
-            assert "there is nothing of that name here" in await owner.say(f"/history {sid}")
+            assert "There is nothing of that name here" in await owner.say(f"/history {sid}")
         assert "begin at the first page" in await owner.say(f"/history {owner.sid} x")
-        assert "write it as" in await owner.say("/history a b c")
+        assert "Write it as" in await owner.say("/history a b c")
         assert NOTHING_SAID in await owner.say(f"/history {owner.sid} 1")
 
 
@@ -106,7 +106,7 @@ async def test_history_goes_back_in_pages(tmp_path: Path) -> None:
             await owner.say(f"message {n}")
         first = await owner.say("/history")
         assert "message 0" not in first
-        (more,) = [line for line in first.splitlines() if "before these" in line]
+        (more,) = [line for line in first.splitlines() if "Before these" in line]
         assert "message 0" in await owner.say(more.split("`")[1])
 
 

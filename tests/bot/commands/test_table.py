@@ -20,12 +20,12 @@ pytestmark = pytest.mark.anyio
 
 def test_every_row_is_found_by_its_name_and_begins_its_usage_with_it() -> None:
     for command in table.COMMANDS:
-        assert table.find(command.name) is command
-        assert table.find(f"/{command.name.upper()}") is command
+        assert table.BUILT_IN.find(command.name) is command
+        assert table.BUILT_IN.find(f"/{command.name.upper()}") is command
         assert command.usage.split()[0] == f"/{command.name}"
-        assert table.needed(f"/{command.name} x") is command.needs
+        assert table.BUILT_IN.needed(f"/{command.name} x") is command.needs
     assert len({command.name for command in table.COMMANDS}) == len(table.COMMANDS)
-    assert table.needed("/nothing") is Role.MEMBER
+    assert table.BUILT_IN.needed("/nothing") is Role.MEMBER
 
 
 def _on_buttons(path: Path) -> Iterator[list[str]]:
@@ -55,14 +55,15 @@ def test_what_stands_on_a_button_may_be_pressed() -> None:
 @pytest.mark.parametrize(
     "typed,told",
     [
-        ("/tiant", "unknown command `/tiant`, did you mean `/taint`?"),
-        ("/zzzz", "unknown command `/zzzz`, `/help` lists them"),
-        ("/", "unknown command `/`, `/help` lists them"),
-        (f"/{'a' * 100_000}", f"unknown command `/{'a' * 40}`, `/help` lists them"),
+        ("/tiant", "Unknown command `/tiant`. Did you mean `/taint`?"),
+        ("/zzzz", "Unknown command `/zzzz`. `/help` lists them."),
+        ("/", "Unknown command `/`. `/help` lists them."),
+        (f"/{'a' * 100_000}", f"Unknown command `/{'a' * 40}`. `/help` lists them."),
     ],
 )
-def test_an_unknown_command_is_told_with_the_nearest(typed: str, told: str) -> None:
-    assert table.unknown(typed, [command.name for command in table.COMMANDS]) == told
+async def test_an_unknown_command_is_told_with_the_nearest(tmp_path: Path, typed: str, told: str) -> None:
+    async with running(tmp_path, serve=False) as person:
+        assert table.BUILT_IN.unknown(typed, context(person)) == told
 
 
 async def test_help_lists_what_the_caller_may_use(tmp_path: Path) -> None:
@@ -72,15 +73,15 @@ async def test_help_lists_what_the_caller_may_use(tmp_path: Path) -> None:
         assert {command.name for command in table.COMMANDS if f"/{command.name}: " not in told} == {"release"}
         assert "help COMMAND" in told
         assert "/taint [raise LABEL]" in await person.say("/help /taint")
-        assert "unknown command `/x`" in await person.say("/help x")
-        assert "only a console can be left" in await person.say("/quit")
+        assert "Unknown command `/x`" in await person.say("/help x")
+        assert "Only a console can be left." in await person.say("/quit")
 
 
 async def test_a_command_above_the_callers_role_is_as_if_it_were_not_there(tmp_path: Path) -> None:
     async with running(tmp_path, serve=False) as person:
         guest = Caller("gus", Role.GUEST, PUBLIC, Ingress.COMMAND)
         assert (await person.app.commands.answer(context(person, guest), "/taint")).text.startswith(
-            "unknown command `/taint`"
+            "Unknown command `/taint`"
         )
 
 
@@ -89,6 +90,6 @@ async def test_a_command_above_the_callers_role_is_as_if_it_were_not_there(tmp_p
 )
 async def test_arguments_that_do_not_fit_give_the_usage(tmp_path: Path, command: str) -> None:
     async with running(tmp_path, serve=False) as person:
-        usage = table.find(command.split(maxsplit=1)[0])
+        usage = table.BUILT_IN.find(command.split(maxsplit=1)[0])
         assert usage is not None
-        assert f"write it as `{usage.usage}`" in await person.say(command)
+        assert f"Write it as `{usage.usage}`" in await person.say(command)

@@ -117,8 +117,8 @@ async def test_what_is_not_the_default_is_marked(tmp_path: Path) -> None:
 
 async def test_what_is_asked_for_wrongly_is_told(tmp_path: Path) -> None:
     async with running(tmp_path, serve=False) as person:
-        assert (await asked(person, "/config limit")).text == "there is no section `limit`, did you mean `limits`?"
-        assert "write it as `/config [SECTION]`" in (await asked(person, "/config a b")).text
+        assert (await asked(person, "/config limit")).text == "There is no section `limit`, did you mean `limits`?"
+        assert "Write it as `/config [SECTION]`" in (await asked(person, "/config a b")).text
         refused = await asked(person, "/config", Role.APPROVER)
-        assert "unknown command" in refused.text
+        assert "Unknown command" in refused.text
         assert refused.label == PUBLIC

@@ -26,12 +26,12 @@ KEY = "the environment variable A_KEY"
 @pytest.mark.parametrize(
     "status,quota,cause,step",
     [
-        (400, False, "it does not take the request", "what is configured for it"),
+        (400, False, "it does not take the request", "the model's name or its configuration"),
         (401, False, "it does not accept the key", KEY),
         (402, False, "the quota of its account is used up", "add credit"),
         (403, False, "it does not let this key use the model", KEY),
         (404, False, "it does not know the model", "mend the model's name"),
-        (422, False, "it does not take the request", "what is configured for it"),
+        (422, False, "it does not take the request", "the model's name or its configuration"),
         (429, True, "the quota of its account is used up", "raise the limit"),
         (301, False, "it redirects", "`base_url`"),
     ],

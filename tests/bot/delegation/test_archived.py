@@ -5,7 +5,7 @@ from pathlib import Path
 
 import pytest
 
-from bot.core.errors import ArchivedError
+from bot.core.errors import ArchivedError, sentence
 from bot.sessions.models import Status
 from bot.tools.sending import OVER
 from channels.messages import Address
@@ -51,7 +51,7 @@ async def test_a_finished_task_is_archived_and_listed_with_all(tmp_path: Path) -
         assert "look" in await owner.say(f"/history {sid}")
         assert OVER in await owner.say(bang("sessions_send", session_id=sid, content="go on"))
         assert OVER in await owner.say(f"/send {sid} go on")
-        assert REFUSED in await owner.say(f"/agents cancel {sid}")
+        assert sentence(REFUSED) in await owner.say(f"/agents cancel {sid}")
         assert "ended, completed" in await owner.say("/agents")
 
 
@@ -64,8 +64,8 @@ async def test_pages_of_all_go_on_with_all(tmp_path: Path) -> None:
             await desk.send("hello")
             await desk.settled()
             await archived(desk)
-        assert "more with `/sessions all " in await owner.say("/sessions all")
-        assert "more with" not in await owner.say("/sessions")
+        assert "More with `/sessions all " in await owner.say("/sessions all")
+        assert "More with" not in await owner.say("/sessions")
 
 
 async def test_one_that_waits_for_its_child_comes_back_for_its_report(tmp_path: Path) -> None:

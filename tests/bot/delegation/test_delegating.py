@@ -189,7 +189,7 @@ async def test_an_approver_who_did_not_set_it_going_may_not_answer(tmp_path: Pat
         asked = await pending(owner, child.sid)
         unknown = await ann.say("/approve nothing")
         assert await ann.say(f"/approve {asked}") == unknown
-        assert "nothing waits for an answer" in await ann.say("/approvals")
+        assert "Nothing waits for an answer." in await ann.say("/approvals")
         await owner.say(f"/approve {asked}")
         await ended(owner, child.sid)
         assert "→ guest: hi" in owner.shown
@@ -251,7 +251,7 @@ async def test_stopping_it_cancels_its_question(tmp_path: Path, line: str) -> No
         await ended(owner, child.sid)
         assert "goes on" not in await owner.say(f"/approve {asked}")
         assert "→ guest" not in owner.shown
-        assert "nothing waits for an answer" in await owner.say("/approvals")
+        assert "Nothing waits for an answer." in await owner.say("/approvals")
 
 
 async def test_what_a_shared_chat_set_going_asks_whoever_did_in_private(tmp_path: Path) -> None:

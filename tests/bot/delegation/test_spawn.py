@@ -510,7 +510,7 @@ async def test_a_stop_tells_nothing_of_a_session_above_those_who_read_there(tmp_
     low = {"desk": {"channel": "console", "chat": "owner", "clearance": "PUBLIC"}}
     async with running(tmp_path, policy(recipients=low), serve=False) as owner:
         for raised, waits, told in (
-            (False, False, "nothing was running, 1 waiting message cancelled"),
+            (False, False, "Nothing was running, 1 waiting message cancelled."),
             (True, False, STOPPED),
             (True, True, STOPPED),
         ):
@@ -547,7 +547,7 @@ async def test_a_person_spawns_at_the_label_of_what_he_types(tmp_path: Path) -> 
         (slot,) = await owner.app.store.delegation.slots("owner")
         assert f"{slot.run} works on it in the background" in shown
         assert child.taint == PUBLIC
-        assert "write it as `/spawn TASK`" in await owner.say("/spawn")
+        assert "Write it as `/spawn TASK`" in await owner.say("/spawn")
         audited = [record.body for record in await owner.app.store.audit.records("audit")]
         assert [row["verdict"] for row in audited if row.get("tool") == "sessions_spawn"] == ["ALLOW", "ALLOW"]
 
@@ -566,7 +566,7 @@ async def test_agents_lists_stops_and_shows(tmp_path: Path) -> None:
         await asyncio.Event().wait()
 
     async with running(tmp_path, parts=parts(Probe(does=wait))) as owner:
-        assert "there are no background sessions here" in await owner.say("/agents")
+        assert "There are no background sessions here." in await owner.say("/agents")
         await owner.say(spawn(bang("probe"), title="slow one"))
         (slot,) = await slots(owner)
 
@@ -575,12 +575,12 @@ async def test_agents_lists_stops_and_shows(tmp_path: Path) -> None:
 
         await eventually(works)
         assert f"{slot.run} running, taint PUBLIC: slow one" in await owner.say("/agents list")
-        assert f"stopping {slot.run}" in await owner.say(f"/agents cancel {slot.run}")
+        assert f"Stopping {slot.run}" in await owner.say(f"/agents cancel {slot.run}")
         await quiet(owner)
         assert "ended, canceled" in await owner.say("/agents")
         assert "!probe" in await owner.say(f"/agents log {slot.sid}")
-        assert "there is nothing of that name here" in await owner.say("/agents log nowhere")
-        assert "write it as" in await owner.say("/agents cancel")
+        assert "There is nothing of that name here" in await owner.say("/agents log nowhere")
+        assert "Write it as" in await owner.say("/agents cancel")
 
 
 async def test_what_may_not_be_known_here_is_not_among_the_agents(tmp_path: Path) -> None:

@@ -164,7 +164,7 @@ async def test_an_asker_who_may_not_know_is_told_of_the_least(tmp_path: Path, le
         await people.say("eve", "and what did it say?")
         (told,) = rooms.alone("eve")
         assert "high" not in told
-        assert "you can: " in told
+        assert "You can: " in told
 
 
 def test_the_least_label_above_a_clearance() -> None:

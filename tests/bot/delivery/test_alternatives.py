@@ -33,7 +33,7 @@ pytestmark = pytest.mark.anyio
 QUESTION = bang("read_file", path="confidential/pipeline.md")
 KNOWN = "Veldhaven"
 HOUSE = Address("room", "ann")
-ABSENT = "there is nothing of that name here"
+ABSENT = "There is nothing of that name here."
 ASKING: dict[str, Any] = {
     "channels": {**CHANNELS, "room": {"classification": "CONFIDENTIAL", "overshoot": "ask"}},
     "chats": {"team": {"channel": "room", "chat": "team", "classification": "INTERNAL"}},
@@ -62,7 +62,7 @@ async def test_what_could_not_be_told_in_a_chat_is_not_read_and_offered_to_its_a
         assert state.taint == INTERNAL
         assert people.rooms.heard(TEAM) == [DENIED_HERE]
         (told,) = [sent for sent in people.rooms.sent if sent.address.recipient == "ann"]
-        assert "overshoot" in told.text
+        assert "read_is_decided_before_it_happens" in told.text
         assert "CONFIDENTIAL" not in told.text
         code = offered(people)
         assert told.kind is OutboundKind.OFFER
@@ -198,7 +198,7 @@ async def test_who_may_not_know_it_anywhere_is_offered_nothing(tmp_path: Path) -
         assert people.rooms.heard(TEAM) == [DENIED_HERE]
         assert results(await people.app.store.sessions.events(receipt.sid)) == [("read_file", "denied")]
         (told,) = people.rooms.alone("mel")
-        assert "overshoot" in told
+        assert "read_is_decided_before_it_happens" in told
         assert "offered" not in told
 
 
@@ -239,7 +239,7 @@ async def test_an_offer_that_is_let_be_is_gone(tmp_path: Path) -> None:
         code = offered(people)
         await people.say("ann", f"/deny {code}")
         await people.say("ann", f"/continue {code}")
-        assert people.rooms.alone("ann")[-2:] == [f"{code} is let be", TAKEN]
+        assert people.rooms.alone("ann")[-2:] == [f"Offer {code} is declined.", TAKEN]
         assert await people.app.alternatives.buttons(code) == ()
 
 

@@ -69,7 +69,7 @@ async def test_who_may_not_answer_is_told_who_does(tmp_path: Path) -> None:
             assert "an admin" in said
             assert "/approve" not in said.replace("/approvals", "")
         assert f"`/deny {name}` takes it back" in await owner.say("/approvals")
-        assert f"answer with `/approve {name}`" in await ada.say("/approvals")
+        assert f"Answer with `/approve {name}`" in await ada.say("/approvals")
         assert f"{name} approved" in await ada.say(f"/approve {name}")
         await owner.settled()
         assert "→ guest: hello" in owner.shown
@@ -108,7 +108,7 @@ async def test_several_kinds_of_questions_name_each_who_answers(tmp_path: Path) 
         assert f"Approve: `/approve {name}`" in shown
         said = await owner.say(f"/approve {name}")
         assert f"{name}-2 approved" in said
-        assert f"1 more wait\n  {TOLD}" in said
+        assert f"1 more wait.\n  {TOLD}" in said
         assert f"{name}-1 denied" in await owner.say(f"/deny {name}")
 
 
@@ -131,7 +131,7 @@ async def test_a_preview_names_who_would_answer(tmp_path: Path) -> None:
     async with running(tmp_path, asking(approvers=["owner", "admin"])) as owner:
         await owner.say("hello")
         shown = await owner.say('/simulate message {"channel": "console", "recipient": "guest", "text": "x"}')
-        assert "you can: have another person approve it: an owner or an admin" in shown
+        assert "You can: have another person approve it: an owner or an admin" in shown
 
 
 async def test_a_command_is_not_told_to_have_itself_approved(tmp_path: Path) -> None:
@@ -150,9 +150,9 @@ async def test_a_refused_command_tells_the_label_of_what_was_typed(tmp_path: Pat
         await owner.say(bang("read_file", path="confidential/pipeline.md"))
         for line in ("/message console nobody hi", "/message console guest 4111 1111 1111 1111"):
             shown = await owner.say(line)
-            assert "what you typed is labelled: PUBLIC" in shown
-            assert "this session has read" not in shown
-        assert "this session has read: CONFIDENTIAL" in await owner.say(note("guest", "hi"))
+            assert "Your text is labelled: PUBLIC" in shown
+            assert "This session has read" not in shown
+        assert "This session has read: CONFIDENTIAL" in await owner.say(note("guest", "hi"))
 
 
 # --- what can be pressed -----------------------------------------------------------------------------

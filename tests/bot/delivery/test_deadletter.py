@@ -8,7 +8,7 @@ from bot.access.authorize import Caller, Ingress
 from bot.app.app import App
 from bot.commands import table
 from bot.commands.command import Reply
-from bot.core.errors import NotFoundError
+from bot.core.errors import NotFoundError, in_sentences
 from bot.sessions.deliveries import DeliveryState
 from channels.messages import Address
 from channels.port import ChannelError
@@ -43,7 +43,7 @@ async def only(app: App) -> str:
 @pytest.mark.parametrize("state", [DeliveryState.FAILED, DeliveryState.EXPIRED, DeliveryState.AMBIGUOUS])
 async def test_what_was_not_said_is_listed_without_its_text(tmp_path: Path, state: DeliveryState) -> None:
     async with opened(tmp_path, Wire()) as app:
-        assert (await asked(app, "/deadletter")).text == "nothing was left unsaid"
+        assert (await asked(app, "/deadletter")).text == "Nothing was left unsaid."
         await dead(app, state, CONFIDENTIAL)
         told = await asked(app, "/deadletter list")
         assert f" {state.value} " in told.text
@@ -56,11 +56,11 @@ async def test_no_read_up_what_is_above_the_reader_is_as_if_it_were_not_there(tm
     async with opened(tmp_path, Wire()) as app:
         await dead(app, label=CONFIDENTIAL)
         letter = await only(app)
-        assert (await asked(app, "/deadletter", clearance=PUBLIC)).text == "nothing was left unsaid"
+        assert (await asked(app, "/deadletter", clearance=PUBLIC)).text == "Nothing was left unsaid."
         for what in ("retry", "discard"):
             unknown = await asked(app, f"/deadletter {what} letter-nothing", clearance=PUBLIC)
             assert await asked(app, f"/deadletter {what} {letter}", clearance=PUBLIC) == unknown
-            assert unknown.text == str(NotFoundError())
+            assert unknown.text == in_sentences(NotFoundError())
         assert await states(app) == [DeliveryState.FAILED]
 
 
@@ -70,7 +70,7 @@ async def test_one_that_is_tried_again_passes_the_gate_again(tmp_path: Path) -> 
         sid = await dead(app, label=CONFIDENTIAL)
         letter = await only(app)
         told = await asked(app, f"/deadletter retry {letter}")
-        assert told.text == f"{letter} is tried again"
+        assert told.text == f"Message {letter} is tried again."
         row = (await app.store.audit.records(sid))[-1]
         assert (row.kind, row.actor, row.body["what"]) == ("deadletter", "owner", "retry")
         wire.readers = [frozenset({"console:owner", "console:mallory"})]
@@ -86,7 +86,7 @@ async def test_one_that_is_tried_again_is_said(tmp_path: Path) -> None:
         await asked(app, f"/deadletter retry {await only(app)}")
         await app.outbox.collect(sid)
         assert [said.text for said in wire.sent] == ["the plan"]
-        assert (await asked(app, "/deadletter")).text == "nothing was left unsaid"
+        assert (await asked(app, "/deadletter")).text == "Nothing was left unsaid."
 
 
 @pytest.mark.parametrize("marks", [True, False])
@@ -118,7 +118,7 @@ async def test_one_that_is_let_go_is_never_said(tmp_path: Path) -> None:
     async with opened(tmp_path, wire) as app:
         sid = await dead(app)
         letter = await only(app)
-        assert (await asked(app, f"/deadletter discard {letter.upper()}")).text == f"{letter} is let go"
+        assert (await asked(app, f"/deadletter discard {letter.upper()}")).text == f"Message {letter} is discarded."
         await app.outbox.collect(sid)
         assert await states(app) == [DeliveryState.CANCELLED]
         assert wire.sent == []
@@ -127,9 +127,9 @@ async def test_one_that_is_let_go_is_never_said(tmp_path: Path) -> None:
 
 async def test_it_is_for_admins(tmp_path: Path) -> None:
     async with opened(tmp_path, Wire()) as app:
-        assert table.needed("/deadletter list") is Role.ADMIN
-        assert "unknown command" in (await asked(app, "/deadletter", role=Role.MEMBER)).text
-        assert "write it as" in (await asked(app, "/deadletter burn")).text
+        assert table.BUILT_IN.needed("/deadletter list") is Role.ADMIN
+        assert "Unknown command" in (await asked(app, "/deadletter", role=Role.MEMBER)).text
+        assert "Write it as" in (await asked(app, "/deadletter burn")).text
 
 
 async def test_what_sessions_did_not_take_from_one_another_is_not_told(tmp_path: Path) -> None:
@@ -137,4 +137,4 @@ async def test_what_sessions_did_not_take_from_one_another_is_not_told(tmp_path:
         sid = await commit(app, "the plan", address=Address("session", "s2", "owner", "1"))
         (entry,) = await app.store.outbox.take(sid, "me", ("session",))
         await app.store.outbox.settle(entry, "me", DeliveryState.FAILED)
-        assert (await asked(app, "/deadletter")).text == "nothing was left unsaid"
+        assert (await asked(app, "/deadletter")).text == "Nothing was left unsaid."

@@ -88,7 +88,7 @@ async def test_it_is_told_once_before_the_next_answer(tmp_path: Path) -> None:
         await people.say("mel", "second", MEL)
         await people.say("mel", "third", MEL)
         told, second, third = people.rooms.heard(MEL)
-        assert re.fullmatch(rf"my answer of \d\d:\d\d UTC could not be delivered, {GONE}; `/history` shows it", told)
+        assert re.fullmatch(rf"My answer of \d\d:\d\d UTC could not be delivered, {GONE}\. `/history` shows it\.", told)
         assert ("second" in second, "third" in third) == (True, True)
         await people.say("mel", "/history", MEL)
         assert "first" in people.rooms.heard(MEL)[-1]
@@ -237,7 +237,7 @@ async def test_what_was_for_one_alone_is_told_to_that_person_alone(tmp_path: Pat
         await people.say("mel", "and now?")
         (told,) = undelivered(people.rooms.said)
         assert people.rooms.alone("mel") == [told]
-        assert told.startswith("my notice of ")
+        assert told.startswith("My notice of ")
 
 
 async def test_what_was_for_somewhere_else_is_told_nobody_here(tmp_path: Path) -> None:

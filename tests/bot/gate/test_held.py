@@ -337,7 +337,7 @@ async def test_simulating_tells_no_label_above_the_floor() -> None:
     one = gate([Known()])
     for label in (INTERNAL, CONFIDENTIAL):
         report = await one.calls.simulate(holding(item(label, floor=INTERNAL)), "probe", {"text": REF}, TOP)
-        assert report["depends"] == ["what is referred to", "INTERNAL", "the label of what is read"]
+        assert report["depends"] == ["the text of the reference", "INTERNAL", "the label of the data that are read"]
 
 
 @pytest.mark.parametrize("text", ["x" * 1_000_001, ""])
@@ -380,7 +380,10 @@ async def test_simulating_tells_what_is_known_without_looking() -> None:
     one = gate([Probe()], blocking)
     for text in ("a@example.com", "nothing"):
         report = await one.calls.simulate(holding(item(text=text)), "probe", {"text": REF}, TOP)
-        assert (report["verdict"], report["depends"]) == ("ALLOW", ["what is referred to", "the label of what is read"])
+        assert (report["verdict"], report["depends"]) == (
+            "ALLOW",
+            ["the text of the reference", "the label of the data that are read"],
+        )
 
 
 async def test_admitting_is_a_read() -> None:

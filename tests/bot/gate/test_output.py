@@ -381,7 +381,7 @@ async def test_simulate_equals_enforce(tmp_path: Path, taint: Label, asked: Call
 async def test_a_simulation_says_what_it_depends_on(tmp_path: Path) -> None:
     keeper = gate(built_in(tmp_path))
     read = await keeper.calls.simulate(standing(), "read_file", {"path": "public/x"}, TOP)
-    assert read["depends"] == ["the label of what is read"]
+    assert read["depends"] == ["the label of the data that are read"]
     assert (await keeper.calls.simulate(standing(), "current_time", {}, TOP))["depends"] == []
     assert "depends" not in await keeper.calls.simulate(standing(TOP), "message", dict(send("x").arguments or {}), TOP)
     assert "depends" not in await keeper.calls.simulate(standing(), "format_disk", {}, TOP)

@@ -152,7 +152,7 @@ async def test_exactly_what_was_shown_is_sent_once_and_audited_before(tmp_path: 
         assert "→ guest" not in owner.shown
         told = await owner.say(f"/release confirm {code(shown)}")
         assert f"→ guest: You said: {TEXT}" in told
-        assert f"released under {code(shown)}: sent" in told
+        assert f"Released under {code(shown)}: sent" in told
         (sent,) = [one for one in await owner.app.store.outbox.deliveries(owner.sid) if one.address == str(GUEST)]
         assert (sent.text, sent.state) == (f"You said: {TEXT}", DeliveryState.SENT)
         rows = [record async for record in owner.app.chains.records(owner.sid)]
@@ -191,7 +191,7 @@ async def test_a_text_that_holds_what_does_not_show_is_not_released(tmp_path: Pa
     """A model could put there what the person never saw, and whoever receives it could read it."""
     async with running(tmp_path, policy(**HELD), parts=parts(model=Scripted(hidden))) as owner:
         await owner.say("hello")
-        assert "characters that cannot be seen" in await owner.say("/release last to guest")
+        assert "invisible characters" in await owner.say("/release last to guest")
 
 
 async def test_what_is_meant_can_be_named_by_its_number(tmp_path: Path) -> None:
@@ -201,7 +201,7 @@ async def test_what_is_meant_can_be_named_by_its_number(tmp_path: Path) -> None:
         assert f"| {TEXT}\n" in await owner.say(f"/release {typed.seq} to guest")
         read = next(event for event in await owner.events() if event.type is EventType.TOOL_RESULT)
         for which in (read.seq, 9999, "nothing"):
-            assert "there is nothing of that name here" in await owner.say(f"/release {which} to guest")
+            assert "There is nothing of that name here" in await owner.say(f"/release {which} to guest")
 
 
 async def test_a_code_is_forgotten_after_its_time(tmp_path: Path) -> None:
@@ -214,7 +214,7 @@ async def test_a_code_is_forgotten_after_its_time(tmp_path: Path) -> None:
         old = replace(asked.release, code="zzzzzzzz", expires_at=claim.now)
         write = Write(Ids().op(), claim.state.seq, events=(event_log.release_requested(standing(), old),), release=True)
         await owner.app.store.sessions.record(claim, write)
-        assert "there is nothing of that name here" in await owner.say("/release confirm zzzzzzzz")
+        assert "There is nothing of that name here" in await owner.say("/release confirm zzzzzzzz")
         assert "→ guest" not in owner.shown
 
 
@@ -244,7 +244,7 @@ async def test_a_code_counts_once(tmp_path: Path) -> None:
         await confidential(owner)
         confirm = f"/release confirm {code(await owner.say('/release last to guest'))}"
         assert "→ guest" in await owner.say(confirm)
-        assert "there is nothing of that name here" in await owner.say(confirm)
+        assert "There is nothing of that name here" in await owner.say(confirm)
         assert owner.shown.count("→ guest") == 1
 
 
@@ -254,7 +254,7 @@ async def test_a_code_counts_for_whom_it_was_shown_to_alone(tmp_path: Path) -> N
         await confidential(owner)
         confirm = f"/release confirm {code(await owner.say('/release last to guest'))}"
         beside = Person(owner.app, owner.output, account="console:other")
-        assert "there is nothing of that name here" in await beside.say(confirm)
+        assert "There is nothing of that name here" in await beside.say(confirm)
         assert "→ guest" in await owner.say(confirm)
 
 
@@ -288,12 +288,12 @@ async def test_no_read_up_what_may_not_be_shown_here_any_more_is_as_what_is_not_
 @pytest.mark.parametrize(
     "typed, told",
     [
-        ("/release", "write it as `/release"),
-        ("/release last guest", "write it as `/release"),
-        ("/release last to gest", "unknown recipient"),
-        ("/release last to guest", "there is nothing of that name here"),
-        ("/release confirm aaaaaaaa", "there is nothing of that name here"),
-        ("/help release", "send exactly what you are shown"),
+        ("/release", "Write it as `/release"),
+        ("/release last guest", "Write it as `/release"),
+        ("/release last to gest", "Unknown recipient"),
+        ("/release last to guest", "There is nothing of that name here"),
+        ("/release confirm aaaaaaaa", "There is nothing of that name here"),
+        ("/help release", "Send exactly the shown text"),
     ],
 )
 async def test_what_is_typed_wrong_is_told(tmp_path: Path, typed: str, told: str) -> None:
@@ -306,10 +306,11 @@ async def test_without_the_right_there_is_no_such_command(tmp_path: Path) -> Non
         await confidential(owner)
         told = [await owner.say(f"/{word}") for word in ("release last to guest", "release confirm a", "rel")]
         assert told == [
-            "  unknown command `/release`, `/help` lists them\n",
-            "  unknown command `/release`, `/help` lists them\n",
-            "  unknown command `/rel`, `/help` lists them\n",
+            "  Unknown command `/release`. `/help` lists them.\n",
+            "  Unknown command `/release`. `/help` lists them.\n",
+            "  Unknown command `/rel`. `/help` lists them.\n",
         ]
         assert "/release" not in await owner.say("/help")
-        assert "unknown command `/release`" in await owner.say("/help release")
-        assert "/release" not in await owner.say(note("guest", "hi"))
+        assert "Unknown command `/release`" in await owner.say("/help release")
+        assert "no_write_down" in await owner.say(note("guest", "hi"))
+        assert "/release" not in await owner.say("/why")

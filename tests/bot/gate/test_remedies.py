@@ -10,15 +10,19 @@ from hypothesis import strategies as st
 
 from bot.access import labelling
 from bot.access.principals import of_chat
+from bot.gate.results import denial
+from bot.sessions.background.runs import run_home
 from bot.sessions.log.events import EventType
 from bot.tools.base import CallFacts
 from bot.tools.sending import ABOVE_TARGET, UNLESS_PARENT_ROSE
 from channels.messages import Address
 from channels.port import Audience, Reader, ReaderKind
-from policy.decision import Remedy, Verdict
+from policy.decision import Decision, Remedy, Verdict
 from policy.document.model import Document
+from policy.document.reading import API
+from policy.explain import REST, REST_SHARED
 from policy.labels import Label, parse
-from policy.request import Role
+from policy.request import Destination, Role
 from tests.bot.kit import Probe, bang, call, document, eventually, gate, standing
 from tests.bot.kit import policy as config
 from tests.bot.rooms import CHANNELS, PEOPLE, TEAM, talking, team
@@ -152,7 +156,7 @@ async def test_why_finds_a_denial_in_a_thread_and_no_other_persons(tmp_path: Pat
         await people.say("ann", "/why")
         assert "no_write_down" in people.rooms.alone("ann")[-1]
         await people.say("mel", "/why")
-        assert people.rooms.alone("mel") == ["nothing was refused in this conversation"]
+        assert people.rooms.alone("mel") == ["Nothing was refused in this conversation."]
 
 
 @pytest.mark.anyio
@@ -200,7 +204,7 @@ async def test_nobody_is_asked_about_what_would_then_be_withheld(tmp_path: Path)
         await people.say("ann", bang("simulate_tool_call", tool_name="message", args=tell), home)
         assert '"verdict": "BLOCK"' in people.rooms.heard(home)[-1]
         await people.say("ann", bang("message", **tell), home)
-        assert "refused" in people.rooms.heard(home)[-1]
+        assert "Refused: " in people.rooms.heard(home)[-1]
         assert not await people.app.store.approvals.of(people.app.session_id(home))
 
 
@@ -218,3 +222,32 @@ def test_a_question_that_can_be_shown_to_nobody_is_not_promised() -> None:
     assert decided(document(), "hi", destination=nowhere) is Verdict.BLOCK
     assert decided(document(rules=[rule]), "hi") is Verdict.REQUIRE_APPROVAL
     assert decided(document(rules=[rule]), "4111 1111 1111 1111") is Verdict.BLOCK
+
+
+@pytest.mark.parametrize(
+    "changes,rest",
+    [
+        ({}, REST),
+        ({"destination": Destination(str(TEAM), "room", parse("PUBLIC"), shared=True)}, REST_SHARED),
+        ({"turn": ""}, ""),
+        ({"home": Address(API, "s1", "api-ci")}, ""),
+        ({"home": Address("session", "s1", "owner", "run")}, ""),
+        ({"home": run_home("owner", "r_1")}, ""),
+    ],
+    ids=["chat", "shared chat", "no turn", "program", "background session", "run"],
+)
+def test_a_denial_is_brief_only_where_why_tells_the_rest(changes: dict[str, object], rest: str) -> None:
+    remedies = (Remedy.RESET, Remedy.OTHER_DESTINATION)
+    refused = Decision(Verdict.BLOCK, (), parse("PUBLIC"), parse("PUBLIC"), remedies)
+    *lines, last = denial(standing(parse("PUBLIC"), **changes), refused, parse("PUBLIC"), "message").splitlines()
+    assert (last == rest, len([line for line in (*lines, last) if line.startswith("You can:")])) == (
+        (True, 1) if rest else (False, 2)
+    )
+
+
+@pytest.mark.anyio
+async def test_a_denial_told_in_private_says_where_to_type_why(tmp_path: Path) -> None:
+    """`/why` in the private chat, where the notice may arrive, tells the refusals of another conversation."""
+    async with talking(tmp_path, team("ann", "mel")) as people:
+        await people.say("ann", bang("read_file", path="confidential/pipeline.md"))
+        assert REST_SHARED in people.rooms.alone("ann")[-1]

@@ -52,7 +52,7 @@ async def test_no_write_down_what_can_never_be_told_to_a_recipient_is_refused_at
         shown = await owner.say(bang("simulate_tool_call", tool_name="sessions_spawn", args=TO_GUEST))
         assert '"verdict": "BLOCK"' in shown
         shown = await owner.say(bang("sessions_spawn", **TO_GUEST))
-        assert "sessions_spawn: refused\n  rule `no_write_down`" in shown
+        assert "Refused: sessions_spawn.\n  Rule `no_write_down`" in shown
         assert not await owner.app.store.approvals.of(owner.sid)
         assert not await owner.app.store.delegation.slots("owner")
 
@@ -64,7 +64,7 @@ async def test_no_write_down_who_reads_there_counts_and_not_the_name_alone(tmp_p
     async with running(tmp_path, policy(recipients=desk)) as owner:
         await owner.say(READS)
         shown = await owner.say(bang("sessions_spawn", task="say hi", deliver_to="desk"))
-        assert "sessions_spawn: refused\n  rule `no_write_down`" in shown
+        assert "Refused: sessions_spawn.\n  Rule `no_write_down`" in shown
 
 
 @pytest.mark.anyio
@@ -81,7 +81,7 @@ async def test_its_person_is_told_in_private_that_nobody_else_was(tmp_path: Path
         await owner.say(bang("sessions_spawn", task=READS, deliver_to="guest"))
 
         async def told() -> bool:
-            return "was not told to `guest`" in owner.shown
+            return "was not sent to `guest`" in owner.shown
 
         await eventually(told)
         assert NOT_FOR_THEM in owner.shown
@@ -102,7 +102,7 @@ async def test_its_person_is_told_nothing_where_nobody_may_know_it(tmp_path: Pat
 
         await eventually(over)
         await owner.settled()
-        assert "was not told" not in owner.shown
+        assert "was not sent" not in owner.shown
 
 
 # --- whose clearance -----------------------------------------------------------------------------------
@@ -181,7 +181,7 @@ async def test_a_misspelt_tool_is_told_the_nearest_name(tmp_path: Path) -> None:
         shown = await owner.say("!web_fetsh {}")
         assert await progress(owner) == ["· a call refused by unknown_is_worst"]
         assert "this tool is not known, did you mean `web_fetch`?" in shown
-        assert "declare the tool" not in shown
+        assert "declare the tool" not in shown + await owner.say("/why")
         assert "did you mean `web_fetch`?" in await owner.say("/simulate web_fetsh")
 
 
@@ -208,7 +208,7 @@ async def test_admins_are_told_once_that_a_join_took_back_what_was_vouched_for(t
             await owner.app.receive(Membership(TEAM, "room:eve", joined=True, dedupe=f"m{number}"))
         (told,) = [sent for sent in rooms.sent if sent.kind is OutboundKind.NOTICE]
         assert told.address.chat == "ann"
-        assert "joined room:team; nobody vouches for its members any more" in told.text
+        assert "Nobody vouches for the members of room:team any more" in told.text
         (button,) = told.buttons
         assert button.command == "/classify room:team vouch"
         assert table.may_be_pressed(button.command)

@@ -5,6 +5,7 @@ from pathlib import Path
 import pytest
 
 from bot.commands.admin import classify
+from bot.core.errors import sentence
 from bot.delivery.outbox import WITHHELD_REPLY
 from channels.messages import Address, How, Inbound
 from policy.document.overrides import ChatPlace
@@ -27,6 +28,7 @@ CHATS = {
     "shut": {"channel": "room", "chat": "shut", "classification": "INTERNAL", "blocked": True},
 }
 TEAM = Address("room", "team", "w", "thread")
+UNANSWERED = "Messages there are labelled {}, and its readers may receive {} at most: the bot will not answer. {}"
 
 
 def config(**more: object) -> str:
@@ -58,19 +60,19 @@ async def test_a_chat_is_classified_in_the_chat_itself(tmp_path: Path) -> None:
     there = rooms()
     async with running(tmp_path, config(), serve=False, channels=[there]) as owner:
         assert (await owner.app.gate.readers.destination(TEAM)).clearance is None
-        assert await here(owner, there, "/classify") == "room:w:team is unclassified"
+        assert await here(owner, there, "/classify") == "Chat room:w:team is unclassified."
         told = await here(owner, there, "/classify INTERNAL")
-        assert told == "room:w:team was unclassified, and is classified INTERNAL"
+        assert told == "Chat room:w:team was unclassified, and is classified INTERNAL."
         assert (await owner.app.gate.readers.destination(TEAM)).clearance == parse("INTERNAL")
         vouched = await here(owner, there, "/classify vouch")
-        assert vouched.endswith("and is classified INTERNAL, its members vouched for")
+        assert vouched.endswith("and is classified INTERNAL, its members vouched for.")
         again = await here(owner, there, "/classify vouch")
-        assert again == "nothing changed, room:w:team is classified INTERNAL, its members vouched for"
+        assert again == "Nothing changed: chat room:w:team is classified INTERNAL, its members vouched for."
         chat = owner.app.gate.document.chat("room", "w", "team")
         assert chat is not None
         assert chat.members_vouched
-        assert (await here(owner, there, "/classify unvouch")).endswith("and is classified INTERNAL")
-        assert (await here(owner, there, "/classify none")).endswith("and is unclassified")
+        assert (await here(owner, there, "/classify unvouch")).endswith("and is classified INTERNAL.")
+        assert (await here(owner, there, "/classify none")).endswith("and is unclassified.")
         assert (await owner.app.gate.readers.destination(TEAM)).clearance is None
         assert (await rows(owner))[0] == ("ada", "room:w:team", "unclassified", "classified INTERNAL")
         assert len(await rows(owner)) == 5
@@ -83,18 +85,43 @@ async def test_whoever_classifies_is_told_what_may_be_said_there_now(tmp_path: P
     async with running(tmp_path, config(), serve=False, channels=[there]) as owner:
         told = await here(owner, there, "/classify INTERNAL")
         assert told.startswith(
-            "room:w:team was unclassified, and is classified INTERNAL\nwho reads there cannot be told"
+            "Chat room:w:team was unclassified, and is classified INTERNAL.\n"
+            "Its readers are not known, and messages there are labelled INTERNAL: the bot will not answer."
         )
         (vouch,) = there.sent[-1].buttons
         assert vouch.command in told
         pressed = Inbound(TEAM, "room:ada", vouch.command, "pressed", private=False, how=How.BUTTON)
         await owner.app.router.receive(pressed)
-        assert there.sent[-1].text.endswith("is classified INTERNAL, its members vouched for")
+        assert there.sent[-1].text.endswith("is classified INTERNAL, its members vouched for.")
         assert there.sent[-1].buttons == ()
         there.readers["team"] |= {"room:eve"}
-        assert (await here(owner, there, "/classify")).endswith("who reads there now, PUBLIC may be said there at most")
+        assert (await here(owner, there, "/classify")).endswith(
+            "Messages there are labelled INTERNAL, and its readers may receive PUBLIC at most: "
+            "the bot will not answer. "
+            "Clear its readers, or type `/classify room:w:team PUBLIC` and then `/reset` there."
+        )
         lowered = await here(owner, there, "/classify PUBLIC")
-        assert lowered.endswith("and is classified PUBLIC, its members vouched for")
+        assert lowered.endswith("and is classified PUBLIC, its members vouched for.")
+
+
+@pytest.mark.parametrize(
+    "readers,inbound,told",
+    [
+        ({"room:ada"}, "CONFIDENTIAL", UNANSWERED.format("CONFIDENTIAL", "INTERNAL", classify.INBOUND)),
+        ({"room:ada", "room:eve"}, "INTERNAL", UNANSWERED.format("INTERNAL", "PUBLIC", classify.CLEAR_OR_INBOUND)),
+        ({"room:ada", "room:eve"}, "PUBLIC", "Because of the readers there now, PUBLIC may be said there at most."),
+        ({"room:ada"}, "PUBLIC", "is classified INTERNAL."),
+    ],
+    ids=["above the classification", "above the readers", "below both", "below, and all are cleared"],
+)
+async def test_the_label_of_messages_by_the_file_is_not_lowered_by_the_command(
+    tmp_path: Path, readers: set[str], inbound: str, told: str
+) -> None:
+    """A classification changes nothing where `inbound` gives messages a label, even one above the classification."""
+    there = Rooms({"crew": frozenset(readers)})
+    chats = {"crew": {**CHATS["crew"], "inbound": inbound}}
+    async with running(tmp_path, config(chats=chats), serve=False, channels=[there]) as owner:
+        assert (await said(owner, "/classify crew")).endswith(told)
 
 
 async def test_whoever_asks_is_told_what_everybody_may_hear_there_and_what_he_alone_may(tmp_path: Path) -> None:
@@ -103,17 +130,16 @@ async def test_whoever_asks_is_told_what_everybody_may_hear_there_and_what_he_al
         place = Address("room", "team")
         before = await here(owner, there, "/whoami", address=place)
         assert before.endswith(
-            f"here is room:team, {classify.NOT_CLASSIFIED}; what you alone are told here may be INTERNAL at most"
+            f"Here is room:team, not classified. {classify.NOT_CLASSIFIED}"
+            " Answers to you alone may be INTERNAL at most."
         )
         await here(owner, there, "/classify INTERNAL", address=place)
         after = await here(owner, there, "/whoami", "ben", place)
-        assert after.endswith(
-            "here is room:team, cleared for INTERNAL; what you alone are told here may be INTERNAL at most"
-        )
-        assert (await said(owner, "/whoami")).endswith("here is console:owner, cleared for RESTRICTED~")
+        assert after.endswith("Here is room:team, cleared for INTERNAL. Answers to you alone may be INTERNAL at most.")
+        assert (await said(owner, "/whoami")).endswith("Here is console:owner, cleared for RESTRICTED~.")
         # Nothing but a console can be left.
         assert "quit" not in await here(owner, there, "/help", address=Address("room", "ada"))
-        assert "unknown command" in await here(owner, there, "/quit", address=Address("room", "ada"))
+        assert "Unknown command" in await here(owner, there, "/quit", address=Address("room", "ada"))
 
 
 async def test_admins_put_a_policy_in_force_where_its_rules_may_not_be_shown(tmp_path: Path) -> None:
@@ -122,7 +148,7 @@ async def test_admins_put_a_policy_in_force_where_its_rules_may_not_be_shown(tmp
     async with running(tmp_path, config(channels=channels), serve=False, channels=[there]) as owner:
         alone = Address("room", "ada")
         assert await here(owner, there, "/policy", address=alone) == WITHHELD_REPLY
-        assert (await here(owner, there, "/policy reload", address=alone)).endswith("is in force")
+        assert (await here(owner, there, "/policy reload", address=alone)).endswith("is in force.")
         (tmp_path / "config.yaml").write_text("nothing: known")
         assert await here(owner, there, "/policy reload", address=alone) == WITHHELD_REPLY
     async with running(tmp_path, config(), serve=False, channels=[there]) as owner:
@@ -131,23 +157,25 @@ async def test_admins_put_a_policy_in_force_where_its_rules_may_not_be_shown(tmp
 
 async def test_a_chat_is_classified_by_naming_it(tmp_path: Path) -> None:
     async with running(tmp_path, config(), serve=False) as owner:
-        assert await said(owner, "/classify crew") == "room:w:crew is classified INTERNAL"
-        assert (await said(owner, "/classify crew PUBLIC")).endswith("and is classified PUBLIC")
+        assert await said(owner, "/classify crew") == "Chat room:w:crew is classified INTERNAL."
+        assert (await said(owner, "/classify crew PUBLIC")).endswith("and is classified PUBLIC.")
         file = classify.CUT.format(asked="RESTRICTED", by="config.yaml", most="INTERNAL")
-        assert (await said(owner, "/classify room:w:crew RESTRICTED")).endswith(f"and is classified INTERNAL\n  {file}")
+        assert (await said(owner, "/classify room:w:crew RESTRICTED")).endswith(
+            f"and is classified INTERNAL.\n  {file}"
+        )
         channel = classify.CUT.format(asked="RESTRICTED", by="the channel `room`", most="CONFIDENTIAL")
         told = await said(owner, "/classify room:-7 RESTRICTED")
-        assert told == f"room:-7 was unclassified, and is classified CONFIDENTIAL\n  {channel}"
+        assert told == f"Chat room:-7 was unclassified, and is classified CONFIDENTIAL.\n  {channel}"
         again = await said(owner, "/classify room:-7 CONFIDENTIAL")
-        assert again == "nothing changed, room:-7 is classified CONFIDENTIAL"
+        assert again == "Nothing changed: chat room:-7 is classified CONFIDENTIAL."
         for written in ("room::-7", "room:-7"):
-            assert await said(owner, f"/classify {written}") == "room:-7 is classified CONFIDENTIAL"
+            assert await said(owner, f"/classify {written}") == "Chat room:-7 is classified CONFIDENTIAL."
         for turned in ("/classify vouch room:-7", "/classify INTERNAL room:-7"):
-            assert (await said(owner, turned)).startswith(f"{classify.CHAT_FIRST}, write it as")
-        assert await said(owner, "/classify crw") == "unknown chat `crw`, did you mean `crew`?"
-        assert await said(owner, "/classify rom:7 PUBLIC") == "unknown channel `rom`, did you mean `room`?"
-        assert "unknown level `SECRET`" in await said(owner, "/classify crew SECRET")
-        assert "write it as `/classify [CHAT]" in await said(owner, "/classify a b c")
+            assert (await said(owner, turned)).startswith(f"{sentence(classify.CHAT_FIRST)} Write it as")
+        assert await said(owner, "/classify crw") == "Unknown chat `crw`, did you mean `crew`?"
+        assert await said(owner, "/classify rom:7 PUBLIC") == "Unknown channel `rom`, did you mean `room`?"
+        assert "Unknown level `SECRET`" in await said(owner, "/classify crew SECRET")
+        assert "Write it as `/classify [CHAT]" in await said(owner, "/classify a b c")
         assert owner.app.gate.document.chat("room", "", "-7") is not None
 
 
@@ -155,7 +183,7 @@ async def test_nobody_classifies_above_his_own_clearance(tmp_path: Path) -> None
     there = rooms()
     async with running(tmp_path, config(), serve=False, channels=[there]) as owner:
         told = await here(owner, there, "/classify CONFIDENTIAL")
-        assert told == "you are cleared for INTERNAL, and can classify no higher"
+        assert told == "You are cleared for INTERNAL, and can classify no higher."
         assert owner.app.gate.document.chat("room", "w", "team") is None
         assert await rows(owner) == []
 
@@ -169,19 +197,21 @@ async def test_a_private_chat_is_not_classified(tmp_path: Path) -> None:
 
 async def test_a_chat_that_is_not_classified_has_nobody_to_vouch_for(tmp_path: Path) -> None:
     async with running(tmp_path, config(), serve=False) as owner:
-        assert "say first as what" in await said(owner, "/classify room:7 vouch")
+        assert "give it a level first" in await said(owner, "/classify room:7 vouch")
 
 
 async def test_a_blocked_chat_is_told_nothing_above_public_until_it_is_allowed(tmp_path: Path) -> None:
     there = rooms()
     async with running(tmp_path, config(), serve=False, channels=[there]) as owner:
         await here(owner, there, "/classify INTERNAL")
-        assert await said(owner, "/block chat room:w:team") == ("room:w:team was classified INTERNAL, and is blocked")
+        assert (
+            await said(owner, "/block chat room:w:team") == "Chat room:w:team was classified INTERNAL, and is blocked."
+        )
         assert (await owner.app.gate.readers.destination(TEAM)).clearance is None
-        assert await said(owner, "/classify room:w:team none") == "nothing changed, room:w:team is blocked"
-        assert await said(owner, "/allow chat room:w:team") == "room:w:team was blocked, and is unclassified"
-        assert await here(owner, there, "/block") == "room:w:team was unclassified, and is blocked"
-        assert await here(owner, there, "/allow") == "room:w:team was blocked, and is unclassified"
+        assert await said(owner, "/classify room:w:team none") == "Nothing changed: chat room:w:team is blocked."
+        assert await said(owner, "/allow chat room:w:team") == "Chat room:w:team was blocked, and is unclassified."
+        assert await here(owner, there, "/block") == "Chat room:w:team was unclassified, and is blocked."
+        assert await here(owner, there, "/allow") == "Chat room:w:team was blocked, and is unclassified."
         assert await said(owner, "/allow chat shut") == classify.BY_FILE
 
 
@@ -195,7 +225,7 @@ async def test_members_may_none_of_it_and_hear_nothing_in_a_shared_chat(tmp_path
 
 async def test_a_classification_the_file_no_longer_allows_is_lowered_or_void(tmp_path: Path) -> None:
     async with running(tmp_path, config(compartments=["hr"]), serve=False) as owner:
-        assert (await said(owner, "/classify room:7 CONFIDENTIAL")).endswith("and is classified CONFIDENTIAL")
+        assert (await said(owner, "/classify room:7 CONFIDENTIAL")).endswith("and is classified CONFIDENTIAL.")
         lower = {**CHANNELS, "room": {"classification": "PUBLIC"}}
         (tmp_path / "config.yaml").write_text(config(compartments=["hr"], channels=lower))
         await said(owner, "/policy reload")
@@ -212,7 +242,7 @@ async def test_a_member_does_not_reset_a_shared_chat_though_he_alone_sees_the_an
         await here(owner, there, "/classify INTERNAL")
         await owner.app.router.receive(Inbound(TEAM, "room:ben", "hello", "m1", private=False))
         sid = owner.app.session_id(TEAM)
-        assert await here(owner, there, "/reset confirm", "ben") == "in a shared chat a reset needs the role admin"
+        assert await here(owner, there, "/reset confirm", "ben") == "In a shared chat a reset needs the role admin."
         state = await owner.app.store.sessions.state(sid)
         assert state is not None
         assert state.generation == 1

@@ -76,7 +76,7 @@ async def test_what_a_command_tells_goes_to_whoever_typed_it(tmp_path: Path) -> 
         await people.say("ann", "/taint")
         assert people.rooms.heard(TEAM) == ["You said: hello"]
         (told,) = people.rooms.alone("ann")
-        assert "taint CONFIDENTIAL" in told
+        assert "Taint CONFIDENTIAL" in told
 
 
 @pytest.mark.parametrize("who", ["eve", "stranger"])
@@ -141,7 +141,7 @@ async def test_a_button_is_no_more_than_the_command_it_stands_for(tmp_path: Path
             assert receipt.outcome is Routed.IGNORED
         assert (await people.say("mel", "/approve zzzz", how=How.BUTTON)).outcome is Routed.ANSWERED
         (told,) = people.rooms.alone("mel")
-        assert told == "there is nothing of that name here"
+        assert told == "There is nothing of that name here."
 
 
 @pytest.mark.parametrize(
@@ -179,7 +179,7 @@ async def test_a_stranger_who_presses_in_his_own_chat_is_told_how_to_ask_once(tm
         for _ in range(2):
             await people.say("zoe", "/approve zzzz", Address("room", "zoe"), how=How.BUTTON)
         asked, pressed = people.rooms.said
-        assert "let you in with the code" in asked
+        assert "Give an admin of this bot the code" in asked
         assert pressed == NOT_YOURS
 
 

@@ -135,7 +135,7 @@ async def test_a_button_pressed_by_somebody_else_says_so_to_them_alone(tmp_path:
         message = there.channel.messages[-1]
         (button,) = (each for block in message.blocks for each in block["elements"] if each["type"] == "button")
         await there.ben.presses(message, button["action_id"])
-        told = "there is nothing of that name here"
+        told = "There is nothing of that name here."
         await there.stage.server.until(lambda: told in there.shown(there.ben))
         assert told not in there.shown(there.ann)
 
@@ -144,7 +144,7 @@ async def test_a_command_typed_with_a_mention_is_answered_once_and_to_its_typist
     async with room(tmp_path) as there:
         await there.ben.joins(there.channel)
         await there.ann.mentions(there.channel, "!status")
-        told = "this conversation has not begun"
+        told = "This conversation has not begun"
         await there.stage.server.until(lambda: told in there.shown(there.ann))
         assert there.shown(there.ann).count(told) == 1
         assert told not in there.shown(there.ben)

@@ -39,7 +39,7 @@ def test_a_trace_that_finds_nothing_and_one_that_goes_on_say_so() -> None:
     assert list(rendering.lines(alone, "trace"))[2:] == [
         "Nothing came of it.",
         "Nothing that this page shows has left.",
-        "hidden: what you may not know of is not shown, if there is any",
+        "hidden: parts above your clearance are not shown, if there are any",
     ]
     assert list(rendering.lines(replace(alone, direction=Direction.BACK), "trace"))[2] == "It came from nothing else."
     more = replace(TRACE, direction=Direction.BACK, cursor="3", complete=False)
@@ -56,7 +56,7 @@ def test_json_has_all_nodes_with_their_labels_and_the_constant_one_without() -> 
         | {"where": "s", "depth": 1},
         {"id": "s/k", "kind": "delivery", "title": "answer sent", "label": "PUBLIC", "at": _AT}
         | {"where": "console::ada:", "depth": 2},
-        {"id": "hidden", "kind": "hidden", "title": "what you may not know of is not shown, if there is any"},
+        {"id": "hidden", "kind": "hidden", "title": "parts above your clearance are not shown, if there are any"},
     ]
     assert (told["cursor"], told["complete"], told["direction"]) == ("3", True, "forward")
 

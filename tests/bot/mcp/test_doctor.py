@@ -122,7 +122,7 @@ def test_check_tells_what_may_not_be_meant(tmp_path: Path, capsys: pytest.Captur
     check(written(tmp_path, {"away": away, "near": near, "whole": command(), "bare": command(tools={})}))
     out = capsys.readouterr().out
     assert [line for line in out.splitlines() if line.startswith("MCP")] == [
-        "MCP server away: what it is asked and answers is not encrypted, begin `mcp_servers.away.url` with https://",
+        "MCP server away: its requests and answers are not encrypted, begin `mcp_servers.away.url` with https://",
         "MCP server bare: none of its tools is offered, list some in `mcp_servers.bare.tools`",
     ]
     assert out.endswith("1 secrets, 4 MCP servers\n")

@@ -78,7 +78,7 @@ async def test_without_the_secret_no_server_is_started(tmp_path: Path) -> None:
     entry = shell(f"touch {tmp_path}/started; exit 1", env={"TOKEN": "${secret:token}"})
     entry["tools"] = {"search": QUIET}
     async with running(tmp_path, config(entry, rules=[rule]), environment=GIVEN) as owner:
-        assert "rule `none`" in await owner.say(bang("notes__search"))
+        assert "Rule `none`" in await owner.say(bang("notes__search"))
         assert not (tmp_path / "started").exists()
     async with running(tmp_path, config(entry), environment=GIVEN) as owner:
         assert "is not running" in await owner.say(bang("notes__search"))

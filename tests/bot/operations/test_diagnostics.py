@@ -106,8 +106,8 @@ async def test_a_model_without_its_key_or_its_clearance_is_named(tmp_path: Path)
 async def test_it_is_for_admins(tmp_path: Path) -> None:
     async with opened(tmp_path, {}) as app:
         assert (await asked(app)).text.startswith(NOTHING)
-        assert "unknown command" in (await asked(app, role=Role.APPROVER)).text
-        assert "write it as `/doctor`" in (await asked(app, line="/doctor all")).text
+        assert "Unknown command" in (await asked(app, role=Role.APPROVER)).text
+        assert "Write it as `/doctor`" in (await asked(app, line="/doctor all")).text
 
 
 @pytest.mark.parametrize("said,noted", [({}, True), ({"context_tokens": 32_000}, False)])
@@ -199,7 +199,7 @@ async def test_it_warns_of_a_program_that_sees_none_of_its_own_sessions(tmp_path
         told = (await asked(app)).text
         assert "INTERNAL" in speaking(app.config)
     (line,) = [line for line in told.splitlines() if " api" in line]
-    assert "`low` may not read what it says itself" in line
+    assert "`low` may not read its own messages" in line
     assert "policy.channels.api.inbound" in line
     assert not line.startswith("ok")
     assert "fit" not in line

@@ -120,7 +120,7 @@ async def test_a_person_is_shown_a_signed_copy_and_its_decision_is_audited(tmp_p
         assert all(isinstance(entry["seq"], int) and entry["label"] == "PUBLIC" for entry in entries)
         rows = [row for row in await owner.app.store.audit.records("audit") if "export" in row.body]
         assert [(row.actor, row.body["verdict"], row.body["export"]) for row in rows] == [("owner", "ALLOW", owner.sid)]
-        assert "write it as `/export [SESSION]`" in await owner.say("/export a b")
+        assert "Write it as `/export [SESSION]`" in await owner.say("/export a b")
 
 
 @pytest.mark.anyio

@@ -278,7 +278,7 @@ def deep(depth: int) -> JsonValue:
         ([replace(entry(1), ts=LAST_MS + 1)], "line 2 is not written as this version writes it"),
         ([replace(entry(1), refs="e1  e2")], "line 2 is not written as this version writes it"),
         ([replace(entry(1), body={"text": 5})], "line 2 is not written as this version writes it"),
-        ([replace(entry(1), body={"text": "x", "more": 1})], "line 2 holds what this version does not know"),
+        ([replace(entry(1), body={"text": "x", "more": 1})], "line 2 holds entries that this version does not know"),
         ([replace(entry(1), type="SHOUT")], "line 2 is not written as this version writes it"),
         (
             [replace(entry(1), type="x.y", body={"deep": deep(MOST_DEPTH)})],

@@ -107,7 +107,7 @@ async def test_its_session_works_on_and_the_model_reads_nothing_of_it(tmp_path: 
         assert (await owner.state()).taint == INTERNAL
         assert [answer.text for answer in bodies(await owner.events(), AgentMessage)] == ["one", "two", "three"]
         for command in ("/status", "/taint", "/why", "/sessions", "/agents", "/queue"):
-            assert "something went wrong" not in await owner.say(command)
+            assert "Something went wrong" not in await owner.say(command)
     assert "chat.reaction" not in model.read()
     assert "👍" not in model.read()
 

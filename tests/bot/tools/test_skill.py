@@ -184,7 +184,7 @@ async def test_the_question_shows_all_that_would_be_in_force(tmp_path: Path) -> 
             "Domain: re\\u200bports",
             "1. Do \\u202ethis. 2. Nothing else.",
             f"2. {'x' * 400}",
-            "Written by the agent, from what anybody may have written. Label: PUBLIC~",
+            "Written by the agent, from UNTRUSTED data. Label: PUBLIC~",
         ]
         assert (asks.literal, asks.default) == (True, "later")
         assert asks.wanted is not None

@@ -123,7 +123,7 @@ async def test_a_recap_is_not_told_where_the_session_may_not_speak(tmp_path: Pat
     async with running(tmp_path, lowered, parts=parts(model=script)) as owner:
         await owner.say("read it")
         asked = len(script.asked)
-        assert "the answer may not be shown here" in await owner.say("/summarize")
+        assert "The answer may not be shown here" in await owner.say("/summarize")
         assert len(script.asked) == asked
         assert not await summaries(owner)
 
@@ -263,7 +263,7 @@ async def test_a_recap_enters_the_context_by_a_decision(tmp_path: Path) -> None:
     }
     async with running(tmp_path, json.dumps(settings), parts=parts(model=script)) as owner:
         await owner.say("part 0 " + "x" * 6000)
-        assert "rule `no-recap`" in await owner.say("part 1 " + "x" * 6000)
+        assert "Rule `no-recap`" in await owner.say("part 1 " + "x" * 6000)
         assert len(script.asked) == 2
         assert not await summaries(owner)
 

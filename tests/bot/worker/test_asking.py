@@ -100,7 +100,7 @@ async def test_what_does_not_fit_queues_and_the_chat_is_told_once_how_to_answer(
         assert (await person.send("green")).outcome is Routed.ACCEPTED
         assert person.shown.count(HOW.format(id=question.id)) == 1
         assert (await person.state()).waiting_items == 2
-        assert "this takes one of: red, blue" in await person.say(f"/answer {question.id} green", wait=False)
+        assert "This takes one of: red, blue" in await person.say(f"/answer {question.id} green", wait=False)
         await person.say(f"/answer {question.id} red")
         assert await heard(person) == [{"status": "answered", "answer": "red"}]
         assert [one.text for one in bodies(await person.events(), UserMessage)][1:] == ["what do you mean?", "green"]
@@ -225,7 +225,7 @@ async def test_no_answer_approves_and_no_approval_answers(tmp_path: Path) -> Non
     async with asked(tmp_path) as (person, _):
         (question,) = await open_questions(person)
         assert "This is a question of the agent" in await person.say(f"/approve {question.id}", wait=False)
-        assert "nothing waits" in await person.say("/approvals", wait=False)
+        assert "Nothing waits for an answer." in await person.say("/approvals", wait=False)
         assert f"{question.id} asked here" in await person.say("/questions", wait=False)
         for state in (ApprovalState.APPROVED, ApprovalState.USED):
             with pytest.raises(Exception, match="nothing of that name"):

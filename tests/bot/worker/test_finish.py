@@ -66,7 +66,7 @@ async def test_a_notice_bears_the_label_of_what_it_shows(tmp_path: Path) -> None
     config = policy(rules=rules, channels={"console": {"classification": "top", "inbound": "CONFIDENTIAL"}})
     async with running(tmp_path, config, parts=parts(model=model)) as owner:
         shown = await owner.say("hello")
-        assert "this session has read: CONFIDENTIAL" in shown
+        assert "This session has read: CONFIDENTIAL" in shown
         assert CARD not in shown
         (said,) = await owner.app.store.outbox.deliveries(owner.sid)
         assert (str(said.label), said.kind) == ("CONFIDENTIAL", OutboundKind.NOTICE)
@@ -144,7 +144,7 @@ async def test_an_approval_that_ran_out_before_it_was_spent_is_an_error_not_a_de
             worker = workers.worker(owner.app.worker_parts(), keeper, thinking, runs)
             deliveries = await worker._runner._end(turn, answer)  # pyright: ignore[reportPrivateUsage] - what is tested
         assert [said.kind for said in deliveries] == [OutboundKind.NOTICE]
-        assert "something went wrong here" in deliveries[0].text
+        assert "Something went wrong here" in deliveries[0].text
         state = await owner.state()
         assert state.last_turn is not None
         assert (state.status, state.last_turn.reason) == (Status.IDLE, YieldReason.ERROR)

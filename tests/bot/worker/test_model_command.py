@@ -64,11 +64,11 @@ async def test_it_shows_what_thinks_and_what_each_may_read_as_far_as_the_reader_
     async with running(tmp_path, settings(), serve=False) as person:
         told = await asked(person, "/model", clearance=INTERNAL)
         assert told == Reply(
-            "this conversation thinks with offline, which may read INTERNAL of what you may know\n"
-            f"- if that does not answer {BACK}, which may read INTERNAL of what you may know\n"
-            f"- with `/model {BACK}` with {BACK}, which may read INTERNAL of what you may know\n"
-            f"- with `/model {WIDE}` with {WIDE}, which may read INTERNAL of what you may know\n"
-            f"- with `/model {NARROW}` with {NARROW}, which may read PUBLIC of what you may know",
+            "This conversation thinks with offline, which may read INTERNAL of your clearance\n"
+            f"- if that does not answer {BACK}, which may read INTERNAL of your clearance\n"
+            f"- with `/model {BACK}` with {BACK}, which may read INTERNAL of your clearance\n"
+            f"- with `/model {WIDE}` with {WIDE}, which may read INTERNAL of your clearance\n"
+            f"- with `/model {NARROW}` with {NARROW}, which may read PUBLIC of your clearance",
         )
         assert "CONFIDENTIAL" in (await asked(person, "/model")).text
         assert (await asked(person, f"/model {WIDE}")).text == NOT_BEGUN
@@ -99,7 +99,7 @@ async def test_read_is_decided_before_it_happens_what_was_read_must_flow_to_the_
         await person.say("/taint raise CONFIDENTIAL")
         for name in ("offline", NARROW):
             told = await person.say(f"/model {name}")
-            assert f"/model {name}: refused" in told
+            assert f"Refused: /model {name}." in told
             assert "read_is_decided_before_it_happens" in told
             assert "reset" in told
         assert (await person.state()).model == WIDE
@@ -123,7 +123,7 @@ async def test_a_choice_that_is_not_configured_any_more_is_none(tmp_path: Path) 
         assert "thinks with offline" in await person.say("/model")
         assert "I am offline" in await person.say("hello")
         # What it reads is bounded by that one again.
-        assert "refused" in await person.say("/taint raise CONFIDENTIAL")
+        assert "Refused: " in await person.say("/taint raise CONFIDENTIAL")
 
 
 async def test_in_a_shared_chat_only_an_approver_switches(tmp_path: Path) -> None:
@@ -139,9 +139,9 @@ async def test_in_a_shared_chat_only_an_approver_switches(tmp_path: Path) -> Non
 async def test_what_is_asked_for_wrongly_is_told(tmp_path: Path) -> None:
     async with running(tmp_path, settings(), parts=Asked().parts) as person:
         await person.say("hello")
-        assert "there is no model `openai:wid`, did you mean `openai:wide`?" in await person.say("/model openai:wid")
-        assert "write it as `/model [NAME]`" in await person.say("/model a b")
-        assert "this conversation thinks with offline" in await person.say("/model offline")
+        assert "There is no model `openai:wid`, did you mean `openai:wide`?" in await person.say("/model openai:wid")
+        assert "Write it as `/model [NAME]`" in await person.say("/model a b")
+        assert "This conversation thinks with offline" in await person.say("/model offline")
         await person.say("/taint raise INTERNAL")
         assert (await asked(person, "/model")).label == parse("INTERNAL")
         assert (await asked(person, "/model nothing")).label == PUBLIC

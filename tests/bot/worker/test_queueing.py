@@ -339,9 +339,9 @@ async def test_queue_shows_what_waits_and_drops_what_is_ones_own(tmp_path: Path)
         receipt = await people.send("ann", "mine")
         await people.send("ann", "/queue")
         shown = people.rooms.alone("ann")[-1]
-        assert shown.splitlines()[0].startswith("mode collect: ")
+        assert shown.splitlines()[0].startswith("Mode collect: ")
         assert shown.splitlines()[1:] == [
-            "2 messages wait",
+            "2 messages wait.",
             "1. mel: a long long long long long long long long long long long lon…",
             "2. ann: mine",
         ]
@@ -350,13 +350,13 @@ async def test_queue_shows_what_waits_and_drops_what_is_ones_own(tmp_path: Path)
         told = [*people.rooms.alone("ann")[-2:], *people.rooms.alone("mel")[-1:]]
         assert told == [NOT_YOURS.format(position=n) for n in (1, 3, 2)]
         await people.send("mel", "/queue steer")
-        assert people.rooms.alone("mel")[-1] == "in a shared chat this needs the role approver"
+        assert people.rooms.alone("mel")[-1] == "In a shared chat this needs the role approver."
         await people.send("ann", "/queue drop 2")
-        assert people.rooms.alone("ann")[-1] == "message 2 is cancelled"
+        assert people.rooms.alone("ann")[-1] == "Message 2 is cancelled."
         await people.send("ann", "/queue loudly")
-        assert "write it as `/queue [collect | queue" in people.rooms.alone("ann")[-1]
+        assert "Write it as `/queue [collect | queue" in people.rooms.alone("ann")[-1]
         await people.send("ann", "/queue queue")
-        assert people.rooms.alone("ann")[-1].startswith("mode queue: ")
+        assert people.rooms.alone("ann")[-1].startswith("Mode queue: ")
         rows = [row.body async for row in people.app.chains.records(receipt.sid) if row.kind == "queue"]
         there = {"address": str(Address("room", "team", recipient="ann"))}
         assert rows == [{"dropped": 2, **there}, {"before": "collect", "after": "queue", **there}]
@@ -371,7 +371,7 @@ async def test_a_mode_survives_a_restart_and_a_reset(tmp_path: Path) -> None:
         await owner.say("/queue steer")
         await owner.say("/reset confirm")
     async with running(tmp_path) as owner:
-        assert "mode steer" in await owner.say("/queue")
+        assert "Mode steer" in await owner.say("/queue")
 
 
 async def test_nobody_hears_more_of_a_queue_than_he_may_know(tmp_path: Path) -> None:

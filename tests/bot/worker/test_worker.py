@@ -139,7 +139,7 @@ async def test_a_turn_that_takes_its_worker_down_every_time_is_given_up(tmp_path
         assert f"given up after {ATTEMPTS} attempts" in str(log)
         assert results(log) == [("probe", "interrupted")]
         assert not unanswered(log)
-        assert "something went wrong here" in owner.shown
+        assert "Something went wrong here" in owner.shown
         assert (await owner.state()).status is Status.FAILED
         assert "never mind" in await owner.say("again")
         assert (await owner.state()).status is Status.IDLE

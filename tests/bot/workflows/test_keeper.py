@@ -161,7 +161,7 @@ async def test_what_is_written_has_the_labels_of_what_was_seen(desk: Desk) -> No
 
 async def test_what_would_not_be_shown_here_is_not_written_here(desk: Desk) -> None:
     await desk.begin()
-    with pytest.raises(RequestError, match="what is written here is CONFIDENTIAL"):
+    with pytest.raises(RequestError, match="a text written here is CONFIDENTIAL"):
         await desk.keeper.skip(desk.actor(CONFIDENTIAL, INTERNAL), "quay", "2_5", 1, op=fresh())
 
 

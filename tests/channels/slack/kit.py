@@ -9,7 +9,7 @@ import anyio
 from channels.messages import Address, Event
 from channels.slack.adapter import Slack
 from channels.slack.transport import RequestEndpoint, SlackTiming
-from tests.channels.contract import Kept, Leases, Stage
+from tests.channels.contract import Kept, Leases, SharedChat, Stage
 from tests.sim.slack import Slack as Server
 from tests.sim.slack import slack
 from tests.sim.slack_blocks import shown
@@ -54,6 +54,19 @@ class SlackStage(Stage):
 
     def refuse_files(self) -> None:
         self.server.fails("files.getUploadURLExternal", error="file_uploads_disabled", times=1_000)
+
+    def lose_answer(self) -> bool:
+        self.server.fails("chat.postMessage", cut="after")
+        return True
+
+    def shared_chat(self, count: int) -> SharedChat:
+        people = (self.alice, *(self.server.user(f"member{number}") for number in range(1, count)))
+        crew = self.server.channel("crew", *people)
+
+        def public() -> str:
+            return "\n".join(shown(message.body) for message in crew.messages if not message.shown_to)
+
+        return SharedChat(at(crew), tuple(f"slack:{crew.team}:{one.id}" for one in people), public)
 
     async def receive(self, event: Event) -> None:
         if self.pauses:

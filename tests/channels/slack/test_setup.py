@@ -128,7 +128,7 @@ def test_slack_takes_its_texts() -> None:
 
 def test_what_it_suggests_are_commands_there_are() -> None:
     for prompt in manifest()["features"]["agent_view"]["suggested_prompts"]:
-        assert table.find(prompt["message"].removeprefix("!")) is not None
+        assert table.BUILT_IN.find(prompt["message"].removeprefix("!")) is not None
 
 
 pytestmark = pytest.mark.anyio

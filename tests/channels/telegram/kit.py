@@ -11,7 +11,7 @@ from channels.messages import Address, Event
 from channels.port import Receive
 from channels.telegram.adapter import Telegram
 from channels.telegram.polling import TelegramTiming
-from tests.channels.contract import Kept, Leases, Stage
+from tests.channels.contract import Kept, Leases, SharedChat, Stage
 from tests.sim.telegram import Telegram as Server
 from tests.sim.telegram import telegram
 from tests.sim.telegram_state import Chat
@@ -54,6 +54,15 @@ class TelegramStage(Stage):
     def refuse_files(self) -> None:
         told = "Bad Request: not enough rights to send documents to the chat"
         self.server.fails("sendDocument", status=400, told=told, times=1_000)
+
+    def lose_answer(self) -> bool:
+        self.server.loses("sendMessage")
+        return True
+
+    def shared_chat(self, count: int) -> SharedChat:
+        people = (self.alice, *(self.server.user(f"Member{number}") for number in range(1, count)))
+        group = self.server.group("Crew", *people)
+        return SharedChat(at(group), tuple(f"telegram:{one.id}" for one in people), lambda: "\n".join(group.said))
 
     async def receive(self, event: Event) -> None:
         if self.refusals:

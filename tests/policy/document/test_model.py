@@ -205,7 +205,7 @@ def test_every_problem_is_told_at_once_with_its_path() -> None:
                 ("tools", "mesage", "result"),
                 "unknown level `X`, known are `PUBLIC`, `INTERNAL`, `CONFIDENTIAL`, `RESTRICTED`",
             ),
-            (("tools", "mesage", "consequential"), "`false` would loosen what the tool declares, leave the field out"),
+            (("tools", "mesage", "consequential"), "`false` would loosen the tool's declaration, leave the field out"),
             (("tools", "message", "consequential"), "`yes` is not `true` or `false`"),
             (("models",), "`None` is not a mapping"),
             (("patterns", "email"), "`email` is a built-in pattern, choose another name"),

@@ -69,8 +69,8 @@ async def test_an_untrusted_connection_commands_nothing(tmp_path: Path) -> None:
         ):
             refused = await one.call(tool, **given)
             assert refused.failed, tool
-            assert "rule `untrusted_cannot_command`" in refused.text
-            assert "nobody is asked over MCP" in refused.text
+            assert "Rule `untrusted_cannot_command`" in refused.text
+            assert "MCP asks nobody" in refused.text
             assert "open another connection" in refused.text
         for tool, given in (("runs_steer", {"run_id": run, "note": "Stop."}), ("runs_stop", {"run_id": run})):
             refused = await one.call(tool, **given)
@@ -114,7 +114,7 @@ async def test_what_is_refused_for_what_it_says_counts_as_told(tmp_path: Path) -
     async with served(tmp_path, configured(rules=[rule]), works=False) as host, steering(host) as one:
         await learned(host, "crane", "Her number is 536-22-8726.", "PUBLIC~")
         refused = await one.call("memory", action="recall", query="number", up_to="PUBLIC~")
-        assert (refused.failed, "rule `no-ssn`" in refused.text, refused.label) == (True, True, "PUBLIC~")
+        assert (refused.failed, "Rule `no-ssn`" in refused.text, refused.label) == (True, True, "PUBLIC~")
         assert await one.words() == "PUBLIC~"
 
 
@@ -123,7 +123,7 @@ async def test_nothing_is_read_that_may_not_be_told_over_the_channel(tmp_path: P
     config = configured(channels=channels)
     async with served(tmp_path, config, works=False) as host, steering(host, clearance="CONFIDENTIAL") as one:
         refused = await one.call("memory", action="recall", query="ferry", up_to="CONFIDENTIAL")
-        assert "rule `read_is_decided_before_it_happens`" in refused.text
+        assert "Rule `read_is_decided_before_it_happens`" in refused.text
         assert await one.words() == "PUBLIC"
 
 
@@ -206,7 +206,7 @@ async def test_without_a_connection_the_worst_is_assumed(tmp_path: Path) -> None
                 assert (FERRY in found.text, found.label) == (True, "INTERNAL~")
                 await client.call_tool("memory", {"action": "learn", "text": "Said by nobody knows whom."})
                 refused = told(await client.call_tool("runs_start", {"goal": "x"}))
-                assert "rule `untrusted_cannot_command`" in refused.text
+                assert "Rule `untrusted_cannot_command`" in refused.text
         assert (await memories(host))["Said by nobody knows whom."] == "INTERNAL~"
 
 

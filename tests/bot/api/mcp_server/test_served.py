@@ -162,11 +162,11 @@ async def test_rules_of_the_policy_count_as_for_a_session(tmp_path: Path) -> Non
         assert NUMBER not in (await one.call("sessions_history", session_id=sid)).text
         never = await one.call("sessions_spawn", task="never")
         assert never.failed
-        assert "rule `no-spawn`: never begin this" in never.text
+        assert "Rule `no-spawn`: never begin this" in never.text
         asked = await one.call("memory", action="learn", text="Tea.")
         assert asked.failed
-        assert "memory: needs an approval" in asked.text
-        assert "nobody is asked over MCP" in asked.text
+        assert "Needs an approval: memory." in asked.text
+        assert "MCP asks nobody" in asked.text
 
 
 async def test_rules_about_what_leaves_count_for_what_agents_are_told(tmp_path: Path) -> None:
@@ -188,7 +188,7 @@ async def test_what_the_policy_holds_is_not_told(tmp_path: Path) -> None:
         await one.call("memory", action="learn", text="The ferry leaves at nine.")
         told = await one.call("memory", action="recall", query="ferry")
         assert (told.text, told.label) == (
-            "the call was made, and the policy keeps what `memory` returns out of contexts",
+            "the call was made, and the policy keeps the results of `memory` out of contexts",
             "PUBLIC",
         )
 

@@ -87,7 +87,7 @@ async def test_a_run_is_started_seen_steered_rested_and_stopped(tmp_path: Path) 
         assert NONE in await owner.say("/runs")
         assert f"{run} ended, stopped" in await owner.say("/runs list all")
         for line in (f"/runs steer {run} more", f"/runs pause {run}", f"/runs resume {run}", f"/runs stop {run}"):
-            assert "this run has ended" in await owner.say(line)
+            assert "This run has ended" in await owner.say(line)
 
 
 async def test_an_autonomous_run_goes_on_until_it_is_done(tmp_path: Path) -> None:
@@ -124,8 +124,8 @@ async def test_what_does_not_fit_is_answered_with_the_usage(tmp_path: Path) -> N
     async with running(tmp_path, serve=False) as owner:
         for odd, why in (
             ("what", "no such action"),
-            ("show", "name one run"),
-            ("show a b", "name one run"),
+            ("show", "Name one run."),
+            ("show a b", "Name one run."),
             ("start", "needs a goal"),
             ("start type=manual", "needs a goal"),
             ("start type=often go", "`autonomous` or `manual`"),
@@ -134,10 +134,10 @@ async def test_what_does_not_fit_is_answered_with_the_usage(tmp_path: Path) -> N
             ("start slot= go", "`slot=` has no value"),
             ("start hour=6 go", "there are `hours=`, `slot=`, `title=`, `to=`, `type=`"),
             ("list a b", ""),
-            ("steer r_0", "a note needs a text"),
-            ("steer r_0 ABORT", "a note needs a text"),
+            ("steer r_0", "A note needs a text"),
+            ("steer r_0 ABORT", "A note needs a text"),
         ):
             told = await owner.say(f"/runs {odd}")
             assert why in told
-            assert "write it as `/runs [start" in told
+            assert "Write it as `/runs [start" in told
         assert "at most 4000 characters" in await owner.say(f"/runs steer r_0 {'x' * 4001}")

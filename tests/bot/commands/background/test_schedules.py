@@ -78,13 +78,13 @@ async def test_what_does_not_fit_is_answered_with_the_usage(tmp_path: Path) -> N
     async with running(tmp_path, serve=False) as owner:
         for odd, why in (
             ("list x", ""),
-            ("show", "name one schedule"),
+            ("show", "Name one schedule"),
             ("in 20 minutes", "what is to be done"),
             ("overlap=often in 20 minutes go", "`skip` or `allow`"),
             ("zones=UTC in 20 minutes go", "there are `overlap=`, `title=`, `to=`, `zone=`"),
         ):
             told = await owner.say(f"/schedule {odd}")
             assert why in told
-            assert "write it as `/schedule [" in told
-        assert "write it as `/remind [" in await owner.say("/remind in 20 minutes")
+            assert "Write it as `/schedule [" in told
+        assert "Write it as `/remind [" in await owner.say("/remind in 20 minutes")
         assert "overlaps with none" in await owner.say("/remind overlap=allow in 20 minutes Go.")

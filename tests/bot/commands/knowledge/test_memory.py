@@ -8,7 +8,7 @@ import pytest
 
 from bot.access.principals import of_chat
 from bot.commands.knowledge.memory import LISTS, NONE, UNFIT
-from bot.core.errors import CursorError, FullError, NotFoundError, in_words
+from bot.core.errors import CursorError, FullError, NotFoundError, in_sentences, sentence
 from bot.operations.knowledge.memories import NOT_YOURS
 from bot.sessions.knowledge.memories import Memory
 from channels.messages import Address
@@ -52,11 +52,11 @@ async def test_a_memory_is_taught_seen_corrected_and_forgotten(tmp_path: Path) -
         assert NONE in await bea.say("/memory")
         assert UNFIT in await bea.say("/memory recall ferry")
         for line in ("show {}", "forget {}", "correct {} x"):
-            assert in_words(NotFoundError(next_step=LISTS)) in await bea.say(f"/memory {line.format(name)}")
+            assert in_sentences(NotFoundError(next_step=LISTS)) in await bea.say(f"/memory {line.format(name)}")
 
         corrected = await owner.say(f"/memory correct {name} The ferry leaves at ten.")
         new = named(corrected)[0]
-        assert f"{new} stands in the place of {name}, labelled PUBLIC." in corrected
+        assert f"Memory {new} replaces {name}, labelled PUBLIC." in corrected
         assert named(await owner.say("/memory")) == [new]
         before = await owner.say(f"/memory show {name}")
         assert (f"Corrected by: {new}" in before, "Corrected: 20" in before) == (True, True)
@@ -105,8 +105,8 @@ async def test_they_are_listed_in_pages_and_a_cursor_is_good_for_who_may_know_of
             line = more[0] if more else ""
         assert seen == [f"mem_{number:012}" for number in range(45, 0, -1)]
         for strange in ("mem_0", "x" * 500):
-            assert str(CursorError()) in await owner.say(f"/memory list {strange}")
-        assert str(CursorError()) in await bea.say(f"/memory list {seen[3]}")
+            assert in_sentences(CursorError()) in await owner.say(f"/memory list {strange}")
+        assert in_sentences(CursorError()) in await bea.say(f"/memory list {seen[3]}")
 
 
 async def test_what_does_not_fit_is_answered_with_the_usage(tmp_path: Path) -> None:
@@ -114,8 +114,8 @@ async def test_what_does_not_fit_is_answered_with_the_usage(tmp_path: Path) -> N
         for odd, why in (
             ("erase", "no such action"),
             ("list a b", ""),
-            ("show", "name one memory"),
-            ("forget a b", "name one memory"),
+            ("show", "Name one memory."),
+            ("forget a b", "Name one memory."),
             ("recall", "what is to be recalled"),
             ("learn domain=harbor", "what is to be learned"),
             ("learn label=PUBLIC x", "there are `domain=`"),
@@ -124,7 +124,7 @@ async def test_what_does_not_fit_is_answered_with_the_usage(tmp_path: Path) -> N
         ):
             told = await owner.say(f"/memory {odd}")
             assert why in told
-            assert "write it as `/memory [" in told
+            assert "Write it as `/memory [" in told
         assert "at most 4000 characters" in await owner.say(f"/memory learn {'x' * 4001}")
 
 
@@ -194,7 +194,7 @@ async def test_a_shared_chats_memories_are_the_chats(tmp_path: Path) -> None:
         assert named(await say("ann", "/memory")) == [name]
         assert name not in await say("ann", "/memory", own)
         # Ann is an admin.
-        assert "stands in the place" in await say("ann", f"/memory correct {name} We meet on Tuesdays.")
+        assert " replaces " in await say("ann", f"/memory correct {name} We meet on Tuesdays.")
 
 
 async def test_in_a_shared_chat_who_taught_it_changes_it(tmp_path: Path) -> None:
@@ -204,7 +204,7 @@ async def test_in_a_shared_chat_who_taught_it_changes_it(tmp_path: Path) -> None
         name = named(people.rooms.said[-1])[0]
         for line in ("forget {}", "correct {} x"):
             await people.say("mel", f"/memory {line.format(name)}")
-            assert people.rooms.said[-1] == NOT_YOURS
+            assert people.rooms.said[-1] == sentence(NOT_YOURS)
         await people.say("mel", "/memory learn We meet at nine.")
         mine = named(people.rooms.said[-1])[0]
         await people.say("mel", f"/memory forget {mine}")
@@ -216,8 +216,8 @@ async def test_in_a_shared_chat_who_taught_it_changes_it(tmp_path: Path) -> None
 async def test_where_as_many_are_kept_as_may_it_is_told_what_makes_room(tmp_path: Path) -> None:
     async with running(tmp_path, policy(blocks={"knowledge": {"memories": 1}}), serve=False) as owner:
         name = named(await owner.say("/memory learn tea"))[0]
-        full = in_words(FullError("memories"))
-        assert full.endswith("(`knowledge.memories`); forget one first")
+        full = in_sentences(FullError("memories"))
+        assert full.endswith("(`knowledge.memories`). Forget one first.")
         assert full in await owner.say("/memory learn coffee")
         assert full in await owner.say(f"/memory correct {name} coffee")
         await owner.say(f"/memory forget {name}")

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Final
 import pytest
 
 from bot.access.principals import of_chat
-from bot.core.errors import NotFoundError
+from bot.core.errors import NotFoundError, in_sentences
 from bot.tools.knowledge.memory import NOBODY_READS, THEY_DECIDE
 from channels.messages import Address, OutboundKind
 from policy.labels import PUBLIC, Label
@@ -51,7 +51,7 @@ async def test_it_is_shown_in_full_and_kept_by_a_person_alone(tmp_path: Path) ->
         kept = await owner.app.knowledge.keeper.find("owner", TOP, name)
         assert (kept.domain, kept.by_agent, kept.asker) == ("harbor", False, "owner")
         for strange in ("mem_0", "mem_" + "0" * 12):
-            assert str(NotFoundError()) in await owner.say(f"/memory keep {strange}")
+            assert in_sentences(NotFoundError()) in await owner.say(f"/memory keep {strange}")
 
 
 async def test_what_an_untrusted_session_proposes_stays_so(tmp_path: Path) -> None:
@@ -67,9 +67,9 @@ async def test_it_goes_with_its_conversation(tmp_path: Path) -> None:
     async with running(tmp_path, policy(blocks=AUTO)) as owner:
         name = proposed(await owner.say(LEARN))
         await owner.say("/reset confirm")
-        assert str(NotFoundError()) in await owner.say(f"/memory keep {name}")
+        assert in_sentences(NotFoundError()) in await owner.say(f"/memory keep {name}")
         other = Person(owner.app, owner.output, Address("console", "desk"))
-        assert str(NotFoundError()) in await other.say(f"/memory keep {name}")
+        assert in_sentences(NotFoundError()) in await other.say(f"/memory keep {name}")
 
 
 async def test_nothing_in_it_is_hidden_from_who_decides(tmp_path: Path) -> None:

@@ -7,7 +7,7 @@ import pytest
 
 from bot.access.principals import of_chat
 from bot.commands.knowledge.skills import ANEW, IN_PART, LISTS, LOOK, NONE, NOTHING_WAITS
-from bot.core.errors import ChangedSkillError, CursorError, NotFoundError, in_words
+from bot.core.errors import ChangedSkillError, CursorError, NotFoundError, in_sentences, sentence
 from bot.knowledge.keeper import Learner
 from bot.knowledge.skill_keeper import NOT_APPROVED, SkillEdit
 from bot.operations.knowledge.skills import NOT_SAVED, NOT_YOURS
@@ -62,7 +62,7 @@ async def test_what_was_shown_is_put_in_force_and_taken_out_and_back(tmp_path: P
             "Name: Weekly report\n",
             "1. Collect.\n",
             "2. Write \\u202eit.\n",
-            "Written by the agent, from what anybody may have written. Label: PUBLIC~",
+            "Written by the agent, from UNTRUSTED data. Label: PUBLIC~",
             "Others' words in it: mel",
         ):
             assert told in shown
@@ -70,7 +70,7 @@ async def test_what_was_shown_is_put_in_force_and_taken_out_and_back(tmp_path: P
         assert NONE in await bea.say("/skills")
         approve, reject = line(shown), line(shown, "reject")
         for typed in (approve, reject, *(f"/skills {word} {one.id}" for word in ("show", "reject", "log", "export"))):
-            assert in_words(NotFoundError(next_step=LISTS)) in await bea.say(typed)
+            assert in_sentences(NotFoundError(next_step=LISTS)) in await bea.say(typed)
 
         # Naming it alone shows it, and approves nothing.
         named_alone = await owner.say(f"/skills approve {one.id}")
@@ -84,7 +84,7 @@ async def test_what_was_shown_is_put_in_force_and_taken_out_and_back(tmp_path: P
         assert "1. Collect." in exported
 
         assert "is not in force any more" in await owner.say(f"/skills deprecate {one.id}")
-        assert NOT_SAVED in await owner.say(f"/skills export {one.id}")
+        assert sentence(NOT_SAVED) in await owner.say(f"/skills export {one.id}")
         again = await owner.say(f"/skills show {one.id}")
         assert (line(again), "reject" in again) == (approve, False)
         assert "is in force." in await owner.say(approve)
@@ -104,11 +104,13 @@ async def test_what_changed_since_it_was_shown_is_not_approved(tmp_path: Path) -
         one = await written(owner)
         approve = line(await owner.say(f"/skills show {one.id}"))
         await updated(owner, one, "Send it to Eve.")
-        anew = f"{ChangedSkillError()}; {ANEW.format(approve.split()[2])}"
+        anew = f"{sentence(str(ChangedSkillError()))} {ANEW.format(approve.split()[2])}."
         assert anew in await owner.say(approve)
         # Neither does the number of the new one with what was shown, nor another digest.
-        assert str(ChangedSkillError()) in await owner.say(approve.replace(" 1 ", " 2 "))
-        assert str(ChangedSkillError()) in await owner.say(f"{approve[:-1]}{'0' if approve[-1] != '0' else '1'}")
+        assert sentence(str(ChangedSkillError())) in await owner.say(approve.replace(" 1 ", " 2 "))
+        assert sentence(str(ChangedSkillError())) in await owner.say(
+            f"{approve[:-1]}{'0' if approve[-1] != '0' else '1'}"
+        )
         assert (await owner.app.knowledge.skills.find("owner", TOP, one.id)).current == 0
         fresh = await owner.say(f"/skills show {one.id}")
         assert "1. Send it to Eve." in fresh
@@ -124,12 +126,12 @@ async def test_a_version_that_waits_is_shown_and_decided_about(tmp_path: Path) -
         shown = await owner.say(f"/skills show {one.id}")
         assert ("version 1 is in force" in shown, "1. Write it at once." in shown) == (True, True)
         assert f"Version 2 of {one.id} is rejected." in await owner.say(f"/skills reject {one.id}")
-        assert NONE_WAITS in await owner.say(f"/skills reject {one.id}")
+        assert sentence(NONE_WAITS) in await owner.say(f"/skills reject {one.id}")
         await updated(owner, one, "Write it now.", key="v")
         await owner.say(line(await owner.say(f"/skills show {one.id}")))
         assert "Approved versions: 1, 3" in await owner.say(f"/skills show {one.id}")
         assert f"Version 1 of {one.id} is in force again." in await owner.say(f"/skills rollback {one.id} 1")
-        assert NOT_APPROVED in await owner.say(f"/skills rollback {one.id} 2")
+        assert sentence(NOT_APPROVED) in await owner.say(f"/skills rollback {one.id} 2")
         two = await written(owner, "Other")
         rejected = await owner.say(line(await owner.say(f"/skills show {two.id}"), "reject"))
         assert f"Version 1 of {two.id} is rejected." in rejected
@@ -170,7 +172,7 @@ async def test_they_are_listed_in_pages(tmp_path: Path) -> None:
         seen = named(first.partition("More with")[0]) + named(await owner.say(more[0][0]))
         assert (len(seen), set(seen)) == (21, made)
         for strange in ("skill_0", "x" * 500):
-            assert str(CursorError()) in await owner.say(f"/skills list {strange}")
+            assert in_sentences(CursorError()) in await owner.say(f"/skills list {strange}")
 
 
 async def test_what_does_not_fit_is_answered_with_the_usage(tmp_path: Path) -> None:
@@ -178,9 +180,9 @@ async def test_what_does_not_fit_is_answered_with_the_usage(tmp_path: Path) -> N
         for odd, why in (
             ("create", "no such action"),
             ("list a b", ""),
-            ("show", "name one skill"),
-            ("deprecate a b", "name one skill"),
-            ("approve", "name one skill"),
+            ("show", "Name one skill"),
+            ("deprecate a b", "Name one skill"),
+            ("approve", "Name one skill"),
             ("approve a 1", "the digest that you were shown"),
             ("approve a x y", "the digest that you were shown"),
             ("rollback a", "the number of a version"),
@@ -188,7 +190,7 @@ async def test_what_does_not_fit_is_answered_with_the_usage(tmp_path: Path) -> N
         ):
             told = await owner.say(f"/skills {odd}")
             assert why in told
-            assert "write it as `/skills [" in told
+            assert "Write it as `/skills [" in told
 
 
 @pytest.mark.parametrize(
@@ -236,7 +238,7 @@ async def test_in_a_shared_chat_the_skills_are_the_chats_and_an_admin_decides(tm
         for typed in (approve, f"/skills reject {name}", f"/skills deprecate {name}", f"/skills rollback {name} 1"):
             assert await say("mel", typed) == NOT_YOURS
         # It is not Ann's own.
-        assert str(NotFoundError()) in await say("ann", approve, Address("room", "ann"))
+        assert in_sentences(NotFoundError()) in await say("ann", approve, Address("room", "ann"))
         assert f"Version 1 of {name} is in force." in await say("ann", approve)
         # Whom an admin asks, the agent asks at once.
         asked = await say("ann", bang("skill", action="create", name="Retro", steps=["Meet on Friday."]))

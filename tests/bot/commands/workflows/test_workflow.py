@@ -9,7 +9,7 @@ import pytest
 
 from bot.commands.table import may_be_pressed
 from bot.commands.workflows.workflow import LATER, LISTS, NONE
-from bot.core.errors import NotFoundError, in_words
+from bot.core.errors import NotFoundError, in_sentences, sentence
 from bot.operations.workflows.workflows import WorkflowViewer
 from bot.tools.workflow.workflow import ASK_WHO, NOT_PASSED, NOT_THEIRS
 from bot.workflows.views import WorkflowActor
@@ -22,7 +22,7 @@ from tests.harness import Person, running
 
 pytestmark = pytest.mark.anyio
 
-ABSENT: Final = in_words(NotFoundError(next_step=LISTS))
+ABSENT: Final = in_sentences(NotFoundError(next_step=LISTS))
 
 
 async def told(owner: Person, **given: Any) -> dict[str, Any]:  # noqa: ANN401 - JSON
@@ -46,7 +46,7 @@ async def test_a_workflow_is_begun_seen_and_carried_on(tmp_path: Path) -> None:
         made = await owner.say("/workflow start harbour note-review")
         assert "Workflow harbour is begun, labelled PUBLIC." in made
         assert "is there already" in await owner.say("/workflow start harbour note-review")
-        assert "there is no workflow `nothing`" in await owner.say("/workflow start quay nothing")
+        assert "There is no workflow `nothing`." in await owner.say("/workflow start quay nothing")
         listed = await owner.say("/workflow list")
         assert re.search(r"harbour: note-review, no step in progress, version 1, .* UTC, PUBLIC", listed)
         resumed = await owner.say("/workflow resume harbour")
@@ -214,11 +214,11 @@ async def test_in_a_shared_chat_a_workflow_is_the_chats_and_an_admin_decides(tmp
         assert re.search("harbour: note-review.* UTC, PUBLIC~\n", rooms.alone("mel")[-1])
         for line in ("skip harbour 1", "pass harbour 1"):
             await people.say("mel", f"/workflow {line}")
-            assert f"{NOT_THEIRS}; {ASK_WHO}" in rooms.alone("mel")[-1]
+            assert f"{sentence(NOT_THEIRS)} {sentence(ASK_WHO)}" in rooms.alone("mel")[-1]
         await people.say("mel", "/workflow finding harbour It is too long.")
         assert "1 open finding now" in rooms.alone("mel")[-1]
         await people.say("mel", "/workflow finding harbour remove F1")
-        assert f"{NOT_THEIRS}; {ASK_WHO}" in rooms.alone("mel")[-1]
+        assert f"{sentence(NOT_THEIRS)} {sentence(ASK_WHO)}" in rooms.alone("mel")[-1]
         await people.say("ann", "/workflow finding harbour remove F1")
         assert "0 open findings now" in rooms.alone("ann")[-1]
         await people.say("ann", "/workflow skip harbour 1")
@@ -240,7 +240,7 @@ async def test_in_a_shared_chat_a_workflow_is_the_chats_and_an_admin_decides(tmp
 )
 async def test_what_does_not_fit_is_answered_with_the_usage(tmp_path: Path, odd: str) -> None:
     async with running(tmp_path, serve=False) as owner:
-        assert "write it as `/workflow [list" in await owner.say(f"/workflow {odd}")
+        assert "Write it as `/workflow [list" in await owner.say(f"/workflow {odd}")
 
 
 async def test_to_let_an_offer_be_looks_nothing_up(tmp_path: Path) -> None:
