@@ -41,7 +41,7 @@ class Row:
 def rows() -> Iterator[Row]:
     """Yield the rows of the page's tables, without their headings."""
     for line in prose(PAGE).splitlines():
-        if not line.startswith("| ") or line.startswith("| what |"):
+        if not line.startswith("| ") or line.startswith("| promise |"):
             continue
         cells = line.removeprefix("| ").removesuffix(" |").split(" | ")
         code = _CODE.match(cells[0])

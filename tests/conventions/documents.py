@@ -1,7 +1,7 @@
 """The pages a reader gets, taken apart: their links, headings, the paths they name, and their fenced examples."""
 
 import re
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -9,6 +9,8 @@ ROOT = Path(__file__).parents[2]
 PAGES = (
     "README.md",
     "CHANGELOG.md",
+    "CONTRIBUTING.md",
+    "SECURITY.md",
     *sorted(f"docs/{path.relative_to(ROOT / 'docs').as_posix()}" for path in (ROOT / "docs").rglob("*.md")),
 )
 
@@ -38,13 +40,17 @@ class Shown:
 
 @dataclass(frozen=True)
 class Example:
-    """A `console` example: its commands, the exit code of the last, and the configuration last shown above it."""
+    """A `console` example: its commands, the exit code of the last, and the configuration last shown above it.
+
+    `files` are those that are shown above it, by the names behind their fences.
+    """
 
     page: str
     line: int
     code: int
     config: str | None
     shown: tuple[Shown, ...]
+    files: Mapping[str, str]
 
     def __str__(self) -> str:
         return f"{self.page}:{self.line}"
@@ -62,6 +68,14 @@ def blocks(page: str, kind: str) -> Iterator[Block]:
         words = tuple(match["info"].split())
         if words[:1] == (kind,):
             yield Block(words, match["text"], text.count("\n", 0, match.start()) + 1)
+
+
+def files(page: str, before: int | None = None) -> dict[str, str]:
+    """Return the files that a page shows, to a line: blocks with a name behind the fence, of the same name the last."""
+    shown = (
+        block for kind in ("python", "yaml") for block in blocks(page, kind) if before is None or block.line < before
+    )
+    return {name: block.text for block in shown for name in block.words[1:] if name.endswith((".py", ".yaml"))}
 
 
 def prose(page: str) -> str:
@@ -103,7 +117,9 @@ def examples(page: str) -> Iterator[Example]:
     for block in blocks(page, "console"):
         above = [config.text for config in configs if config.line < block.line]
         code = int(block.words[1].removeprefix("exit-")) if len(block.words) > 1 else 0
-        yield Example(page, block.line, code, above[-1] if above else None, tuple(_shown(block.text)))
+        yield Example(
+            page, block.line, code, above[-1] if above else None, tuple(_shown(block.text)), files(page, block.line)
+        )
 
 
 def _shown(text: str) -> Iterator[Shown]:

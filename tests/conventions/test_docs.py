@@ -6,7 +6,6 @@ import importlib.util
 import inspect
 import re
 import shlex
-import sys
 import tomllib
 from collections.abc import Iterator
 from functools import cache
@@ -40,6 +39,7 @@ from tests.conventions.documents import (
     anchors,
     blocks,
     examples,
+    files,
     links,
     named_paths,
     named_tests,
@@ -47,6 +47,9 @@ from tests.conventions.documents import (
     text_of,
 )
 from tests.journeys.machine import Machine
+
+GUIDED = ("127.0.0.1:8585", '"127.0.0.1"')
+"""Where the channel of the guide listens."""
 
 CONFIGS = [pytest.param(block, id=f"{page}:{block.line}") for page in PAGES for block in blocks(page, "yaml")]
 EXAMPLES = [pytest.param(example, id=str(example)) for page in PAGES for example in examples(page)]
@@ -70,7 +73,8 @@ def _leads(page: str, target: str) -> bool:
 
 @pytest.mark.parametrize("page", PAGES)
 def test_named_files_and_tests_exist(page: str) -> None:
-    assert [path for path in sorted(named_paths(page)) if not (ROOT / path).exists()] == []
+    here = files(page)
+    assert [path for path in sorted(named_paths(page)) if path not in here and not (ROOT / path).exists()] == []
     assert [f"{path}::{name}" for path, name in sorted(named_tests(page)) if not _is_test(path, name)] == []
 
 
@@ -99,7 +103,7 @@ def test_lines_fit(page: str) -> None:
 def test_no_page_knows_this_machine(page: str) -> None:
     told = text_of(page)
     # Where the API listens on every machine, unless config.yaml says otherwise, and a receiver that a reader tries.
-    for everywhere in ("http://127.0.0.1:8484", "127.0.0.1:9000", '"127.0.0.1", 9000'):
+    for everywhere in ("http://127.0.0.1:8484", "127.0.0.1:9000", '"127.0.0.1", 9000', *GUIDED):
         told = told.replace(everywhere, "")
     assert not [word for word in (str(ROOT), str(Path.home()), "localhost", "127.0.0.1") if word in told]
 
@@ -120,6 +124,9 @@ def test_a_configuration_is_what_it_is_shown_as(block: Block, tmp_path: Path) ->
 @pytest.mark.parametrize("example", EXAMPLES)
 def test_a_command_prints_what_is_shown(example: Example, tmp_path: Path) -> None:
     machine = Machine(tmp_path)
+    for name, text in example.files.items():
+        (tmp_path / name).parent.mkdir(exist_ok=True)
+        (tmp_path / name).write_text(text, "utf-8")
     if example.config is not None:
         (tmp_path / "config.yaml").write_text(example.config, "utf-8")
     for shown in example.shown:
@@ -142,6 +149,7 @@ def test_named_commands_variables_and_tasks_exist(page: str) -> None:
     )
     assert set(typed) <= set(typed_commands())
     slashes = {command.name for command in COMMANDS} | {ON_SLACK.removeprefix("/")}
+    slashes |= {name for block in blocks(page, "python") for name in re.findall(r'\bCommand\(\s*"(\w+)"', block.text)}
     assert [told for told in re.findall(r"`/([a-z]+)", prose(page)) if told not in slashes] == []
     source = "".join(path.read_text("utf-8") for path in (ROOT / "bot").rglob("*.py"))
     assert [name for name in re.findall(r"\bLOCKGATE_[A-Z_]+", text) if f'"{name}"' not in source] == []
@@ -192,16 +200,6 @@ def test_every_command_is_told_in_the_changelog() -> None:
     assert [name for name in typed_commands() if f"`{name}`" not in told and f"`lockgate {name}`" not in told] == []
 
 
-def test_the_tool_of_the_guide_runs_through_the_gate(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    tool, its_test = blocks("docs/writing-a-tool.md", "python")
-    monkeypatch.setitem(sys.modules, "word_count", _module(tmp_path, "word_count", tool.text))
-    module = _module(tmp_path, "example_of_a_test", its_test.text)
-    tests = [value for name, value in vars(module).items() if name.startswith("test_")]
-    assert len(tests) == 1
-    assert inspect.iscoroutinefunction(tests[0])
-    asyncio.run(tests[0](tmp_path))
-
-
 @pytest.mark.parametrize("block", [*blocks("docs/session-tools.md", "python")], ids=lambda block: str(block.line))
 def test_an_example_of_the_session_tools_holds(block: Block, tmp_path: Path) -> None:
     tests = [
@@ -244,3 +242,10 @@ def test_every_page_can_be_reached_from_the_readme() -> None:
         found = chain.from_iterable(path.glob("*.md") if path.is_dir() else (path,) for path in paths)
         waiting.extend(path.relative_to(ROOT).as_posix() for path in found)
     assert set(PAGES) - reached == set()
+
+
+def test_the_newest_version_of_the_changelog_is_the_projects() -> None:
+    headings = re.findall(r"^## (.+)$", text_of("CHANGELOG.md"), re.MULTILINE)
+    assert headings[0] == "[Unreleased]"
+    project = tomllib.loads((ROOT / "pyproject.toml").read_text("utf-8"))["project"]
+    assert re.fullmatch(rf"\[{re.escape(project['version'])}\] - 20\d\d-\d\d-\d\d", headings[1])
