@@ -1,4 +1,6 @@
-"""What every adapter owes: subclass `ChannelContract`, give it an adapter and what its platform shows.
+"""The contract of adapters: subclass `ChannelContract`, and `ListeningContract` for one that listens (`Platform`).
+
+`docs/writing-a-channel.md` shows both for a channel of one's own. A class gives its fixture a `Stage` or a `Listener`.
 
 Beside it what tests of adapters share: a stage, a vault, and a wait.
 """
@@ -8,13 +10,14 @@ import re
 from abc import ABC, abstractmethod
 from collections import defaultdict
 from collections.abc import AsyncGenerator, Callable
-from contextlib import asynccontextmanager
+from contextlib import asynccontextmanager, suppress
+from dataclasses import dataclass, replace
 
 import anyio
 import pytest
 
-from channels.messages import Address, Outbound, OutboundKind, Signal
-from channels.port import Channel, ChannelError, VaultError
+from channels.messages import Address, Event, Inbound, Outbound, OutboundKind, Signal
+from channels.port import AmbiguousSendError, Channel, ChannelError, Platform, VaultError
 
 pytestmark = pytest.mark.anyio
 
@@ -41,6 +44,28 @@ class Stage(ABC):
     @abstractmethod
     def refuse_files(self) -> None:
         """Make the platform take texts and no files, where it takes files at all."""
+
+    @abstractmethod
+    def lose_answer(self) -> bool:
+        """Make the platform show the next text and cut the connection before it answers.
+
+        Returns: whether that can happen at all; False only where no network lies between the adapter and its readers.
+        """
+
+    @abstractmethod
+    def shared_chat(self, count: int) -> "SharedChat | None":
+        """Return a new shared chat of so many people, None where the platform has private chats only."""
+
+
+@dataclass(frozen=True)
+class SharedChat:
+    """A shared chat as the platform knows it, without the adapter: its address, people, and public texts."""
+
+    address: Address
+    accounts: tuple[str, ...]
+    """All people who read there, each as `channel:id`."""
+    public: Callable[[], str]
+    """Returns the texts that all of them see."""
 
 
 class Leases:
@@ -161,6 +186,14 @@ class ChannelContract(ABC):
             assert "once" in again
             assert again.strip() != "once"
 
+    async def test_a_text_whose_answer_was_lost_is_not_said_again_at_once(self, stage: Stage) -> None:
+        if not stage.lose_answer():
+            return
+        # Another ChannelError would claim that nobody saw the text.
+        with suppress(AmbiguousSendError):
+            await stage.channel.send(Outbound(stage.home, "the tide turns at nine", "k1"))
+        assert stage.shown().count("the tide turns at nine") == 1
+
     @pytest.mark.parametrize("lines", [8_000, 60_000])
     async def test_a_text_that_may_not_be_a_file_is_said_all_the_same(self, stage: Stage, lines: int) -> None:
         stage.refuse_files()
@@ -195,8 +228,159 @@ class ChannelContract(ABC):
         assert audience.readers
         assert all(reader.account.startswith(f"{stage.channel.name}:") for reader in audience.readers)
 
+    @pytest.mark.parametrize("count", [2, 250])
+    async def test_no_reader_of_a_shared_chat_is_left_out(self, stage: Stage, count: int) -> None:
+        chat = stage.shared_chat(count)
+        if chat is None:
+            return
+        assert len(set(chat.accounts)) == count
+        audience = await stage.channel.audience(chat.address)
+        assert audience.shared
+        left_out = {*chat.accounts} - {reader.account for reader in audience.readers}
+        assert not (audience.complete and left_out)
+
+    async def test_a_text_for_one_reader_of_a_shared_chat_is_shown_to_no_other(self, stage: Stage) -> None:
+        chat = stage.shared_chat(2)
+        if chat is None:
+            return
+        alone = replace(chat.address, recipient=chat.accounts[0].rpartition(":")[2])
+        with suppress(ChannelError):
+            await stage.channel.send(Outbound(alone, "for your eyes", "k1"))
+        assert "for your eyes" not in chat.public()
+        await stage.channel.send(Outbound(chat.address, "for all eyes", "k2"))
+        assert "for all eyes" in chat.public()
+
     @pytest.mark.parametrize("text", ["", "\x00", "\x1b]0;x\x07", "\ud800", "a\u202eb", "x" * 1_000_000, "*_`<&>"])
     async def test_any_text_can_be_sent(self, stage: Stage, text: str) -> None:
         await stage.channel.send(Outbound(stage.home, text, "k1"))
         shown = stage.shown()
         assert not set(shown) & set("\x00\x07\ud800\u202e")
+
+
+class Listener(ABC):
+    """An adapter with its platform played, and a person who has a private chat with the bot there."""
+
+    channel: Platform
+
+    @abstractmethod
+    async def says(self, text: str, times: int = 1) -> None:
+        """Have the person send one message, of which the platform tells so many times."""
+
+    @abstractmethod
+    async def again(self) -> None:
+        """Have the platform tell again of each message that it was not told to be kept, and of no other.
+
+        Where it does so by itself, as with long polling, there is nothing to do.
+        """
+
+    @abstractmethod
+    async def restarted(self) -> Platform:
+        """Return another adapter with the same vault and platform, as after a crash; the old one listens no more."""
+
+
+class Ears:
+    """The application, as adapters see it: `told` are the messages that it kept, `refusals` how many it will not.
+
+    While it is `stuck`, it keeps nothing and does not return. `tried` counts all calls.
+    """
+
+    def __init__(self) -> None:
+        self.told: list[Inbound] = []
+        self.refusals = 0
+        self.stuck = False
+        self.tried = 0
+
+    async def receive(self, event: Event) -> None:
+        self.tried += 1
+        if self.stuck:
+            await anyio.sleep_forever()
+        if self.refusals:
+            self.refusals -= 1
+            raise OSError("the store is away")
+        if isinstance(event, Inbound):
+            self.told.append(event)
+
+
+@asynccontextmanager
+async def listening(channel: Platform) -> AsyncGenerator[Ears]:
+    """Have an adapter listen; it has begun when the block is entered."""
+    ears, began = Ears(), asyncio.Event()
+    async with anyio.create_task_group() as tasks:
+        tasks.start_soon(channel.serve, ears.receive, began.set)
+        with anyio.fail_after(8):
+            await began.wait()
+        yield ears
+        tasks.cancel_scope.cancel()
+
+
+class ListeningContract(ABC):
+    """The tests of the way in; `listener` gives a fresh one."""
+
+    @pytest.fixture
+    @abstractmethod
+    def listener(self) -> Listener:
+        """Return a fresh listener."""
+
+    async def test_a_message_is_told_with_its_sender_and_its_place(self, listener: Listener) -> None:
+        async with listening(listener.channel) as ears:
+            await listener.says("the tide turns at nine")
+            await until(lambda: ears.told)
+        (inbound,) = ears.told
+        assert inbound.text == "the tide turns at nine"
+        assert inbound.account.startswith(f"{listener.channel.name}:")
+        assert inbound.address.channel == listener.channel.name
+        assert (inbound.authored, inbound.private, inbound.addressed) == (True, True, True)
+        assert inbound.dedupe
+
+    async def test_who_wrote_in_a_private_chat_is_who_reads_there(self, listener: Listener) -> None:
+        async with listening(listener.channel) as ears:
+            await listener.says("hello")
+            await until(lambda: ears.told)
+            audience = await listener.channel.audience(ears.told[0].address)
+        assert {reader.account for reader in audience.readers} == {ears.told[0].account}
+
+    async def test_the_address_of_a_private_chat_is_made_of_its_account(self, listener: Listener) -> None:
+        async with listening(listener.channel) as ears:
+            await listener.says("hello")
+            await until(lambda: ears.told)
+        (inbound,) = ears.told
+        # The application writes to people at this address, also to those who never wrote.
+        channel, *workspace, chat = inbound.account.split(":", 2)
+        assert inbound.address.place == Address(channel, chat, *workspace)
+
+    async def test_one_message_has_one_identity_however_often_it_comes(self, listener: Listener) -> None:
+        async with listening(listener.channel) as ears:
+            await listener.says("first", times=2)
+            await listener.says("second")
+            await until(lambda: {inbound.text for inbound in ears.told} == {"first", "second"})
+        identities = {(inbound.text, inbound.identity) for inbound in ears.told}
+        assert len(identities) == len({identity for _, identity in identities}) == 2
+
+    async def test_a_message_that_was_not_kept_is_told_again(self, listener: Listener) -> None:
+        async with listening(listener.channel) as ears:
+            ears.refusals = 1
+            await listener.says("hello")
+            await until(lambda: ears.tried)
+            await listener.again()
+            await until(lambda: ears.told)
+        assert {inbound.text for inbound in ears.told} == {"hello"}
+        assert len({inbound.identity for inbound in ears.told}) == 1
+
+    @pytest.mark.parametrize("refused", [False, True])
+    async def test_a_message_that_was_not_kept_before_a_crash_is_told_after_it(
+        self,
+        listener: Listener,
+        refused: bool,  # noqa: FBT001 - a parameter of a test
+    ) -> None:
+        async with anyio.create_task_group() as people:
+            async with listening(listener.channel) as ears:
+                ears.stuck, ears.refusals = not refused, 1_000_000
+                people.start_soon(listener.says, "hello")
+                await until(lambda: ears.tried)
+            assert not ears.told
+            async with listening(await listener.restarted()) as ears:
+                await listener.again()
+                await until(lambda: ears.told)
+            assert {inbound.text for inbound in ears.told} == {"hello"}
+            # The first process may have left the platform without an answer.
+            people.cancel_scope.cancel()
