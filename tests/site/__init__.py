@@ -1,0 +1,1 @@
+"""The documentation's site: what Sphinx is told by `docs/site`, and its tests."""
