@@ -1,6 +1,6 @@
-"""What config.yaml may say of telemetry: where traces go, and what may be told there.
+"""The section on telemetry in config.yaml: where traces go, and the label that they may have there.
 
-There is none unless it says so. A sink of telemetry is cleared for PUBLIC unless `clearance` says more.
+There is no telemetry without that section. A sink of telemetry is cleared for PUBLIC unless `clearance` says more.
 """
 
 from collections.abc import Mapping
@@ -22,7 +22,7 @@ def _header(name: str) -> str:
 class TelemetrySettings(Block):
     """Where traces of turns go: `endpoint` is the whole address of an OTLP receiver, such as `…:4318/v1/traces`.
 
-    `clearance` is the highest label that may be told there. `headers` go along with each request, each by the
+    `clearance` is the highest label that may be sent there. `headers` go along with each request, each by the
     environment variable that holds its value.
     """
 

@@ -1,0 +1,1 @@
+"""Commands and services for operators: health for probes, and metrics."""
