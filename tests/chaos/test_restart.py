@@ -19,7 +19,7 @@ import pytest
 from bot.app.app import App
 from bot.app.opening import open_app
 from bot.audit.chain import Intact
-from bot.cli.ready import FOLDER
+from bot.cli.ready import FOLDER, machine
 from bot.config.load import load_config
 from bot.sessions.deliveries import DeliveryState
 from bot.sessions.log.event_types import UserMessage
@@ -135,7 +135,7 @@ class Bot:
         if kindly:
             # Before it tells that it is there, the signal ends it as it ends every process.
             async with asyncio.timeout(PATIENCE):
-                while not (self._machine.data / FOLDER / f"{process.pid}.json").exists():  # noqa: ASYNC110 - a file
+                while not (self._machine.data / FOLDER / f"{process.pid}@{machine()}.json").exists():  # noqa: ASYNC110 - a file
                     await asyncio.sleep(0.05)
         process.terminate() if kindly else process.kill()
         _, err = await asyncio.to_thread(process.communicate, timeout=30)
