@@ -196,7 +196,7 @@ class Engine:
         Returns: all outcomes, the outcomes of rules that apply, and the patterns to replace.
         """
         found = self._found(request, candidates.patterns) if candidates.patterns else _NOTHING_FOUND
-        if request.hook is _PRE_OUTPUT:
+        if candidates.tests and request.hook is _PRE_OUTPUT:
             # An output is decided again when it is sent, and then no person asks: both decide by the same facts.
             request = replace(request, asker="", asker_role=Role.STRANGER)
         outcomes, awake = candidates.evaluate(Facts(request, label, self.top, found), now)

@@ -124,6 +124,8 @@ class Candidates:
     """The patterns that the open rules look for."""
     redacts: bool
     """One of the open rules may replace something."""
+    tests: bool
+    """One of the open rules has a test of a plugin, which may look at every fact."""
     conditions: int
     """The first so many open rules have a condition, in the order of `fused`."""
     fused: "Fused | None"
@@ -243,6 +245,7 @@ class RuleIndex:
             resting=tuple(rule.otherwise for rule in still_open),
             patterns=self._looked_for(unsettled),
             redacts=any(rule.action is Verdict.REDACT for rule in unsettled),
+            tests=any(rule.test is not None for rule in unsettled),
             conditions=len(conditions),
             fused=self._fused(conditions) if conditions else None,
         )

@@ -27,7 +27,7 @@ _ROUNDS: Final = 7
 _PYTHON: Final = 0.8
 """Seconds that the start alone takes at most on a machine that the goal is stated for."""
 _PATIENCE: Final = 60.0
-_PROMPT: Final = b"> "
+_PROMPT: Final = b">"
 _LINE: Final = b"good morning\n"
 _ANSWER: Final = b"You said: good morning"
 
@@ -59,7 +59,7 @@ def _chat(folder: Path) -> tuple[float, float]:
 
 def _python(folder: Path) -> float:
     begin = time.perf_counter()
-    with _terminal(folder, "-c", "import bot.cli.main, bot.cli.chat, bot.config.load; print('> ', end='')") as screen:
+    with _terminal(folder, "-c", "import bot.cli.main, bot.cli.chat, bot.config.load; print('>', end='')") as screen:
         _shown(screen, _PROMPT)
         return time.perf_counter() - begin
 
