@@ -71,9 +71,8 @@ def platforms(
             )
         )
     if settings.slack is not None:
-        chats = lambda: _chats(in_force(), "slack")  # noqa: E731 - as for Telegram above
         made.append(
-            _slack(settings.slack, environment, lease=lease, vault=vault(), commands=plugins.commands, chats=chats)
+            _slack(settings.slack, environment, in_force, lease=lease, vault=vault(), commands=plugins.commands)
         )
     shown = tuple((command.name, command.help) for command in plugins.commands.rows if command.public)
     for name, written in settings.others.items():
@@ -149,11 +148,11 @@ def _observes(policy: Document, channel: str) -> bool:
 def _slack(
     settings: SlackSettings,
     environment: Mapping[str, str],
+    in_force: Callable[[], Document],
     *,
     lease: "Lease",
     vault: "ChannelVault",
     commands: Commands,
-    chats: Callable[[], frozenset[str]],
 ) -> Platform:
     from channels.slack.adapter import Slack
     from channels.slack.clients import SERVER
@@ -172,7 +171,7 @@ def _slack(
         installer=None if install is None else _installer(settings, install, environment, vault),
         commands=[command.name for command in commands.rows if command.name not in _HIDDEN],
         bots=settings.bots,
-        chats=chats,
+        chats=lambda: _chats(in_force(), Slack.name),
         server=settings.base_url or SERVER,
     )
 
