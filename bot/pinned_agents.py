@@ -270,9 +270,10 @@ class PinnedAgents:
         if principals.is_chat(owner):
             there = principals.address(owner)
             return self._places.get(str(ChatPlace(there.channel, there.workspace, there.chat)), DEFAULT)
-        known = self._in_force().principals.get(owner)
-        accounts = () if known is None else known.accounts
-        return next((self._people[one] for one in (owner, *accounts) if one in self._people), DEFAULT)
+        document = self._in_force()
+        known = document.principals.get(owner)
+        accounts, groups = () if known is None else known.accounts, sorted(document.groups_of(owner))
+        return next((self._people[one] for one in (owner, *accounts, *groups) if one in self._people), DEFAULT)
 
     def _configured(self, name: str) -> AgentSnapshot:
         """Return an agent as it is configured now."""

@@ -313,6 +313,7 @@ class OpenTurn:
             events=events,
             audit=change.audit,
             take=change.take,
+            also=change.also,
             settle=change.settle,
             ask=change.ask,
             use=change.use,

@@ -47,6 +47,16 @@ def private_chat(account: str) -> Address:
     return Address(channel, chat, *workspace)
 
 
+def aside(document: Document, principal: str, home: Address) -> Address | None:
+    """Return the address of messages to a person alone in a shared chat, None if they have no account there."""
+    person = document.principals.get(principal)
+    for account in () if person is None else person.accounts:
+        own = private_chat(account)
+        if (own.channel, own.workspace) == (home.channel, home.workspace):
+            return replace(home, recipient=recipient(account))
+    return None
+
+
 def reader(address: Address) -> str:
     """Return the account of the recipient of an address that has one."""
     return ":".join(filter(None, (address.channel, address.workspace, address.recipient)))

@@ -7,7 +7,7 @@ time of a comparison reveals nothing.
 Await `PolicyReloader.current_now` before: then a token that any process revoked is invalid in this one, too.
 """
 
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Awaitable, Callable, Iterable, Mapping
 from dataclasses import dataclass
 from types import MappingProxyType
 from typing import Final
@@ -122,18 +122,32 @@ class Tokens:
         document: Returns the policy in force.
         live: Returns the valid tokens.
         now: Returns the time, in milliseconds on the store's clock.
-        key: The key of the digests.
+        keys: Returns the keys of the digests, the newest first.
+        follow: Looks for a newer key.
     """
 
     def __init__(
-        self, document: Callable[[], Document], live: Callable[[], LiveTokens], *, now: Callable[[], int], key: bytes
+        self,
+        document: Callable[[], Document],
+        live: Callable[[], LiveTokens],
+        *,
+        now: Callable[[], int],
+        keys: Callable[[], tuple[bytes, ...]],
+        follow: Callable[[], Awaitable[None]],
     ) -> None:
         self._document, self._live = document, live
-        self._now, self._key = now, key
+        self._now, self._keys, self.follow = now, keys, follow
 
     def authenticate(self, text: str) -> ApiCaller | None:
         """Return the program of a token's text, None for a text that is not a valid token."""
-        return self._caller(self._live().by_digest.get(token_digest(self._key, text), _UNKNOWN))
+        # A token that was made under an older key is valid under it; for any text the work is the same.
+        known = self._live().by_digest
+        found = [known[one] for one in (token_digest(key, text) for key in self._keys()) if one in known]
+        return self._caller(found[0] if found else _UNKNOWN)
+
+    def digest(self, text: str) -> str:
+        """Return the digest of a new token's text, under the newest key."""
+        return token_digest(self._keys()[0], text)
 
     def still(self, caller: ApiCaller) -> ApiCaller | None:
         """Return a program as it is now, None if the token that it showed is not valid any more.

@@ -10,12 +10,12 @@ the model reads it.
 
 from dataclasses import replace
 from functools import partial
-from itertools import takewhile
 
 from bot.access import principals
 from bot.admission.ambient import Heard, Observer
 from bot.admission.attachments import Attachments
 from bot.admission.brought import ReceivedFile
+from bot.admission.whole_messages import first_whole, settled
 from bot.admission.wording import worded
 from bot.agent.loop import GivenUp
 from bot.core.errors import WithdrawnError
@@ -58,10 +58,13 @@ class Admission:
         if turn.above_home and not opening:
             return
         try:
-            for item in takewhile(partial(_joins, turn), await turn.inbox()):
+            waiting = await turn.inbox()
+            while waiting and _joins(turn, waiting[0]) and settled(waiting, turn.now):
+                item = first_whole(waiting)
                 if await self.admit(turn, item) is not None:
                     turn.left = item.position
                     return
+                waiting = waiting[len(item.also) + 1 :]
         except WithdrawnError:
             return
 
@@ -116,7 +119,7 @@ class Admission:
             if item.position == record.position:
                 began = (event_log.turn_started(standing, record.attempt),)
             else:
-                record = replace(record, joined=(*record.joined, item.position))
+                record = replace(record, joined=(*record.joined, item.position, *item.also))
             after = replace(standing, taint=heard.label_after)
             admitted = (event,) if heard.event is None else (heard.event, event)
             cause = _cause(item, standing.taint)
@@ -135,6 +138,7 @@ class Admission:
                         *rows,
                     ),
                     take=item.position,
+                    also=item.also,
                     turn=record,
                     status=Status.RUNNING,
                     deliver=told,

@@ -8,7 +8,7 @@ the gate does not admit are left where they are.
 A text in no thread is kept once, for the chat. A thread that begins with it reads it there.
 """
 
-from collections.abc import Callable
+from collections.abc import Awaitable, Callable
 from dataclasses import dataclass, replace
 from typing import Final
 
@@ -48,7 +48,7 @@ _DAY: Final = 24 * 60 * 60
 _FIRST: Final = 1
 """The generation of a session that was never reset."""
 
-SessionId = Callable[[Address], str]
+SessionId = Callable[[Address], Awaitable[str]]
 
 
 @dataclass(frozen=True, slots=True)
@@ -98,7 +98,7 @@ class Observer:
         text = self._gate.masks.scrubbed(said, kept)[:kept]
         new = NewObserved(inbound.identity, inbound.account, label, text, address.thread if inbound.opens else "")
         where, most = (address.place, max(most, _BEGINNINGS)) if inbound.opens else (address, most)
-        await self._store.observe(self._session_id(where), new, most)
+        await self._store.observe(await self._session_id(where), new, most)
         return True
 
     async def before(self, turn: OpenTurn, item: InboxItem, taint: Label) -> Heard:
@@ -119,7 +119,7 @@ class Observer:
 
     async def _found(self, turn: OpenTurn, item: InboxItem, *, where: Address, after: str, most: int) -> list[Observed]:
         """Return the texts kept at a place before a message, without those of people who are blocked by now."""
-        sid, until, blocked = self._session_id(where), item.accepted_at, self._gate.document.blocked
+        sid, until, blocked = await self._session_id(where), item.accepted_at, self._gate.document.blocked
         found = await self._store.heard(sid, after=after, until=until, now=turn.claim.now, most=most)
         return [one for one in found if one.account not in blocked]
 

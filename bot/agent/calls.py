@@ -26,7 +26,7 @@ from bot.delivery.asker_questions import NOWHERE, AskerQuestions
 from bot.delivery.outbox import Outbox
 from bot.gate.calls import UNKNOWN_TOOL
 from bot.gate.gate import Gate
-from bot.gate.results import MAY_GO_ON, CallDecision, ResultDecision, decision_row, denial, explained
+from bot.gate.results import MAY_GO_ON, CallDecision, ResultDecision, decision_row, denial, explained, traced
 from bot.history import event_log
 from bot.sessions.alternatives import Alternative
 from bot.sessions.approvals import ApprovalState
@@ -279,7 +279,7 @@ class ToolRunner:
             text = explained(decision, standing.taint, call.tool)
             told = event_log.policy_decision(standing, prepared.hook, decision, about=call.tool, text=text)
             written.append(event_log.decided(standing, told))
-        row = decision_row(standing, prepared.hook, decision, **self._named(call))
+        row = decision_row(standing, prepared.hook, decision, **self._named(prepared))
         await turn.write(Change(events=tuple(written), audit=(*before, row), use=prepared.use))
         context.decided.add(call.id)
 
@@ -317,7 +317,7 @@ class ToolRunner:
         written = [told, event_log.tool_result(standing, result, standing.taint)]
         if call.id not in context.decided:
             written.insert(0, event_log.tool_call(standing, call, referred(call.arguments)))
-        row = decision_row(standing, hook, decision, **self._named(call))
+        row = decision_row(standing, hook, decision, **self._named(prepared))
         # Whether an approval was spent must not tell of it either.
         use = prepared.use if prepared.concealed else None
         await turn.write(Change(events=tuple(written), audit=(row,), use=use))
@@ -369,8 +369,8 @@ class ToolRunner:
             return Fitted(response.text)
         return fitted(after, call, response.text, label=response.label, room=room, reads_on=self._room.reads_on(after))
 
-    def _named(self, call: Call) -> dict[str, JsonValue]:
-        return {"tool": self._gate.calls.known(call.tool), "call": call.id, "arguments": call.digest}
+    def _named(self, prepared: CallDecision) -> dict[str, JsonValue]:
+        return {"tool": self._gate.calls.known(prepared.call.tool), **prepared.audited}
 
     def _invocation(self, standing: DecisionContext) -> AuditRow:
         return decision_row(standing, Hook.AGENT_INVOCATION, self._gate.requests.invoke(standing))
@@ -385,7 +385,7 @@ def _trace(told: OpenSpan, prepared: CallDecision, answer: str | None) -> None:
     if prepared.open is not None or prepared.hold or prepared.concealed:
         told.conceal()
     else:
-        told.tell(verdict=prepared.decision.verdict.name, rules=" ".join(prepared.decision.rules))
+        told.tell(**traced(prepared.decision))
         if prepared.use is not None:
             told.tell(approval="granted")
         elif prepared.decision.verdict is Verdict.REQUIRE_APPROVAL:

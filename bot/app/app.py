@@ -15,6 +15,8 @@ from bot.access.pairing import Pairing
 from bot.access.session_ids import SessionIds
 from bot.access.tokens import Tokens
 from bot.admission.ambient import Observer
+from bot.admission.result_files import ResultFiles
+from bot.app.accounts import Accounts, accounts
 from bot.app.extensions import Extensions
 from bot.app.first_run import FILES, WORKSPACES
 from bot.app.keys import Secrets
@@ -59,13 +61,16 @@ from bot.ingress.new_chats import NewChats
 from bot.ingress.question_replies import QuestionReplies
 from bot.ingress.refusals import Refusals
 from bot.ingress.router import Router
+from bot.ingress.unread_kinds import UnreadKinds
 from bot.lineage.tracer import LineageTracer
 from bot.mcp.servers import Servers
 from bot.operations.approval_answers import ApprovalAnswers
 from bot.operations.audit import AuditReader
+from bot.operations.backups.backup import BackupMaker
 from bot.operations.diagnostics import Diagnostics
 from bot.operations.export import Exporter
 from bot.operations.importing import Importer
+from bot.operations.keys import KeyKeeper
 from bot.operations.lifecycle import SessionLifecycle
 from bot.operations.probes.replaced import log_dropped
 from bot.operations.question_answers import QuestionAnswers
@@ -127,21 +132,21 @@ class App:
         plugins: Plugins = NO_PLUGINS,
     ) -> None:
         self.config, self.store, self.clock, self.ids = config, store, clock, Ids()
-        self.session_ids = SessionIds(store.lifecycle, secrets.session, self.clock)
+        self.session_ids = named_by = SessionIds(store.lifecycle, secrets.session, self.clock)
         self.chains = AnchoredChains(store.audit, config.data_dir / "anchors", secrets.audit)
-        self.files = FileRoot(config.data_dir / FILES, config.data_dir / WORKSPACES, config.policy.top)
+        self.files = FileRoot(config.data_dir / FILES, config.data_dir / WORKSPACES, lambda: self.gate.document.top)
         self._secrets, self._environment, self._parts, self.plugins = secrets, environment, parts, plugins
         self.failures = Failures(self.vault, clock, store.process)
         self.resolve, self.listened = parts.resolve, tuple(listened)
         self.channels, self.telemetry = self._channels(channels), self._telemetry()
         self._simulations = RateLimiter(clock, config.limits.simulations_per_minute)
         self._serving: Worker | None = None
-        self.servers = Servers(config.mcp_servers, environment, clock, secrets.keyring.scrub)
+        self.accounts, self.servers = self._served()
         self.budget, self.model_loader = budget(store.budgets, self.ids, config), ModelLoader(self._made_thinking)
         self.agents, self.knowledge = self._agents(), Knowledge(store, config.knowledge)
         self.schedule_keeper, self.workflows = self._keepers()
         tools = self._known_tools = self._tools()
-        self.spawner, self.run_starter = starters(store, config, self.session_id, self.agents.pin)
+        self.spawner, self.run_starter = starters(store, config, named_by, self.agents.pin)
         self.gate = self._gate(tools)
         self.reloader = self._reloader(tools)
         self.tokens, self.token_keeper = self._programs()
@@ -154,7 +159,7 @@ class App:
         self.question_updates = QuestionUpdates(store, self.gate, self.outbox)
         self.approval_answers, self.question_answers = self._answers()
         self._notices, self.new_chats, self._memberships = self._arrivals()
-        self.observer, self.lifecycle = Observer(store.observed, self.gate, self.session_id, clock), self._lifecycle()
+        self.observer, self.lifecycle = Observer(store.observed, self.gate, named_by.first, clock), self._lifecycle()
         self.calls, self.runs, self.schedules = managing(
             store, self.gate, keeper=self.schedule_keeper, lifecycle=self.lifecycle, ids=self.session_ids, clock=clock
         )
@@ -163,6 +168,13 @@ class App:
         self.recorder, self.diagnostics, self.readiness = self._recorder(), self._diagnostics(), self._readiness()
         self.commands = self._commands()
         self.router = self._router()
+
+    def _served(self) -> tuple[Accounts, Servers]:
+        """Return the MCP servers and the accounts at them. Raises OperatorError: a client's secret is not set."""
+        config, environment, clock = self.config, self._environment, self.clock
+        made = accounts(config, environment, self.vault, self.store.audit, clock=clock, ids=self.ids)
+        scrub, files = self._secrets.keyring.scrub, ResultFiles(self.files)
+        return made, Servers(config.mcp_servers, environment, clock, scrub, keep=files, accounts=made.tokens)
 
     def _pairing(self) -> Pairing:
         return Pairing(self.store, self.ids, self._secrets.session)
@@ -201,9 +213,9 @@ class App:
 
     def _telemetry(self) -> Telemetry:
         """Return the telemetry of turns; a missing header is reported now. Raises OperatorError: it is not set."""
-        settings = self.config.telemetry
+        settings, key = self.config.telemetry, self._secrets.session.current
         if settings is None:
-            return Telemetry(self.store.sessions, self.clock, key=self._secrets.session, clearance=PUBLIC, sink=None)
+            return Telemetry(self.store.sessions, self.clock, key=key, clearance=PUBLIC, sink=None)
         headers = given_headers(settings, self._environment)
 
         def sink() -> Sink:
@@ -212,13 +224,13 @@ class App:
             return OtlpSink(settings.endpoint, headers)
 
         clearance = settings.label
-        return Telemetry(self.store.sessions, self.clock, key=self._secrets.session, clearance=clearance, sink=sink)
+        return Telemetry(self.store.sessions, self.clock, key=key, clearance=clearance, sink=sink)
 
     def _copies(self) -> tuple[Exporter, Importer]:
         """Return the parts that export sessions, and that import them."""
-        audit, session, trusted = self._secrets.audit, self._secrets.session, self.config.imports.keys
-        importer = Importer(self.gate, self.store, audit_key=audit, session_key=session, trusted=trusted)
-        return Exporter(self.gate, self.store, audit), importer
+        valid, ids, trusted = self.chains.retired.valid, self.session_ids, self.config.imports.keys
+        importer = Importer(self.gate, self.store, audit_keys=valid, session_ids=ids, trusted=trusted)
+        return Exporter(self.gate, self.store, valid), importer
 
     def _keepers(self) -> tuple[ScheduleKeeper, WorkflowKeeper]:
         """Return the keepers of schedules and of workflows."""
@@ -235,8 +247,8 @@ class App:
         )
 
     def _alternatives(self) -> Alternatives:
-        life = self.config.limits.approval_minutes * 60_000
-        return Alternatives(self.store.alternatives, self.gate, self.ids, session_id=self.session_id, life=life)
+        life = self.config.limits.offer_ms
+        return Alternatives(self.store.alternatives, self.gate, self.ids, session_id=self.session_ids.first, life=life)
 
     def _gate(self, tools: Iterable[Tool]) -> Gate:
         config, keyring = self.config, self._secrets.keyring
@@ -271,9 +283,9 @@ class App:
 
     def _programs(self) -> tuple[Tokens, TokenKeeper]:
         """Return the part that recognises programs by their tokens, and the part that makes and changes those."""
-        in_force, live, key = lambda: self.gate.document, lambda: self.reloader.live_tokens, self._secrets.tokens
-        tokens = Tokens(in_force, live, now=self.store.tokens.now_ms, key=key)
-        return tokens, TokenKeeper(self.store, self.reloader, tokens, ids=self.ids, key=key)
+        in_force, live, secrets = lambda: self.gate.document, lambda: self.reloader.live_tokens, self._secrets
+        tokens = Tokens(in_force, live, now=self.store.tokens.now_ms, keys=secrets.tokens, follow=secrets.follow)
+        return tokens, TokenKeeper(self.store, self.reloader, tokens, ids=self.ids)
 
     def _web(self) -> WebFetch:
         return WebFetch(Connector(self.resolve, self.config.web.private), self.config.web)
@@ -282,9 +294,17 @@ class App:
         """Return the encrypted vault of the adapters."""
         return self.store.vault(self._secrets.vault)
 
+    def backup(self) -> BackupMaker:
+        """Return the part that makes backups."""
+        return BackupMaker(self.store, self.config, key=self._secrets.audit.current, names=self._secrets.needed)
+
+    def key_keeper(self) -> KeyKeeper:
+        """Return the part that lists and changes keys."""
+        return KeyKeeper(self.chains, self.store.audit, self.clock, self._secrets.names, sessions=self._secrets.session)
+
     def session_id(self, address: Address) -> str:
-        """Return the id of the session that belongs to an address."""
-        return self.session_ids.first(address)
+        """Return the id that the first session of an address gets if it begins now."""
+        return self.session_ids.newest(address)
 
     @property
     def suggestions(self) -> Suggestions:
@@ -324,6 +344,9 @@ class App:
             skills=self.skills,
             workflows=self.workflow_operations,
             vault=self.vault(),
+            account_links=self.accounts.links,
+            account_tokens=self.accounts.tokens,
+            account_returns=self.accounts.returns,
         )
         return CommandTable(services, self.plugins.commands)
 
@@ -417,6 +440,7 @@ class App:
             began(name)
 
         async with asyncio.TaskGroup() as tasks:
+            tasks.create_task(self.accounts.returns.serve())
             for adapter in self.listened:
                 tasks.create_task(adapter.serve(self.receive, partial(heard, adapter.name)))
 
@@ -427,6 +451,7 @@ class App:
         await self.model_loader.close()
         await self.telemetry.close()
         await self.knowledge.search.close()
+        await self.accounts.close()
 
     def _alerts(self) -> Alerts:
         return Alerts(self.failures, self.store.counts, gate=self.gate, outbox=self.outbox, clock=self.clock)
@@ -477,6 +502,7 @@ class App:
             ),
             replies=QuestionReplies(self.question_answers, self.store.counts),
             answers=DirectAnswers(self.gate, self.outbox, self.reloader, new_chats=self.new_chats, clock=self.clock),
+            unread=UnreadKinds(self.store.counts),
         )
 
     async def receive(self, event: Inbound | Membership | Moved) -> Answer | None:

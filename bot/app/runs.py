@@ -1,6 +1,7 @@
 """The makers of runs and background sessions, as the composition root puts them together."""
 
 from collections.abc import Awaitable, Callable
+from functools import partial
 
 from bot.access.session_ids import SessionIds
 from bot.app.first_run import RECORDS
@@ -19,7 +20,6 @@ from bot.runs.starter import RunStarter
 from bot.schedules.keeper import ScheduleKeeper
 from bot.sessions.background.delegation import Caps
 from bot.sessions.ports.store import Store
-from channels.messages import Address
 from policy.document.model import Document
 
 
@@ -35,14 +35,14 @@ def schedule_keeper(store: Store, config: RunSettings, document: Callable[[], Do
 
 
 def starters(
-    store: Store, config: Config, session_id: Callable[[Address], str], pin: Callable[[str], Awaitable[str]]
+    store: Store, config: Config, ids: SessionIds, pin: Callable[[str], Awaitable[str]]
 ) -> tuple[Spawner, RunStarter]:
     """Return the makers of background sessions and of runs, for the gate of an application."""
-    limits = config.limits
+    limits, begun = config.limits, partial(ids.first, begins=True)
     caps = Caps(limits.background_children, limits.background_live, limits.background_depth)
     minutes, bits = limits.background_minutes, limits.endorsed_bits
-    spawner = Spawner(store, session_id, caps=caps, minutes=minutes, endorsed_bits=bits)
-    return spawner, RunStarter(store, session_id, pin=pin, now=store.tokens.now_ms, limits=config.runs.limits)
+    spawner = Spawner(store, begun, caps=caps, minutes=minutes, endorsed_bits=bits)
+    return spawner, RunStarter(store, begun, pin=pin, now=store.tokens.now_ms, limits=config.runs.limits)
 
 
 def run_recorder(store: Store, config: Config, gate: Gate, ids: Ids) -> RunRecorder:

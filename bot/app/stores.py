@@ -12,8 +12,8 @@ if TYPE_CHECKING:
     from bot.store.redis_store import RedisStore
 
 
-async def opened_store(config: Config, secrets: Secrets, clock: Clock) -> "RedisStore":
-    """Start or reach the store. Raises OperatorError: it cannot be used."""
+async def opened_store(config: Config, secrets: Secrets, clock: Clock, *, restoring: bool = False) -> "RedisStore":
+    """Start or reach the store; to put a backup back with `restoring`. Raises OperatorError: it cannot be used."""
     lease = config.store.lease_seconds * 1000
     options = StoreOptions(
         lease_ms=lease,
@@ -22,5 +22,10 @@ async def opened_store(config: Config, secrets: Secrets, clock: Clock) -> "Redis
         notes_limit=config.runs.notes,
     )
     return await open_store(
-        audit_key=secrets.audit, data=config.data_dir, url=config.store.url or "", options=options, clock=clock
+        audit_key=secrets.audit,
+        data=config.data_dir,
+        url=config.store.url or "",
+        options=options,
+        clock=clock,
+        restoring=restoring,
     )

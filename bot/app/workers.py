@@ -39,6 +39,7 @@ from bot.tools.labelled_files import FileRoot
 from bot.worker.claimer import Claimer
 from bot.worker.finish import TurnFinisher
 from bot.worker.lease import LeaseKeeper
+from bot.worker.question_reminders import QuestionReminders
 from bot.worker.run_ending import RunEnding
 from bot.worker.run_timers import RunTimers
 from bot.worker.schedule_firing import ScheduleFiring
@@ -144,6 +145,7 @@ def timers(of: WorkerParts, session_ids: SessionIds) -> TimerSweep:
         TimerKind.DEADLINE: runs.fire,
         TimerKind.PROBE: runs.fire,
         TimerKind.RECORD: of.recorder.due,
+        TimerKind.REMIND: QuestionReminders(of.store, of.gate).due,
     }
     return TimerSweep(of.store.schedules, parts, of.reloader.current)
 
@@ -195,5 +197,5 @@ def _finisher(of: WorkerParts) -> TurnFinisher:
         undelivered=undelivered,
         interrupted=InterruptedWorkflows(of.workflows, of.store.sessions, of.store.outbox, of.gate),
         runs=runs,
-        approval_life=limits.approval_minutes * 60_000,
+        approval_life=limits.approval_ms,
     )

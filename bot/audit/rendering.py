@@ -17,14 +17,18 @@ _FACTS: Final = ("account", "hook", "verdict", "rules", "before")
 
 def cells(record: AuditRecord) -> tuple[str, ...]:
     """Return the cells of a row in a listing, in the order of `HEADS`; empty for facts that it lacks."""
-    return moment(record.ts), record.kind, record.actor, *(_shown(record.body.get(name, "")) for name in _FACTS)
+    facts = {name: _shown(record.body.get(name, "")) for name in _FACTS}
+    facts["rules"] = ", ".join(filter(None, (facts["rules"], _logged(record))))
+    return moment(record.ts), record.kind, record.actor, *facts.values()
 
 
 def told(name: str, record: AuditRecord, in_force: str) -> Iterator[str]:
     """Yield a row in full, under a name; `in_force` is the digest of the policy that is in force."""
     yield f"{name}, {moment(record.ts)} UTC, {record.kind} by {record.actor}"
     for field, value in record.body.items():
-        if value not in ("", [], None):
+        if field == "would":
+            yield f"log only: {_logged(record)}"
+        elif value not in ("", [], None) and field != "facts":
             yield f"{field}: {_shown(value)}"
     if record.body.get("policy") and record.body["policy"] != in_force:
         yield "the policy was another one then"
@@ -35,6 +39,12 @@ def failed(actor: str, sid: str, error: Exception) -> AuditRow:
     frame = traceback.extract_tb(error.__traceback__)[-1]
     where = f"{Path(frame.filename).name}:{frame.lineno}"
     return AuditRow("failed", actor, {"session": sid, "error": type(error).__name__, "where": where})
+
+
+def _logged(record: AuditRecord) -> str:
+    """Return the results of rules that are `log_only`, each with its rule."""
+    would = record.body.get("would")
+    return ", ".join(f"{rule} ({word})" for rule, word in would.items()) if isinstance(would, dict) else ""
 
 
 def _shown(value: JsonValue) -> str:

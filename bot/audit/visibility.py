@@ -7,7 +7,7 @@ rows. Unreadable rows are above every reader. Nothing is written.
 """
 
 from collections.abc import AsyncIterator, Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from heapq import nlargest
 from math import inf
 from typing import Final
@@ -49,6 +49,9 @@ _LABELLED: Final = frozenset(
     {"decision", "failed", "offer", "quarantined", "read", "recorded", "refused", "released", "simulate"}
 )
 """Kinds of rows outside sessions that name labels or a session."""
+
+_OPERATORS: Final = frozenset({"facts", "would"})
+"""The facts of a row that only an operator reads: those behind a decision, and results of rules that are `log_only`."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -95,7 +98,7 @@ class AuditTrail:
                 label = floor.join(await self._row(chain, record, known))
                 if label.flows_to(reader):
                     found += 1
-                    yield VisibleRow(f"{chain}:{record.hash[:_ID]}", record, label)
+                    yield VisibleRow(f"{chain}:{record.hash[:_ID]}", _shown(record), label)
                 if found == SCANNED:
                     break
             newest = after
@@ -175,6 +178,11 @@ class AuditTrail:
             return parse(str(written))
         except LabelTextError:
             return self._top()
+
+
+def _shown(record: AuditRecord) -> AuditRecord:
+    """Return a row as people in chats may read it."""
+    return replace(record, body={name: fact for name, fact in record.body.items() if name not in _OPERATORS})
 
 
 def _is_open(record: AuditRecord) -> bool:

@@ -17,6 +17,7 @@ from bot.core.errors import EXIT_OPERATOR, ConfigError, LockgateError, OperatorE
 from bot.mcp.servers import check_library
 from bot.operations import diagnostics
 from bot.operations.diagnostics import Diagnosis, make_agents, make_models, read_secrets, uncleared, unheard
+from bot.operations.probes.ends import ending
 from bot.operations.probes.replaced import dropped, in_words
 from bot.operations.probes.variables import named
 from bot.policy_state import other
@@ -96,6 +97,7 @@ async def doctor(config: Config, *, as_json: bool, probe: bool = False, fix: boo
             found += await probing.without_store(config, os.environ)
         async with as_owner(config) as (app, caller):
             found.append(Diagnosis("data directory"))
+            found.extend(ending(config.policy, app.store.tokens.now_ms()))
             # The caller may read the configuration, and sessions up to their clearance.
             cleared = caller.clearance.join(CONFIGURED)
             running = await _running(config, app, probe=probe, fix=fix)

@@ -58,7 +58,8 @@ async def verify(config: Config, path: Path) -> int:
     file = await asyncio.to_thread(_read, path)
     async with as_owner(config) as (app, _):
         found = app.exporter.verified(file)
-        signer = app.importer.signer(found.key) if isinstance(found, VerifiedExport) else None
+        whole = isinstance(found, VerifiedExport)
+        signer = await asyncio.to_thread(app.importer.signer, found.key) if whole else None
     if isinstance(found, BrokenExport):
         print_lines([f"{path}: not as it was exported, {found.reason}"])
         return EXIT_CHANGED
@@ -73,7 +74,7 @@ async def verify(config: Config, path: Path) -> int:
 async def public_key(config: Config) -> None:
     """Print the public key that signs the exports of this installation, for others to name under `imports.keys`."""
     async with as_owner(config) as (app, _):
-        print_lines([app.exporter.public_key])
+        print_lines([await asyncio.to_thread(app.exporter.public_key)])
 
 
 async def bring(config: Config, path: Path, principal: str | None, *, at_top: bool) -> None:

@@ -14,6 +14,7 @@ from pydantic import AfterValidator, Field
 from bot.config.fields import Block
 from bot.config.references import NAME
 from bot.sessions.knowledge.memories import MEMORY, MemoryUse
+from policy.document.groups import memberships
 from policy.document.model import Document
 from policy.document.overrides import ChatPlace
 from policy.errors import Problem, nearest
@@ -69,7 +70,7 @@ class AgentSettings(Block):
     memory: MemoryUse = Field(default=MemoryUse.TOOL, strict=False)
     """Its sessions' use of memories, where people of a conversation choose nothing else."""
     people: tuple[str, ...] = Field(default=(), strict=False, max_length=1000)
-    """The principals or accounts whose own sessions have this agent."""
+    """The principals, groups or accounts whose own sessions have this agent; a name goes before its groups."""
     chats: tuple[str, ...] = Field(default=(), strict=False, max_length=1000)
     """The shared chats that have this agent, by their name in the policy or as `/classify` names them."""
 
@@ -114,6 +115,7 @@ def agent_problems(agents: AgentsSettings, known: NamedElsewhere, policy: Docume
             yield from _one_key(name, known.usual if agent.model is None else agent.model.chain, known.addresses)
     if policy is not None:
         yield from _twice(agents, policy)
+        yield from _by_two_groups(agents, policy)
         for name, agent in agents.items():
             yield from _nobody(name, agent, policy)
 
@@ -154,6 +156,21 @@ def _twice(agents: AgentsSettings, policy: Document) -> Iterator[Problem]:
                 yield Problem(("agents", name, kind, place), told)
 
 
+def _by_two_groups(agents: AgentsSettings, policy: Document) -> Iterator[Problem]:
+    """Tell of people whose groups give them different agents; an entry of their own decides."""
+    agent_of = {person: (name, place) for name, agent in agents.items() for place, person in enumerate(agent.people)}
+    for person, groups in sorted(memberships(policy.groups).items()):
+        found = {agent_of[group][0]: group for group in sorted(groups) if group in agent_of}
+        known = policy.principals.get(person)
+        own = () if known is None else known.accounts
+        if len(found) > 1 and agent_of.keys().isdisjoint({person, *own}):
+            (first, one), (second, other), *_ = sorted(found.items())
+            told = (
+                f"`{person}` has the agent `{first}` by `{one}` and `{second}` by `{other}`, name them under one agent"
+            )
+            yield Problem(("agents", second, "people", agent_of[other][1]), told)
+
+
 def _nobody(name: str, agent: AgentSettings, policy: Document) -> Iterator[Problem]:
     """Tell of people and chats that there are not; an account or a place need not be known yet."""
     for place, person in enumerate(agent.people):
@@ -161,8 +178,9 @@ def _nobody(name: str, agent: AgentSettings, policy: Document) -> Iterator[Probl
         known = policy.principal(person) if ":" in person else None
         if known is not None:
             yield Problem(path, f"`{person}` is an account of `{known[0]}`, write that")
-        elif ":" not in person and person not in policy.principals:
-            yield Problem(path, f"unknown principal `{person}`{nearest(person, policy.principals)}")
+        elif ":" not in person and person not in policy.principals and person not in policy.groups:
+            known_names = (*policy.principals, *policy.groups)
+            yield Problem(path, f"unknown principal `{person}`{nearest(person, known_names)}")
         elif ":" in person and person.partition(":")[0] not in policy.channels:
             channel = person.partition(":")[0]
             yield Problem(path, f"unknown channel `{channel}`{nearest(channel, policy.channels)}")

@@ -63,20 +63,9 @@ def load_config(
     use, see `policy.document.model.load`. `find` loads the plugins that the file names; without it none are loaded.
     Raises ConfigError: with one line for each problem.
     """
-    path, problems = find_config(named, environment), list[Problem]()
+    path = find_config(named, environment)
     parsed = Parsed({}, {}, ()) if path is None else _parsed(path)
-    settings, policy = Settings(), None
-    if isinstance(parsed.value, dict):
-        # A block whose every line is commented out is empty, not wrong.
-        known = {name: value for name, value in parsed.value.items() if value is not None or name not in _BLOCKS}
-        plugins = None if find is None else plugin_set(known.get(PLUGINS), _folder(path), find, frozenset(tools))
-        settings, policy = _read(known, tools, plugins, problems)
-    elif parsed.value is None:
-        policy = _policy({}, problems, servers={}, tools=tools)
-    else:
-        problems.append(Problem((), "the file must hold fields, such as `model:`"))
-    if problems or parsed.problems or policy is None:
-        raise _config_error(path, parsed, problems)
+    settings, policy = _understood(path, parsed, tools, find)
     return Config(
         data_dir=_data_dir(settings, path, environment),
         logs=settings.logs,
@@ -96,13 +85,34 @@ def load_config(
         transcriber=settings.transcriber,
         secrets=granted(settings.secrets, settings.mcp_servers),
         mcp_servers=settings.mcp_servers,
+        mcp_accounts=settings.mcp_accounts,
         channels=settings.channels,
         tools=settings.tools,
         plugins=tuple(settings.plugins),
         policy=policy,
         source=path,
         rule_lines=tuple(parsed.line((_POLICY, "rules", place)) for place in range(len(policy.rules))),
+        definitions=_definitions(settings, path),
     )
+
+
+def _understood(
+    path: Path | None, parsed: Parsed, tools: Collection[str], find: FindPlugin | None
+) -> tuple[Settings, Document]:
+    """Return the settings and the policy of a file. Raises ConfigError: with one line for each problem."""
+    problems, settings, policy = list[Problem](), Settings(), None
+    if isinstance(parsed.value, dict):
+        # A block whose every line is commented out is empty, not wrong.
+        known = {name: value for name, value in parsed.value.items() if value is not None or name not in _BLOCKS}
+        plugins = None if find is None else plugin_set(known.get(PLUGINS), _folder(path), find, frozenset(tools))
+        settings, policy = _read(known, tools, plugins, problems)
+    elif parsed.value is None:
+        policy = _policy({}, problems, servers={}, tools=tools)
+    else:
+        problems.append(Problem((), "the file must hold fields, such as `model:`"))
+    if problems or parsed.problems or policy is None:
+        raise _config_error(path, parsed, problems)
+    return settings, policy
 
 
 def _read(
@@ -139,9 +149,12 @@ def _added(tools: Collection[str], plugins: PluginSet) -> Collection[str]:
 
 def _workflows(settings: Settings, path: Path | None) -> Mapping[str, WorkflowDefinition]:
     """Return the definitions of workflows. Raises ConfigError: with one line for each problem."""
+    return load_definitions(_definitions(settings, path), (*settings.agents, DEFAULT))
+
+
+def _definitions(settings: Settings, path: Path | None) -> Path | None:
     named = settings.workflows.definitions
-    folder = None if named is None else _folder(path) / named
-    return load_definitions(folder, (*settings.agents, DEFAULT))
+    return None if named is None else _folder(path) / named
 
 
 def _store(settings: Settings, environment: Mapping[str, str]) -> StoreSettings:
@@ -160,8 +173,8 @@ def find_config(named: Path | None, environment: Mapping[str, str]) -> Path | No
     if chosen is None:
         return Path(DEFAULT_FILE) if os.path.lexists(DEFAULT_FILE) else None
     if not os.path.lexists(chosen):
-        said = "--config" if named else CONFIG_VARIABLE
-        raise ConfigError(f"{chosen}: there is no such file", next_step=f"check the path given by {said}")
+        step = "check its path" if named else f"check the path given by {CONFIG_VARIABLE}"
+        raise ConfigError(f"{chosen}: there is no such file", next_step=step)
     return chosen
 
 

@@ -12,6 +12,7 @@ from typing import Annotated, Final, Literal, Self, TypeAlias
 
 from pydantic import AfterValidator, Field, JsonValue, model_validator
 
+from bot.config.accounts.oauth import McpAccountsSettings
 from bot.config.agents import AgentName, AgentSettings
 from bot.config.channels import ChannelsSettings
 from bot.config.fields import Block, PrivateAddress, Variable, WebAddress, private_addresses
@@ -74,6 +75,9 @@ LogLevel: TypeAlias = Literal["debug", "info", "warning", "error"]
 
 _ModelName = Annotated[str, AfterValidator(_model_name)]
 _Tokens = Annotated[int | None, Field(default=None, ge=1000, le=1_000_000_000_000)]
+_WEEK: Final = 60 * 24 * 7
+"""Minutes."""
+
 _Price = Annotated[float | None, Field(default=None, ge=0, le=1_000_000, allow_inf_nan=False)]
 
 
@@ -171,8 +175,9 @@ class Limits(Block):
     inbox_items: int = Field(default=100, ge=1, le=10_000)
     person_messages_per_minute: int = Field(default=120, ge=1, le=100_000)
     message_characters: int = Field(default=100_000, ge=1, le=1_000_000)
-    approval_minutes: int = Field(default=10, ge=1, le=60 * 24 * 7)
-    question_minutes: int = Field(default=24 * 60, ge=1, le=60 * 24 * 7)
+    approval_minutes: Annotated[int, Field(ge=1, le=_WEEK)] | None = 10
+    """The lifetime of a question to people; null lets it wait for ever."""
+    question_minutes: int = Field(default=24 * 60, ge=1, le=_WEEK)
     simulations_per_minute: int = Field(default=20, ge=1, le=10_000)
     background_children: int = Field(default=5, ge=1, le=100)
     background_live: int = Field(default=8, ge=1, le=1000)
@@ -186,6 +191,16 @@ class Limits(Block):
     """Tokens of each person."""
     chat_daily_tokens: _Tokens = None
     """Tokens of each shared chat."""
+
+    @property
+    def approval_ms(self) -> int | None:
+        """The lifetime of a question to people in milliseconds, None for ever."""
+        return None if self.approval_minutes is None else self.approval_minutes * 60_000
+
+    @property
+    def offer_ms(self) -> int:
+        """The lifetime of an offer in milliseconds; a week where a question waits for ever."""
+        return (self.approval_minutes or _WEEK) * 60_000
 
     @property
     def session(self) -> SessionLimits:
@@ -252,6 +267,7 @@ class Settings(Block):
     transcriber: TranscriberSettings | None = Field(default=None)
     secrets: dict[SecretName, SecretSettings] = Field(default_factory=dict[str, SecretSettings])
     mcp_servers: dict[ServerName, McpServerSettings] = Field(default_factory=dict[str, McpServerSettings])
+    mcp_accounts: McpAccountsSettings = McpAccountsSettings()
     channels: ChannelsSettings = ChannelsSettings()
     tools: ToolsSettings = Field(default_factory=dict[str, dict[str, JsonValue]], max_length=100)
     plugins: list[PluginName] = Field(default_factory=list[str], max_length=100)
@@ -262,7 +278,8 @@ class Config:
     """The configuration in force.
 
     `data_dir` is absolute. `policy` is the validated document. `source` is the file it was read from, None for the
-    defaults without a file; `rule_lines` are the lines of its rules. `workflows` are the definitions by name.
+    defaults without a file; `rule_lines` are the lines of its rules. `workflows` are the definitions by name, and
+    `definitions` is the folder of those that the file names.
     """
 
     data_dir: Path
@@ -284,11 +301,13 @@ class Config:
     secrets: Mapping[str, SecretSettings]
     policy: Document
     mcp_servers: Mapping[str, McpServerSettings]
+    mcp_accounts: McpAccountsSettings
     channels: ChannelsSettings
     tools: Mapping[str, Mapping[str, JsonValue]]
     plugins: Sequence[str]
     source: Path | None
     rule_lines: tuple[int, ...] = ()
+    definitions: Path | None = None
 
     @property
     def folder(self) -> Path:

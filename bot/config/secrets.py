@@ -53,10 +53,10 @@ SecretName = Annotated[str, AfterValidator(_name)]
 def granted(
     secrets: Mapping[str, SecretSettings], servers: Mapping[str, McpServerSettings]
 ) -> dict[str, SecretSettings]:
-    """Return the secrets with `server__*` replaced by the tools of that server."""
+    """Return the secrets with `server__*` replaced by the tools of that server, if it has any."""
     all_of = {_all_of(server): [offered_name(server, tool) for tool in one.tools] for server, one in servers.items()}
     return {
-        name: secret.model_copy(update={"tools": [tool for one in secret.tools for tool in all_of.get(one, [one])]})
+        name: secret.model_copy(update={"tools": [tool for one in secret.tools for tool in all_of.get(one) or [one]]})
         for name, secret in secrets.items()
     }
 

@@ -8,6 +8,7 @@ LockgateError                carries a stable `code`, one plain sentence and, wh
 ├── StoreError               the store cannot be used; the operator mends it, too; exit code 2
 │   ├── StoreGoneError       it does not answer; the only one worth retrying
 │   ├── StoreRefusedError    it answers and refuses: full, read-only, no permission
+│   ├── SealedError          another process has a newer session key
 │   └── SchemaError          its records are of another version
 ├── RequestError             the caller mends it; shown to them as it is
 │   ├── DedupeConflictError  the same key with another body
@@ -91,6 +92,18 @@ class StoreRefusedError(StoreError):
 
 UNREADABLE: Final = "upgrade lockgate if a newer version wrote them, else restore the store from a backup"
 """The operator's step for records that this program cannot read."""
+
+
+class SealedError(StoreError):
+    """No session begins under an id: a process that knows a newer session key named that place."""
+
+    code = "sealed"
+
+    def __init__(self) -> None:
+        super().__init__(
+            "another process has a newer session key, which this process does not know",
+            next_step="put it into LOCKGATE_SESSION_KEY, before the others, or into `keys`, and restart this process",
+        )
 
 
 class SchemaError(StoreError):

@@ -92,6 +92,11 @@ def session_id(key: bytes, address: str, principal: str = "", root: int = 0) -> 
     return _base32(hmac.digest(key, material, hashlib.sha256)[:_SESSION_BYTES])
 
 
+def key_name(key: bytes) -> str:
+    """Return the name of a secret key: 8 letters and digits, which tell nothing of it."""
+    return _base32(hmac.digest(key, b"lockgate key name", hashlib.sha256)[:5])
+
+
 def code_digest(key: bytes, code: str) -> str:
     """Return the stored digest of a pairing code; nobody without the key can try codes against it."""
     return _base32(hmac.digest(key, b"pairing\0" + code.encode("utf-8", "surrogatepass"), hashlib.sha256))

@@ -10,7 +10,7 @@ label may know of: a session that has read more keeps its slot until the deadlin
 """
 
 import hashlib
-from collections.abc import Callable
+from collections.abc import Awaitable, Callable
 from dataclasses import replace
 from typing import Final
 
@@ -71,7 +71,13 @@ class Spawner:
     """
 
     def __init__(
-        self, store: Store, session_id: Callable[[Address], str], *, caps: Caps, minutes: int, endorsed_bits: int
+        self,
+        store: Store,
+        session_id: Callable[[Address], Awaitable[str]],
+        *,
+        caps: Caps,
+        minutes: int,
+        endorsed_bits: int,
     ) -> None:
         self._store = store
         self._session_id = session_id
@@ -101,7 +107,7 @@ class Spawner:
         hops = next_hop(parent, standing.turn)
         run = hashlib.sha256(key.encode()).hexdigest()[:_RUN]
         home = Address(SESSION, standing.sid, standing.principal, run)
-        sid = self._session_id(home)
+        sid = await self._session_id(home)
         pool = standing.taint.join(standing.visibility)
         life = min(errand.minutes or self._minutes, self._minutes) * 60_000
         latest = 0 if parent.lineage is None else parent.lineage.deadline

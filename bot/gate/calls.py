@@ -18,7 +18,8 @@ from bot.access.approvals import asking, binding, live, put_to, someone_may_answ
 from bot.access.decision_context import Call, DecisionContext, key
 from bot.access.recipients import meaning
 from bot.core.errors import StoreError
-from bot.gate.judge import Judge, call_facts, seen
+from bot.gate.judge import Judge, declared_facts, seen, tightened
+from bot.gate.origins import declared_by
 from bot.gate.output import OutputGate
 from bot.gate.readers import Readers
 from bot.gate.results import MAY_GO_ON, NOT_KNOWN, CallDecision
@@ -42,10 +43,11 @@ from bot.tools.base import (
 from bot.tools.references import Asked, asked, mentions
 from policy import explain
 from policy.decision import Decision, Remedy, RuleOutcome, Verdict, combined
+from policy.document.model import Document
 from policy.errors import nearest
 from policy.fixed import NO_TOOL, OUTCOME
 from policy.labels import Label
-from policy.request import Effect, Hook, Request, ToolFacts
+from policy.request import Destination, Effect, Hook, Request, ToolFacts
 
 NOBODY: Final = "nobody may approve this"
 NOBODY_ALONE: Final = (
@@ -290,20 +292,21 @@ class CallGate:
         arguments = checked(tool, given)
         declared = tool.declare(arguments, context)
         made = self._bound(standing, made, taken, declared)
-        facts = call_facts(self._judge.document, tool, declared)
-        made = replace(made, accepted=(tool, arguments), outward=facts.consequential and not declared.once)
-        leads = declared.tells if declared.says is None else declared.says[0]
+        known = declared_facts(tool, declared)
+        facts = tightened(self._judge.document, known, declared.result)
+        outward = facts.consequential and not declared.once
+        made = replace(made, accepted=(tool, arguments), outward=outward, account_of=declared.account_of)
         said = texts(given, arguments)
         request = replace(
             self._judge.request(Hook.PRE_TOOL_CALL, standing),
             tool=facts,
-            sink=None if leads is None else labelling.expected(self._judge.document, leads),
+            sink=_expected(self._judge.document, declared),
             content="\n".join(said),
             arguments=tuple(as_json(arguments).items()),
             held=made.hold,
             carried=made.carried,
         )
-        request = self._judge.showing(request, *said, standing=standing)
+        request = self._judge.showing(declared_by(request, known, declared), *said, standing=standing)
         decision, approval = self._answered(standing, made, facts, request, declared=declared, approvals=approvals)
         openly = made.open is None and decision.verdict is Verdict.REQUIRE_APPROVAL
         if openly and not self._may_be_asked(standing, decision, made.carried, request.content):
@@ -494,3 +497,9 @@ def _check_route(tool: Tool, taken: Asked, context: ToolContext) -> None:
 def _reaches(declared: CallFacts) -> CallFacts:
     """Return everything that a call reads, uses and leads to, without the words it says."""
     return replace(declared, says=None if declared.says is None else (declared.says[0], ""))
+
+
+def _expected(document: Document, declared: CallFacts) -> Destination | None:
+    """Return the destination that a call leads to, as far as it is known beforehand, None for none."""
+    leads = declared.tells if declared.says is None else declared.says[0]
+    return None if leads is None else labelling.expected(document, leads)

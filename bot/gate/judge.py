@@ -16,6 +16,7 @@ from bot.access import authorize, labelling
 from bot.access.agents import AgentSnapshot
 from bot.access.approvals import DENIED, OTHERS, asking
 from bot.access.decision_context import DecisionContext
+from bot.gate.origins import begun_from
 from bot.gate.results import MAY_GO_ON
 from bot.secrets import Keyring
 from bot.sessions.background.runs import Breaker
@@ -28,6 +29,7 @@ from policy.fixed import APPROVAL
 from policy.labels import PUBLIC, Label
 from policy.redaction.patterns import SECRET
 from policy.request import Effect, Hook, Request, RunState, Secret, ToolFacts
+from policy.rules import Rule
 
 _LONG: Final = 4_000
 """Characters: reading this many takes a few milliseconds, or a hundred if the text is hostile."""
@@ -62,11 +64,20 @@ class ReadyPolicy:
 
     document: Document
     engine: Engine
+    renewal: "Renewal | None" = None
 
     @staticmethod
-    def of(document: Document) -> "ReadyPolicy":
+    def of(document: Document, renewal: "Renewal | None" = None) -> "ReadyPolicy":
         """Return a policy made ready to be put in force; this takes time, and may be done in a thread."""
-        return ReadyPolicy(document, Engine.from_document(document))
+        return ReadyPolicy(document, Engine.from_document(document), renewal)
+
+    @staticmethod
+    def ruled(document: Document, rules: Iterable[Rule]) -> "ReadyPolicy":
+        """Return a policy with other configured rules than its own, to decide again what was decided before."""
+        engine = Engine.from_document(document)
+        return ReadyPolicy(
+            document, Engine.build(rules, top=document.top, redactor=engine.redactor, digest=engine.digest)
+        )
 
     def loaded(self) -> "ReadyPolicy":
         """Return it after loading everything that its rules need, which takes time and reads files."""
@@ -75,8 +86,21 @@ class ReadyPolicy:
         return self
 
 
+@dataclass(frozen=True, slots=True)
+class Renewal:
+    """The end of a policy that holds for a time, as an access ends then.
+
+    Args:
+        due: Says whether that time has come.
+        made: Returns the policy from then on.
+    """
+
+    due: Callable[[], bool]
+    made: Callable[[], ReadyPolicy]
+
+
 class CurrentPolicy:
-    """The policy in force, until another one is put in its place."""
+    """The policy in force, until another one is put in its place, or an access ends: each use looks at the time."""
 
     def __init__(self, document: Document) -> None:
         self._ready = ReadyPolicy.of(document)
@@ -84,12 +108,12 @@ class CurrentPolicy:
     @property
     def document(self) -> Document:
         """The policy document in force."""
-        return self._ready.document
+        return self._now().document
 
     @property
     def engine(self) -> Engine:
         """The engine made of that document."""
-        return self._ready.engine
+        return self._now().engine
 
     def put_in_force(self, policy: ReadyPolicy) -> None:
         """Decide by this policy from now on; a decision under way ends by the one it began with."""
@@ -97,7 +121,17 @@ class CurrentPolicy:
 
     def load(self) -> None:
         """Load everything that the rules in force need, in a thread, so that the first decision need not wait."""
-        self._ready.loaded()
+        self._now().loaded()
+
+    def _now(self) -> ReadyPolicy:
+        ready = self._ready
+        while ready.renewal is not None and ready.renewal.due():
+            made = ready.renewal.made()
+            if self._ready is ready:
+                # Otherwise another policy was put in force meanwhile, and it counts.
+                self._ready = made
+            ready = self._ready
+        return ready
 
 
 @dataclass(frozen=True, slots=True)
@@ -207,7 +241,7 @@ class Judge:
 
     def request(self, hook: Hook, standing: DecisionContext) -> Request:
         """Return the request about a session at a hook, without the item to be decided on."""
-        home, there = standing.home, standing.destination
+        home, there, model = standing.home, standing.destination, self.model(standing)
         return Request(
             hook=hook,
             principal=standing.principal,
@@ -215,7 +249,7 @@ class Judge:
             channel=home.channel,
             taint=standing.taint,
             ceiling=self.ceiling(standing),
-            provider=self.document.provider(self.model(standing)),
+            provider=self.document.provider(model),
             home=there.clearance or PUBLIC,
             overshoot=self.document.overshoot(home.channel, home.workspace, home.chat),
             home_readers=there.readers,
@@ -223,7 +257,10 @@ class Judge:
             asker=standing.asker,
             asker_role=authorize.role(self.document, standing.asker, standing.asker),
             others=labelling.others(self.document, standing.principal, home, standing.others),
+            principal_groups=self.document.groups_of(standing.principal),
+            asker_groups=self.document.groups_of(standing.asker),
             run=_run_state(standing),
+            origin=begun_from(self.document, standing, model),
         )
 
     def unlock(self, standing: DecisionContext, tool: ToolFacts, name: str, host: str) -> Decision:
@@ -255,6 +292,8 @@ class Judge:
     @staticmethod
     def lifting(request: Request, approved: tuple[str, ...], judge: Callable[[Request], Decision]) -> Decision:
         """Decide with the approved rules lifted; nothing is lifted if a rule asks that people were not asked about."""
+        if approved:
+            request = replace(request, lifts=approved)
         decision = judge(request)
         if decision.verdict is not Verdict.REQUIRE_APPROVAL:
             return decision
@@ -270,10 +309,10 @@ class Judge:
         """
         served = request.tool is not None and bool(request.tool.server)
         hooks = (request.hook, Hook.MCP_TOOL_CALL) if served else (request.hook,)
-        if not any(map(self.policy.engine.scans_at, hooks)):
+        if not any(map(self.policy.engine.reads_at, hooks)):
             return request
         request = request if standing is None else self.asked_anew(request, standing)
-        asked = (self.policy.engine.scans(replace(request, hook=hook)) for hook in hooks)
+        asked = (self.policy.engine.reads(replace(request, hook=hook)) for hook in hooks)
         return replace(request, shown=seen(texts)) if any(asked) else request
 
     def asked_anew(self, request: Request, standing: DecisionContext) -> Request:
@@ -306,11 +345,14 @@ class Judge:
             label_after=standing.taint,
             remedies=tuple(offer for offer in offered if offer is not Remedy.APPROVER),
             policy=self.policy.engine.digest,
+            would=() if decided is None else decided.would,
+            requests=() if decided is None else decided.requests,
+            parts=self.policy.engine.parts,
         )
 
     async def read_ahead(self, texts: Iterable[str], hook: Hook = Hook.PRE_OUTPUT) -> None:
         """Read long texts of a later decision at a hook ahead, in a thread: the decision then finds them read."""
-        if self.policy.engine.scans_at(hook):
+        if self.policy.engine.reads_at(hook):
             for text in texts:
                 if len(text) > _LONG:
                     await anyio.to_thread.run_sync(_views, text)
@@ -318,7 +360,12 @@ class Judge:
 
 def call_facts(document: Document, tool: Tool, declared: CallFacts) -> ToolFacts:
     """Return a call's facts as declared and as tightened by the operator; a tool without a label stays without one."""
-    known = ToolFacts(
+    return tightened(document, declared_facts(tool, declared), declared.result)
+
+
+def declared_facts(tool: Tool, declared: CallFacts) -> ToolFacts:
+    """Return a call's facts as its tool declares them."""
+    return ToolFacts(
         tool.name,
         tool.effect,
         tool.label,
@@ -327,8 +374,12 @@ def call_facts(document: Document, tool: Tool, declared: CallFacts) -> ToolFacts
         tool.server,
         asks=declared.asks,
     )
+
+
+def tightened(document: Document, known: ToolFacts, result: Label) -> ToolFacts:
+    """Return declared facts as tightened by the operator; `result` is the label that the call adds to its tool's."""
     facts = document.tool(known)
-    return facts if facts.result is None else replace(facts, result=facts.result.join(declared.result))
+    return facts if facts.result is None else replace(facts, result=facts.result.join(result))
 
 
 def answered_for(standing: DecisionContext, approved: tuple[str, ...]) -> DecisionContext:

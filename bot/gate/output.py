@@ -6,6 +6,7 @@ from functools import partial
 from typing import Final
 
 from bot.access import labelling
+from bot.access.authorize import may_release
 from bot.access.decision_context import DecisionContext
 from bot.gate.judge import Judge, seen, together
 from bot.gate.results import OutputDecision
@@ -133,7 +134,7 @@ class OutputGate:
         released = (
             release is not None
             and release.covers(delivery, destination)
-            and self._may_release(release.principal, delivery.label)
+            and may_release(self._judge.document, release.principal, delivery.label)
         )
         words = _words(buttons)
         request = Request(
@@ -186,10 +187,6 @@ class OutputGate:
         ):
             decision = _blocked(decision, _ON_BUTTONS)
         return OutputDecision(decision, cleaned, destination)
-
-    def _may_release(self, principal: str, label: Label) -> bool:
-        person = self._judge.document.principals.get(principal)
-        return person is not None and person.may_release and label.flows_to(person.clearance)
 
     def with_text(
         self,

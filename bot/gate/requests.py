@@ -4,6 +4,7 @@ from dataclasses import replace
 
 from bot.access.decision_context import DecisionContext
 from bot.gate.judge import Judge
+from bot.gate.origins import asked_of
 from bot.gate.results import NOT_KNOWN, OutputDecision
 from bot.tools.base import Tool
 from policy.decision import Decision
@@ -41,7 +42,7 @@ class RequestGate:
             return self._judge.refused(standing, NOT_KNOWN)
         request = self._judge.request(Hook.AGENT_INVOCATION, standing)
         if model:
-            request = replace(request, provider=self._judge.document.provider(model))
+            request = asked_of(replace(request, provider=self._judge.document.provider(model)), model=model)
         return self._judge.settled(request, standing)
 
     def transcribe(self, standing: DecisionContext, label: Label, transcriber: str) -> Decision:
@@ -49,7 +50,8 @@ class RequestGate:
         if not self._judge.knows(standing):
             return self._judge.refused(standing, NOT_KNOWN)
         request = self._judge.request(Hook.AGENT_INVOCATION, replace(standing, taint=label))
-        return self._judge.settled(replace(request, provider=self._judge.document.transcriber(transcriber)), standing)
+        request = replace(request, provider=self._judge.document.transcriber(transcriber))
+        return self._judge.settled(asked_of(request, transcriber=transcriber), standing)
 
     def reset(self, standing: DecisionContext, *, confirmed: bool) -> Decision:
         """Decide on a new generation (hook SESSION_RESET)."""

@@ -7,6 +7,7 @@ from typing import Final
 from pydantic import JsonValue
 
 from bot.access.decision_context import Call, DecisionContext
+from bot.gate.origins import facts
 from bot.sessions.alternatives import Alternative
 from bot.sessions.approvals import Approval
 from bot.sessions.audit import AuditRow
@@ -64,6 +65,7 @@ class CallDecision:
         asked: Its question to the asker, once that is over.
         unasked: Why the question was not asked, empty if it was.
         question: The question before it is asked, with its deliveries.
+        account_of: The principal whose account elsewhere it uses, empty for none.
     """
 
     call: Call
@@ -89,6 +91,13 @@ class CallDecision:
     asked: Approval | None = None
     unasked: str = ""
     question: "PlacedQuestion | None" = None
+    account_of: str = ""
+
+    @property
+    def audited(self) -> dict[str, JsonValue]:
+        """The facts of the call in every audit row of a decision on it, beside the name of its tool."""
+        used: dict[str, JsonValue] = {"account_of": self.account_of} if self.account_of else {}
+        return {"call": self.call.id, "arguments": self.call.digest, **used}
 
     @property
     def waits(self) -> bool:
@@ -210,5 +219,18 @@ def decision_facts(hook: Hook, decision: Decision, **more: JsonValue) -> dict[st
         "before": str(decision.label_before),
         "after": str(decision.label_after),
         "policy": decision.policy,
+        **({"would": logged(decision)} if decision.would else {}),
         **more,
+        "facts": facts(decision),
     }
+
+
+def logged(decision: Decision) -> dict[str, JsonValue]:
+    """Return the results of rules that are `log_only` for records of the operator, by rule."""
+    return {one.rule: one.word for one in decision.would}
+
+
+def traced(decision: Decision) -> dict[str, str]:
+    """Return a decision as facts of a span."""
+    told = {"verdict": decision.verdict.name, "rules": " ".join(decision.rules)}
+    return told | ({"would": " ".join(f"{one.rule}:{one.word}" for one in decision.would)} if decision.would else {})

@@ -45,12 +45,12 @@ class Export:
 
 
 class Exporter:
-    """Exports sessions; `key` is the installation's audit key."""
+    """Exports sessions; `keys` returns the installation's audit keys that are not retired, the newest first."""
 
-    def __init__(self, gate: Gate, store: Store, key: bytes) -> None:
+    def __init__(self, gate: Gate, store: Store, keys: Callable[[], Sequence[bytes]]) -> None:
         self._gate = gate
         self._store = store
-        self._key = ExportKey(key)
+        self._keys = keys
 
     async def export(
         self,
@@ -102,17 +102,16 @@ class Exporter:
 
     def _sealed(self, head: Header, entries: Sequence[ExportEntry]) -> tuple[str, str]:
         """Return the signed file and its digest."""
-        text = exports.sealed(self._key, head, entries)
+        text = exports.sealed(ExportKey(self._keys()[0]), head, entries)
         return text, hashlib.sha256(text.encode()).hexdigest()
 
     def verified(self, file: bytes) -> VerifiedExport | BrokenExport:
         """Check a file; whose key signed it is not looked at."""
         return exports.verified(signed_by, file)
 
-    @property
     def public_key(self) -> str:
-        """The public half of the key that signs the exports of this installation."""
-        return self._key.public
+        """Return the public half of the key that signs the exports of this installation. It blocks."""
+        return ExportKey(self._keys()[0]).public
 
     def _title(self, state: SessionState, reader: Label) -> Title | None:
         """Return a session's title, secrets masked, if it may be known."""

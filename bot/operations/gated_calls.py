@@ -80,9 +80,7 @@ class GatedCalls:
         prepared = await self._gate.calls.foresee(standing, self._gate.calls.prepare(standing, call))
         if leads and prepared.accepted is not None and prepared.leads != leads:
             raise ChangedRecipientError
-        made = prepared.call
-        named: dict[str, JsonValue] = {"tool": made.tool, "call": made.id}
-        named |= {"arguments": made.digest, **_within(standing)}
+        named: dict[str, JsonValue] = {"tool": prepared.call.tool, **prepared.audited, **_within(standing)}
         await self._audit.append((decision_row(standing, Hook.PRE_TOOL_CALL, prepared.decision, **named),))
         return prepared
 

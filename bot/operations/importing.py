@@ -8,12 +8,12 @@ the same person, however often it is brought in.
 
 import asyncio
 import hashlib
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 
 from bot.access import labelling, principals
+from bot.access.session_ids import SessionIds
 from bot.core.errors import RequestError
-from bot.core.ids import session_id
 from bot.gate.gate import Gate
 from bot.operations.signing import ExportKey, signed_by
 from bot.sessions import exports, refs
@@ -47,22 +47,28 @@ class Imported:
 class Importer:
     """Imports sessions.
 
-    `audit_key` and `session_key` are the installation's. `trusted` are the public keys, by name, of others whose labels
-    count.
+    `audit_keys` returns the installation's audit keys that are not retired, `session_ids` names its
+    sessions. `trusted` are the public keys, by name, of others whose labels count.
     """
 
     def __init__(
-        self, gate: Gate, store: Store, *, audit_key: bytes, session_key: bytes, trusted: Mapping[str, str]
+        self,
+        gate: Gate,
+        store: Store,
+        *,
+        audit_keys: Callable[[], Sequence[bytes]],
+        session_ids: SessionIds,
+        trusted: Mapping[str, str],
     ) -> None:
         self._gate = gate
         self._store = store
-        self._session_key = session_key
-        self._own = ExportKey(audit_key)
+        self._session_ids = session_ids
+        self._own = audit_keys
         self._trusted = trusted
 
     def signer(self, key: str) -> str | None:
-        """Return the name of a public key's owner: empty for this installation, None for an unknown one."""
-        if key == self._own.public:
+        """Return the name of a public key's owner: empty for this installation, None for an unknown one. It blocks."""
+        if key in [ExportKey(one).public for one in self._own()]:
             return ""
         return next((name for name, trusted in self._trusted.items() if trusted == key), None)
 
@@ -89,7 +95,7 @@ class Importer:
             raise ImportRefusedError(ABOVE, next_step="import it for a person who is cleared for it")
         digest = hashlib.sha256(file.removesuffix(b"\n")).hexdigest()
         # No address begins so.
-        sid = session_id(self._session_key, f"import:{principal}:{'top' if at_top else 'labelled'}", digest)
+        sid = await self._session_ids.imported(f"import:{principal}:{'top' if at_top else 'labelled'}", digest)
         told = SessionImported(found.sid, read.header.generation, read.header.made, found.key, at_top)
         new = ImportedSession(
             sid=sid,

@@ -206,7 +206,8 @@ class SessionLifecycle:
         """Forget the observed messages in the chat of a session: the next session there begins with nothing."""
         home = Address.parse(state.home)
         if home.channel not in UNREAD:
-            await self._store.observed.forget(self._session_ids.first(home))
+            for sid in self._session_ids.every(home):
+                await self._store.observed.forget(sid)
 
     async def clear(self) -> None:
         """Erase the workspaces on this machine of sessions that were deleted, by another machine or before a crash.

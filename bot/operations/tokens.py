@@ -10,7 +10,7 @@ from enum import StrEnum
 from bot.access.authorize import Caller
 from bot.access.tokens import Tokens, token_text
 from bot.core.errors import BusyError, NotFoundError, OperatorError
-from bot.core.ids import Ids, token_digest
+from bot.core.ids import Ids
 from bot.core.json_values import JsonObject
 from bot.policy_state import PolicyReloader
 from bot.sessions.api_tokens import ApiToken, NewSecret, NewToken, Scope
@@ -57,11 +57,11 @@ class TokenRequest:
 
 
 class TokenKeeper:
-    """Makes, changes and lists tokens. `key` is the key of their digests, `tokens` tells which of them are valid."""
+    """Makes, changes and lists tokens. `tokens` tells which of them are valid."""
 
-    def __init__(self, store: Store, reloader: PolicyReloader, tokens: Tokens, *, ids: Ids, key: bytes) -> None:
+    def __init__(self, store: Store, reloader: PolicyReloader, tokens: Tokens, *, ids: Ids) -> None:
         self._store, self._reloader, self._tokens = store, reloader, tokens
-        self._ids, self._key = ids, key
+        self._ids = ids
 
     async def listed(self) -> tuple[ListedToken, ...]:
         """Return all of them by name, those that count no more too. Raises StoreError."""
@@ -90,7 +90,7 @@ class TokenKeeper:
                 "a token may know no more than who makes it",
                 next_step=f"give it at most the clearance of `{by.principal}` in `policy.principals`",
             )
-        token_id, text, digest = self._secret()
+        token_id, text, digest = await self._secret()
         new = NewToken(
             asked.name,
             token_id,
@@ -118,7 +118,7 @@ class TokenKeeper:
 
     async def rotate(self, name: str, life: int, by: str) -> MadeToken:
         """Give a token that was not revoked another secret, for another life. Raises OperatorError. StoreError."""
-        token_id, text, digest = self._secret()
+        token_id, text, digest = await self._secret()
         told: JsonObject = {"id": token_id, "life": life}
         try:
             made = await self._store.tokens.rotate(
@@ -143,11 +143,12 @@ class TokenKeeper:
         await self._reloader.open()
         return token
 
-    def _secret(self) -> tuple[str, str, str]:
+    async def _secret(self) -> tuple[str, str, str]:
         """Return a new secret: its name, the text of the token, and the digest that is kept."""
+        await self._tokens.follow()
         token_id = self._ids.token()
         text = token_text(token_id, self._ids.secret())
-        return token_id, text, token_digest(self._key, text)
+        return token_id, text, self._tokens.digest(text)
 
 
 def _rows(change: str, name: str, by: str, told: JsonObject) -> tuple[AuditRow, ...]:

@@ -41,7 +41,7 @@ class RunStarter:
     def __init__(
         self,
         store: Store,
-        session_id: Callable[[Address], str],
+        session_id: Callable[[Address], Awaitable[str]],
         *,
         pin: Callable[[str], Awaitable[str]],
         now: Callable[[], int],
@@ -63,7 +63,7 @@ class RunStarter:
         """
         run = f"r_{hashlib.sha256(order.key.encode()).hexdigest()[:_RUN]}"
         home = run_home(order.principal, run)
-        sid = self._session_id(home)
+        sid = await self._session_id(home)
         agent, hops, memory = await self._wanted_by(order)
         place = await self._placed(order, run, sid)
         deadline = place.until - LATE

@@ -98,6 +98,15 @@ class RedisLifecycle:
         known = text(status)
         return Holder(text(who), Status(known) if known in set(Status) else None, int(moved or 0))
 
+    async def begun(self, sids: Sequence[str], *, seal: bool = False) -> frozenset[str]:
+        """Return those of these ids under which a session ever began."""
+        asked = [
+            session_call(Script.BEGUN, session_keys(sid), {"seal": seal and place > 0})
+            for place, sid in enumerate(sids)
+        ]
+        told = await self._shared.run_all(asked)
+        return frozenset(sid for sid, one in zip(sids, told, strict=True) if one is None or one.word == "ok")
+
     async def pause(self, sid: str, *, actor: str, audit: tuple[AuditRow, ...]) -> None:
         """Pause a session."""
         await self._changed(Script.PAUSE, sid, {"actor": actor}, audit)

@@ -13,6 +13,7 @@ from bot.core.clock import Clock, SystemClock
 from bot.core.errors import StoreRefusedError
 from bot.core.faults import place
 from bot.core.ids import Ids
+from bot.core.keys import KeySeries
 from bot.store.options import StoreOptions
 from bot.store.schema import PROCESS
 from bot.store.scripts.loader import Script, ScriptText, load_scripts
@@ -24,18 +25,20 @@ if TYPE_CHECKING:
     from bot.store.servers.connection import StoreServers
 
 
-async def open_store(
+async def open_store(  # noqa: PLR0913 - what a store is opened with
     *,
-    audit_key: bytes,
+    audit_key: bytes | KeySeries,
     data: Path | None = None,
     url: str = "",
     options: StoreOptions | None = None,
     clock: Clock | None = None,
     ids: Ids | None = None,
+    restoring: bool = False,
 ) -> "RedisStore":
     """Open the store at `url`, or the embedded one of the `data` folder when there is no `url`.
 
-    Close the store with `close()`. `audit_key` chains the audit records, `options` has times and limits.
+    Close the store with `close()`. `audit_key` chains the audit records, `options` has times and limits. A store that a
+    backup is being put back into is opened only to go on with that: `restoring`.
 
     Raises:
         StoreGoneError: The store does not answer.
@@ -68,7 +71,7 @@ async def open_store(
     shown = "the embedded store" if supervisor else place(url) or "a socket"
     connection = Connection(servers, scripts, name=process, address=shown)
     store = RedisStore(connection, options=options, audit_key=audit_key, clock=clock, ids=ids, server=supervisor)
-    await _checked(store)
+    await _checked(store, restoring=restoring)
     return store
 
 
@@ -98,11 +101,12 @@ def _servers(
     return SingleServer(Server(single_pool(connected)), timeout=options.timeout, revive=revive)
 
 
-async def _checked(store: "RedisStore") -> None:
+async def _checked(store: "RedisStore", *, restoring: bool) -> None:
     try:
         if store.server is None:
             await store.check()
-        await store.meet()
+        if not restoring:
+            await store.meet()
     except BaseException:
         await store.close()
         raise

@@ -17,6 +17,7 @@ class StoreOptions:
         claim_items: The most inbox items that a claim hands over.
         debounce_ms: How long messages that came during a turn are left after the newest of them, in milliseconds, as
             more may come.
+        parts_ms: How long the parts of one message are left at most, from the first of them, in milliseconds.
         held_limit: The most items that a session holds for people to decide on.
         notes_limit: The most unread steering notes of one level that a run holds.
         claim_events: The most events that a claim reads in one request.
@@ -34,6 +35,7 @@ class StoreOptions:
     inbox_limit: int = 1000
     claim_items: int = 32
     debounce_ms: int = 500
+    parts_ms: int = 5_000
     held_limit: int = 50
     notes_limit: int = 100
     claim_events: int = 1000

@@ -5,7 +5,7 @@ from contextlib import suppress
 from dataclasses import asdict
 from typing import Final
 
-from bot.core.errors import NotFoundError, SchemaError
+from bot.core.errors import NotFoundError, SchemaError, SealedError
 from bot.sessions.approvals import QuestionCopy
 from bot.sessions.audit import AuditRow
 from bot.sessions.background.delegation import Arrival
@@ -57,6 +57,8 @@ class RedisOutbox:
         got = await self._shared.run(session_call(Script.PUT, session_keys(sid), args, bodies=bodies), *hints)
         if got.word == "none":
             raise NotFoundError
+        if got.word == "sealed":
+            raise SealedError
         if begins is not None:
             # Whether this call created it, or an earlier one whose answer was lost.
             await self._filing.refile([sid])

@@ -90,13 +90,13 @@ class RedisAccess:
         got = await self._pair(Script.ASK_PAIRING, {**asked, "life": CODE_LIFE_MS, "most": MOST_REQUESTS})
         return got.word == "ok"
 
-    async def try_pairing(self, principal: str, digest: str) -> str | None:
-        """Return the account that was given a code, None for a wrong code, which is counted."""
-        tried = {"principal": principal, "digest": digest, "life": CODE_LIFE_MS, "most": MOST_WRONG_CODES}
+    async def try_pairing(self, principal: str, *digests: str) -> tuple[str, str] | None:
+        """Return the account that was given a code, and its digest; None for a wrong code, which is counted."""
+        tried = {"principal": principal, "digests": list(digests), "life": CODE_LIFE_MS, "most": MOST_WRONG_CODES}
         got = await self._pair(Script.TRY_PAIRING, tried)
         if got.word == "locked":
             raise BusyError
-        return got.text("account") if got.word == "found" else None
+        return (got.text("account"), got.text("digest")) if got.word == "found" else None
 
     async def pairings(self) -> tuple[PairingRequest, ...]:
         """Return the pairing requests that wait for an answer, the oldest first."""

@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING
 from bot.core.clock import Clock
 from bot.core.errors import StoreError, StoreRefusedError
 from bot.core.ids import Ids
+from bot.core.keys import KeySeries
 from bot.store.agents import RedisAgents
 from bot.store.approvals import RedisAlternatives, RedisApprovals, RedisQuestionCopies
 from bot.store.audit import RedisAudit
@@ -13,6 +14,7 @@ from bot.store.background.delegation import RedisDelegation
 from bot.store.background.record_keys import RedisRecordKeys
 from bot.store.background.runs import RedisRuns
 from bot.store.background.schedules import RedisSchedules
+from bot.store.backup.backups import RedisBackups
 from bot.store.budgets import RedisBudgets
 from bot.store.calls import call
 from bot.store.coordination import RedisCounts, RedisQuarantine, RedisRights
@@ -41,7 +43,7 @@ if TYPE_CHECKING:
 from typing import Final
 
 from bot.store.records.form import check_version
-from bot.store.schema import AUDIT_HEAD, CHANGED, right_key
+from bot.store.schema import AUDIT_HEAD, CHANGED, RESTORING, right_key
 from bot.store.scripts.loader import Script
 
 
@@ -53,7 +55,7 @@ class RedisStore:
         connection: Connection,
         *,
         options: StoreOptions,
-        audit_key: bytes,
+        audit_key: bytes | KeySeries,
         clock: Clock,
         ids: Ids,
         server: Supervisor | None = None,
@@ -93,6 +95,7 @@ class RedisStore:
         self.budgets = RedisBudgets(shared)
         self.record_keys = RedisRecordKeys(shared)
         self.changes = RedisChanges(connection)
+        self.backups = RedisBackups(shared, filing)
 
     @property
     def process(self) -> str:
@@ -130,13 +133,20 @@ class RedisStore:
         return await durability(self._shared.connection)
 
     async def meet(self) -> None:
-        """Refuse a store that a program of another version wrote.
+        """Refuse a store that a program of another version wrote, or that a backup is being put back into.
 
         Raises:
             SchemaError: Another version wrote it.
+            StoreRefusedError: A restore has not ended.
             StoreError: It cannot be read.
         """
-        (version,) = await self._shared.connection.commands(("HGET", AUDIT_HEAD, *codec.stored_fields("version")))
+        asked = ("HGET", AUDIT_HEAD, *codec.stored_fields("version"))
+        version, restoring = await self._shared.connection.commands(asked, ("EXISTS", RESTORING))
+        if restoring:
+            raise StoreRefusedError(
+                "a restore into this store has not ended",
+                next_step="wait for it, or repeat `lockgate restore FILE --replace`",
+            )
         if version is not None:
             codec.reading(lambda: check_version(version))
 

@@ -20,6 +20,7 @@ injective. A key holds one or several records: `bot.store.records.kinds` has the
 | `lg:{<sid>}:notes`      | hash   | the session's         | steering notes of a run: id → `note`          | steer write       |
 | `lg:{<sid>}:audit`      | list   | the session's         | `audit row`: its audit chain, row n at n-1    | write settle …    |
 | `lg:{<sid>}:record-key` | string | the session's         | the encryption key of its run's record, in base64; deletion destroys it | record_key |
+| `lg:{<sid>}:sealed`     | string | for ever              | no session begins under this id any more: its place has one under a newer session key | begun |
 | `lg:{<sid>}:op:<op>`    | string | 10 min                | answer given to one operation, for its retry  | write stop reset  |
 | `lg:{<sid>}:body:<id>`  | string | the session's         | a body over 32 KB, referred to as `@<id>`     | accept write      |
 | `lg:{audit}:chain`      | list   | for ever              | `audit row`: the chain for decisions outside a session | audit_append |
@@ -69,6 +70,7 @@ injective. A key holds one or several records: `bot.store.records.kinds` has the
 | `lg:{webhooks}:rights`  | hash   | until given back      | id → its `sending right`                      | hold_webhooks drop_webhook |
 | `lg:{webhooks}:at:<id>` | hash   | the webhook's         | session → `webhook position`                  | note_webhook give_up_event… |
 | `lg:{webhooks}:dead:<id>` | hash | 7 days each, the newest 200 | id of an event → `dead event`           | give_up_event settle_event… |
+| `lg:{audit}:restoring`  | string | until a restore ended | there while a backup is put back: no process starts | the client |
 | `lg:right:<name>`       | string | 30 s, renewed         | the holder of a right of one process          | hold              |
 | `lg:{pace:<channel>}:all` | hash | hint, an hour         | `until` when the channel is silent, when its rate has room again | pace pause_delivery |
 | `lg:{pace:<channel>}:at:<place>` | hash | hint, an hour  | the same of a place, `n` turns so far, `last` the op that took none, and the delivery whose turn it is: `send turn` | pace pause_delivery |
@@ -140,6 +142,10 @@ _KEPT: Final = 1024
 """For how many sessions, or places, keys are remembered: a turn needs them again and again."""
 
 
+RESTORING: Final = "lg:{audit}:restoring"
+"""The mark of a store into which a backup is being put back."""
+
+
 POLICY: Final = "lg:{audit}:policy"
 """The policy in force for all processes, in the slot of the audit chain with its changes."""
 
@@ -178,6 +184,11 @@ TIMERS: Final = "lg:{audit}:timers"
 TAKEN_TIMERS: Final = "lg:{audit}:taken-timers"
 
 
+def timer_name(kind: str, about: str) -> bytes:
+    """Return a timer's name at the store."""
+    return f"{kind}/{about}".encode("utf-8", "surrogatepass")
+
+
 GRANTS: Final = "lg:{budget}:grants"
 """Each account's portion of the budget of all together."""
 
@@ -214,6 +225,7 @@ class SessionKeys:
     tasks: str
     notes: str
     record_key: str
+    sealed: str
     prefix: str
 
     def of(self, names: Iterable[str], op: str = "") -> list[str]:
@@ -249,6 +261,7 @@ def session_keys(sid: str) -> SessionKeys:
         tasks=f"{prefix}tasks",
         notes=f"{prefix}notes",
         record_key=f"{prefix}record-key",
+        sealed=f"{prefix}sealed",
         prefix=prefix,
     )
 

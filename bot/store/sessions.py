@@ -21,6 +21,7 @@ from bot.core.errors import (
     RequestError,
     ResetError,
     SchemaError,
+    SealedError,
     StoreRefusedError,
     UnsettledError,
     WithdrawnError,
@@ -43,8 +44,9 @@ from bot.sessions.inbox import (
 from bot.sessions.log.events import Event
 from bot.sessions.log.serialization import message_json
 from bot.sessions.models import Claim, ReadPosition, SessionState, Status, Title, Write, Written
-from bot.store.approvals import approvals_of, asked_hint
+from bot.store.approvals import approvals_of, asked_hint, reminders
 from bot.store.calls import Arguments, ScriptAnswer, nested, session_call
+from bot.store.records import approvals as approval_records
 from bot.store.records import codec, run_parts
 from bot.store.records.codec import Bodies, digest, dump, raw, text
 from bot.store.records.form import complete, stored, unpack
@@ -87,7 +89,7 @@ class RedisSessions:
             ("UNLINK", pace_keys(item.home).gone),
             *self._filing.file(item.sid, likely),
         )
-        if got.word in {"asked", "conflict", "none"}:
+        if got.word in {"asked", "conflict", "none", "sealed"}:
             # The hints were written although the input was left out.
             await self._filing.refile([item.sid])
         _refuse_input(got)
@@ -118,6 +120,7 @@ class RedisSessions:
                     "label": str(item.label),
                     "dedupe": item.dedupe,
                     "sender": item.sender,
+                    "part": item.part or None,
                     "body": bodies.put(body),
                     "digest": digest(body),
                     "refs": refs.written(item.refs),
@@ -170,6 +173,7 @@ class RedisSessions:
             "items": limits.claim_items,
             "events": limits.claim_events,
             "debounce": limits.debounce_ms,
+            "longest": limits.parts_ms,
             "most": most,
             "channels": [encode(channel) for channel in channels],
         }
@@ -219,7 +223,7 @@ class RedisSessions:
             **change_arguments(write, bodies),
         }
         # Before: a hint without its question is ignored, a question without its hint would not be found.
-        if asked := [asked_hint(one) for one in write.ask if one.is_question]:
+        if asked := [*(asked_hint(one) for one in write.ask if one.is_question), *reminders(write.ask)]:
             await self._shared.connection.commands(*asked)
         place, was = self._place_after(claim, write), self._shared.places.get(claim.sid)
         # Listeners must see a raise at once; but no one is to learn anything from the time of each step.
@@ -308,6 +312,8 @@ class RedisSessions:
         }
         change = SessionChange(Script.IMPORT_SESSION, new.sid, args, op, bodies)
         got = await self._shared.change(change, audit)
+        if got.word == "sealed":
+            raise SealedError
         # Also if it existed: the process that imported it may have ended before it was filed.
         await self._filing.refile([new.sid])
         return got.word == "ok"
@@ -443,6 +449,8 @@ def _refuse_input(got: ScriptAnswer) -> None:
             raise NotFoundError
         case "foreign":
             raise ForeignError
+        case "sealed":
+            raise SealedError
         case "asked":
             raise AskedError("its sender may be asked something")
         case "move":
@@ -521,6 +529,7 @@ def change_arguments(write: Write, bodies: Bodies) -> Arguments:
         "cursor": write.cursor,
         "release": write.release,
         "take": write.take,
+        "also": list(write.also),
         "use": write.use,
         "status": None if write.status is None else write.status.value,
         "turn": complete(TURN, codec.turn(write.turn)) if write.turn else None,
@@ -531,7 +540,7 @@ def change_arguments(write: Write, bodies: Bodies) -> Arguments:
         "context_seq": write.context,
         "usage": stored(codec.usage(write.usage)),
         "settle": [nested({"position": position, "status": status.value}) for position, status in write.settle],
-        "ask": [nested({"id": one.id, "approval": stored(codec.new_approval(one))}) for one in write.ask],
+        "ask": [nested({"id": one.id, "approval": stored(approval_records.new_approval(one))}) for one in write.ask],
         "deliver": [
             {"key": one.key, "delivery": stored(codec.new_delivery(one, channel_of(one.address), bodies))}
             for one in write.deliver

@@ -11,6 +11,7 @@ from bot.audit.chain import EMPTY, Head, chained
 from bot.core.clock import Clock
 from bot.core.errors import StoreError
 from bot.core.ids import Ids
+from bot.core.keys import KeySeries
 from bot.sessions.audit import AuditRow, PolicyHead
 from bot.sessions.log.events import Event
 from bot.store.calls import Arguments, ScriptAnswer, ScriptCall, answer, call, nested, session_call
@@ -82,11 +83,11 @@ class Shared:
     """
 
     def __init__(
-        self, connection: Connection, *, options: StoreOptions, audit_key: bytes, clock: Clock, ids: Ids
+        self, connection: Connection, *, options: StoreOptions, audit_key: bytes | KeySeries, clock: Clock, ids: Ids
     ) -> None:
         self.connection = connection
         self.options = options
-        self.audit_key = audit_key
+        self.audit_keys = KeySeries.of(audit_key)
         self.clock = clock
         self.ids = ids
         self.heads: OrderedDict[str, Head] = OrderedDict()
@@ -95,6 +96,11 @@ class Shared:
         self.ahead = 0
         self.policy: PolicyHead | None = None
         self.outside = asyncio.Lock()
+
+    @property
+    def audit_key(self) -> bytes:
+        """The audit key that signs now."""
+        return self.audit_keys.current
 
     @property
     def process(self) -> str:
@@ -157,6 +163,7 @@ class Shared:
         """
         async with self.outside if chain == AUDIT and rows else nullcontext():
             for _ in range(_CHAIN_TRIES):
+                await self.audit_keys.fresh()
                 got = await run(self.audit_argument(chain, rows))
                 if got.value("audit_seq") is not None or got.word == "head":
                     self.saw_head(chain, codec.head(got.value("audit_seq"), got.value("audit_hash")))

@@ -55,6 +55,12 @@ class Metrics:
             ["hook", "rule"],
             registry=own,
         )
+        self._logged = Counter(
+            "lockgate_log_only_rules",
+            "Decisions in which a rule that is log_only would not have allowed, or failed, by hook, rule and verdict.",
+            ["hook", "rule", "verdict"],
+            registry=own,
+        )
         self._approvals = Counter(
             "lockgate_approvals", "Calls that need an approval, by its state.", ["state"], registry=own
         )
@@ -109,6 +115,8 @@ class Metrics:
         self._verdicts.labels(hook, str(verdict)).inc()
         for rule in {self._rule(rule) for rule in str(span.facts.get("rules", "")).split()}:
             self._rules.labels(hook, rule).inc()
+        for rule, _, word in {told.partition(":") for told in str(span.facts.get("would", "")).split()}:
+            self._logged.labels(hook, self._rule(rule), word).inc()
         if "approval" in span.facts:
             self._approvals.labels(str(span.facts["approval"])).inc()
 

@@ -207,6 +207,10 @@ class CallFacts:
     """
     asks: bool = False
     """It begins work that goes on after its turn: people are then asked about it at any taint."""
+    folder: tuple[str, Label] | None = None
+    """The folder of the policy that these facts come from, with the label beside its floor; None for none."""
+    account_of: str = ""
+    """The principal whose account elsewhere it uses, as the audit names it; empty for none."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -77,7 +77,8 @@ def _asked(up_to: str | None, context: ToolContext) -> Label | None:
 
 def _declared(place: FileLocation, up_to: str | None, context: ToolContext) -> CallFacts:
     """Declare the floor, joined with `up_to`: the session is raised to that, even if nothing is found."""
-    return CallFacts(result=place.floor.join(_asked(up_to, context) or PUBLIC))
+    asked = _asked(up_to, context) or PUBLIC
+    return CallFacts(result=place.floor.join(asked), folder=None if place.workspace else (place.folder, asked))
 
 
 def _reader(place: FileLocation, up_to: str | None, context: ToolContext) -> Label:
@@ -224,7 +225,8 @@ class WriteFile:
         place = self._files.place(arguments.path, context)
         if not place.name:
             raise RefusedCallError(NO_FILE)
-        return CallFacts(clearance=_sink(place, context), consequential=not place.workspace, once=True)
+        folder = None if place.workspace else (place.folder, PUBLIC)
+        return CallFacts(clearance=_sink(place, context), consequential=not place.workspace, once=True, folder=folder)
 
     async def run(self, arguments: WriteArguments, context: ToolContext, services: ToolServices) -> Result:
         """Write label and text, in the place of the file of that name and level; a failure carries the folder's floor.

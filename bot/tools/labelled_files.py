@@ -18,7 +18,7 @@ import os
 import shutil
 import stat
 import unicodedata
-from collections.abc import Generator
+from collections.abc import Callable, Generator
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass, replace
 from functools import partial
@@ -101,11 +101,11 @@ class Found:
 class FileRoot:
     """The shared file root and the sessions' workspaces.
 
-    `shared` and `workspaces` are directories of this machine; `unreadable` is the label of a file whose
+    `shared` and `workspaces` are directories of this machine; `unreadable` returns the label of a file whose
     side file is damaged.
     """
 
-    def __init__(self, shared: Path, workspaces: Path, unreadable: Label) -> None:
+    def __init__(self, shared: Path, workspaces: Path, unreadable: Callable[[], Label]) -> None:
         self._shared = shared
         self._workspaces = workspaces
         self._unreadable = unreadable
@@ -350,7 +350,7 @@ class FileRoot:
     def _of_tree(self, tree: FileLocation) -> Label:
         """Return the level and compartments of a tree; one that does not say them is not readable."""
         found = self._read_label(tree.root / _LABEL)
-        return self._unreadable if found is None else found
+        return self._unreadable() if found is None else found
 
     def _stored(self, root: Path, parts: tuple[str, ...], *, foreign: bool = False) -> Label:
         """Return the join of the labels that writers left beside a path of a tree, PUBLIC where the operator put it."""
@@ -369,7 +369,7 @@ class FileRoot:
         except FileNotFoundError:
             return None
         except (OSError, UnicodeDecodeError, LabelTextError):
-            return self._unreadable
+            return self._unreadable()
 
     def _keep_label(self, place: FileLocation, parts: tuple[str, ...], label: Label, refs: tuple[Ref, ...]) -> None:
         """Join a label into a side file; a folder that exists already keeps the label its name has.

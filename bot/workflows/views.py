@@ -62,6 +62,13 @@ class Workflow:
         return any(step.status is StepStatus.IN_PROGRESS for step in self.document.steps.values())
 
     @property
+    def at_gate(self) -> bool:
+        """Whether a person has to let the step in progress pass its gate."""
+        step = self.document.steps.get(self.document.current_step)
+        gated = self.definition.step(self.document.current_step)
+        return step is not None and step.status is StepStatus.IN_PROGRESS and gated is not None and gated.gate
+
+    @property
     def ref(self) -> WorkflowRef:
         """The reference to this state."""
         return state_ref(self.principal, self.document.project, self.label, self.version)

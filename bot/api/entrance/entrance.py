@@ -134,6 +134,10 @@ class Entrance:
             # Tokens are made, changed and revoked in other processes.
             serves = await reloader.current_now()
             caller = tokens.authenticate(text)
+            if caller is None:
+                # It may have been made under a newer session key a moment ago.
+                await tokens.follow()
+                caller = tokens.authenticate(text)
             if caller is not None:
                 if not serves:
                     raise ApiRefusedError(NOT_SERVING)

@@ -20,10 +20,15 @@ After = Annotated[str, typer.Option(help="Where the page before ended.")]
 
 def config_of(context: typer.Context) -> "Config":
     """Load the configuration that a command was given. Raises OperatorError: it cannot be used."""
+    return config_at(context.obj)
+
+
+def config_at(path: "Path | None") -> "Config":
+    """Load a configuration, by its file or as `load_config` finds it. Raises OperatorError: it cannot be used."""
     from bot.config.load import load_config
     from bot.tools.catalogue import ARGUMENTS
 
-    return load_config(context.obj, os.environ, ARGUMENTS, _find_plugin)
+    return load_config(path, os.environ, ARGUMENTS, _find_plugin)
 
 
 def _find_plugin(name: str, folder: "Path") -> "PluginFacts":

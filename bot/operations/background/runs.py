@@ -155,7 +155,7 @@ class RunOperations:
         if isinstance(made, RefusedCall):
             return made
         run = named_in(made, "run_id")
-        state = await self._store.sessions.state(self._session_ids.first(run_home(standing.principal, run)))
+        state = await self._store.sessions.state(await self._session_ids.first(run_home(standing.principal, run)))
         charter = None if state is None else state.charter
         # The key was compared with the goal alone, and these values are their own words.
         wished = (wish.type, wish.title, wish.slot or run, wish.deliver_to)
@@ -341,7 +341,7 @@ class RunOperations:
         if not by.principal:
             known = await self._read(name)
             return known if known is not None else await self._named(name)
-        homes = (self._session_ids.first(run_home(whose, name)) for whose in (by.principal, by.chat) if whose)
+        homes = [await self._session_ids.first(run_home(whose, name)) for whose in (by.principal, by.chat) if whose]
         for sid in (*homes, name):
             known = await self._read(sid)
             if known is not None and self._has(by, known):

@@ -5,6 +5,7 @@ until a person keeps it.
 """
 
 import json
+from collections.abc import AsyncIterator
 from dataclasses import dataclass
 from typing import Final, cast
 
@@ -17,6 +18,9 @@ from bot.sessions.ports.sessions import SessionStore
 from bot.sessions.transcript import backwards
 from bot.tools.knowledge.memory import PROPOSAL
 from policy.labels import Label
+
+_LISTED: Final = 500
+"""Events of a conversation among which proposals are listed."""
 
 _LOOKED_BACK: Final = 5_000
 """Events of a conversation among which a proposal is found."""
@@ -51,6 +55,22 @@ async def find_proposal(store: SessionStore, state: SessionState, name: str, rea
             case _:
                 pass
     raise NotFoundError
+
+
+async def proposals(store: SessionStore, state: SessionState, reader: Label) -> AsyncIterator[tuple[str, int, Label]]:
+    """Yield the ids of a conversation's newest proposed memories, when they were made, and their labels.
+
+    Whether a person kept them is not looked at. Raises StoreError: the store cannot be used.
+    """
+    async for event in backwards(store, state):
+        if event.seq <= state.seq - _LISTED:
+            break
+        match event.body:
+            case ToolResult(tool=tool, text=told) if tool == MEMORY and event.label.flows_to(reader):
+                if name := text(_proposed(told), PROPOSAL, ""):
+                    yield name, event.ts, event.label.join(state.creation)
+            case _:
+                pass
 
 
 def _proposed(told: str) -> JsonObject:

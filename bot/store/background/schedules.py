@@ -17,7 +17,7 @@ from bot.store.records import codec
 from bot.store.records.codec import raw, text
 from bot.store.records.form import Values, complete, unpack
 from bot.store.records.kinds import SCHEDULE
-from bot.store.schema import SCHEDULES, TAKEN_TIMERS, TIMERS, audit_op, schedules_of_key
+from bot.store.schema import SCHEDULES, TAKEN_TIMERS, TIMERS, audit_op, schedules_of_key, timer_name
 from bot.store.scripts.loader import Script
 from bot.store.shared import Shared
 
@@ -74,7 +74,7 @@ class RedisSchedules:
 
     async def set_timer(self, timer: Timer) -> None:
         """Set a timer, replacing one of the same kind and subject."""
-        await self._time(Script.SET_TIMER, {"timer": _named(timer.kind, timer.about), "due": timer.due})
+        await self._time(Script.SET_TIMER, {"timer": timer_name(timer.kind, timer.about), "due": timer.due})
 
     async def take_due(self, most: int, hold_ms: int) -> tuple[tuple[Timer, ...], int]:
         """Take due timers, earliest first."""
@@ -85,7 +85,7 @@ class RedisSchedules:
 
     async def settle(self, timer: Timer) -> None:
         """Forget a timer that was taken, unless it was set again meanwhile."""
-        await self._time(Script.SETTLE_TIMER, {"timer": _named(timer.kind, timer.about), "due": timer.due})
+        await self._time(Script.SETTLE_TIMER, {"timer": timer_name(timer.kind, timer.about), "due": timer.due})
 
     async def next_due(self) -> int:
         """Return the milliseconds until the next timer is due, -1 for none."""
@@ -96,7 +96,7 @@ class RedisSchedules:
         self, script: Script, name: str, principal: str, args: Arguments, *, audit: tuple[AuditRow, ...]
     ) -> ScriptAnswer:
         keys = {"schedules": SCHEDULES, "theirs": schedules_of_key(principal), "timers": TIMERS, "taken": TAKEN_TIMERS}
-        told = {"id": name, "timer": _named(TimerKind.SCHEDULE, name), "keep": self._shared.options.keep_ms}
+        told = {"id": name, "timer": timer_name(TimerKind.SCHEDULE, name), "keep": self._shared.options.keep_ms}
         return await self._shared.change_outside(script, keys, {**told, **args}, audit)
 
     async def _time(self, script: Script, args: Arguments) -> ScriptAnswer:
@@ -106,11 +106,6 @@ class RedisSchedules:
 
 def _by_age(found: list[Schedule]) -> tuple[Schedule, ...]:
     return tuple(sorted(found, key=lambda one: (one.created_at, one.id)))
-
-
-def _named(kind: TimerKind, about: str) -> bytes:
-    """Return a timer's name at the store."""
-    return raw(f"{kind.value}/{about}")
 
 
 def _timer(name: bytes, due: bytes) -> Timer:

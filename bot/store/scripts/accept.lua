@@ -9,7 +9,7 @@
 --   Also mode (the queue mode from now on), reader (the clearance at which the session must exist and be visible).
 --   And created_with: the digest of a program's values for the session, the same if it exists.
 -- Answers: ok position status duplicate stopping principal taint creation inbox_label created · conflict · busy ·
---   foreign · move before · asked · none.
+--   foreign · move before · asked · none · sealed.
 
 local item, dedupe = A.item, A.item.dedupe
 local exists = read_state(K.state)
@@ -45,6 +45,7 @@ if A.created_with and there then return accepted(0, Item.consumed, true) end
 if exists and S.principal ~= A.principal then return reply('foreign') end
 local bar = barred()
 if bar then return bar end
+if not exists and redis.call('EXISTS', K.sealed) == 1 then return reply('sealed') end
 -- A run that has ended takes nothing any more, though something that it said may not be heard yet.
 if S.charter and S.ended then return reply('move', {before = Status.archived}) end
 -- An input accepted before is that input for ever, and a full inbox prevents no answer.

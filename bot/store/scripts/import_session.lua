@@ -2,11 +2,12 @@
 -- is the fold of the admitted events (law taint_is_the_fold). They keep their times; the last one, about the import,
 -- has none and gets one. An existing session is left as it is.
 -- Arguments: events (records with their time), home, principal, creation, title, last_turn, audit.
--- Answers: ok, the audit head · exists · head.
+-- Answers: ok, the audit head · exists · head · sealed.
 
 local done = answered()
 if done then return done end
 if read_state(K.state) then return reply('exists') end
+if redis.call('EXISTS', K.sealed) == 1 then return reply('sealed') end
 local refusal = moved_head()
 if refusal then return refusal end
 

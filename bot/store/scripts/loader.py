@@ -93,6 +93,7 @@ class Script(StrEnum):
     ERASED = "erased"
     TURNS = "turns"
     RECORD_KEY = "record_key"
+    BEGUN = "begun"
     IMPORT_SESSION = "import_session"
     ADD_WEBHOOK = "add_webhook"
     DROP_WEBHOOK = "drop_webhook"
@@ -121,6 +122,9 @@ class Script(StrEnum):
     PUT_SKILL = "put_skill"
     REFLECT = "reflect"
     ADVANCE_WORKFLOW = "advance_workflow"
+    COPY_KEYS = "copy_keys"
+    PUT_KEYS = "put_keys"
+    REST_RESTORED = "rest_restored"
 
 
 _WORD: Final = re.compile(r"\w+")
@@ -152,7 +156,7 @@ _SCHEDULES: Final = ("head", "audit", "schedules", "theirs", "timers", "taken", 
 
 KEYS: Final = MappingProxyType(
     {
-        Script.ACCEPT: ("state", "log", "inbox", "inputs", "approvals", "asked"),
+        Script.ACCEPT: ("state", "log", "inbox", "inputs", "approvals", "asked", "sealed"),
         Script.CLAIM: ("state", "log", "inbox", "approvals"),
         Script.RAISE_TAINT: (*_WRITE, "notes"),
         Script.COMMIT: (*_WRITE, "notes"),
@@ -161,7 +165,7 @@ KEYS: Final = MappingProxyType(
         Script.STOP: ("state", "inbox", "inputs", "approvals", "outbox", "op"),
         Script.RESET: (*_WRITE, "held", "held_ids", "observed"),
         Script.RESOLVE: ("state", "approvals", "audit"),
-        Script.PUT: ("state", "log", "outbox"),
+        Script.PUT: ("state", "log", "outbox", "sealed"),
         Script.TAKE: ("state", "outbox"),
         Script.SETTLE: ("state", "outbox", "audit"),
         Script.DECIDE_DEAD: ("state", "outbox", "audit", "op"),
@@ -209,7 +213,8 @@ KEYS: Final = MappingProxyType(
         Script.ERASED: ("state",),
         Script.TURNS: ("log",),
         Script.RECORD_KEY: ("state", "record_key"),
-        Script.IMPORT_SESSION: ("state", "log", "audit", "op"),
+        Script.BEGUN: ("state", "sealed"),
+        Script.IMPORT_SESSION: ("state", "log", "sealed", "audit", "op"),
         Script.ADD_WEBHOOK: ("webhooks",),
         Script.DROP_WEBHOOK: ("webhooks", "rights", "positions", "dead"),
         Script.HOLD_WEBHOOKS: ("webhooks", "rights"),
@@ -237,6 +242,9 @@ KEYS: Final = MappingProxyType(
         Script.PUT_SKILL: ("skills", "changed", "versions", "kept", "log", "op"),
         Script.REFLECT: ("outcomes", "notes", "versions", "op"),
         Script.ADVANCE_WORKFLOW: ("log", "versions", "orders", "kept", "projects", "op"),
+        Script.COPY_KEYS: (),
+        Script.PUT_KEYS: (),
+        Script.REST_RESTORED: ("state", "outbox"),
     }
 )
 """The keys of each script in their order, by their names in its text. Those of large bodies follow."""

@@ -417,7 +417,7 @@ local function put_item(now, op, item)
     move(Status.queued)
   end
   redis.call('RPUSH', K.inbox, encode({position = count(F.position), accepted_at = now, label = item.label,
-    dedupe = item.dedupe, sender = item.sender, sent = item.sent, body = item.body, refs = item.refs}))
+    dedupe = item.dedupe, sender = item.sender, sent = item.sent, part = item.part, body = item.body, refs = item.refs}))
   redis.call('HSET', K.inputs, item.dedupe, encode({position = count(F.position), status = Item.waiting, op = op,
     digest = item.digest, sent = item.sent, held = item.held}))
   redis.call('PERSIST', K.inputs)
@@ -674,9 +674,10 @@ end
 
 -- Let the deliveries expire, when all are settled; the next one holds them again. With dead letters among them, which
 -- stay longer, and one in doubt until people decide, each expires by itself. Only where there may be some is the whole
--- outbox read; the caller has written the numbers of unsettled and dead ones, and saves.
+-- outbox read; the caller has written the numbers of unsettled and dead ones, and saves. While a turn waits for people
+-- the copies of its questions stay: they are reminded of, and edited, however long that takes.
 local function forget_deliveries(keep, keep_dead)
-  if count(F.undelivered) > 0 then return end
+  if count(F.undelivered) > 0 or suspended() then return end
   local all, dead = count(F.dead_until) > 0 and records(K.outbox) or {}, false
   for _, delivery in pairs(all) do dead = dead or dead_letter(delivery) end
   if not dead then

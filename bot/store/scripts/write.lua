@@ -2,6 +2,7 @@
 -- Arguments: claim (generation, fence, owner), cursor, lease ms, keep ms, release, status, turn, memory, last_turn,
 --   context_seq, usage, audit, events.
 --   Also take (a position), use (an approval), model and whether one is chosen, sender, send_lease ms, op of the send.
+--   Lists: also (positions behind `take` of parts of the same message).
 --   Lists: settle (position, status), ask (id, approval), deliver (key, delivery), acknowledge (ids of notes).
 --   For a run alone: run (progress: the fields that a turn's end writes; item: the continuation), acknowledge.
 -- Answers: ok seq taint now stop ready behind waiting mode risen, the audit head
@@ -16,8 +17,8 @@ local function find_settled(w)
   for _, one in ipairs(A.settle) do
     if seen[one.position] then
       one.again = true
-    elseif A.take == one.position then
-      one.dedupe = w.item.dedupe
+    elseif w.taken[one.position] then
+      one.dedupe = w.taken[one.position]
     elseif S['taken:' .. one.position] then
       one.dedupe = S['taken:' .. one.position]
     else
@@ -62,15 +63,18 @@ local function refuse_write(w, now)
   for _, asked in ipairs(A.ask) do
     if redis.call('HEXISTS', K.approvals, asked.id) == 1 then return reply('taken') end
   end
+  w.items, w.taken = {}, {}
   if A.take then
-    local packed = redis.call('LINDEX', K.inbox, 0)
-    w.item = packed and decode(packed)
-    if not w.item or w.item.position ~= A.take then return reply('item') end
+    local positions = {A.take, unpack(A.also)}
+    for i, item in ipairs(waiting_items(#positions)) do
+      if item.position == positions[i] then w.items[i], w.taken[item.position] = item, item.dedupe end
+    end
+    if #w.items < #positions then return reply('item') end
   end
   find_settled(w)
   stop_run(now)
   w.ends = ends_run()
-  w.waiting = w.ends and 0 or count(F.waiting) - w.taken_from_inbox - (w.item and 1 or 0)
+  w.waiting = w.ends and 0 or count(F.waiting) - w.taken_from_inbox - #w.items
   w.status = A.status
   if A.last_turn then w.status = w.waiting > 0 and Status.queued or A.status or Status.idle end
   -- Paused while it ran, it is paused from the moment its turn ends or waits.
@@ -97,7 +101,8 @@ end
 
 -- Read the records that the write uses after its first event: an unreadable one ends it before that.
 local function read_write_ahead(w)
-  local inputs = {w.item and w.item.dedupe}
+  local inputs = {}
+  for _, item in ipairs(w.items) do inputs[#inputs + 1] = item.dedupe end
   for _, one in ipairs(A.settle) do inputs[#inputs + 1] = one.dedupe end
   read_inputs_ahead(inputs)
   if S.lineage then decode_part(S.lineage) end
@@ -133,11 +138,11 @@ local function heard_person()
 end
 
 local function move_items(w)
-  if w.item then
+  for _, item in ipairs(w.items) do
     redis.call('LPOP', K.inbox)
     -- The last event of the write that takes an input is the one that admits it.
-    mark(w.item.dedupe, Item.taken, nil, S.seq)
-    set('taken:' .. A.take, w.item.dedupe)
+    mark(item.dedupe, Item.taken, nil, S.seq)
+    set('taken:' .. item.position, item.dedupe)
   end
   for _, one in ipairs(A.settle) do
     if one.dedupe and not one.again then
@@ -194,6 +199,8 @@ local function move_turn(w, now)
   drop(F.stop)
   if w.person then drop(F.turns_alone) else set(F.turns_alone, count(F.turns_alone) + 1) end
   if w.waiting == 0 then drop(F.late) end
+  -- A turn that waited for people kept its deliveries.
+  if count(F.undelivered) == 0 and count(F.dead_until) == 0 then redis.call('PEXPIRE', K.outbox, A.keep) end
   -- A background session ends with its last turn and accepts nothing any more.
   if S.lineage and w.waiting == 0 then set(F.ended, now) end
   archive_heard()
