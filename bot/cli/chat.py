@@ -30,6 +30,8 @@ if TYPE_CHECKING:
     from bot.app.app import App
 
 GREETING: Final = "Lockgate. /help lists the commands, /quit leaves."
+SET_UP: Final = "There is no config.yaml here: `lockgate init` sets up a model, Telegram or Slack."
+"""The line that a terminal shows below the greeting until there is a configuration."""
 
 _ERASE: Final = "\r\x1b[K"
 _POLL_SECONDS: Final = 0.25
@@ -62,7 +64,7 @@ async def chat(config: Config, level: LogLevel | None = None) -> None:
     lines = LineReader(sys.stdin.buffer, config.limits.message_characters)
     erase = "\n" if look.plain else _ERASE
     if terminal:
-        _write(sys.stdout, f"{GREETING}\n{prompt(None)}")
+        _write(sys.stdout, f"{greeting(config)}\n{prompt(None)}")
         lines.ask()
 
     def beside(text: str) -> None:
@@ -72,6 +74,11 @@ async def chat(config: Config, level: LogLevel | None = None) -> None:
     async with serving(config, level, console, beside if terminal else None) as app:
         sid = await session(app, who)
         await ConsoleChat(app, console, lines, who, sid=sid, terminal=terminal).run()
+
+
+def greeting(config: Config) -> str:
+    """Return the first lines at a terminal."""
+    return GREETING if config.source is not None else f"{GREETING}\n{SET_UP}"
 
 
 @asynccontextmanager
@@ -98,7 +105,7 @@ async def serving(
 async def session(app: "App", who: str) -> str:
     """Return the session of a person at the console; the configuration may have used another name for them before."""
     known, address = app.gate.document.principal(identity.account(who)), identity.address(who)
-    return app.session_id(address) if known is None else await app.session_ids.of(address, known[0])
+    return await (app.session_ids.first(address) if known is None else app.session_ids.of(address, known[0]))
 
 
 class ConsoleChat:

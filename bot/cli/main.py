@@ -8,8 +8,10 @@ from typing import Annotated, Final
 
 import typer
 
+from bot.cli.groups import backups
 from bot.cli.groups.audit import audit_app
 from bot.cli.groups.background import runs_app, schedules_app
+from bot.cli.groups.keys import keys_app
 from bot.cli.groups.knowledge import memory_app, skills_app
 from bot.cli.groups.mcp import mcp_app
 from bot.cli.groups.options import AsJson, carry_out, config_of
@@ -45,6 +47,8 @@ app.add_typer(mcp_app, name="mcp")
 app.add_typer(sessions_app, name="sessions")
 app.add_typer(audit_app, name="audit")
 app.add_typer(slack_app, name="slack")
+app.add_typer(keys_app, name="keys")
+backups.add_to(app)
 
 _LogLevel = Annotated[
     LogLevel | None,
@@ -88,6 +92,51 @@ def _chat(context: typer.Context, log_level: _LogLevel = None) -> None:
         from bot.cli.chat import chat
 
     carry_out(chat(config_of(context), log_level))
+
+
+@app.command("init")
+def _init(  # noqa: PLR0913 - each answer has an option
+    context: typer.Context,
+    *,
+    folder: Annotated[Path | None, typer.Option(help="The folder of config.yaml, instead of this one.")] = None,
+    model: Annotated[str | None, typer.Option(help="offline, openai, anthropic, compatible or ollama.")] = None,
+    model_name: Annotated[str | None, typer.Option(help="Its name, as its provider writes it.")] = None,
+    model_address: Annotated[str | None, typer.Option(help="The address of `compatible` or `ollama`.")] = None,
+    key: Annotated[str | None, typer.Option(help="The environment variable with its key, or none.")] = None,
+    clearance: Annotated[str | None, typer.Option(help="The highest label that its provider may read.")] = None,
+    platform: Annotated[str | None, typer.Option(help="none, telegram or slack.")] = None,
+    platform_address: Annotated[str | None, typer.Option(help="Another server that plays the platform.")] = None,
+    token: Annotated[str | None, typer.Option(help="The environment variable with the bot's token.")] = None,
+    app_token: Annotated[str | None, typer.Option(help="That with the app-level token, for Slack.")] = None,
+    classification: Annotated[str | None, typer.Option(help="The highest label that may be sent there.")] = None,
+    owner: Annotated[str | None, typer.Option(help="The owner's account there, instead of a code.")] = None,
+    group: Annotated[str | None, typer.Option(help="The id of a first group; for Slack TEAM:CHANNEL.")] = None,
+    group_level: Annotated[str | None, typer.Option(help="The highest label that may be sent to that group.")] = None,
+    yes: Annotated[bool, typer.Option("--yes", help="Ask nothing; take the defaults for all else.")] = False,
+    unchecked: Annotated[bool, typer.Option("--unchecked", help="Do not try the model and the token.")] = False,
+) -> None:
+    """Set up config.yaml: a model, Telegram or Slack, and the owner. Run again, it changes your answers alone."""
+    from bot.cli.init.wizard import Given, init
+
+    options = Given(
+        folder=folder,
+        model=model,
+        model_name=model_name,
+        model_address=model_address,
+        key=key,
+        clearance=clearance,
+        platform=platform,
+        platform_address=platform_address,
+        token=token,
+        app_token=app_token,
+        classification=classification,
+        owner=owner,
+        group=group,
+        group_level=group_level,
+        yes=yes,
+        unchecked=unchecked,
+    )
+    raise typer.Exit(carry_out(init(context.obj, options)))
 
 
 @app.command("run")

@@ -7,7 +7,7 @@ import pty
 import subprocess
 import sys
 import termios
-from collections.abc import AsyncGenerator, Mapping
+from collections.abc import AsyncGenerator, Mapping, Sequence
 from contextlib import asynccontextmanager
 from dataclasses import dataclass
 from pathlib import Path
@@ -80,11 +80,17 @@ class Machine:
 
         `more` goes to its environment.
         """
+        return self.terminal_of([sys.executable, "-m", "bot", *arguments], {**inherited(), "TERM": "xterm", **more})
+
+    def terminal_of(
+        self, command: Sequence[str], environment: Mapping[str, str]
+    ) -> "tuple[subprocess.Popen[bytes], int]":
+        """Start a command on a terminal of its own; return the process and the other end of the terminal."""
         ours, theirs = pty.openpty()
         process = subprocess.Popen(
-            [sys.executable, "-m", "bot", *arguments],
+            command,
             cwd=self.folder,
-            env={**inherited(), "TERM": "xterm", **more},
+            env=environment,
             stdin=theirs,
             stdout=theirs,
             stderr=theirs,

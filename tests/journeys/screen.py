@@ -1,4 +1,4 @@
-"""A pseudo-terminal with `lockgate chat` on it, read as a person reads it: what stands on the screen and above it."""
+"""A pseudo-terminal with a command on it, `lockgate chat` for one, read as a person reads it: the screen and above."""
 
 import fcntl
 import os
@@ -22,10 +22,10 @@ _WORK: Final = re.compile(r"· .+, \d+ s|working|reading|writing")
 
 
 class Terminal:
-    """`lockgate chat` on a terminal; `raw` is all that it wrote."""
+    """A command of `lockgate` on a terminal; `raw` is all that it wrote."""
 
-    def __init__(self, machine: Machine, term: str = "xterm", **environment: str) -> None:
-        self.process, self._descriptor = machine.on_terminal("chat", TERM=term, **environment)
+    def __init__(self, machine: Machine, term: str = "xterm", *, command: str = "chat", **environment: str) -> None:
+        self.process, self._descriptor = machine.on_terminal(*command.split(), TERM=term, **environment)
         fcntl.ioctl(self._descriptor, termios.TIOCSWINSZ, struct.pack("HHHH", LINES, COLUMNS, 0, 0))
         self.screen = pyte.HistoryScreen(COLUMNS, LINES, history=10_000)
         self.raw = b""

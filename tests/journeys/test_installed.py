@@ -58,6 +58,8 @@ def test_the_wheel_puts_one_package_at_the_top(wheel: Path) -> None:
         names = archive.namelist()
     assert {name.split("/")[0] for name in names if ".dist-info/" not in name} == {"lockgate"}
     ours = {str(path.relative_to(ROOT)) for part in ("bot", "channels", "policy") for path in tracked(part)}
+    # Its template for `lockgate init` is the shipped configuration.
+    ours |= {"config.yaml"}
     assert {name.removeprefix("lockgate/_program/") for name in names if "/_program/" in name} == ours
 
 

@@ -15,6 +15,7 @@ from typing import Any, Final
 
 from tests.sim import anthropic, openai
 from tests.sim.act import Act
+from tests.sim.by_hand import Options, play
 
 BY_HAND: Final = {
     "?429": Act(status=429, retry_after="1"),
@@ -71,6 +72,9 @@ class Provider:
                 pass
         except (ConnectionError, asyncio.IncompleteReadError):
             pass
+        except (IndexError, KeyError, TypeError, ValueError):
+            # A stranger on the port, such as a browser: no request of any of these protocols.
+            _refuse(writer, Act(status=400, text="no request of a model provider"))
         finally:
             await _closed(writer)
             self.open.discard(writer)
@@ -202,18 +206,18 @@ async def _closed(writer: asyncio.StreamWriter) -> None:
         await writer.wait_closed()
 
 
-async def by_hand() -> None:
+async def by_hand(port: int) -> None:
     """Serve until interrupted."""
-    async with provider(port=HAND_PORT) as played:
+    async with provider(port=port) as played:
         print(f"a provider plays on {played.openai} (openai-chat:, openai:) and {played.anthropic} (anthropic:)")
         print("put it into config.yaml as:")
         entry = json.dumps({"openai-chat:sim": {"base_url": played.openai}})
         print(f"  model: {{name: 'openai-chat:sim', providers: {entry}}}")
         print("  policy: {models: {'openai-chat:sim': {clearance: PUBLIC}}}")
-        print(f"and say one of {' '.join(BY_HAND)}")
+        print(f"and say one of {' '.join(BY_HAND)}", flush=True)
         await asyncio.Event().wait()
 
 
 if __name__ == "__main__":
-    with suppress(KeyboardInterrupt):
-        asyncio.run(by_hand())
+    chosen = Options(__doc__, HAND_PORT).parse_args()
+    play(by_hand(chosen.port), chosen.port)

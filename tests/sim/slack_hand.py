@@ -5,7 +5,6 @@ others say, and what the app shows, appears as it changes. `/press 1` presses th
 other line with `/` is a slash command. `?slow`, `?429` and the like are faults, `/help` tells them.
 """
 
-import argparse
 import asyncio
 import re
 import sys
@@ -14,14 +13,15 @@ from contextlib import suppress
 from dataclasses import dataclass, field
 from typing import Final
 
+from tests.sim.by_hand import Options, address, play
 from tests.sim.slack import Slack, slack
 from tests.sim.slack_blocks import shown
 from tests.sim.slack_events import AGAIN
 from tests.sim.slack_people import Person
 from tests.sim.slack_state import Channel, Json, Message, SlackError
 
-HAND_PORT: Final = 8399
-"""Another one than `sim-telegram` has, so that both may play at once."""
+HAND_PORT: Final = 8397
+"""Another one than `sim-telegram` and `sim-provider` have, so that all may play at once."""
 HELP = """\
 alice#general> hello   alice writes in #general (people and channels are made as they are named)
 alice@> hello          alice writes to the bot alone
@@ -35,6 +35,8 @@ hello                  the one who spoke last, where it was
 /share general         share a channel with another organisation
 ?429 ?500 ?cut ?dead ?twice ?disconnect   faults: the next call is refused, fails, loses its answer; sockets die;
                        events come twice; sockets are told to go
+?done ?bare ?rights    the next call is done and fails all the same, is answered barely; the app loses or gets back the
+                       right to write where you are
 """
 _PLACE = re.compile(r"(?P<who>\w+!?)(?:#(?P<channel>[\w-]+)|@)>\s?(?P<text>.*)\Z", re.DOTALL)
 
@@ -115,6 +117,12 @@ class Hand:
                 self.played.fails("chat.postMessage", status=int(name), retry_after=5)
             case "cut":
                 self.played.fails("chat.postMessage", cut="after")
+            case "done":
+                self.played.fails("chat.postMessage", status=500, done=True)
+            case "bare":
+                self.played.fails("chat.postMessage", spared=True)
+            case "rights":
+                self.where.restricted = not self.where.restricted
             case "dead":
                 self.played.sockets.die()
             case "twice":
@@ -192,9 +200,7 @@ async def by_hand(port: int, events: str) -> None:
 
 
 if __name__ == "__main__":
-    options = argparse.ArgumentParser(description=__doc__)
-    options.add_argument("--port", type=int, default=HAND_PORT, help="the port to serve on, 0 for any")
-    options.add_argument("--events", default="", help="where events are sent, sockets if it is left out")
+    options = Options(__doc__, HAND_PORT)
+    options.add_argument("--events", type=address, default="", help="where events are sent, else by sockets")
     chosen = options.parse_args()
-    with suppress(KeyboardInterrupt):
-        asyncio.run(by_hand(chosen.port, chosen.events))
+    play(by_hand(chosen.port, chosen.events), chosen.port)

@@ -4,16 +4,16 @@ A line is what the person before the prompt says; it may also name somebody else
 words with a slash are for the simulator (`/press 1`, `/join`, …); every other goes to the bot.
 """
 
-import argparse
 import asyncio
 import re
 import sys
 from collections.abc import Callable
-from contextlib import suppress
 from dataclasses import dataclass, field
 from typing import Final
 
+from tests.sim.by_hand import Options, play
 from tests.sim.telegram import Telegram, telegram
+from tests.sim.telegram_kinds import KINDS
 from tests.sim.telegram_state import BOT_ID, Chat, Shown
 from tests.sim.telegram_world import Person
 
@@ -25,7 +25,10 @@ HELP: Final = """\
   /reply text       answer the bot's newest message        /edit text      change one's own newest message
   /forward text     say it as forwarded from somebody      /file NAME text send a file with this content
   /join  /leave     come into the chat, go out of it       /block /unblock the bot, in private
-  /promote          make the bot an administrator here     /429            let the next message fail
+  /album A B text   send two files with a caption          /paste N        send N characters, cut as clients do
+  /send KIND        a sticker, location, venue, contact, poll or dice
+  /promote          make the bot an administrator here     /mute /unmute  take the bot its right to write here
+  /429              let the next message fail              /500            let it come and fail all the same
   /who              who is in the chat, by which account   /? /quit"""
 
 
@@ -172,6 +175,40 @@ def _limit(hand: Hand, _rest: str) -> str:
     return "  the next message fails with 429, retry after 3"
 
 
+def _album(hand: Hand, rest: str) -> str:
+    first, second, *caption = rest.split(maxsplit=2)
+    hand.person.album(hand.chat, (first, b"one"), (second, b"two"), caption="".join(caption))
+    return ""
+
+
+def _paste(hand: Hand, rest: str) -> str:
+    most = int(rest)
+    hand.person.pastes(hand.chat, "".join(f"line {number}\n" for number in range(most // 6 + 1))[:most])
+    return ""
+
+
+def _send(hand: Hand, rest: str) -> str:
+    if rest not in KINDS:
+        raise ValueError(rest)
+    hand.person.sends(hand.chat, rest)
+    return ""
+
+
+def _mute(hand: Hand, _rest: str) -> str:
+    hand.server.restrict(hand.chat)
+    return "  the bot has no right to write here"
+
+
+def _unmute(hand: Hand, _rest: str) -> str:
+    hand.server.restrict(hand.chat, muted=False)
+    return "  the bot may write here again"
+
+
+def _broken(hand: Hand, _rest: str) -> str:
+    hand.server.breaks("sendMessage")
+    return "  the next message comes, and its call fails with 500"
+
+
 def _who(hand: Hand, _rest: str) -> str:
     return "\n".join(
         f"  {hand.server.state.who(person)['first_name']}: {how}, {_known_as(hand, person)}"
@@ -194,7 +231,13 @@ _WORDS: Final[dict[str, Callable[[Hand, str], str]]] = {
     "/block": _block,
     "/unblock": _unblock,
     "/promote": _promote,
+    "/album": _album,
+    "/paste": _paste,
+    "/send": _send,
+    "/mute": _mute,
+    "/unmute": _unmute,
     "/429": _limit,
+    "/500": _broken,
     "/who": _who,
     "/?": lambda _hand, _rest: HELP,
 }
@@ -241,7 +284,5 @@ async def by_hand(port: int) -> None:
 
 
 if __name__ == "__main__":
-    options = argparse.ArgumentParser(description=__doc__)
-    options.add_argument("--port", type=int, default=HAND_PORT, help="the port to serve on, 0 for any")
-    with suppress(KeyboardInterrupt):
-        asyncio.run(by_hand(options.parse_args().port))
+    chosen = Options(__doc__, HAND_PORT).parse_args()
+    play(by_hand(chosen.port), chosen.port)

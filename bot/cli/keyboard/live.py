@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Final
 
 from bot.app.first_run import seed
 from bot.cli import identity
-from bot.cli.chat import GREETING, NOTHING, ConsoleChat, serving, session
+from bot.cli.chat import NOTHING, ConsoleChat, greeting, serving, session
 from bot.cli.console import BadLine
 from bot.cli.keyboard.editor import Editor, Entered
 from bot.cli.keyboard.history import NAME, LineHistory, TypedLine
@@ -43,7 +43,7 @@ async def chat(config: Config, level: LogLevel | None = None) -> None:
     who = await asyncio.to_thread(identity.person, config.data_dir)
     history = LineHistory(config.data_dir / NAME)
     await asyncio.to_thread(history.load)
-    sys.stdout.write(f"{GREETING}\n")
+    sys.stdout.write(f"{greeting(config)}\n")
     sys.stdout.flush()
     colour = not os.environ.get("NO_COLOR")
     longest, term = config.limits.message_characters, os.environ["TERM"]
