@@ -1,37 +1,80 @@
 """The secrets of one installation: its own keys, and those that its tools use."""
 
+import asyncio
 import hashlib
 import hmac
 from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
+from types import MappingProxyType
 from typing import Final
 
-from bot.audit import chain
 from bot.config.model import Config
+from bot.core.errors import OperatorError
+from bot.core.ids import key_name
+from bot.core.keys import KeySeries, load_or_create_key
 from bot.secrets import Keyring
 
 AUDIT_KEY_VARIABLE: Final = "LOCKGATE_AUDIT_KEY"
 SESSION_KEY_VARIABLE: Final = "LOCKGATE_SESSION_KEY"
 VAULT_KEY_VARIABLE: Final = "LOCKGATE_VAULT_KEY"
 
+KEYS: Final = "keys"
+"""Name of the folder of keys within the data directory."""
+
+_VARIABLES: Final = MappingProxyType(
+    {AUDIT_KEY_VARIABLE: "audit", SESSION_KEY_VARIABLE: "session", VAULT_KEY_VARIABLE: "vault"}
+)
+
 
 @dataclass(frozen=True, slots=True)
 class Secrets:
     """The installation's secrets: `audit` chains the records, `session` makes session ids, tools use the `keyring`.
 
-    The first of `vault` encrypts the adapters' values; the older ones after it still open earlier values.
+    The newest of `audit` signs, older ones still prove. The newest of `session` names new sessions, older ones find the
+    sessions that began under them. The first of `vault` encrypts the adapters' values; the older
+    ones after it still open earlier values.
     """
 
-    audit: bytes
-    session: bytes
+    audit: KeySeries
+    session: KeySeries
     vault: tuple[bytes, ...]
     keyring: Keyring
 
+    def tokens(self) -> tuple[bytes, ...]:
+        """Return the keys of the tokens of programs, made from those for sessions, the newest first."""
+        return tuple(hmac.digest(key, b"tokens of programs", hashlib.sha256) for key in self.session.all)
+
+    async def follow(self) -> None:
+        """Look now whether there is a newer session key. Raises OperatorError: it cannot be read."""
+        await asyncio.to_thread(self.session.reload)
+
     @property
-    def tokens(self) -> bytes:
-        """The key under which the store has the tokens of programs, made from that for sessions."""
-        return hmac.digest(self.session, b"tokens of programs", hashlib.sha256)
+    def names(self) -> dict[str, str]:
+        """The name of each newest key by its use; a name tells nothing of the key."""
+        newest = {"audit": self.audit.current, "session": self.session.current, "vault": self.vault[0]}
+        return {use: key_name(key) for use, key in newest.items()}
+
+    @property
+    def needed(self) -> dict[str, tuple[str, ...]]:
+        """The names of all keys that the store needs, by their use, the newest first."""
+        sessions = tuple(map(key_name, self.session.all))
+        return {use: (name,) for use, name in self.names.items()} | {"session": sessions}
+
+    @staticmethod
+    def existing(config: Config, environment: Mapping[str, str]) -> "Secrets":
+        """Return them as `load` does, but make none.
+
+        Raises OperatorError: one of the keys is neither in the environment nor in a file.
+        """
+        for variable, name in _VARIABLES.items():
+            if not environment.get(variable) and not (config.data_dir / KEYS / name).is_file():
+                raise OperatorError(
+                    f"there is no {name} key here",
+                    next_step=f"put `keys/{name}` of the installation into `{config.data_dir / KEYS}`, "
+                    f"or set {variable}",
+                )
+        return Secrets.load(config, environment)
 
     @staticmethod
     def load(config: Config, environment: Mapping[str, str]) -> "Secrets":
@@ -39,15 +82,15 @@ class Secrets:
 
         Raises OperatorError: one of them cannot be read or made, or a secret of the configuration is missing.
         """
-        folder = config.data_dir / "keys"
+        folder = config.data_dir / KEYS
 
-        def secret(variable: str, name: str) -> bytes:
+        def series(variable: str, name: str) -> KeySeries:
             written = environment.get(variable)
-            return chain.parse_key(written) if written else chain.load_or_create_key(folder / name)
+            return KeySeries.parse(written) if written else KeySeries.read(folder, name)
 
         return Secrets(
-            secret(AUDIT_KEY_VARIABLE, "audit"),
-            secret(SESSION_KEY_VARIABLE, "session"),
+            series(AUDIT_KEY_VARIABLE, "audit"),
+            series(SESSION_KEY_VARIABLE, "session"),
             _vault(environment.get(VAULT_KEY_VARIABLE, ""), folder),
             Keyring.load(config.secrets, environment, config.folder),
         )
@@ -56,7 +99,7 @@ class Secrets:
 def _vault(written: str, folder: Path) -> tuple[bytes, ...]:
     """Return the keys in an environment value, separated by commas, else the one in its file and the one before it."""
     if written:
-        return tuple(chain.parse_key(key.strip()) for key in written.split(","))
+        return KeySeries.parse(written).all
     before = folder / "vault.old"
-    newest = chain.load_or_create_key(folder / "vault")
-    return (newest, chain.load_or_create_key(before)) if before.exists() else (newest,)
+    newest = load_or_create_key(folder / "vault")
+    return (newest, load_or_create_key(before)) if before.exists() else (newest,)

@@ -6,13 +6,15 @@ writes to no chain.
 
 import asyncio
 import logging
-from collections.abc import AsyncIterator, Mapping
+from collections.abc import AsyncIterator, Mapping, Sequence
 from contextlib import suppress
 from pathlib import Path
 from typing import Final
 
-from bot.audit.chain import EMPTY, AnchorFile, Broken, Head, Intact, verify
+from bot.audit.chain import EMPTY, AnchorFile, Broken, ChainCheck, Head, Intact, OlderKey, verify
+from bot.audit.keys import RetiredKeys, older_keys
 from bot.core.errors import DiskError, SchemaError, StoreError
+from bot.core.keys import KeySeries
 from bot.sessions.audit import AuditRecord
 from bot.sessions.ports.people import AuditStore
 
@@ -30,10 +32,11 @@ _TOGETHER: Final = 2000
 class AnchoredChains:
     """The chains of a store, the anchors in a file, and the key that both are made with."""
 
-    def __init__(self, store: AuditStore, anchors: Path, key: bytes) -> None:
+    def __init__(self, store: AuditStore, anchors: Path, key: bytes | KeySeries) -> None:
         self._store = store
-        self._anchors = AnchorFile(anchors, key)
-        self._key = key
+        self.keys = KeySeries.of(key)
+        self.retired = RetiredKeys(anchors.parent, self.keys)
+        self._anchors = AnchorFile(anchors, self._accepted)
 
     async def anchored(self) -> Mapping[str, Head]:
         """Return the newest anchored head of every chain. Raises OperatorError: the file was tampered with."""
@@ -50,6 +53,32 @@ class AnchoredChains:
                 yield record
             after = page[-1].n
 
+    async def checked(self, chain: str) -> AsyncIterator[AuditRecord | Broken]:
+        """Walk a chain's records, oldest first, as long as they hold; a defect is the last that is yielded.
+
+        Records that are added meanwhile are left out. Nothing is kept, so that a chain may have any length.
+        """
+        anchor = (await self.anchored()).get(chain, EMPTY)
+        try:
+            head = await self._store.head(chain)
+            check, n = ChainCheck(chain, anchor, await asyncio.to_thread(self._signers, chain)), 0
+            async for record in self.records(chain):
+                if record.n > head[0]:
+                    break
+                broken = check.follow(record)
+                if broken is not None:
+                    yield broken
+                    return
+                n = record.n
+                yield record
+        except SchemaError:
+            yield Broken(1, "one of its records cannot be read")
+            return
+        if n < anchor[0] or n < head[0]:
+            ended = check.ended(head)
+            if isinstance(ended, Broken):
+                yield ended
+
     async def verify(self, chain: str) -> Intact | Broken:
         """Check a chain against the store's head and the newest anchor; an unreadable record breaks it."""
         anchor = (await self.anchored()).get(chain, EMPTY)
@@ -62,10 +91,51 @@ class AnchoredChains:
             # It grew while it was read: records after the compared head are for the next time.
             records = records[: head[0]]
         # A long chain takes its time.
-        found = await asyncio.to_thread(verify, chain, records, claimed=head, anchor=anchor, key=self._key)
+        found = await asyncio.to_thread(self._verified, chain, records, head, anchor)
         if unread and (isinstance(found, Intact) or found.n >= unread):
             return Broken(unread, f"record {unread} cannot be read")
         return found
+
+    def _verified(self, chain: str, records: Sequence[AuditRecord], head: Head, anchor: Head) -> Intact | Broken:
+        return verify(chain, records, claimed=head, anchor=anchor, signers=self._signers(chain))
+
+    def _signers(self, chain: str) -> tuple[OlderKey, ...]:
+        """Return the keys that may have signed a chain's records: first the one in force."""
+        self.keys.reload()
+        keys = self.keys.all
+        older = tuple(older_keys(self.retired.heads(), keys, chain)) if keys[1:] else ()
+        return (OlderKey(keys[0]), *older)
+
+    def _accepted(self) -> Sequence[bytes]:
+        """Return the keys that may have signed the anchors; another process may have made a newer one."""
+        self.keys.reload()
+        return self.retired.valid()
+
+    async def rotate(self) -> None:
+        """Put a new audit key in force, and sign with it all that is kept outside the store. Raises OperatorError."""
+        await asyncio.to_thread(self._rotated)
+
+    def _rotated(self) -> None:
+        self.keys.rotate()
+        self.retired.renew()
+        self._anchors.renew()
+
+    async def retire(self, keys: Sequence[bytes]) -> int:
+        """Retire older keys: they prove only the rows that are there now. Return the number of chains.
+
+        Raises:
+            OperatorError: the heads cannot be kept.
+            StoreError: the heads cannot be read.
+        """
+        heads = {chain: head async for chain, head in self._store.heads()}
+        await asyncio.to_thread(self._retired, keys, heads)
+        return len(heads)
+
+    def _retired(self, keys: Sequence[bytes], heads: Mapping[str, Head]) -> None:
+        # The lines of an older key are signed anew while that key still counts.
+        self.retired.renew()
+        self._anchors.renew()
+        self.retired.retire(keys, heads)
 
     async def _readable(self, chain: str) -> tuple[list[AuditRecord], int]:
         """Return a chain's records up to the first unreadable one, and the number of that, 0 if there is none."""

@@ -12,13 +12,12 @@ import hmac
 import json
 import os
 from base64 import urlsafe_b64encode
-from collections.abc import Generator, Iterable, Mapping, Sequence
+from collections.abc import Callable, Generator, Iterable, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Final, cast
 
-from bot.core import ids
 from bot.core.errors import DiskError, OperatorError
 from bot.core.json_values import JsonObject
 from bot.sessions.audit import AuditRecord, AuditRow
@@ -95,81 +94,89 @@ class Broken:
     reason: str
 
 
-def verify(chain: str, records: Iterable[AuditRecord], *, claimed: Head, anchor: Head, key: bytes) -> Intact | Broken:
+@dataclass(frozen=True, slots=True)
+class OlderKey:
+    """A key that signed before the newest; `retired` is the head of a chain when it was retired, None if it was not."""
+
+    key: bytes
+    retired: Head | None = None
+
+
+def verify(
+    chain: str,
+    records: Iterable[AuditRecord],
+    *,
+    claimed: Head,
+    anchor: Head,
+    signers: Sequence[OlderKey],
+) -> Intact | Broken:
     """Check a whole chain, from its first record.
 
     `claimed` is the head the store believes in, `anchor` the newest one kept outside the store (`EMPTY` if there
     is none). A changed, removed, inserted, reordered or foreign record breaks the hash of the first place where it
-    shows; a cut-off end shows against `claimed` or `anchor`.
+    shows; a cut-off end shows against `claimed` or `anchor`. A record counts if one of the `signers` signed it, unless
+    that key was retired before.
     """
-    n, previous = EMPTY
-    previous = genesis(chain)
+    check = ChainCheck(chain, anchor, signers)
     for record in records:
-        n += 1
+        broken = check.follow(record)
+        if broken is not None:
+            return broken
+    return check.ended(claimed)
+
+
+class ChainCheck:
+    """The check of a chain record by record, which keeps no record.
+
+    The first of the `signers` is the key that signs now, the others are older ones.
+    """
+
+    def __init__(self, chain: str, anchor: Head, signers: Sequence[OlderKey]) -> None:
+        self._n, self._previous = 0, genesis(chain)
+        self._kept = [anchor, *(one.retired for one in signers if one.retired)]
+        self._signers = tuple(signers)
+
+    def follow(self, record: AuditRecord) -> Broken | None:
+        """Check the next record; return the defect, None if it follows from the ones before it."""
+        self._n += 1
+        n, previous = self._n, self._previous
         if record.n != n:
             return Broken(n, f"record {n} is missing")
-        expected = hash_of(key, previous, record)
-        if record.previous != previous or not hmac.compare_digest(_raw(record.hash), _raw(expected)):
+        signer = _signer(self._signers, previous, record)
+        if signer is None or record.previous != previous:
             return Broken(n, f"record {n} does not follow from the ones before it")
-        if n == anchor[0] and record.hash != anchor[1]:
-            return Broken(n, f"record {n} is not the one that was anchored")
-        previous = record.hash
-    if n < anchor[0]:
-        return Broken(n + 1, f"the chain ends at {n}, but {anchor[0]} records were anchored")
-    if (n, previous if n else "") != claimed:
-        return Broken(min(n, claimed[0]) + 1, f"the chain ends at {n}, the session's record says {claimed[0]}")
-    return Intact(n, previous if n else "")
+        if problem := _unproven(n, record, signer, self._kept):
+            return Broken(n, problem)
+        if self._signers[0] is not signer:
+            # Rows that follow one another mostly have the same signer.
+            self._signers = (signer, *(one for one in self._signers if one is not signer))
+        self._previous = record.hash
+        return None
+
+    def ended(self, claimed: Head) -> Intact | Broken:
+        """Check the end of the chain against the head that the store believes in and the anchored one."""
+        n, previous = self._n, self._previous
+        most = max(one[0] for one in self._kept)
+        if n < most:
+            return Broken(n + 1, f"the chain ends at {n}, but {most} records were anchored")
+        if (n, previous if n else "") != claimed:
+            return Broken(min(n, claimed[0]) + 1, f"the chain ends at {n}, the session's record says {claimed[0]}")
+        return Intact(n, previous if n else "")
 
 
-def load_or_create_key(path: Path) -> bytes:
-    """Return the secret in a file, making it with 32 random bytes, readable by its owner alone, if there is none.
-
-    Raises OperatorError: the file cannot be read or made, or does not hold 32 bytes.
-    """
-    try:
-        if not path.exists():
-            _create_key(path)
-        key = path.read_bytes()
-    except OSError as error:
-        raise OperatorError(
-            f"cannot read or make the key file `{path}`: {error.strerror}", next_step="mend the folder's permissions"
-        ) from error
-    if len(key) != ids.KEY_BYTES:
-        raise OperatorError(
-            f"the key file `{path}` does not hold {ids.KEY_BYTES} bytes", next_step="restore it from a backup"
-        )
-    return key
+def _unproven(n: int, record: AuditRecord, signer: OlderKey, kept: Sequence[Head]) -> str:
+    """Return why a signed record does not count, empty if it does; `kept` are the heads kept outside the store."""
+    if signer.retired is not None and n > signer.retired[0]:
+        return f"record {n} was signed with a key that was retired before"
+    if any(n == one[0] and record.hash != one[1] for one in kept):
+        return f"record {n} is not the one that was anchored"
+    return ""
 
 
-def parse_key(written: str) -> bytes:
-    """Read a secret from an environment value: 64 hexadecimal digits.
-
-    Raises OperatorError: it is anything else; the sentence does not repeat it.
-    """
-    try:
-        key = bytes.fromhex(written)
-    except ValueError:
-        key = b""
-    if len(key) != ids.KEY_BYTES:
-        raise OperatorError("the key is not 64 hexadecimal digits", next_step="make one with `openssl rand -hex 32`")
-    return key
-
-
-def _create_key(path: Path) -> None:
-    path.parent.mkdir(parents=True, exist_ok=True, mode=0o700)
-    draft = path.with_name(f".{path.name}.{os.getpid()}")
-    descriptor = os.open(draft, os.O_WRONLY | os.O_CREAT | os.O_TRUNC, _PRIVATE)
-    with os.fdopen(descriptor, "wb") as file:
-        file.write(ids.new_key())
-        file.flush()
-        os.fsync(file.fileno())
-    try:
-        # A link, unlike a rename, loses against another process that was first.
-        path.hardlink_to(draft)
-    except FileExistsError:
-        pass
-    finally:
-        draft.unlink()
+def _signer(signers: Sequence[OlderKey], previous: str, record: AuditRecord) -> OlderKey | None:
+    """Return the key that signed a record, None for none of them."""
+    told = _raw(record.hash)
+    return next((one for one in signers if hmac.compare_digest(told, _raw(hash_of(one.key, previous, record)))), None)
 
 
 class AnchorFile:
@@ -180,9 +187,11 @@ class AnchorFile:
     blocks on the disk: call it from a thread.
     """
 
-    def __init__(self, path: Path, key: bytes) -> None:
+    def __init__(self, path: Path, key: bytes | Callable[[], Sequence[bytes]]) -> None:
+        """Take the file, and the key or a function for the keys that may have signed it; the first of them signs."""
         self._path = path
-        self._key = key
+        self._keys = (lambda: (key,)) if isinstance(key, bytes) else key
+        self._key = b""
         self._heads: dict[str, Head] = {}
         self._mac = ""
         self._lines = 0
@@ -198,6 +207,20 @@ class AnchorFile:
         with self._locked():
             self._refresh()
         return self._heads
+
+    def write(self, heads: Mapping[str, Head]) -> None:
+        """Keep these heads and no others, signed with the newest key. Raises DiskError."""
+        with self._locked():
+            self._heads, self._key = dict(heads), self._keys()[0]
+            self._renew()
+
+    def renew(self) -> None:
+        """Sign all of the file with the newest key. Raises DiskError. OperatorError: it was tampered with."""
+        with self._locked():
+            self._refresh()
+            if self._lines:
+                self._key = self._keys()[0]
+                self._renew()
 
     def record(self, heads: Mapping[str, Head]) -> None:
         """Anchor heads that are newer than those in the file.
@@ -241,14 +264,18 @@ class AnchorFile:
         self._heads, self._mac, self._lines = {}, "", 0
         # A last line without its end was being written when the machine stopped; no caller relied on it.
         whole = self._path.read_bytes().rpartition(b"\n")[0] if seen[1] > 0 else b""
-        for line in whole.splitlines():
-            self._follow(line.decode("utf-8", "replace"))
+        lines = [line.decode("utf-8", "replace") for line in whole.splitlines()]
+        # A file is signed with one key: its first line tells which.
+        keys = self._keys()
+        self._key = next((key for key in keys if lines and _signed(key, "", lines[0])), keys[0])
+        for line in lines:
+            self._follow(line)
         self._seen = seen
 
     def _follow(self, line: str) -> None:
         self._lines += 1
         content, _, mac = line.rpartition(" ")
-        if not hmac.compare_digest(_raw(mac), _raw(self._sign(self._mac, content))):
+        if not _signed(self._key, self._mac, line):
             raise OperatorError(
                 f"line {self._lines} of `{self._path}` was changed, or the audit key is another one",
                 next_step="give the key it was written with, or restore the file from a backup",
@@ -260,20 +287,27 @@ class AnchorFile:
     def _write(self, news: Mapping[str, Head]) -> None:
         """Append the news, or write the file anew when most of its lines are stale or its end is torn."""
         torn = self._seen[1] > 0 and not self._path.read_bytes().endswith(b"\n")
-        if torn or self._lines + len(news) > _COMPACT_ABOVE * len(self._heads):
-            draft = self._path.with_name(f".{self._path.name}.draft")
-            self._mac, self._lines = "", 0
-            self._put(draft, self._heads, os.O_TRUNC)
-            draft.replace(self._path)
+        newest = self._keys()[0]
+        if torn or self._key != newest or self._lines + len(news) > _COMPACT_ABOVE * len(self._heads):
+            self._key = newest
+            self._renew()
         else:
             self._put(self._path, news, os.O_APPEND)
+            self._seen = self._identity()
+
+    def _renew(self) -> None:
+        """Write the file anew, with one line for each head."""
+        draft = self._path.with_name(f".{self._path.name}.draft")
+        self._mac, self._lines = "", 0
+        self._put(draft, self._heads, os.O_TRUNC)
+        draft.replace(self._path)
         self._seen = self._identity()
 
     def _put(self, path: Path, heads: Mapping[str, Head], how: int) -> None:
         lines: list[str] = []
         for chain, (n, digest) in heads.items():
             content = json.dumps([chain, n, digest])
-            self._mac = self._sign(self._mac, content)
+            self._mac = _line_mac(self._key, self._mac, content)
             lines.append(f"{content} {self._mac}\n")
         self._lines += len(lines)
         descriptor = os.open(path, os.O_WRONLY | os.O_CREAT | how, _PRIVATE)
@@ -289,8 +323,14 @@ class AnchorFile:
             return (0, 0)
         return (status.st_ino, status.st_size)
 
-    def _sign(self, previous: str, content: str) -> str:
-        return hmac.digest(self._key, _raw(f"anchor {previous} {content}"), hashlib.sha256).hex()
+
+def _line_mac(key: bytes, previous: str, content: str) -> str:
+    return hmac.digest(key, _raw(f"anchor {previous} {content}"), hashlib.sha256).hex()
+
+
+def _signed(key: bytes, previous: str, line: str) -> bool:
+    content, _, mac = line.rpartition(" ")
+    return hmac.compare_digest(_raw(mac), _raw(_line_mac(key, previous, content)))
 
 
 def _raw(text: str) -> bytes:

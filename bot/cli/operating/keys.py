@@ -1,0 +1,52 @@
+"""`lockgate keys`: the keys of an installation, another audit or session key, and the end of older audit keys."""
+
+from typing import Final
+
+from bot.cli.identity import as_owner
+from bot.cli.output import print_json, print_lines, table
+from bot.config.model import Config
+from bot.core.errors import OperatorError
+from bot.operations.keys import SESSION
+
+ROTATED: Final = "the audit key {} signs now; processes on this data directory follow within 20 seconds"
+THEN: Final = "then run `lockgate keys retire audit`, and copy `keys` to where you keep it"
+NAMES: Final = (
+    "the session key {} names new conversations now; processes on this data directory follow within 20 seconds"
+)
+KEEP: Final = (
+    "earlier conversations are found by `keys/session.old`: copy `keys` to where you keep it, and take a backup"
+)
+RETIRED: Final = "retired: {}; {} chains keep the rows that these keys signed"
+UNKNOWN: Final = "exports that they signed are unknown now; to trust them still, add to `imports.keys`: {}"
+
+
+async def listed(config: Config, *, as_json: bool) -> None:
+    """Print all keys by their names. Raises OperatorError."""
+    async with as_owner(config) as (app, _):
+        found = await app.key_keeper().listed()
+    if as_json:
+        print_json([{"use": one.use, "name": one.name, "state": one.state.value} for one in found])
+        return
+    print_lines(table([("key", "name", "state"), *((one.use, one.name, one.state.value) for one in found)]))
+
+
+async def rotate(config: Config, use: str) -> None:
+    """Put another audit or session key in force. Raises OperatorError: it is not in a file."""
+    async with as_owner(config) as (app, caller):
+        keeper, of_sessions = app.key_keeper(), use == SESSION
+        made = await (keeper.rotate_session if of_sessions else keeper.rotate)(caller.principal)
+    told, then = (NAMES, KEEP) if of_sessions else (ROTATED, THEN)
+    print_lines([told.format(made.name), then])
+
+
+async def retire(config: Config, use: str) -> None:
+    """Retire the older audit keys. Raises OperatorError: there is none, one may still sign, or the use is another."""
+    if use == SESSION:
+        raise OperatorError(
+            "an older session key finds the conversations that began under it, so it is not retired",
+            next_step="keep `keys/session.old`",
+        )
+    async with as_owner(config) as (app, caller):
+        done = await app.key_keeper().retire(caller.principal)
+    print_lines([RETIRED.format(", ".join(done.names), done.chains)])
+    print_lines(UNKNOWN.format(key) for key in done.public)
