@@ -44,6 +44,7 @@ from bot.store.servers.embedded_server import Supervisor
 from policy.document.overrides import AccessChange, Person
 from policy.labels import PUBLIC
 from tests.fleets import ClusterFleet, Kind, SentinelFleet, cluster, sentinels
+from tests.store.backup_cases import BACKUP_CASES
 from tests.store.knowledge_cases import KNOWLEDGE_CASES
 from tests.store.run_cases import RUN_CASES
 from tests.store.world import (
@@ -269,6 +270,16 @@ async def stopping(store: RedisStore) -> Callable[[RedisStore], Awaitable[object
 async def giving_a_record_key(store: RedisStore) -> Callable[[RedisStore], Awaitable[object]]:
     claim, _ = await started(store)
     return lambda store: store.record_keys.record_key(claim.sid, b"k" * 64)
+
+
+async def giving_older_ids_up(store: RedisStore) -> Callable[[RedisStore], Awaitable[object]]:
+    claim, _ = await started(store)
+    newest, old = fresh(), fresh()
+
+    async def begun(store: RedisStore) -> object:
+        return len(await store.lifecycle.begun((newest, old, claim.sid), seal=True))
+
+    return begun
 
 
 async def naming(store: RedisStore) -> Callable[[RedisStore], Awaitable[object]]:
@@ -925,6 +936,7 @@ CASES: tuple[tuple[Script, Prepare], ...] = (
     (Script.ERASED, deleting),
     (Script.TURNS, looking_at_turns),
     (Script.RECORD_KEY, giving_a_record_key),
+    (Script.BEGUN, giving_older_ids_up),
     (Script.ACCEPT, accepting),
     (Script.ACCEPT, beginning),
     (Script.ACCEPT, steering),
@@ -988,6 +1000,7 @@ CASES: tuple[tuple[Script, Prepare], ...] = (
     (Script.IMPORT_SESSION, importing),
     (Script.SPEND, spending_of_a_session),
     (Script.SPEND, charging_a_session),
+    *BACKUP_CASES,
     *RUN_CASES,
     *KNOWLEDGE_CASES,
 )
