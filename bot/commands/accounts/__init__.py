@@ -1,0 +1,1 @@
+"""Commands about people's accounts at MCP servers."""
