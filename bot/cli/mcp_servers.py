@@ -16,6 +16,8 @@ from bot.config.mcp import McpServerSettings, confidential
 from bot.config.model import Config
 from bot.config.references import references
 from bot.gate.results import decision_row
+from bot.mcp.accounts.errors import AuthorizationError
+from bot.mcp.accounts.records import SHARED, Account
 from channels.console import OWNER
 from policy.decision import Decision
 from policy.request import Hook
@@ -23,6 +25,7 @@ from policy.request import Hook
 if TYPE_CHECKING:
     from bot.app.app import App
 
+NO_LOGIN = "nobody has logged in there, and it asks for an account"
 LOCKED = "not connected, as none of its tools may use its secrets"
 
 
@@ -41,8 +44,15 @@ class ServerReport:
 
 
 def not_there(config: Config, environment: Mapping[str, str]) -> Iterator[ServerReport]:
-    """Yield the servers whose command cannot be started; `environment` is Lockgate's. It reads folders."""
+    """Yield the servers whose command cannot be started, or whose client has no secret.
+
+    `environment` is Lockgate's. It reads folders.
+    """
     for name, server in config.mcp_servers.items():
+        variable = None if server.oauth is None else server.oauth.client_secret
+        if variable is not None and not environment.get(variable, "").strip():
+            told = f"the environment variable `{variable}` is not set"
+            yield ServerReport(name, told, f"set it, or mend `mcp_servers.{name}.oauth.client_secret`")
         if server.command is not None:
             path = server.env.get("PATH", environment.get("PATH", os.defpath))
             if shutil.which(server.command, path=path) is None:
@@ -84,10 +94,13 @@ async def look(app: "App", caller: Caller, environment: Mapping[str, str]) -> li
 
 
 async def _asked(app: "App", caller: Caller, name: str, settings: McpServerSettings) -> ServerReport:
-    handed = await _handed(app, caller, name, settings)
+    account = await account_for(app, name, settings)
+    if isinstance(account, ServerReport):
+        return account
+    handed = await handed_to(app, caller, name, settings)
     if handed is None:
         return ServerReport(name, LOCKED, "see `lockgate audit tail`" if settings.tools else _list(name))
-    found = await app.servers.look(name, handed)
+    found = await app.servers.look(name, handed, None if account is None else account.key)
     if found.problem:
         return ServerReport(name, found.problem, f"see `mcp_servers.{name}`")
     missing = ", ".join(f"`{tool}`" for tool in found.lacking)
@@ -96,11 +109,25 @@ async def _asked(app: "App", caller: Caller, name: str, settings: McpServerSetti
     return ServerReport(name, problem, step, found.lacking, found.not_offered)
 
 
+async def account_for(app: "App", name: str, settings: McpServerSettings) -> Account | ServerReport | None:
+    """Return the account to look at a server with, None where it asks for none, or why there is none."""
+    if settings.oauth is None:
+        return None
+    if settings.oauth.personal:
+        # Each person's own account opens it.
+        return ServerReport(name)
+    try:
+        account = await app.accounts.tokens.current(name, SHARED)
+    except AuthorizationError as error:
+        return ServerReport(name, str(error), error.next_step or "try again later")
+    return account or ServerReport(name, NO_LOGIN, f"run `lockgate mcp login {name}`")
+
+
 def _list(name: str) -> str:
     return f"list some in `mcp_servers.{name}.tools`"
 
 
-async def _handed(app: "App", caller: Caller, name: str, settings: McpServerSettings) -> Mapping[str, str] | None:
+async def handed_to(app: "App", caller: Caller, name: str, settings: McpServerSettings) -> Mapping[str, str] | None:
     """Return the values handed to a server beside its calls, with its secrets, None if it may not have them."""
     if not references(" ".join(settings.handed.values())):
         return settings.handed

@@ -14,27 +14,28 @@ from urllib.parse import urlsplit
 
 from pydantic import AfterValidator, Field, model_validator
 
+from bot.config.accounts.oauth import McpOAuthSettings, is_sealed
 from bot.config.fields import Block
 from bot.config.references import OPENING, REFERENCE
+from bot.config.schemas.argument import ArgumentName, McpArgument
 from policy.conditions.expressions import BOOL, DOUBLE, INT, STRING, TEXTS
 from policy.errors import Problem
 
 _SERVER: Final = re.compile(r"[a-z][a-z0-9_-]{0,29}\Z")
 _TOOL: Final = re.compile(r"[A-Za-z0-9_./-]{1,128}\Z")
-_ARGUMENT: Final = re.compile(r"[A-Za-z0-9_.$-]{1,64}\Z")
 _VARIABLE: Final = re.compile(r"[A-Za-z_][A-Za-z0-9_]*\Z")
 _HEADER: Final = re.compile(r"[A-Za-z0-9-]{1,64}\Z")
 _URL: Final = re.compile(r"https?://[^\s@]+\Z")
 _OTHER: Final = re.compile(r"[^A-Za-z0-9_-]")
-_LONGEST: Final = 64
+LONGEST_NAME: Final = 64
 """Characters of the longest tool name that all providers take."""
-
-_DEPTH: Final = 8
 
 _SIMPLE: Final[Mapping[str, str]] = MappingProxyType(
     {"string": STRING, "integer": INT, "number": DOUBLE, "boolean": BOOL}
 )
 """The names that conditions use for the types of arguments that they can look at."""
+
+_TYPES: Final[Mapping[type, str]] = MappingProxyType({str: "string", int: "integer", float: "number", bool: "boolean"})
 
 
 def _matching(pattern: re.Pattern[str], kind: str) -> AfterValidator:
@@ -71,46 +72,26 @@ def _handed(value: str) -> str:
 
 
 _Handed = Annotated[str, AfterValidator(_handed)]
-_ArgumentName = Annotated[str, _matching(_ARGUMENT, "an argument")]
-
-
-class McpArgument(Block):
-    """One argument of a tool: `values` are the only texts allowed, `items` describes a list's, `fields` an object's.
-
-    `content` means that a text chooses nothing, so that a held result may stand in its place.
-    """
-
-    type: Literal["string", "integer", "number", "boolean", "array", "object"]
-    description: str = Field(default="", max_length=2000)
-    optional: bool = False
-    content: bool = False
-    values: list[str] | None = Field(default=None, min_length=1, max_length=200)
-    items: "McpArgument | None" = None
-    fields: "dict[_ArgumentName, McpArgument] | None" = None
-
-    @model_validator(mode="after")
-    def _complete(self) -> Self:
-        for name, kind in (("values", "string"), ("items", "array"), ("fields", "object")):
-            given = getattr(self, name) is not None
-            if given and self.type != kind:
-                raise ValueError(f"`{name}` belongs to type `{kind}` only")
-            if not given and self.type == kind and kind != "string":
-                raise ValueError(f"type `{kind}` needs `{name}`, parts that are not described here are not passed on")
-        if self.content and (self.type != "string" or self.values is not None):
-            raise ValueError("`content` belongs to type `string` without `values`, others choose something")
-        if _depth(self) > _DEPTH:
-            raise ValueError(f"arguments nest at most {_DEPTH} deep")
-        return self
 
 
 class McpToolSettings(Block):
-    """One tool that may be called; an unset field means the worst case."""
+    """One tool that may be called; an unset field means the worst case.
+
+    `output` describes its structured result; one that does not fit is an error.
+    """
 
     description: str = Field(min_length=1, max_length=4000)
-    arguments: dict[_ArgumentName, McpArgument] = Field(default_factory=dict[str, McpArgument])
+    arguments: dict[ArgumentName, McpArgument] = Field(default_factory=dict[str, McpArgument])
     effect: Literal["none", "read", "write", "send"]
     consequential: bool = True
     repeatable: bool = False
+    output: McpArgument | None = None
+
+    @model_validator(mode="after")
+    def _object(self) -> Self:
+        if self.output is not None and self.output.type != "object":
+            raise ValueError("`output` describes a structured result, which is of type `object`")
+        return self
 
 
 class McpServerSettings(Block):
@@ -123,6 +104,7 @@ class McpServerSettings(Block):
     headers: dict[Annotated[str, _matching(_HEADER, "a header")], _Handed] = Field(default_factory=dict[str, str])
     start_seconds: int = Field(default=30, ge=1, le=600)
     call_seconds: int = Field(default=60, ge=1, le=3600)
+    oauth: McpOAuthSettings | None = None
     tools: dict[Annotated[str, _matching(_TOOL, "a tool")], McpToolSettings]
 
     @model_validator(mode="after")
@@ -137,6 +119,18 @@ class McpServerSettings(Block):
             raise ValueError("a server's address names a host, and a port if it has another than usual")
         if self.url is not None and any(map(REFERENCE.search, self.headers.values())) and not confidential(self.url):
             raise ValueError("a secret is sent over https:// alone, or within your own network")
+        return self
+
+    @model_validator(mode="after")
+    def _asks_for_accounts(self) -> Self:
+        if self.oauth is None:
+            return self
+        if self.url is None:
+            raise ValueError("`oauth` belongs to a `url`")
+        if not is_sealed(self.url):
+            raise ValueError("an account's token is sent over https:// alone, or within this machine")
+        if any(name.lower() == "authorization" for name in self.headers):
+            raise ValueError("the header `Authorization` is for the account's token, take it out or take out `oauth`")
         return self
 
     @property
@@ -160,6 +154,16 @@ class McpServerSettings(Block):
 
 
 ServerName = Annotated[str, _matching(_SERVER, "a server, use up to 30 lower-case letters, digits, `_` and `-`")]
+
+
+def is_tool(name: str) -> bool:
+    """Say whether a server's name for a tool may stand in the configuration."""
+    return _TOOL.match(name) is not None
+
+
+def is_server(name: str) -> bool:
+    """Say whether a server may have this name in the configuration."""
+    return _SERVER.match(name) is not None
 
 
 def offered_name(server: str, tool: str) -> str:
@@ -200,8 +204,8 @@ def naming_problems(raw: object, taken: Iterable[str], labelled: object) -> Iter
         name = offered_name(server, tool)
         if counts[name] > 1:
             yield Problem(("mcp_servers", server, "tools", tool), f"another tool is called `{name}` too")
-        if len(name) > _LONGEST:
-            said = f"`{name}` is longer than {_LONGEST} characters, give the server a shorter name"
+        if len(name) > LONGEST_NAME:
+            said = f"`{name}` is longer than {LONGEST_NAME} characters, give the server a shorter name"
             yield Problem(("mcp_servers", server, "tools", tool), said)
     known = server_names(labelled)
     for server in server_names(raw):
@@ -227,16 +231,18 @@ def _listed(raw: object) -> Iterator[tuple[str, str, object]]:
 
 
 def _condition_type(argument: object) -> str:
-    kind = str(_mapping(argument).get("type"))
+    said = _mapping(argument)
+    kind = str(said.get("type") or _kind(said.get("values")))
     if kind == "array" and _mapping(_mapping(argument).get("items")).get("type") == "string":
         return TEXTS
     return _SIMPLE.get(kind, kind)
 
 
+def _kind(values: object) -> str:
+    """Return the type of a list of values, empty if they are of several."""
+    found = {type(value) for value in cast("list[object]", values)} if isinstance(values, list) else set[type]()
+    return _TYPES.get(found.pop(), "") if len(found) == 1 else ""
+
+
 def _mapping(raw: object) -> Mapping[object, object]:
     return cast("Mapping[object, object]", raw) if isinstance(raw, Mapping) else {}
-
-
-def _depth(argument: McpArgument) -> int:
-    below = [*(argument.fields or {}).values(), *([] if argument.items is None else [argument.items])]
-    return 1 + max((_depth(one) for one in below), default=0)

@@ -1,32 +1,75 @@
 """The argument type of an MCP tool, made of its configuration.
 
 Names are kept as aliases, since the server's may not be valid in Python. Unknown arguments are refused at every depth,
-so that only described ones are passed on.
+so that only described ones are passed on; an object takes others only if the operator calls it open. A value that the
+operator gives in place of one that was left out is passed on like any other, so that rules see it.
 """
 
 from collections.abc import Mapping
-from typing import Annotated, Any, Final, Literal
+from dataclasses import dataclass
+from typing import Annotated, Any, Final, Literal, Self, Union, cast
 
-from pydantic import Field, JsonValue, create_model
+from pydantic import (
+    AfterValidator,
+    BaseModel,
+    ConfigDict,
+    Field,
+    GetJsonSchemaHandler,
+    JsonValue,
+    create_model,
+    model_validator,
+)
 from pydantic.config import JsonDict
+from pydantic_core import CoreSchema
 
-from bot.config.mcp import McpArgument
+from bot.config.schemas.argument import McpArgument, Scalar
 from bot.tools.arguments import as_json
 from bot.tools.base import Arguments, Content
 
 LIMIT: Final = 100_000
 """Characters of the arguments of one call, as JSON."""
 
-_SIMPLE: Final[Mapping[str, type]] = {"string": str, "integer": int, "number": float, "boolean": bool}
+_SIMPLE: Final[Mapping[str, object]] = {
+    "string": str,
+    "integer": int,
+    "number": float,
+    "boolean": bool,
+    "any": JsonValue,
+}
+_SENT: Final = object()
+"""Marks a field whose value is passed on although it was left out."""
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class _Told:
+    """Tells a type's bounds to the model; equal to itself alone, as alternatives are hashed and bounds cannot be."""
+
+    bounds: Mapping[str, JsonValue]
+
+    def __get_pydantic_json_schema__(self, core: CoreSchema, handler: GetJsonSchemaHandler) -> dict[str, Any]:
+        return {**handler(core), **self.bounds}
+
+
+class ServerArguments(Arguments):
+    """Arguments that a server gets."""
+
+    @model_validator(mode="after")
+    def _with_defaults(self) -> Self:
+        for name, field in type(self).model_fields.items():
+            if _SENT in field.metadata:
+                self.model_fields_set.add(name)
+        return self
+
+
+class OpenArguments(ServerArguments):
+    """An object that takes fields that are not described."""
+
+    model_config = ConfigDict(extra="allow")
 
 
 def arguments_type(name: str, arguments: Mapping[str, McpArgument]) -> type[Arguments]:
     """Return the type of a tool's arguments, called `name` in its schema."""
-    fields: dict[str, Any] = {
-        f"argument_{number}": (_type(one, f"{name}_{number}"), _field(alias, one))
-        for number, (alias, one) in enumerate(arguments.items())
-    }
-    return create_model(name, __base__=Arguments, **fields)
+    return _object(name, arguments, ServerArguments)
 
 
 def passed_on(arguments: Arguments) -> dict[str, JsonValue]:
@@ -34,11 +77,24 @@ def passed_on(arguments: Arguments) -> dict[str, JsonValue]:
     return as_json(arguments, given=True)
 
 
-def _field(alias: str, argument: McpArgument) -> Any:  # noqa: ANN401 - the type of pydantic's Field
-    described = argument.description or None
+def _object(name: str, arguments: Mapping[str, McpArgument], base: type[Arguments]) -> type[Arguments]:
+    fields: dict[str, Any] = {
+        f"argument_{number}": _field(alias, one, f"{name}_{number}")
+        for number, (alias, one) in enumerate(arguments.items())
+    }
+    return create_model(name, __base__=base, **fields)
+
+
+def _field(alias: str, argument: McpArgument, name: str) -> tuple[Any, Any]:
+    """Return the type and the field of an argument."""
+    kind, described = _type(argument, name), argument.description or None
+    if argument.has_default:
+        default = Field(argument.default, alias=alias, title=alias, description=described, validate_default=True)
+        return Annotated[kind, _SENT], default
     if argument.optional:
-        return Field(None, alias=alias, title=alias, description=described, json_schema_extra=_without_default)
-    return Field(alias=alias, title=alias, description=described)
+        unset = Field(None, alias=alias, title=alias, description=described, json_schema_extra=_without_default)
+        return kind, unset
+    return kind, Field(alias=alias, title=alias, description=described)
 
 
 def _without_default(schema: JsonDict) -> None:
@@ -47,13 +103,55 @@ def _without_default(schema: JsonDict) -> None:
 
 
 def _type(argument: McpArgument, name: str) -> Any:  # noqa: ANN401 - a type as pydantic takes it
-    if argument.values is not None:
+    kind = _bounded(argument, _plain(argument, name))
+    return Union[kind, None] if argument.nullable else kind  # noqa: UP007 - a type that is known only here
+
+
+def _plain(argument: McpArgument, name: str) -> Any:  # noqa: ANN401 - as above
+    """Return an argument's type without its bounds."""
+    if argument.any_of is not None:
+        choices = tuple(_described(one, f"{name}_{number}") for number, one in enumerate(argument.any_of))
+        return Union[choices]  # noqa: UP007 - as above
+    if argument.values is not None and all(isinstance(value, str) for value in argument.values):
         return Literal[tuple(argument.values)]
+    if argument.type is None:
+        return Scalar
     if argument.items is not None:
         return list[_described(argument.items, f"{name}_item")]
-    if argument.fields is not None:
-        return arguments_type(name, argument.fields)
+    if argument.type == "object":
+        return _object(name, argument.fields or {}, _base(argument, name))
     return Content if argument.content else _SIMPLE[argument.type]
+
+
+def _base(argument: McpArgument, name: str) -> type[Arguments]:
+    if argument.others is None:
+        return OpenArguments if argument.open else ServerArguments
+    others = dict[str, _described(argument.others, f"{name}_other")]
+    body: dict[str, Any] = {"__annotations__": {"__pydantic_extra__": others}, "__module__": __name__}
+    return type(f"{name}_open", (OpenArguments,), body)
+
+
+def _bounded(argument: McpArgument, kind: Any) -> Any:  # noqa: ANN401 - as above
+    """Return a type with the bounds of its argument, checked and told to the model."""
+    bounds = argument.bounds
+    if not bounds or kind == Literal[tuple(argument.values or ())]:
+        return kind
+
+    def check(value: Any) -> Any:  # noqa: ANN401 - a value of any type
+        told = argument.limits(_json(value))
+        if told:
+            raise ValueError(told)
+        return value
+
+    return Annotated[kind, AfterValidator(check), _Told(bounds)]
+
+
+def _json(value: object) -> JsonValue:
+    if isinstance(value, BaseModel):
+        return value.model_dump(mode="json", by_alias=True, exclude_unset=True)
+    if isinstance(value, list):
+        return [_json(one) for one in cast("list[object]", value)]
+    return cast("JsonValue", value)
 
 
 def _described(argument: McpArgument, name: str) -> Any:  # noqa: ANN401 - as above

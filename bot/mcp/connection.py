@@ -11,17 +11,22 @@ from contextlib import AsyncExitStack
 from types import MappingProxyType
 from typing import Final, cast
 
+import httpx2
 from mcp import Client, ClientSession, MCPError, types
 from mcp.client.streamable_http import streamable_http_client
 from mcp.types.jsonrpc import CONNECTION_CLOSED, INVALID_REQUEST, REQUEST_TIMEOUT
+from pydantic import ValidationError
 
 from bot.config.mcp import McpServerSettings
 from bot.core.clock import Clock
 from bot.core.faults import place, unreached
-from bot.mcp.http import LONGEST, bounded_client
-from bot.mcp.process import environment, open_process
-from bot.mcp.results import as_text
+from bot.mcp.answers import LONGEST, misread
+from bot.mcp.http import bounded_client
+from bot.mcp.listing import ServerTool
+from bot.mcp.process import ENDED, environment, open_process
+from bot.mcp.results import taken_in
 from bot.mcp.tool import DISCONNECTED, NOT_RUNNING, REFUSED, TIMED_OUT, UNREADABLE, Ask, McpResult
+from bot.tools.arguments import changed
 
 KEY: Final = "lockgate/idempotency-key"
 """Where in a request's `_meta` the key stands that is the same when a call is repeated after a crash."""
@@ -38,9 +43,15 @@ _CODES: Final = MappingProxyType(
     {REQUEST_TIMEOUT: "it did not answer in time", CONNECTION_CLOSED: "the connection was closed"}
 )
 _FAILED: Final = "a call of an MCP server failed"
+_UNKNOWN: Final = "its answer is none that the protocol knows"
+_OUTPUT: Final = "look at `output` of its tools with `lockgate mcp draft`"
+_MEND: Final = "mend or update the server, then let `lockgate doctor` ask it"
 
 _SILENT: Final = 300.0
 _PAGES: Final = 20
+_TOOLS: Final = 2000
+_UNTOLD: Final = "an MCP server did not tell its tools"
+_ENDLESS: Final = "its list of tools has no end"
 _COMPLAINT: Final = 400
 
 # The library logs servers' messages that surprise it; they do not belong in a log.
@@ -54,7 +65,8 @@ _LOGGER: Final = logging.getLogger(__name__)
 class McpConnection:
     """One server, by its `name` in the configuration. `keep` must be running while it is called.
 
-    `inherited` is the environment of Lockgate, `scrub` takes the values of secrets out of a text.
+    `inherited` is the environment of Lockgate, `scrub` takes the values of secrets out of a text, and `signer` signs
+    the requests of an account.
     """
 
     def __init__(
@@ -65,9 +77,12 @@ class McpConnection:
         *,
         clock: Clock,
         scrub: Callable[[str], str],
+        signer: httpx2.Auth | None = None,
     ) -> None:
         self._name = name
+        self._signer = signer
         self._complaint = ""
+        self._fault = ""
         self._written = ""
         self._settings = settings
         self._inherited = inherited
@@ -90,8 +105,9 @@ class McpConnection:
             try:
                 await self._live()
             except Exception as error:  # noqa: BLE001 - other connections go on at any fault of the library or the server
-                self._complain(_told(error))
-                self._log_failed("an MCP server could not be reached, or broke", _kind(error))
+                self._complain(self._fault or _told(error))
+                step = _MEND if self._fault else ""
+                self._log_failed("an MCP server could not be reached, or broke", self._fault or _kind(error), step)
             finally:
                 self._session = None
                 self._failures += 1
@@ -117,32 +133,49 @@ class McpConnection:
         except MCPError as error:
             return McpResult(self._failed(error), failed=True)
         except ValueError:
-            self._complain("its result is none that the protocol knows")
-            self._log_failed(_FAILED, "its result is none that the protocol knows")
+            self._complain(_UNKNOWN)
+            self._log_failed(_FAILED, _UNKNOWN, _MEND)
             return McpResult(UNREADABLE, failed=True)
         self._failures = self._slow = 0
-        return as_text(result, self._scrub)
+        return self._fitting(ask.tool, result) or taken_in(result, self._scrub)
 
-    async def listed(self, handed: Mapping[str, str]) -> frozenset[str] | None:
-        """Return the names that the server says its tools have, for operators; None if it cannot be asked."""
+    def _fitting(self, tool: str, result: types.CallToolResult) -> McpResult | None:
+        """Return the error in place of a structured result that is not as the operator described it, None for none."""
+        described = self._settings.tools.get(tool)
+        if described is None or described.output is None or result.is_error:
+            return None
+        told = described.output.fault(result.structured_content)
+        if told is None:
+            return None
+        self._complain(f"a result of `{tool}` does not fit its `output`: {told}")
+        self._log_failed(_FAILED, "its structured result does not fit", _OUTPUT)
+        return McpResult(UNREADABLE, failed=True)
+
+    async def listed(self, handed: Mapping[str, str]) -> tuple[ServerTool, ...] | None:
+        """Return the tools that the server says it has, for operators; None if it cannot be asked."""
         session = await self._connected(handed)
         if session is None:
             return None
-        found = set[str]()
+        found = list[ServerTool]()
         cursor: str | None = None
         try:
             async with asyncio.timeout(self._settings.call_seconds):
                 for _ in range(_PAGES):
                     page = await session.list_tools(params=types.PaginatedRequestParams(cursor=cursor))
-                    found.update(tool.name for tool in page.tools)
+                    found.extend(_listed(tool, self._scrub) for tool in page.tools)
                     cursor = page.next_cursor
                     if cursor is None:
+                        return tuple(found)
+                    if len(found) > _TOOLS:
                         break
         except (MCPError, ValueError, TimeoutError) as error:
             self._complain(_told(error))
-            self._log_failed("an MCP server did not tell its tools", _kind(error))
+            self._log_failed(_UNTOLD, _kind(error))
             return None
-        return frozenset(found)
+        # Part of a list would name tools as gone that are there.
+        self._complain(_ENDLESS)
+        self._log_failed(_UNTOLD, _ENDLESS, _MEND)
+        return None
 
     @property
     def told(self) -> str:
@@ -168,7 +201,7 @@ class McpConnection:
     async def _live(self) -> None:
         """Connect and stay until the connection is given up."""
         self._broken.clear()
-        self._slow = 0
+        self._fault, self._slow = "", 0
         async with AsyncExitStack() as stack:
             client = await self._client(stack)
             async with asyncio.timeout(self._settings.start_seconds):
@@ -185,7 +218,7 @@ class McpConnection:
             env = environment(self._handed, self._inherited)
             return Client(open_process(command, env, self._note, self._give_up), cache=None)
         # In a thread: it reads the certificates of this machine.
-        http = await asyncio.to_thread(bounded_client, self._handed, max(limit + 5, _SILENT))
+        http = await asyncio.to_thread(bounded_client, self._handed, max(limit + 5, _SILENT), self._signer)
         await stack.enter_async_context(http)
         transport = streamable_http_client(settings.url, http_client=http, max_sse_event_size=LONGEST)
         return Client(transport, cache=None, read_timeout_seconds=limit)
@@ -193,7 +226,11 @@ class McpConnection:
     def _failed(self, error: MCPError) -> str:
         """Return the model's text for an error of the protocol, and give the connection up if it is no longer one."""
         code = error.error.code
-        self._log_failed(_FAILED, _kind(error))
+        misunderstood = misread(code, error.error.message)
+        self._log_failed(_FAILED, _kind(error), _MEND if misunderstood else "")
+        if misunderstood:
+            self._complain(error.error.message)
+            return UNREADABLE
         if code == REQUEST_TIMEOUT:
             self._slow += 1
             self._complain(f"a call took longer than {self._settings.call_seconds} s")
@@ -209,11 +246,12 @@ class McpConnection:
         self._complain(_told(error))
         return REFUSED
 
-    def _log_failed(self, event: str, cause: str) -> None:
+    def _log_failed(self, event: str, cause: str, step: str = "") -> None:
         """Log a failure; the server's words about it may hold the call's arguments, and stay with the doctor."""
         settings = self._settings
         address = place(settings.url) if settings.url else settings.command
-        _LOGGER.warning(event, extra={"subject": f"MCP server `{self._name}`", "cause": cause, "address": address})
+        facts = {"subject": f"MCP server `{self._name}`", "cause": cause, "address": address}
+        _LOGGER.warning(event, extra={**facts, "step": step} if step else facts)
 
     def _give_up(self) -> None:
         self._session = None
@@ -222,6 +260,7 @@ class McpConnection:
     def _note(self, complaint: str, written: str) -> None:
         if complaint:
             self._complain(complaint)
+            self._fault = self._fault if complaint == ENDED else complaint
         self._written = self._shown(written) or self._written
 
     def _complain(self, text: str) -> None:
@@ -229,6 +268,24 @@ class McpConnection:
 
     def _shown(self, text: str) -> str:
         return _printable(self._scrub(text))
+
+
+def _listed(tool: types.Tool, scrub: Callable[[str], str]) -> ServerTool:
+    """Return a tool as it was listed, without the values of secrets."""
+    claims = tool.annotations
+    hints = (
+        ("read-only", claims is not None and claims.read_only_hint is True),
+        ("harmless", claims is not None and claims.destructive_hint is False),
+        ("repeatable", claims is not None and claims.idempotent_hint is True),
+        ("closed to the outside", claims is not None and claims.open_world_hint is False),
+    )
+    return ServerTool(
+        scrub(tool.name),
+        scrub(tool.description or ""),
+        changed(tool.input_schema, scrub),
+        None if tool.output_schema is None else changed(tool.output_schema, scrub),
+        tuple(said for said, claimed in hints if claimed),
+    )
 
 
 def _printable(text: str) -> str:
@@ -239,10 +296,14 @@ def _kind(error: BaseException) -> str:
     """Return the kind of an error, in no words of the server's."""
     if isinstance(error, BaseExceptionGroup):
         return _kind(cast("BaseExceptionGroup[BaseException]", error).exceptions[0])
+    if isinstance(error, MCPError) and misread(error.error.code, error.error.message):
+        return error.error.message
     if isinstance(error, MCPError):
         return _CODES.get(error.error.code, f"it refused the call (code {error.error.code})")
     if isinstance(error, TimeoutError):
         return "it did not answer in time"
+    if isinstance(error, ValidationError):
+        return _UNKNOWN
     said = error.strerror if isinstance(error, OSError) else ""
     return said or unreached(error).cause
 
@@ -253,4 +314,7 @@ def _told(error: BaseException) -> str:
         return _told(cast("BaseExceptionGroup[BaseException]", error).exceptions[0])
     if isinstance(error, TimeoutError):
         return "it did not answer in time"
+    if isinstance(error, ValidationError):
+        # The library's words hold the server's.
+        return _UNKNOWN
     return str(error) or type(error).__name__

@@ -10,6 +10,7 @@ import signal
 import subprocess
 from collections.abc import AsyncGenerator, Callable, Mapping
 from contextlib import asynccontextmanager, suppress
+from functools import partial
 from typing import Final, cast
 
 import anyio
@@ -17,6 +18,20 @@ from anyio.abc import ByteReceiveStream, ByteSendStream, Process
 from anyio.streams.memory import MemoryObjectReceiveStream, MemoryObjectSendStream
 from mcp.shared.message import SessionMessage
 from mcp.types import jsonrpc_message_adapter
+from mcp.types.jsonrpc import JSONRPCError, JSONRPCResponse
+
+from bot.mcp.answers import (
+    CHATTER,
+    LONGEST,
+    PATIENCE,
+    STOPPED,
+    TOO_LONG,
+    WRONG_TYPES,
+    SentRequests,
+    fault,
+    looks_like_one,
+    malformed,
+)
 
 Received = MemoryObjectReceiveStream[SessionMessage | Exception]
 Sent = MemoryObjectSendStream[SessionMessage]
@@ -24,15 +39,14 @@ Sent = MemoryObjectSendStream[SessionMessage]
 Note = Callable[[str, str], None]
 """Take a complaint, or a line of error output; the other is empty."""
 
-LONGEST: Final = 4_000_000
-"""Bytes of the longest message that a server may send."""
-
 _INHERITED: Final = ("PATH", "HOME")
 _GRACE: Final = 2.0
 """Seconds that a server has to end once its input is closed, and again once it was asked to."""
 
 _POLL: Final = 0.01
 _TAIL: Final = 2_000
+ENDED: Final = "it ended"
+NO_MESSAGE: Final = "it wrote a line to its standard output that is not a message"
 _GARBAGE: Final = 100
 """Lines that are not messages after which a server is given up; careless servers print a few."""
 
@@ -64,8 +78,9 @@ async def open_process(
         watch = await _watch(server.pid)
         async with anyio.create_task_group() as tasks:
             # All three were opened with pipes.
-            tasks.start_soon(_receive, cast("ByteReceiveStream", server.stdout), incoming, note, ended)
-            tasks.start_soon(_send, cast("ByteSendStream", server.stdin), outgoing)
+            asked, stdout = SentRequests(), cast("ByteReceiveStream", server.stdout)
+            tasks.start_soon(partial(_receive, stdout, incoming, asked, note=note, ended=ended))
+            tasks.start_soon(_send, cast("ByteSendStream", server.stdin), outgoing, asked)
             tasks.start_soon(_listen, cast("ByteReceiveStream", server.stderr), note)
             try:
                 yield received, sent
@@ -93,37 +108,95 @@ async def _watch(pid: int) -> Process:
     )
 
 
+class _Reader:
+    """Makes messages of a server's lines, and errors of the lines that should have been one."""
+
+    def __init__(
+        self, messages: MemoryObjectSendStream[SessionMessage | Exception], asked: SentRequests, note: Note
+    ) -> None:
+        self._messages = messages
+        self._asked = asked
+        self._note = note
+        self._garbage = 0
+        self._heard = self._chatted = False
+
+    def patience(self, rest: bytes) -> float | None:
+        """Return how long the server may be silent now, None for ever: `rest` is the begin of a line."""
+        chatted = self._chatted and self._heard and bool(self._asked.waiting)
+        return PATIENCE if rest or chatted else None
+
+    async def silent(self, rest: bytes) -> None:
+        """Give up a server that has been silent for too long."""
+        await self.fail(STOPPED if rest else CHATTER)
+
+    async def read(self, line: bytes) -> bool:
+        """Take one line; return whether more are read."""
+        why, name = fault(line, self._asked.knows)
+        message = None
+        if not why:
+            try:
+                message = jsonrpc_message_adapter.validate_json(line, by_name=False)
+            except ValueError:
+                why = WRONG_TYPES
+        if message is not None:
+            if isinstance(message, JSONRPCResponse | JSONRPCError):
+                self._asked.answered(name)
+            self._heard, self._chatted = True, False
+            await self._messages.send(SessionMessage(message))
+            return True
+        if self._asked.waiting and looks_like_one(line):
+            await self.fail(why)
+            return False
+        self._garbage += 1
+        self._chatted = True
+        self._note(NO_MESSAGE, "")
+        return self._garbage <= _GARBAGE
+
+    async def fail(self, why: str) -> None:
+        """Answer every request that waits with an error: which of them was meant cannot be known."""
+        self._note(why, "")
+        for name in sorted(self._asked.waiting, key=str):
+            await self._messages.send(SessionMessage(malformed(name, why)))
+        self._asked.waiting.clear()
+
+
 async def _receive(
     output: ByteReceiveStream,
     messages: MemoryObjectSendStream[SessionMessage | Exception],
+    asked: SentRequests,
+    *,
     note: Note,
     ended: Callable[[], None],
 ) -> None:
-    rest, garbage = b"", 0
+    rest, reader = b"", _Reader(messages, asked, note)
     try:
-        while garbage <= _GARBAGE:
-            *lines, rest = (rest + await output.receive()).split(b"\n")
+        while True:
+            chunk = b""
+            with anyio.move_on_after(reader.patience(rest)):
+                chunk = await output.receive()
+            if not chunk:
+                await reader.silent(rest)
+                return
+            *lines, rest = (rest + chunk).split(b"\n")
             if len(rest) > LONGEST or any(len(line) > LONGEST for line in lines):
-                note(f"it sent a message of more than {LONGEST} bytes", "")
+                await reader.fail(TOO_LONG)
                 return
             for line in filter(bytes.strip, lines):
-                try:
-                    message = jsonrpc_message_adapter.validate_json(line, by_name=False)
-                except ValueError:
-                    garbage += 1
-                    note("it wrote a line to its standard output that is not a message", "")
-                else:
-                    await messages.send(SessionMessage(message))
+                if not await reader.read(line):
+                    return
     except (anyio.EndOfStream, anyio.BrokenResourceError, anyio.ClosedResourceError):
-        note("it ended", "")
+        note(ENDED, "")
     finally:
         messages.close()
         ended()
 
 
-async def _send(stdin: ByteSendStream, messages: MemoryObjectReceiveStream[SessionMessage]) -> None:
+async def _send(
+    stdin: ByteSendStream, messages: MemoryObjectReceiveStream[SessionMessage], asked: SentRequests
+) -> None:
     with suppress(anyio.BrokenResourceError, anyio.ClosedResourceError, OSError):
         async for message in messages:
+            asked.sent(message.message)
             text = message.message.model_dump_json(by_alias=True, exclude_unset=True)
             await stdin.send(text.encode() + b"\n")
 

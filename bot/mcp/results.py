@@ -1,4 +1,4 @@
-"""A tool's result as text: other content is named by a constant, and a long text is cut."""
+"""A tool's result as text and files, in the server's order; a long text is cut, and unknown parts are left out."""
 
 import json
 from collections.abc import Callable
@@ -6,7 +6,9 @@ from typing import Final
 
 from mcp import types
 
-from bot.mcp.tool import McpResult
+from bot.mcp.media import MOST, medium
+from bot.mcp.tool import McpResult, Medium
+from bot.tools.arguments import changed
 
 LONGEST: Final = 100_000
 """Characters of a result that a model is shown."""
@@ -14,20 +16,33 @@ LONGEST: Final = 100_000
 CUT: Final = "\n(cut: the result is longer than may be shown)"
 NOTHING: Final = "(the tool gave no text)"
 NOT_TEXT: Final = "(something that is not text was left out)"
+MORE: Final = "(more files than may be kept were left out)"
 
 
-def as_text(result: types.CallToolResult, scrub: Callable[[str], str]) -> McpResult:
-    """Return a result's text, or else its structured value as JSON; scrubbed before it is cut."""
-    parts = [_part(block) for block in result.content]
+def taken_in(result: types.CallToolResult, scrub: Callable[[str], str]) -> McpResult:
+    """Return a result's text and files, or else its structured value as JSON; scrubbed before it is cut."""
+    parts = [_part(block, scrub) for block in result.content]
     if not parts and result.structured_content is not None:
-        parts = [json.dumps(result.structured_content, ensure_ascii=False)]
-    text = scrub("\n".join(parts)) or NOTHING
-    return McpResult(text if len(text) <= LONGEST else f"{text[:LONGEST]}{CUT}", failed=result.is_error)
+        # JSON writes some characters of a value otherwise, so it is taken out before.
+        parts = [scrub(json.dumps(changed(result.structured_content, scrub), ensure_ascii=False))]
+    text, media = "", list[Medium]()
+    for part in parts:
+        if isinstance(part, Medium) and len(media) < MOST:
+            media.append(part.placed(len(text)))
+            continue
+        said = part if isinstance(part, str) else MORE
+        text += f"\n{said}" if text else said
+    if not text and not media:
+        text = NOTHING
+    if len(text) > LONGEST:
+        text, media = f"{text[:LONGEST]}{CUT}", [one.placed(min(one.after, LONGEST)) for one in media]
+    return McpResult(text, failed=result.is_error, media=tuple(media))
 
 
-def _part(block: types.ContentBlock) -> str:
+def _part(block: types.ContentBlock, scrub: Callable[[str], str]) -> str | Medium:
     if isinstance(block, types.TextContent):
-        return block.text
+        return scrub(block.text)
     if isinstance(block, types.EmbeddedResource) and isinstance(block.resource, types.TextResourceContents):
-        return block.resource.text
-    return NOT_TEXT
+        return scrub(block.resource.text)
+    found = medium(block, scrub)
+    return NOT_TEXT if found is None else found

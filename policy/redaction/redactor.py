@@ -11,7 +11,7 @@ Redaction lowers no label; it only keeps the matches of its patterns from going 
 
 import re
 from bisect import bisect_left, bisect_right
-from collections.abc import Collection, Iterable, Iterator, Mapping
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from functools import lru_cache
 from itertools import accumulate, pairwise
@@ -91,6 +91,25 @@ def _compile(text: str) -> _Regexp:
 
 def fault(text: str) -> str | None:
     """Return the fault of a configured pattern's RE2 text, `None` if there is none."""
+    found = _usable(text)
+    if isinstance(found, str):
+        return found
+    return "matches the empty text, and so everywhere" if found.search(b"") else None
+
+
+def searcher(text: str) -> Callable[[str], bool]:
+    """Return how to tell whether a text contains a pattern, in time linear in its length.
+
+    Raises ValueError: it is not an RE2 pattern, or it is too large.
+    """
+    found = _usable(text)
+    if isinstance(found, str):
+        raise ValueError(found)  # noqa: TRY004 - the text is wrong, not its type
+    return lambda value: found.search(value.encode("utf-8", "replace")) is not None
+
+
+def _usable(text: str) -> _Regexp | str:
+    """Return a configured pattern, or its fault."""
     try:
         compiled = _compile(text)
     except UnicodeEncodeError:
@@ -99,7 +118,7 @@ def fault(text: str) -> str | None:
         return f"is not an RE2 pattern: {error.args[0].decode('utf-8', 'replace')}"
     if compiled.programsize > _LARGEST_PROGRAM:
         return f"is too large to run on every answer ({compiled.programsize} steps, at most {_LARGEST_PROGRAM})"
-    return "matches the empty text, and so everywhere" if compiled.search(b"") else None
+    return compiled
 
 
 @dataclass(frozen=True, slots=True)

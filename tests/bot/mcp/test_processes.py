@@ -11,8 +11,8 @@ from pathlib import Path
 import pytest
 
 from bot.mcp.connection import KEY
-from bot.mcp.results import CUT, LONGEST, NOT_TEXT, NOTHING
-from bot.mcp.tool import DISCONNECTED, NOT_RUNNING, REFUSED, TIMED_OUT, UNREADABLE, McpResult
+from bot.mcp.results import CUT, LONGEST, NOTHING
+from bot.mcp.tool import DISCONNECTED, NOT_RUNNING, REFUSED, TIMED_OUT, UNREADABLE, McpResult, Medium
 from tests.bot.mcp.servers import command, serving, shell
 
 pytestmark = pytest.mark.anyio
@@ -39,7 +39,7 @@ async def test_a_result_is_text_whatever_the_server_gives() -> None:
     async with serving(command()) as call:
         assert await call("search", word="w") == McpResult("10 notes hold w")
         assert await call("fails") == McpResult("Error executing tool fails: the password is 4711", failed=True)
-        assert await call("picture") == McpResult(f"a cat:\n{NOT_TEXT}")
+        assert await call("picture") == McpResult("a cat:", media=(Medium(b"hi", "image/png", 6),))
         assert await call("nothing") == McpResult(NOTHING)
         assert json.loads(await call.text("claims")) == {"_classification": "PUBLIC", "secret": "4711"}
         assert await call.text("huge", characters=2 * LONGEST) == "x" * LONGEST + CUT
@@ -108,7 +108,7 @@ async def test_a_call_that_is_cancelled_does_not_disturb_others() -> None:
 
 
 async def test_a_few_lines_that_are_no_messages_are_passed_over() -> None:
-    async with serving(shell('echo hello; echo; echo "{}"; exec "$1" "$0"')) as call:
+    async with serving(shell('echo hello; echo; exec "$1" "$0"')) as call:
         assert await call.text("search", word="w") == "10 notes hold w"
 
 

@@ -12,7 +12,7 @@ from pydantic import JsonValue
 from bot.config.load import load_config
 from bot.config.mcp import McpServerSettings
 from bot.core.errors import ConfigError
-from bot.mcp.results import CUT, LONGEST, as_text
+from bot.mcp.results import CUT, LONGEST, taken_in
 from bot.mcp.tool import LOCKED, Ask, McpResult, McpTool
 from bot.tools.catalogue import NAMES
 from tests.bot.kit import Services, bang, policy, tool_context
@@ -115,7 +115,7 @@ async def test_no_echo_is_left_in_what_operators_read() -> None:
 
 def test_no_half_of_a_value_is_left_where_a_result_is_cut() -> None:
     content: list[types.ContentBlock] = [types.TextContent(text="x" * (LONGEST - 4) + VALUE)]
-    text = as_text(types.CallToolResult(content=content), lambda text: text.replace(VALUE, "[secret: token]")).text
+    text = taken_in(types.CallToolResult(content=content), lambda text: text.replace(VALUE, "[secret: token]")).text
     assert text == "x" * (LONGEST - 4) + "[sec" + CUT
 
 

@@ -121,9 +121,12 @@ def test_a_server_that_cannot_be_is_refused(tmp_path: Path, server: JsonValue, s
 @pytest.mark.parametrize(
     "argument,said",
     [
-        ({"type": "object"}, "type `object` needs `fields`, parts that are not described here are not passed on"),
+        (
+            {"type": "object"},
+            "type `object` needs `fields` or `open`, parts that are not described here are not passed on",
+        ),
         ({"type": "array"}, "type `array` needs `items`, parts that are not described here are not passed on"),
-        ({"type": "integer", "values": ["1"]}, "`values` belongs to type `string` only"),
+        ({"type": "integer", "values": ["1"]}, "`values` of type `integer` must each be a whole number"),
     ],
 )
 def test_an_argument_that_cannot_be_is_refused(tmp_path: Path, argument: JsonValue, said: str) -> None:

@@ -8,7 +8,7 @@ from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
 from policy.redaction.patterns import NAMES
-from policy.redaction.redactor import Redactor, fault
+from policy.redaction.redactor import Redactor, fault, searcher
 
 PLAIN = Redactor()
 OWN = Redactor({"falcon": "(?i)falcon", "letters": "[a-f]+", "cut": r"x\C", "edge": r"\bq\b|q", "long": "(?s)<<.*>>"})
@@ -249,3 +249,9 @@ def test_what_is_written_with_other_characters_is_replaced_where_it_stands() -> 
     assert own.scan("\uff21", ("wide",)) == {"wide"}
     assert own.redact("é\uff21", ("wide",)) == "é[redacted: wide]"
     assert own.scan("b\uff22\x00", ("narrow",)) == frozenset()
+
+
+def test_a_pattern_of_one_value_is_searched_for_and_may_match_the_empty_text() -> None:
+    assert [searcher("^[a-z]*$")(text) for text in ("", "ab", "a1", "ab\n")] == [True, True, False, False]
+    with pytest.raises(ValueError, match="is not an RE2 pattern"):
+        searcher("(?=a)")
