@@ -4,8 +4,9 @@ from pathlib import Path
 
 import pytest
 
+from bot.commands.decisions import MORE, MOST_DENIALS
 from tests.bot.commands.kit import READ
-from tests.bot.kit import note
+from tests.bot.kit import bang, note
 from tests.harness import running
 
 pytestmark = pytest.mark.anyio
@@ -21,6 +22,24 @@ async def test_why_explains_the_last_denial_of_this_generation(tmp_path: Path) -
         assert "You can:" in told
         await person.say("/reset confirm")
         assert "Nothing was refused" in await person.say("/why")
+
+
+async def test_why_explains_all_denials_of_the_newest_turn(tmp_path: Path) -> None:
+    """The newest ones if there are many, each text once, and none of the turn before."""
+    async with running(tmp_path) as person:
+        await person.say(READ)
+        await person.say(bang("forged_name"))
+        await person.say(f"{note('guest', 'x')}\n{bang('read_file', path='nowhere/x.md')}")
+        told = await person.say("/why")
+        assert [line.strip() for line in told.splitlines() if "Refused: " in line] == [
+            "Refused: message.",
+            "Refused: read_file.",
+        ]
+        await person.say("\n".join(bang(f"forged_{number}") for number in range(MOST_DENIALS + 1)))
+        told = await person.say("/why")
+        assert MORE in told
+        assert told.count("Refused: ") == MOST_DENIALS
+        assert "Refused: message." not in told
 
 
 async def test_a_simulation_is_audited_limited_and_changes_nothing(tmp_path: Path) -> None:

@@ -1,0 +1,1 @@
+"""Rehearsing a policy on the decisions of the audit."""
