@@ -2,8 +2,8 @@
 
 The file is read and checked as at the start, and put in force as a whole or not at all. A file that is wrong,
 half-written or gone changes nothing, and the answer says which line. Settings outside the policy take effect at the
-next start; so does another set of compartments, as labels that are stored name them. Tools and commands of a plugin
-that is not named any more stay until then, and so do its rules. Every attempt is in the audit before it takes effect.
+next start. Tools and commands of a plugin that is not named any more stay until then, and so do its rules. A removed
+compartment stays in stored labels, which then flow nowhere. Every attempt is in the audit before it takes effect.
 
 All processes of a store decide by one policy, its head there. Only a start and a reload write it; the last of them
 wins. A process that finds another policy there reads its own file again, once, and continues if its policy is the same.
@@ -12,7 +12,8 @@ processes with different files never take turns.
 
 People's changes while Lockgate runs, such as users and classified chats, are in the store. The policy in force is the
 meet of them and the file; the head counts the changes, so that every process that reads it follows them. The same holds
-for tokens of programs. A token is invalid from its expiry on the store's clock, in every process.
+for tokens of programs. A token is invalid from its expiry on the store's clock, in every process. The access of a
+person and the membership of a group end on that clock, too: each use of the policy looks at the time.
 """
 
 import asyncio
@@ -20,6 +21,8 @@ import os
 import platform
 from collections.abc import Awaitable, Callable
 from dataclasses import dataclass
+from datetime import UTC, datetime
+from functools import partial
 from typing import Final
 
 from bot.access.tokens import LiveTokens
@@ -27,13 +30,14 @@ from bot.config.model import Config
 from bot.core.clock import moment
 from bot.core.errors import BusyError, ConfigError
 from bot.gate.gate import Gate
-from bot.gate.judge import ReadyPolicy
+from bot.gate.judge import ReadyPolicy, Renewal
 from bot.sessions.api_tokens import ApiToken
 from bot.sessions.approvals import Answered
 from bot.sessions.audit import AuditRow, PolicyHead
 from bot.sessions.ports.store import Store
+from policy.document.groups import moments, policy_at
 from policy.document.model import Document
-from policy.document.overrides import AccessChange, Overrides, in_force
+from policy.document.overrides import AccessChange, Overrides
 from policy.document.programs import with_programs
 
 Tell = Callable[[str], Awaitable[None]]
@@ -41,6 +45,12 @@ Tell = Callable[[str], Awaitable[None]]
 
 NEXT_STEP: Final = "`/policy reload` here puts this process's own file in force, or restart it with the same file"
 
+
+REMOVED: Final = (
+    "Compartment `{}` was removed: no person and no place is cleared for it any more. Conversations that have read it"
+    " answer nothing until `/reset confirm`."
+)
+"""The effect of a removed compartment, for the person who reloads."""
 
 _TRIES: Final = 20
 """How often a change is tried again because of other changes meanwhile."""
@@ -57,14 +67,15 @@ class Changing:
 
 @dataclass(frozen=True, slots=True)
 class ChangeBase:
-    """The base of a change: the changes before it, and the file's policy that bounds it."""
+    """The base of a change: the changes before it, the file's policy that bounds it, and the moment."""
 
     file: Document
     overrides: Overrides
+    now: datetime
 
     def document(self, change: AccessChange) -> Document:
         """Return the policy that would be in force after a change."""
-        return in_force(self.file, self.overrides.changed(change))
+        return policy_at(self.file, self.overrides.changed(change), self.now)
 
 
 @dataclass(frozen=True, slots=True)
@@ -75,18 +86,20 @@ class Reloaded:
         digest: The digest of this process's policy afterwards.
         problem: Why it is still the old one, empty if it is not.
         behind: Whether another policy is in force.
+        removed: The compartments that the policy before had, and this one has not.
     """
 
     digest: str
     problem: str = ""
     behind: bool = False
+    removed: tuple[str, ...] = ()
 
     def __str__(self) -> str:
         if self.problem and self.behind:
             return f"{self.problem}\nnothing changed, this process still takes in nothing"
         if self.problem:
             return f"{self.problem}\nNothing changed, policy {self.digest[:12]} stays in force."
-        return f"Policy {self.digest[:12]} is in force."
+        return "\n".join((f"Policy {self.digest[:12]} is in force.", *map(REMOVED.format, self.removed)))
 
 
 class PolicyReloader:
@@ -104,19 +117,20 @@ class PolicyReloader:
         store: Store,
         process: str,
     ) -> None:
-        self._gate = gate
+        self._gate, self._store, self._latest = gate, store, 0
         self._keep(config.policy)
         self._overrides = Overrides()
         self._tokens: tuple[ApiToken, ...] = ()
         self._live = LiveTokens.of((), 0)
         self._over = 0
         self._load = load
-        self._store = store
         self._process = process
         self._lock = asyncio.Lock()
         self._tell: Tell | None = None
         self._behind: PolicyHead | None = None
         self._tried = 0
+        if config.policy.groups or any(moments(config.policy)):
+            gate.policy.put_in_force(self._ready(self._file, self._overrides, self._live))
 
     @property
     def digest(self) -> str:
@@ -173,7 +187,7 @@ class PolicyReloader:
         async with self._lock:
             for _ in range(_TRIES):
                 await self._read_changes()
-                asked = made(ChangeBase(self._file, self._overrides))
+                asked = made(ChangeBase(self._file, self._overrides, self._moment()))
                 over = await self._store.access.override(asked.change, self._over, asked.audit, asked.answered)
                 if over is not None:
                     await self._put(self._overrides.changed(asked.change), self._tokens, over)
@@ -223,6 +237,7 @@ class PolicyReloader:
             except ConfigError as error:
                 await self._store.audit.append((AuditRow("policy", actor, {"in_force": before, "refused": True}),))
                 return Reloaded(before, str(error), self.behind)
+            removed = tuple(sorted(set(self._file.compartments).difference(file.compartments)))
             body = {"before": before, "in_force": file.digest, "refused": False, "process": self._process}
             head = await self._store.policy.put_policy(
                 file.digest, self._process, (AuditRow("policy", actor, {**body}),)
@@ -231,7 +246,7 @@ class PolicyReloader:
             self._gate.policy.put_in_force(force)
             await self._follow_changes(head.over)
             self._behind = None
-            return Reloaded(file.digest)
+            return Reloaded(file.digest, removed=removed)
 
     async def _follow(self, tell: Tell) -> bool:
         head = self._store.policy.policy_head
@@ -283,8 +298,7 @@ class PolicyReloader:
 
     async def _put(self, overrides: Overrides, tokens: tuple[ApiToken, ...], over: int) -> None:
         live = LiveTokens.of(tokens, self._store.tokens.now_ms())
-        document = with_programs(in_force(self._file, overrides), live.programs())
-        force = await asyncio.to_thread(lambda: ReadyPolicy.of(document).loaded())
+        force = await asyncio.to_thread(lambda: self._ready(self._file, overrides, live).loaded())
         self._gate.policy.put_in_force(force)
         self._overrides, self._tokens, self._live, self._over = overrides, tokens, live, over
 
@@ -300,6 +314,22 @@ class PolicyReloader:
         # Asked for with every message and text; the larger a policy, the longer its digest takes.
         self._file, self._digest = file, file.digest
 
+    def _moment(self) -> datetime:
+        """Return the time on the store's clock; where that is set back, the latest time that was seen."""
+        self._latest = max(self._latest, self._store.tokens.now_ms())
+        return datetime.fromtimestamp(self._latest / 1000, UTC)
+
+    def _ready(self, file: Document, overrides: Overrides, live: LiveTokens) -> ReadyPolicy:
+        """Return the policy of now, ready to decide until the next access ends."""
+        now = self._moment()
+        document = with_programs(policy_at(file, overrides, now), live.programs())
+        later = [one for one in moments(file) if one > now]
+        if not later:
+            return ReadyPolicy.of(document)
+        end = min(later)
+        renewal = Renewal(lambda: self._moment() >= end, lambda: self._ready(file, overrides, live))
+        return ReadyPolicy.of(document, renewal)
+
     def _holds(self, head: PolicyHead | None) -> bool:
         return head is not None and (head.digest, head.over) == (self.digest, self._over)
 
@@ -309,10 +339,9 @@ class PolicyReloader:
         Raises ConfigError: it cannot be put in force, or not without a restart.
         """
         config = await self.read()
-        _same_compartments(self._file, config.policy)
         _no_rule_less(self._file, config.policy)
-        document = with_programs(in_force(config.policy, self._overrides), self._live.programs())
-        return config.policy, await asyncio.to_thread(lambda: ReadyPolicy.of(document).loaded())
+        made = partial(self._ready, config.policy, self._overrides, self._live)
+        return config.policy, await asyncio.to_thread(lambda: made().loaded())
 
 
 def described(head: PolicyHead) -> str:
@@ -328,12 +357,6 @@ def named(process: str) -> str:
 def other(head: PolicyHead) -> str:
     """Return a sentence that another policy is in force."""
     return f"policy {head.digest[:12]} was put in force by {described(head)}"
-
-
-def _same_compartments(before: Document, after: Document) -> None:
-    changed = sorted(set(before.compartments) ^ set(after.compartments))
-    if changed:
-        raise ConfigError(f"compartment `{changed[0]}` was added or removed, restart to put that in force")
 
 
 def _no_rule_less(before: Document, after: Document) -> None:

@@ -3,12 +3,13 @@
 A decision is never a boolean: `Verdict` has no truth value, so that `if verdict:` cannot be written.
 """
 
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from enum import IntEnum, StrEnum
+from types import MappingProxyType
 from typing import Final, NoReturn
 
 from policy.labels import Label
-from policy.request import Role
+from policy.request import Request, Role
 
 
 class Verdict(IntEnum):
@@ -25,6 +26,16 @@ class Verdict(IntEnum):
         Raises TypeError: always.
         """
         raise TypeError("a verdict is not a boolean, compare it with Verdict.ALLOW or another member")
+
+
+_WOULD: Final = MappingProxyType(
+    {
+        Verdict.ALLOW: "would_allow",
+        Verdict.REDACT: "would_redact",
+        Verdict.REQUIRE_APPROVAL: "would_ask",
+        Verdict.BLOCK: "would_refuse",
+    }
+)
 
 
 class Remedy(StrEnum):
@@ -67,6 +78,37 @@ class RuleOutcome:
 
 
 @dataclass(frozen=True, slots=True)
+class PolicyParts:
+    """Short digests of parts of a policy.
+
+    `rules` is that of the configured rules, `places` that of everything but rules and models, and `labels` that of the
+    labels that data get when they are read.
+    """
+
+    rules: str
+    places: str
+    labels: str
+
+
+NO_PARTS: Final = PolicyParts("", "", "")
+"""The digests of an engine that was not made of a document."""
+
+
+@dataclass(frozen=True, slots=True)
+class LoggedOutcome:
+    """The result of a rule that is `log_only`: its verdict if it were applied, or that it `failed`."""
+
+    rule: str
+    verdict: Verdict
+    failed: bool = False
+
+    @property
+    def word(self) -> str:
+        """The result in one word, for the audit, traces and metrics."""
+        return "error" if self.failed else _WOULD[self.verdict]
+
+
+@dataclass(frozen=True, slots=True)
 class Decision:
     """The engine's answer."""
 
@@ -88,6 +130,12 @@ class Decision:
 
     Empty where the asker may approve, or no approval is needed.
     """
+    would: tuple[LoggedOutcome, ...] = ()
+    """The rules that are `log_only` and would not simply allow; nothing but the operator's records may depend on it."""
+    requests: tuple[Request, ...] = field(default=(), compare=False, repr=False)
+    """The requests that it answers, none where no rule was asked."""
+    parts: PolicyParts = field(default=NO_PARTS, compare=False, repr=False)
+    """The digests of parts of the policy that decided."""
 
     @property
     def rules(self) -> tuple[str, ...]:
@@ -122,4 +170,17 @@ def combined(first: Decision, second: Decision) -> Decision:
         ),
         redact=tuple(dict.fromkeys((*first.redact, *second.redact))),
         policy=first.policy,
+        would=_each_once((*first.would, *second.would)),
+        requests=(*first.requests, *second.requests),
+        parts=first.parts,
     )
+
+
+def _each_once(would: tuple[LoggedOutcome, ...]) -> tuple[LoggedOutcome, ...]:
+    """Return the results of rules, one for each rule: the stricter of two, and a failure before that."""
+    strictest = dict[str, LoggedOutcome]()
+    for one in would:
+        known = strictest.setdefault(one.rule, one)
+        if (one.failed, one.verdict) > (known.failed, known.verdict):
+            strictest[one.rule] = one
+    return tuple(strictest.values())

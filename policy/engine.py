@@ -12,14 +12,15 @@ from datetime import datetime
 from typing import TYPE_CHECKING
 
 from policy.conditions.variables import Facts
-from policy.decision import Decision, Remedy, RuleOutcome, Verdict
+from policy.decision import NO_PARTS, Decision, LoggedOutcome, PolicyParts, Remedy, RuleOutcome, Verdict
+from policy.document.parts import parts_of
 from policy.fixed import LAWS, outgoing
 from policy.labels import Label
 from policy.redaction import checks
 from policy.redaction.redactor import Redactor, compiled
 from policy.remedies import TRIALS, taken
 from policy.request import Hook, Request, Role
-from policy.rules import Candidates, Rule, RuleIndex, remedies
+from policy.rules import NOT_EVALUATED, Candidates, Rule, RuleIndex, remedies
 
 if TYPE_CHECKING:
     from policy.document.model import Document
@@ -61,7 +62,8 @@ class Engine:
     """A policy in force. Build it with `build` or `from_document`; it never changes afterwards.
 
     `top` is the highest label of the configuration, and `digest` names the policy in every decision. The flag
-    `releases` tells that a person holds the right to release, so that it is offered.
+    `releases` tells that a person holds the right to release, so that it is offered. `logged` are the rules that are
+    `log_only`, None if there is none: they only add to `Decision.would`. `parts` are digests of parts of the policy.
     """
 
     top: Label
@@ -69,6 +71,8 @@ class Engine:
     redactor: Redactor
     digest: str
     releases: bool = False
+    logged: RuleIndex | None = None
+    parts: PolicyParts = NO_PARTS
 
     def decide(self, request: Request, now: datetime) -> Decision:
         """Answer one request at one moment (an aware datetime), always and without side effect.
@@ -76,11 +80,13 @@ class Engine:
         For a malformed request the answer is BLOCK by `fails_closed`, never an exception.
         """
         try:
-            return self._decide(request, now)
+            decision = self._decide(request, now)
         except Exception:  # noqa: BLE001 - total: an error of any kind must not open the gate
-            return Decision(
+            decision = Decision(
                 Verdict.BLOCK, (_FAILED,), request.taint, request.taint, _FAILED.remedies, policy=self.digest
             )
+        decision = replace(decision, requests=(request,), parts=self.parts)
+        return decision if self.logged is None else replace(decision, would=self._would(self.logged, request, now))
 
     def redact(self, text: str, decision: Decision, shown: Views = _unread) -> str:
         """Return the text as the decision allows it, with markers in place of the patterns it names.
@@ -109,11 +115,11 @@ class Engine:
 
     def looks_inside(self, request: Request) -> bool:
         """Say whether a rule that may concern the request looks at more than its selectors, such as its content."""
-        return bool(self._candidates(request, outgoing(request, request.taint)).open)
+        return bool(self._candidates(self.index, request, outgoing(request, request.taint)).open)
 
     def load(self) -> bool:
         """Load the libraries for pattern checks, if any rule needs them; return whether one does."""
-        looking = any(map(self.scans_at, Hook))
+        looking = any(map(self.reads_at, Hook))
         if looking:
             checks.load()
         return looking
@@ -121,6 +127,17 @@ class Engine:
     def scans_at(self, hook: Hook) -> bool:
         """Say whether any rule at a hook looks for a pattern."""
         return self.index.looks_for_patterns(hook)
+
+    def reads_at(self, hook: Hook) -> bool:
+        """Say whether any rule at a hook looks for a pattern, also one that is `log_only`."""
+        return self.scans_at(hook) or (self.logged is not None and self.logged.looks_for_patterns(hook))
+
+    def reads(self, request: Request) -> bool:
+        """Say what `scans` says, also of rules that are `log_only`."""
+        if self.scans(request):
+            return True
+        leaving = outgoing(request, request.taint)
+        return self.logged is not None and bool(self._candidates(self.logged, request, leaving).patterns)
 
     def scans(self, request: Request) -> bool:
         """Say whether a rule that may concern the request looks for a pattern, in this session or an empty one."""
@@ -135,18 +152,22 @@ class Engine:
         cls, rules: Iterable[Rule], *, top: Label, redactor: Redactor, digest: str, releases: bool = False
     ) -> "Engine":
         """Return an engine for these rules; patterns they name must be the redactor's."""
-        return cls(top, RuleIndex(rules, redactor.names), redactor, digest, releases)
+        every = tuple(rules)
+        logged = [rule for rule in every if rule.log_only]
+        applied = RuleIndex((rule for rule in every if not rule.log_only), redactor.names)
+        return cls(top, applied, redactor, digest, releases, RuleIndex(logged, redactor.names) if logged else None)
 
     @classmethod
     def from_document(cls, document: "Document") -> "Engine":
         """Return the engine of a validated policy document."""
-        return cls.build(
+        built = cls.build(
             document.all_rules,
             top=document.top,
             redactor=compiled(*sorted(document.patterns.items())),
             digest=document.digest,
             releases=any(person.may_release for person in document.principals.values()),
         )
+        return replace(built, parts=parts_of(document))
 
     def _decide(self, request: Request, now: datetime) -> Decision:
         before = request.taint
@@ -163,7 +184,7 @@ class Engine:
         label_after, laws = LAWS[hook]
         after = label_after(request, taint, self.top)
         leaving = outgoing(request, taint)
-        candidates = self._candidates(request, leaving)
+        candidates = self._candidates(self.index, request, leaving)
         fixed = [law(request, taint, after) for law in laws]
         opened, deciding, redact = self._open(candidates, request, leaving, now) if candidates.open else ((), (), ())
         verdict = candidates.verdict
@@ -177,9 +198,24 @@ class Engine:
                 offered += candidates.remedies
         return verdict, (*fixed, *candidates.settled, *opened), taint if verdict is _BLOCK else after, offered, redact
 
-    def _candidates(self, request: Request, leaving: Label) -> Candidates:
+    def _would(self, logged: RuleIndex, request: Request, now: datetime) -> tuple[LoggedOutcome, ...]:
+        """Return the results of the rules that are `log_only`; an error of one is its result, and refuses nothing."""
+        asked = replace(request, approved=False) if request.approved else request
+        try:
+            leaving = outgoing(asked, asked.taint)
+            candidates = self._candidates(logged, asked, leaving)
+            said = self._open(candidates, asked, leaving, now)[1] if candidates.open else ()
+        except Exception:  # noqa: BLE001 - such as that of a hostile text in a pattern
+            return tuple(LoggedOutcome(rule.id, Verdict.BLOCK, failed=True) for rule in logged.at(request.hook))
+        return tuple(
+            LoggedOutcome(outcome.rule, outcome.verdict, failed=outcome.message == NOT_EVALUATED)
+            for outcome in (*candidates.settled, *said)
+            if outcome.verdict is not Verdict.ALLOW
+        )
+
+    def _candidates(self, index: RuleIndex, request: Request, leaving: Label) -> Candidates:
         destination = request.destination
-        return self.index.candidates(
+        return index.candidates(
             request.hook,
             "" if request.tool is None else request.tool.name,
             channel=request.channel if destination is None else destination.channel,
@@ -198,7 +234,8 @@ class Engine:
         found = self._found(request, candidates.patterns) if candidates.patterns else _NOTHING_FOUND
         if candidates.tests and request.hook is _PRE_OUTPUT:
             # An output is decided again when it is sent, and then no person asks: both decide by the same facts.
-            request = replace(request, asker="", asker_role=Role.STRANGER)
+            none = frozenset[str]()
+            request = replace(request, asker="", asker_role=Role.STRANGER, asker_groups=none, principal_groups=none)
         outcomes, awake = candidates.evaluate(Facts(request, label, self.top, found), now)
         redact = (
             {rule.pattern for rule, said in awake if said.verdict is _REDACT and rule.pattern is not None}
@@ -211,7 +248,7 @@ class Engine:
         """Return the patterns that rules look for which may concern a request, also once a remedy was taken."""
         taints = dict.fromkeys(taint for taint in (request.taint, request.fresh, request.lowered) if taint is not None)
         return frozenset[str]().union(
-            *(self._candidates(request, outgoing(request, taint)).patterns for taint in taints)
+            *(self._candidates(self.index, request, outgoing(request, taint)).patterns for taint in taints)
         )
 
     def _found(self, request: Request, names: frozenset[str]) -> frozenset[str]:

@@ -32,13 +32,15 @@ def lint(rules: Sequence[RuleEntry]) -> tuple[Finding, ...]:
     """Return the findings, in the order of the rules, at most one per rule."""
     by_hook = defaultdict[Hook, list[int]](list)
     for place, rule in enumerate(rules):
-        by_hook[rule.hook].append(place)
+        if not rule.log_only:
+            by_hook[rule.hook].append(place)
     found = dict[int, Finding]()
     for places in by_hook.values():
         for finding in _between(rules, places):
             found.setdefault(finding.place, finding)
     for place, rule in enumerate(rules):
-        if rule.hook is Hook.PRE_OUTPUT and rule.action is Verdict.BLOCK and rule.compiled().plain:
+        blocks = rule.hook is Hook.PRE_OUTPUT and rule.action is Verdict.BLOCK and not rule.log_only
+        if blocks and rule.compiled().plain:
             message = f"rule `{rule.id}` also keeps back Lockgate's own notices and refusals where it applies"
             found.setdefault(place, Finding(place, "silencing", message))
     return tuple(found[place] for place in sorted(found))
@@ -85,4 +87,9 @@ def _says_as_much(one: RuleEntry, other: RuleEntry) -> bool:
         return False
     if one.action is Verdict.REDACT:
         return one.pattern == other.pattern
-    return one.action is Verdict.BLOCK or (one.approvers, one.timeout) == (other.approvers, other.timeout)
+    return one.action is Verdict.BLOCK or _asked(one) == _asked(other)
+
+
+def _asked(rule: RuleEntry) -> tuple[object, ...]:
+    """Return the facts about the people that a rule asks, and for how long."""
+    return rule.approvers, rule.approvers_among, rule.timeout

@@ -4,7 +4,7 @@ The gate fills it from configuration and runtime facts; nothing in it is parsed 
 that could not be established is `None`, which the fixed rules read as the worst case.
 """
 
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from enum import StrEnum
 from typing import Literal
 
@@ -102,6 +102,19 @@ class RunState:
 
 
 @dataclass(frozen=True, slots=True)
+class ListedReaders:
+    """The readers of an address as its platform told them; no rule sees it.
+
+    `accounts` are pairs of an account and its kind. `complete` is false where the platform cannot list all readers, and
+    `many` tells that there are too many to be named here.
+    """
+
+    accounts: tuple[tuple[str, str], ...]
+    complete: bool
+    many: bool = False
+
+
+@dataclass(frozen=True, slots=True)
 class Destination:
     """The place to which an output would go."""
 
@@ -122,6 +135,49 @@ class Destination:
     """The clearance that an admin's word for its members would give it, None where that changes nothing."""
     raised: Label | None = None
     """The clearance of a private chat if its person was cleared for more, None for any other address."""
+    listed: ListedReaders | None = field(default=None, compare=False)
+    """Its readers, None where only the configuration was asked."""
+
+
+@dataclass(frozen=True, slots=True)
+class DeclaredCall:
+    """A call as its tool declared it, before the policy tightened anything.
+
+    `folder` is the folder that the facts come from, with the label beside its floor; `place` is the address that the
+    call leads to, empty for none.
+    """
+
+    tool: ToolFacts
+    result: Label
+    folder: tuple[str, Label] | None = None
+    place: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class RequestOrigin:
+    """The facts behind a request, from which it is asked again of another policy; no rule sees it.
+
+    Args:
+        now: The time of the decision, in milliseconds.
+        home: The address of the session's home.
+        there: The home with its readers.
+        model: The model whose clearance counts, empty for none.
+        transcriber: The transcriber whose clearance counts instead, empty for none.
+        bound: The ceiling of the session, None where it is the clearance of its principal and asker.
+        role: The role in which the session acts, None where the policy gives it that role.
+        others: The people other than the asker whose words are in the context.
+        call: The call as its tool declared it, None for a request about something else.
+    """
+
+    now: int
+    home: str
+    there: Destination
+    model: str = ""
+    transcriber: str = ""
+    bound: Label | None = None
+    role: Role | None = None
+    others: tuple[str, ...] = ()
+    call: DeclaredCall | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -184,7 +240,15 @@ class Request:
     """The person who started this. At PRE_OUTPUT no rule of a configuration or plugin sees it."""
     asker_role: Role = Role.STRANGER
     """The asker's role; as `asker`."""
+    principal_groups: frozenset[str] = frozenset()
+    """The groups of the principal; as `asker`."""
+    asker_groups: frozenset[str] = frozenset()
+    """The groups of the asker; as `asker`."""
     others: Others | None = None
     """The people other than the asker whose words are in the context, None if none count."""
     run: RunState | None = None
     """The state of the session's run, None for a session that is not a run."""
+    lifts: tuple[str, ...] = field(default=(), compare=False)
+    """The rules that people approved beforehand; the gate sets `approved` where that is enough."""
+    origin: RequestOrigin | None = field(default=None, compare=False, repr=False)
+    """The facts behind it, None where the gate does not know a session."""

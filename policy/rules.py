@@ -11,7 +11,7 @@ from dataclasses import dataclass
 from datetime import datetime
 from fnmatch import fnmatchcase
 from functools import lru_cache
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Final
 
 from policy.conditions.expressions import Expression
 from policy.conditions.schedule import WeeklyWindow
@@ -27,6 +27,9 @@ if TYPE_CHECKING:
 _MEMO_ENTRIES = 4096
 _MEMO_FUSED = 256
 _MEMO_NAME = 200
+
+NOT_EVALUATED: Final = "this rule could not be evaluated"
+"""The message of a rule that raised an error."""
 
 
 Test = Callable[[Facts, datetime], bool]
@@ -60,6 +63,8 @@ class Rule:
     """The condition that has to hold, None for none."""
     test: Test | None = None
     """The test of a plugin's rule, None for a rule of the file."""
+    log_only: bool = False
+    """Whether its verdict is only written down, and not applied."""
 
     @property
     def plain(self) -> bool:
@@ -165,7 +170,7 @@ def _open(rule: Rule, *, approved: bool) -> OpenRule:
             rule.id,
             Verdict.BLOCK,
             fixed=False,
-            message="this rule could not be evaluated",
+            message=NOT_EVALUATED,
             remedies=(Remedy.FIX_RULE,),
         ),
     )
@@ -216,6 +221,10 @@ class RuleIndex:
     def looks_for_patterns(self, hook: Hook) -> bool:
         """Say whether any rule at a hook looks for a pattern, by name or in a condition."""
         return hook in self._scanning
+
+    def at(self, hook: Hook) -> tuple[Rule, ...]:
+        """Return the rules at a hook."""
+        return self._by_hook[hook]
 
     def remembered(self) -> int:
         """Return how many combinations the memo holds, at most 4096."""

@@ -39,11 +39,15 @@ class Caller:
 
 @dataclass(frozen=True, slots=True)
 class Refusal:
-    """A refused account; `reason` is for the audit, not for the sender."""
+    """A refused account; `reason` is for the audit, not for the sender.
+
+    `needed` is the role that a known person lacks who may use the bot otherwise, None for anyone else.
+    """
 
     account: str
     ingress: Ingress
     reason: str
+    needed: Role | None = None
 
 
 def at_least(role: Role, needed: Role) -> bool:
@@ -57,6 +61,12 @@ def role(document: Document, principal: str, asker: str) -> Role:
     if person is None:
         return Role.STRANGER
     return lower(Role.MEMBER, person.role) if is_chat(principal) else person.role
+
+
+def may_release(document: Document, principal: str, label: Label) -> bool:
+    """Say whether a principal holds the right to release, for a text of this label."""
+    person = document.principals.get(principal)
+    return person is not None and person.may_release and label.flows_to(person.clearance)
 
 
 def authorize(document: Document, account: str, ingress: Ingress, needed: Role = Role.MEMBER) -> Caller | Refusal:
@@ -76,5 +86,6 @@ def authorize(document: Document, account: str, ingress: Ingress, needed: Role =
         return Refusal(account, ingress, "no principal has this account")
     name, principal = known
     if not at_least(principal.role, needed):
-        return Refusal(account, ingress, f"role {principal.role} is below {needed}")
+        lacks = needed if at_least(principal.role, Role.MEMBER) else None
+        return Refusal(account, ingress, f"role {principal.role} is below {needed}", lacks)
     return Caller(name, principal.role, principal.clearance, ingress)

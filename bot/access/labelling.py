@@ -17,13 +17,17 @@ from policy.document.entries import Chat
 from policy.document.model import Document
 from policy.errors import LabelTextError
 from policy.labels import PUBLIC, Integrity, Label, Level, parse
-from policy.request import Destination, Others, Role
+from policy.request import Destination, ListedReaders, Others, Role
 
 MAY_BE_TRUSTED = frozenset({Role.OWNER, Role.ADMIN, Role.APPROVER, Role.MEMBER})
 """Roles whose own typing is TRUSTED."""
 
 CONFIGURED = Label(Level.INTERNAL)
 """The label of config.yaml's content: it is for people who work with the installation, and holds no data of theirs."""
+
+
+MOST_LISTED = 50
+"""The most readers of an address that the record of a decision names."""
 
 
 def untrusted(label: Label) -> Label:
@@ -195,12 +199,13 @@ def ceiling(document: Document, principal: str, asker: str) -> Label | None:
 def reader(document: Document, one: Reader) -> Label:
     """Return the clearance of an account that reads: its principal's, or that of the channel's own members.
 
-    Any other account is cleared for PUBLIC: guests, strangers, blocked accounts and unknown programs.
+    Any other account is cleared for PUBLIC: guests, strangers, unknown programs, and accounts that are blocked or whose
+    access ended.
     """
     known = document.principal(one.account)
     if known is not None:
         return known[1].clearance
-    if one.kind is not ReaderKind.MEMBER or one.account in document.blocked:
+    if one.kind is not ReaderKind.MEMBER or one.account in document.blocked or one.account in document.ended:
         return PUBLIC
     return document.channel(one.account.partition(":")[0]).members
 
@@ -221,6 +226,7 @@ def destination(document: Document, address: Address, audience: Audience) -> Des
     clearance = classification(document, address, shared=audience.shared)
     if address.channel in UNREAD:
         return Destination(str(address), address.channel, clearance, shared=audience.shared)
+    listed = _listed(audience)
     chat = document.chat(address.channel, address.workspace, address.chat)
     known = reduce(Label.meet, (reader(document, one) for one in audience.readers), document.top)
     vouched, raised = None, None
@@ -238,7 +244,16 @@ def destination(document: Document, address: Address, audience: Audience) -> Des
         readers=PUBLIC if _is_blocked(chat) else known,
         vouched=vouched,
         raised=raised,
+        listed=listed,
     )
+
+
+def _listed(audience: Audience) -> ListedReaders:
+    """Return the readers of an address by name, unless they are many."""
+    if len(audience.readers) > MOST_LISTED:
+        return ListedReaders((), audience.complete, many=True)
+    accounts = tuple(sorted((one.account, one.kind.value) for one in audience.readers))
+    return ListedReaders(accounts, audience.complete)
 
 
 def least_above(document: Document, clearance: Label, found: Label) -> Label:
@@ -249,6 +264,15 @@ def least_above(document: Document, clearance: Label, found: Label) -> Label:
     levels = map(Label, Level)
     compartments = (Label(PUBLIC.level, frozenset({one})) for one in document.compartments)
     return next((label for label in (*levels, *compartments) if not label.flows_to(clearance)), found)
+
+
+def only_removed_lacks(document: Document, label: Label, reader: Label) -> bool:
+    """Say whether a reader may not know a label only because of compartments that the policy does not have any more.
+
+    Its data took on these compartments by a choice that this reader may know of, so they may be told the fact.
+    """
+    kept = replace(label, compartments=label.compartments.intersection(document.compartments))
+    return kept != label and kept.flows_to(reader)
 
 
 def asked_anew(document: Document, address: Address, role: Role, there: Destination) -> tuple[Label, Label | None]:

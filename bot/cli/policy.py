@@ -2,22 +2,26 @@
 
 from collections.abc import Iterator, Sequence
 from dataclasses import asdict
+from datetime import UTC, datetime
 from pathlib import Path
 from typing import cast
 
 from pydantic import JsonValue
 
 from bot.access import labelling
-from bot.access.decision_context import DecisionContext
+from bot.access.decision_context import Call, DecisionContext
 from bot.cli import identity
 from bot.cli.identity import as_owner
-from bot.cli.output import print_json, print_lines
-from bot.cli.policy_cases import Case, read_cases, request_of
+from bot.cli.output import print_json, print_lines, table
+from bot.cli.policy_cases import Case, CaseEngines, read_cases
 from bot.config.model import Config
+from bot.core.clock import moment
 from bot.core.errors import OperatorError
-from bot.gate.judge import trial
-from bot.operations import policy_check, simulation
+from bot.gate.results import logged
+from bot.operations import policy_check, policy_who, simulation
+from bot.operations.policy_who import AccessRow
 from bot.operations.simulation import CallArgumentsError
+from bot.policy_state import other
 from channels.console import OWNER
 from policy import explain
 from policy.decision import Decision
@@ -38,11 +42,14 @@ def check(config: Config, *, as_json: bool) -> None:
                 "source": source,
                 "policy": policy.digest,
                 "rules": [rule.id for rule in policy.all_rules],
+                "log_only": [rule.id for rule in policy.all_rules if rule.log_only],
                 "warnings": [asdict(warning) for warning in found],
             }
         )
         return
     rules = f"{len(policy.all_rules)} rule{'' if len(policy.all_rules) == 1 else 's'} of your own"
+    logged = [rule.id for rule in policy.all_rules if rule.log_only]
+    rules += f" ({', '.join(logged)} log only)" if logged else ""
     print_lines(
         [
             *policy_check.lines(source, found),
@@ -56,10 +63,9 @@ def test(config: Config, file: Path, *, as_json: bool) -> int:
 
     Raises OperatorError: the file holds something else than cases.
     """
-    tried = trial(config.policy)
-    results = list[dict[str, JsonValue]]()
+    tried, results = CaseEngines(config), list[dict[str, JsonValue]]()
     for line, case in read_cases(file):
-        decision = tried(request_of(case.request, config), case.at)
+        _, decision = tried.decided(file, line, case)
         wrong: list[JsonValue] = [*_differences(case, decision)]
         told = {"line": line, "case": case.case, "passed": not wrong, "differences": wrong}
         results.append({**told, "expected": _expected(case), **_short(decision)})
@@ -81,19 +87,22 @@ def explained(config: Config, file: Path, name: str, *, as_json: bool) -> None:
 
     Raises OperatorError: there is no such case.
     """
-    case = next((case for _, case in read_cases(file) if case.case == name), None)
+    line, case = next(((line, case) for line, case in read_cases(file) if case.case == name), (0, None))
     if case is None:
         raise OperatorError(f"there is no case `{name}` in {file}", next_step="name one as its file does")
-    decision = trial(config.policy)(request_of(case.request, config), case.at)
+    request, decision = CaseEngines(config).decided(file, line, case)
+    groups = sorted(request.asker_groups)
     if as_json:
-        print_json({"case": name, **_document(decision, config)})
+        print_json({"case": name, "groups": list[JsonValue](groups), **_document(decision, config)})
         return
     evaluated = [
         f"- {'fixed rule' if outcome.fixed else 'rule'} {outcome.rule} says {outcome.verdict.name}"
         for outcome in decision.outcomes
     ]
+    evaluated += [f"- rule {rule} is log only: {word}" for rule, word in logged(decision).items()]
     told = explain.render(decision, config.policy.top, subject=name)
-    print_lines([*told, "evaluated:", *evaluated, f"policy {decision.policy[:12]}"])
+    of = [f"{request.asker} is in the groups {', '.join(groups)}"] if groups else []
+    print_lines([*told, *of, "evaluated:", *evaluated, f"policy {config.policy.digest[:12]}"])
 
 
 def _differences(case: Case, decision: Decision) -> Iterator[str]:
@@ -108,6 +117,10 @@ def _differences(case: Case, decision: Decision) -> Iterator[str]:
     if case.remedies is not None and set(remedies) != set(case.remedies):
         told = f"expected remedies {_listed(case.remedies)}, decided with {_listed(remedies)}"
         yield f"{told}; `remedies` may be left out"
+    would = [one.rule for one in decision.would]
+    if case.log_only is not None and set(would) != set(case.log_only):
+        told = f"expected log only {_listed(case.log_only)}, logged {_listed(would)}"
+        yield f"{told}; `log_only` may be left out"
 
 
 def _listed(names: Sequence[str]) -> str:
@@ -116,7 +129,7 @@ def _listed(names: Sequence[str]) -> str:
 
 def _expected(case: Case) -> dict[str, JsonValue]:
     """Return the outcome that a case expects, without the parts that it leaves out."""
-    named = {"rules": case.rules, "remedies": case.remedies}
+    named = {"rules": case.rules, "remedies": case.remedies, "log_only": case.log_only}
     return {"verdict": case.verdict, **{name: list(one) for name, one in named.items() if one is not None}}
 
 
@@ -125,6 +138,7 @@ def _short(decision: Decision) -> dict[str, JsonValue]:
         "verdict": decision.verdict.name,
         "rules": list(decision.rules),
         "remedies": [str(remedy) for remedy in decision.remedies],
+        "log_only": logged(decision),
     }
 
 
@@ -140,7 +154,50 @@ def _document(decision: Decision, config: Config) -> dict[str, JsonValue]:
         "rules": rules,
         "taint_before": explain.shown(decision.label_before, top),
         "taint_after": explain.shown(decision.label_after, top),
-        "policy": decision.policy,
+        "policy": config.policy.digest,
+    }
+
+
+async def who(config: Config, target: str, *, as_json: bool) -> None:
+    """Print the access matrix of a label, a chat or a folder, by the file's policy with people's changes.
+
+    Raises OperatorError: the target is none of them.
+    """
+    async with as_owner(config) as (app, _):
+        head, document = await app.store.policy.read_policy(), app.gate.document
+        now = app.store.tokens.now_ms()
+    asked = policy_who.target(document, target)
+    rows = list(policy_who.matrix(config.policy, document, asked, datetime.fromtimestamp(now / 1000, UTC)))
+    others, stale = list(policy_who.unnamed(document, asked)), head is not None and head.digest != config.policy.digest
+    if as_json:
+        told: dict[str, JsonValue] = {"kind": asked.kind, "name": asked.name, "label": str(asked.label)}
+        without: list[JsonValue] = [{"name": name, "read": True, "by": {"read": [why]}} for name, why in others]
+        people: list[JsonValue] = [_who_document(row) for row in rows]
+        print_json({**told, "policy": document.digest, "in_force": not stale, "people": people, "others": without})
+        return
+    heads = ("name", "role", *policy_who.RIGHTS, "until (UTC)")
+    lines = table([heads, *map(_who_row, rows)])
+    named = asked.name if asked.name == str(asked.label) else f"{asked.name}, label {asked.label}"
+    print_lines([f"{asked.kind} {named}, policy {document.digest[:12]}", *lines])
+    print_lines(f"also read by {name}, reason {why}" for name, why in others)
+    if head is not None and stale:
+        print_lines([f"this is the file's policy, and another decides: {other(head)}"])
+
+
+def _who_row(row: AccessRow) -> tuple[str, ...]:
+    role = row.role or ("ended" if row.ended else "no access")
+    until = "" if row.until is None else moment(round(row.until.timestamp() * 1000))
+    return (row.name, str(role), *("+".join(row.by.get(right, ("-",))) for right in policy_who.RIGHTS), until)
+
+
+def _who_document(row: AccessRow) -> dict[str, JsonValue]:
+    return {
+        "name": row.name,
+        "role": None if row.role is None else row.role.value,
+        **{right: right in row.by for right in policy_who.RIGHTS},
+        "by": {right: list[JsonValue](reason) for right, reason in row.by.items()},
+        "until": None if row.until is None else row.until.isoformat(),
+        "ended": row.ended,
     }
 
 
@@ -156,10 +213,13 @@ async def simulate(config: Config, tool: str, arguments: str, taint: str, *, as_
             caller, address, await app.gate.readers.destination(address), app.clock.wall_ms(), taint=label
         )
         report = await app.simulator.report(standing, tool, call)
+        would = logged(app.gate.calls.prepare(standing, Call("simulated", tool, call)).told)
     if as_json:
-        print_json({"tool": tool, **report})
+        print_json({"tool": tool, **report, "log_only": would})
     else:
-        print_lines(simulation.lines(report))
+        print_lines(
+            [*simulation.lines(report), *(f"- rule {rule} is log only: {word}" for rule, word in would.items())]
+        )
 
 
 def _arguments(text: str) -> dict[str, JsonValue]:

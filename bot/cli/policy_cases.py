@@ -4,7 +4,7 @@ A case names the facts that the gate establishes at run time. Every omitted fact
 at the console.
 """
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from datetime import UTC, datetime
 from pathlib import Path
 from types import MappingProxyType
@@ -12,14 +12,19 @@ from typing import Annotated, Final, Literal
 
 from pydantic import AwareDatetime, BaseModel, BeforeValidator, ConfigDict, Field, JsonValue, ValidationError
 
-from bot.access import labelling
+from bot.access import labelling, principals
 from bot.access.authorize import role
+from bot.cli.cases.chats import CaseHome, chat_address, chat_with
 from bot.config.model import Config
 from bot.config.yaml import BrokenYamlError, Parsed, parse_yaml
 from bot.core.errors import OperatorError
+from bot.gate.judge import trial
 from bot.tools.arguments import strings
 from channels.messages import Address
+from policy.decision import Decision
+from policy.document.groups import moments, policy_at
 from policy.document.model import Document
+from policy.document.overrides import Overrides
 from policy.errors import LabelTextError, nearest
 from policy.labels import PUBLIC, Label, parse
 from policy.request import Destination, Effect, Hook, Others, Request, Role, Secret, ToolFacts
@@ -61,8 +66,14 @@ class CaseTool(_Part):
 
 
 class CaseDestination(_Part):
-    """An address: one of the policy's recipients, or a channel with the clearance of its readers."""
+    """An address: a chat of the policy, one of its recipients, or a channel with the clearance of its readers.
 
+    `members` and `complete` are as in `CaseRequest`, and for the chat of that request the same unless they are given.
+    """
+
+    chat: str | None = None
+    members: tuple[str, ...] | None = None
+    complete: bool | None = None
     recipient: str | None = None
     channel: str = "console"
     clearance: _Label | None = None
@@ -79,18 +90,24 @@ class CaseSecret(_Part):
 class CaseRequest(_Part):
     """A request, in an operator's words.
 
+    With `chat`, the session is that of a chat of the policy; its principal is then the chat. `members` are the people,
+    groups and accounts that read there, and `complete` says whether the platform lists all of them.
+
     `asker` is the person who set it going, in a shared chat one of its members, else the principal. `others` are people
     whose words are in the conversation, too. `asker_role` and `other_roles` are their roles where those are not the
     policy's.
     """
 
     hook: Hook
-    principal: str = "owner"
+    chat: str | None = None
+    members: tuple[str, ...] = ()
+    complete: bool = True
+    principal: str | None = None
     asker: str | None = None
     asker_role: Role | None = None
     others: tuple[str, ...] = ()
     other_roles: tuple[Role, ...] | None = None
-    channel: str = "console"
+    channel: str | None = None
     model: str | None = None
     taint: _Label = PUBLIC
     item: _Label | None = None
@@ -104,7 +121,10 @@ class CaseRequest(_Part):
 
 
 class Case(_Part):
-    """One case; `rules` are the ids of the rules that do not simply allow, in any order, None for any rules."""
+    """One case; `rules` are the ids of the rules that do not simply allow, in any order, None for any rules.
+
+    `log_only` are those of the rules that would not, if they were applied.
+    """
 
     case: str
     request: CaseRequest
@@ -112,6 +132,7 @@ class Case(_Part):
     verdict: Literal["ALLOW", "REDACT", "REQUIRE_APPROVAL", "BLOCK"]
     rules: tuple[str, ...] | None = None
     remedies: tuple[str, ...] | None = None
+    log_only: tuple[str, ...] | None = None
 
 
 class CaseFile(_Part):
@@ -157,12 +178,12 @@ def _told(place: tuple[str | int, ...], kind: str, message: str) -> str:
     name = str(place[-1]) if place else "the file"
     if kind == "extra_forbidden":
         block = CaseRequest if len(place) > 3 else Case if len(place) > 1 else CaseFile  # noqa: PLR2004 - cases, n, request
-        close, home = nearest(name, block.model_fields), _home(name, place, block)
+        close, home = nearest(name, block.model_fields), _belongs(name, place, block)
         return f"unknown field `{name}`{(close if block is CaseFile and 'did you mean' in close else home) or close}"
     return f"`{name}` is missing, add it" if kind == "missing" else f"`{name}`: {message[:1].lower()}{message[1:]}"
 
 
-def _home(name: str, place: tuple[str | int, ...], block: type[BaseModel]) -> str:
+def _belongs(name: str, place: tuple[str | int, ...], block: type[BaseModel]) -> str:
     """Say where a field belongs that stands at a wrong place, empty for a field that there is nowhere."""
     homes = {
         "the case itself, beside `request`": Case,
@@ -189,6 +210,10 @@ def _destination(case: CaseRequest, policy: Document) -> Destination | None:
     told = case.destination
     if told is None:
         return None
+    if told.chat is not None:
+        members, complete = (case.members, case.complete) if told.chat == case.chat else ((), True)
+        members = members if told.members is None else told.members
+        return chat_with(policy, told.chat, members, complete=complete if told.complete is None else told.complete)
     named = policy.recipients.get(told.recipient or "", ())
     there = next((place for place in named if len(named) == 1 or place.channel == told.channel), None)
     address = told.recipient or "somewhere"
@@ -207,40 +232,86 @@ def _tool(case: CaseRequest, policy: Document) -> ToolFacts | None:
     return policy.tool(facts)
 
 
-def request_of(case: CaseRequest, config: Config) -> Request:
-    """Return the request that a case describes, with the policy's facts about its names."""
-    policy = config.policy
-    principal, channel = policy.principals.get(case.principal), policy.channel(case.channel)
-    asker = case.principal if case.asker is None else case.asker
-    clearance = labelling.ceiling(policy, case.principal, asker) or PUBLIC
+class CaseEngines:
+    """Decides cases, each by the policy at its moment."""
+
+    def __init__(self, config: Config) -> None:
+        self._config = config
+        self._engines = dict[datetime | None, Callable[[Request, datetime], Decision]]()
+
+    def decided(self, file: Path, line: int, case: Case) -> tuple[Request, Decision]:
+        """Return the request of a case and its decision. Raises OperatorError: a name in it is not known."""
+        policy = self._config.policy
+        lasting = not policy.groups and not any(moments(policy))
+        moment = None if lasting else case.at
+        if moment not in self._engines:
+            self._engines[moment] = trial(policy_at(policy, Overrides(), case.at))
+        try:
+            request = request_of(case.request, self._config, case.at)
+        except OperatorError as error:
+            raise OperatorError(f"{file}:{line}: {error}", next_step=error.next_step) from None
+        return request, self._engines[moment](request, case.at)
+
+
+def request_of(case: CaseRequest, config: Config, at: datetime = NOON) -> Request:
+    """Return the request that a case describes at a moment, with the policy's facts about its names.
+
+    Raises OperatorError: a name of its chat or members is not known, or it does not say who asks there.
+    """
+    policy = policy_at(config.policy, Overrides(), at)
+    place = _home(case, policy)
+    name, channel = place.principal, policy.channel(place.channel)
+    principal, asker = policy.principals.get(name), name if case.asker is None else case.asker
+    clearance = labelling.ceiling(policy, name, asker) or PUBLIC
+    there = place.destination
     return Request(
         hook=case.hook,
-        principal=case.principal,
-        role=role(policy, case.principal, asker) if principal is None else principal.role,
-        channel=case.channel,
+        principal=name,
+        role=role(policy, name, asker) if principal is None else principal.role,
+        channel=place.channel,
         taint=_written(policy, case.taint) or PUBLIC,
         ceiling=clearance,
         provider=policy.provider(case.model or config.model.name),
-        home=channel.classification.meet(clearance),
+        home=channel.classification.meet(clearance) if there is None else there.clearance or PUBLIC,
         item=_written(policy, case.item),
         tool=_tool(case, policy),
         secret=None if case.secret is None else Secret(case.secret.name, granted=case.secret.granted),
         destination=_destination(case, policy),
         content="\n".join(strings(dict(case.arguments))) if case.content is None else case.content,
         arguments=tuple(case.arguments.items()),
-        overshoot=channel.overshoot,
+        overshoot=channel.overshoot if there is None else place.overshoot(policy),
+        home_readers=None if there is None else there.readers,
+        home_vouched=None if there is None else there.vouched,
         approved=case.approved,
         confirmed=case.confirmed,
         asker=asker,
         asker_role=case.asker_role or role(policy, asker, asker),
-        others=_others(case, config),
+        principal_groups=policy.groups_of(name),
+        asker_groups=policy.groups_of(asker),
+        others=_others(case, policy, place),
     )
 
 
-def _others(case: CaseRequest, config: Config) -> Others | None:
+def _others(case: CaseRequest, policy: Document, place: CaseHome) -> Others | None:
     """Return the known facts about the other people of a case; if only roles are given, these may know PUBLIC."""
-    known = labelling.others(config.policy, case.principal, Address(case.channel, ""), case.others)
+    known = labelling.others(policy, place.principal, place.address, case.others)
     if case.other_roles is None:
         return known
     roles = frozenset(case.other_roles)
     return Others(PUBLIC if known is None else known.clearance, roles) if roles else None
+
+
+def _home(case: CaseRequest, policy: Document) -> CaseHome:
+    """Return the session's home in a case: a chat of the policy, or a channel."""
+    if case.chat is None:
+        if case.members:
+            raise OperatorError("`members` are those of a chat", next_step="name it as `chat` beside them")
+        return CaseHome(case.principal or "owner", Address(case.channel or "console", ""))
+    if case.asker is None or case.channel is not None or case.principal is not None:
+        raise OperatorError(
+            f"a case in the chat `{case.chat}` names its `asker`, and neither `principal` nor `channel`",
+            next_step="write `asker: NAME` and leave the others out",
+        )
+    address = chat_address(policy, case.chat)
+    there = chat_with(policy, case.chat, case.members, complete=case.complete)
+    return CaseHome(principals.of_chat(address), address, there)

@@ -112,6 +112,12 @@ VARIABLES: Final[Mapping[str, Variable]] = MappingProxyType(
         "asker_role": Variable(
             STRING, _ASKED, lambda facts: str(facts.request.asker_role), "that person's role, in a shared chat too"
         ),
+        "principal_groups": Variable(
+            TEXTS, _ASKED, lambda facts: sorted(facts.request.principal_groups), "groups of the principal"
+        ),
+        "asker_groups": Variable(
+            TEXTS, _ASKED, lambda facts: sorted(facts.request.asker_groups), "groups of the person who asked"
+        ),
         "other_roles": Variable(
             TEXTS, CALL_HOOKS, _other_roles, "roles of the other people whose words are in the conversation"
         ),

@@ -5,6 +5,7 @@ which pydantic passes as context.
 """
 
 from collections.abc import Callable, Mapping
+from datetime import datetime
 from types import MappingProxyType
 from typing import Annotated, Final, Literal, TypeVar, cast
 
@@ -18,12 +19,13 @@ from pydantic import (
     StrictBool,
     StrictInt,
     ValidationInfo,
+    model_validator,
 )
 
 from policy.conditions.expressions import Expression
 from policy.conditions.schedule import WeeklyWindow
 from policy.decision import Verdict
-from policy.document import reading, reading_rules
+from policy.document import ends, reading, reading_rules
 from policy.labels import PUBLIC, Integrity, Label, Level
 from policy.request import Hook, Overshoot, Role
 from policy.rules import Rule
@@ -71,12 +73,20 @@ def _approvers(value: tuple[Role, ...], info: ValidationInfo) -> tuple[Role, ...
     return reading.approvers(value, info.data.get("action"))
 
 
+def _among(value: tuple[str, ...] | None, info: ValidationInfo) -> tuple[str, ...] | None:
+    return reading.approvers_among(value, _known(info), info.data.get("action"))
+
+
 def _timeout(value: object, info: ValidationInfo) -> int:
     return reading.timeout(value, info.data.get("action"))
 
 
 def _when(value: object, info: ValidationInfo) -> Expression | None:
     return reading_rules.when(value, _known(info), info.data.get("hook"), info.data.get("tools"))
+
+
+def _not_of_an_owner(value: datetime | None, info: ValidationInfo) -> datetime | None:
+    return reading.not_of_an_owner(value, info.data.get("role"))
 
 
 Frozen = Annotated[Mapping[_K, _V], AfterValidator(MappingProxyType)]
@@ -89,6 +99,7 @@ _Observed = Annotated[StrictInt, Field(ge=0, le=50)]
 _Approver = Literal[Role.OWNER, Role.ADMIN, Role.APPROVER, Role.MEMBER]
 """Roles that may be named to answer a question; roles below member give no commands."""
 
+_End = Annotated[datetime | None, PlainValidator(ends.end)]
 _Pairable = Literal[Role.ADMIN, Role.APPROVER, Role.MEMBER, Role.GUEST]
 """Roles that a person may be given at run time; an owner is named in the file."""
 
@@ -108,6 +119,32 @@ class Principal(Entry):
     """The accounts known to be theirs, as `channel:user`."""
     may_release: StrictBool = False
     """The right to send an output that they were shown below its label; no role includes it."""
+    until: Annotated[_End, AfterValidator(_not_of_an_owner)] = None
+    """The end of their access, from which on they are unknown; None for no end."""
+
+
+def _one_member(value: object) -> object:
+    return {"name": value} if isinstance(value, str) else value
+
+
+class Member(Entry):
+    """A member of a group: a person of this document, or another group."""
+
+    name: Annotated[str, AfterValidator(with_known(reading.member_of_group))]
+    until: _End = None
+    """The end of the membership, None for no end."""
+
+
+class Group(Entry):
+    """A group of people, and the rights of its members beside those of their own entries."""
+
+    members: tuple[Annotated[Member, BeforeValidator(_one_member)], ...]
+    role: _Pairable | None = None
+    """The least role of its members, None for their own."""
+    clearance: _Label | None = None
+    """A clearance that is joined with that of each member, None for nothing more."""
+    may_release: StrictBool = False
+    """As `Principal.may_release`, for each member."""
 
 
 class Paired(Entry):
@@ -155,6 +192,8 @@ class Chat(Entry):
     """The classification does not apply."""
     unsafe_trust_all_members: StrictBool = False
     """The words of each member command in the name of every other one."""
+    approvals: StrictBool = False
+    """Calls that another person than their asker has to approve are asked about here, where its readers are cleared."""
 
 
 class Recipient(Entry):
@@ -264,8 +303,19 @@ class RuleEntry(Entry):
     message: str = ""
     approvers: Annotated[tuple[_Approver, ...], AfterValidator(_approvers)] = APPROVERS
     """The roles that may answer for it; for REQUIRE_APPROVAL alone."""
+    approvers_among: Annotated[tuple[str, ...] | None, AfterValidator(_among)] = None
+    """The people and groups whose members of those roles may answer, None for all; for REQUIRE_APPROVAL alone."""
     timeout: Annotated[int | None, PlainValidator(_timeout)] = None
     """The seconds after which silence means no, None for the usual life of a question; for REQUIRE_APPROVAL alone."""
+    log_only: StrictBool = False
+    """Its verdict is written down, and not applied."""
+
+    @model_validator(mode="before")
+    @classmethod
+    def _applied(cls, value: object) -> object:
+        """Refuse a fixed rule that would only be logged, with the reason."""
+        reading_rules.applied(reading.items(value))
+        return value
 
     def compiled(self) -> Rule:
         """Return the rule as the engine takes it."""
@@ -281,4 +331,5 @@ class RuleEntry(Entry):
             self.pattern,
             self.schedule,
             self.when,
+            log_only=self.log_only,
         )

@@ -10,6 +10,7 @@ import json
 import re
 from collections.abc import Collection, Mapping
 from dataclasses import fields, replace
+from datetime import datetime
 from enum import Enum
 from hashlib import sha256
 from types import MappingProxyType
@@ -29,7 +30,9 @@ from policy.document.entries import (
     Entry,
     Folder,
     Frozen,
+    Group,
     McpServer,
+    Member,
     Model,
     Name,
     Paired,
@@ -62,18 +65,31 @@ _EXPECTED: Final[Mapping[str, str]] = MappingProxyType(
     }
 )
 
+_SHORT: Final = 12
+_IN_GROUP: Final = 3
+"""The parts of a path to a field of a group; a path to a field of a member has more."""
+
 _WORD: Final = re.compile("'([^']*)'")
 _CALLED: Final = MappingProxyType({"approver": "role"})
 
 
 def _each_once(chats: Mapping[str, Chat]) -> Mapping[str, Chat]:
-    """Refuse two entries for one chat."""
+    """Refuse two entries for one chat, and two chats of operators."""
     known = dict[tuple[str, str, str], str]()
     for name, chat in chats.items():
         first = known.setdefault((chat.channel, chat.workspace, chat.chat), name)
         if first != name:
             raise reading.refusal(f"`{first}` and `{name}` are the same chat, keep one of them")
+    asked = [name for name, chat in chats.items() if chat.approvals]
+    if len(asked) > 1:
+        raise reading.refusal(f"`{asked[0]}` and `{asked[1]}` both have `approvals: true`, keep it at one of them")
     return chats
+
+
+def _acyclic(groups: Mapping[str, Group]) -> Mapping[str, Group]:
+    """Refuse a group that contains itself."""
+    reading.acyclic({name: tuple(member.name for member in group.members) for name, group in groups.items()})
+    return groups
 
 
 class Document(Entry):
@@ -81,6 +97,9 @@ class Document(Entry):
 
     compartments: tuple[Annotated[str, AfterValidator(reading.compartment)], ...]
     principals: Frozen[Name, Principal]
+    groups: Annotated[
+        Frozen[Annotated[str, AfterValidator(with_known(reading.group))], Group], AfterValidator(_acyclic)
+    ]
     paired: Paired | None
     blocked: tuple[Annotated[str, AfterValidator(with_known(reading.any_account))], ...]
     channels: Frozen[Name, ChannelEntry]
@@ -99,6 +118,8 @@ class Document(Entry):
     ]
     rules: tuple[RuleEntry, ...]
     _code: CodeRules = PrivateAttr(default_factory=CodeRules)
+    _memberships: Mapping[str, frozenset[str]] = PrivateAttr(default_factory=lambda: MappingProxyType({}))
+    _ended: frozenset[str] = PrivateAttr(default_factory=frozenset)
 
     @property
     def code(self) -> CodeRules:
@@ -117,6 +138,32 @@ class Document(Entry):
         return made
 
     @property
+    def memberships(self) -> Mapping[str, frozenset[str]]:
+        """Each person's groups at the moment of this policy; a file's policy alone has none."""
+        return self._memberships
+
+    def with_memberships(self, memberships: Mapping[str, frozenset[str]]) -> "Document":
+        """Return this policy with each person's groups at a moment."""
+        made = self.model_copy()
+        made._memberships = MappingProxyType(dict(memberships))  # noqa: SLF001 - its own class
+        return made
+
+    @property
+    def ended(self) -> frozenset[str]:
+        """The accounts of people whose access ended at the moment of this policy."""
+        return self._ended
+
+    def with_ended(self, accounts: frozenset[str]) -> "Document":
+        """Return this policy with the accounts of people whose access ended."""
+        made = self.model_copy()
+        made._ended = accounts  # noqa: SLF001 - its own class
+        return made
+
+    def groups_of(self, principal: str) -> frozenset[str]:
+        """Return the groups of a person at the moment of this policy."""
+        return self._memberships.get(principal, frozenset())
+
+    @property
     def top(self) -> Label:
         """The highest label of this configuration."""
         return labels.top(self.compartments)
@@ -127,6 +174,10 @@ class Document(Entry):
         written = _canonical(self)
         if self.code.digest:
             written = {"": written, "code": self.code.digest, "rules": _canonical(tuple(map(_fields, self.code.rules)))}
+        if self.memberships:
+            written = {"": written, "memberships": _canonical(self.memberships)}
+        if self.ended:
+            written = {"": written, "ended": sorted(self.ended)}
         canonical = json.dumps(written, sort_keys=True, separators=(",", ":"))
         return sha256(canonical.encode("utf-8", "surrogatepass")).hexdigest()
 
@@ -150,6 +201,11 @@ class Document(Entry):
         """Return the entry of a shared chat, `None` for one that is not classified."""
         place = (channel, workspace, chat)
         return next((one for one in self.chats.values() if (one.channel, one.workspace, one.chat) == place), None)
+
+    @property
+    def operators(self) -> Chat | None:
+        """The shared chat where operators are asked to approve calls, `None` if none is named, or it is blocked."""
+        return next((one for one in self.chats.values() if one.approvals and not one.blocked), None)
 
     def overshoot(self, channel: str, workspace: str, chat: str) -> Overshoot:
         """Return the action at a place for a read whose result could not be sent there."""
@@ -178,6 +234,13 @@ class Document(Entry):
         if entry is not None:
             return entry.approvers
         return APPROVERS if any(one.id == rule for one in self.code.rules) else ()
+
+    def is_among_approvers(self, rule: str, principal: str) -> bool:
+        """Say whether a rule lets a person answer, as far as it names people and groups."""
+        entry = self.rule(rule)
+        if entry is None or entry.approvers_among is None:
+            return True
+        return not {principal, *self.groups_of(principal)}.isdisjoint(entry.approvers_among)
 
     def folder(self, name: str) -> Folder:
         """Return a folder's entry; an unknown one holds the worst and nothing may be written to it."""
@@ -236,6 +299,7 @@ def defaults() -> dict[str, object]:
     return {
         "compartments": [],
         "principals": {"owner": {"role": "owner", "clearance": "top", "accounts": ["console:owner"]}},
+        "groups": {},
         "paired": None,
         "blocked": [],
         "channels": {
@@ -264,6 +328,7 @@ def defaults() -> dict[str, object]:
 _ENTRIES: Final[Mapping[object, type[Entry]]] = MappingProxyType(
     {
         "principals": Principal,
+        "groups": Group,
         "paired": Paired,
         "channels": ChannelEntry,
         "chats": Chat,
@@ -339,7 +404,8 @@ def _problem(detail: ErrorDetails, recipients: object) -> Problem:
     if kind == "value_error":
         message = str(detail.get("ctx", {})["error"])
     elif kind == "extra_forbidden":
-        fields = (Document if len(path) == 1 else _ENTRIES[path[0]]).model_fields
+        entry = Member if path[0] == "groups" and len(path) > _IN_GROUP else _ENTRIES.get(path[0], Document)
+        fields = (Document if len(path) == 1 else entry).model_fields
         message = f"unknown field `{path[-1]}`{nearest(str(path[-1]), fields)}"
     elif kind == "missing":
         path, message = path[:-1], f"`{path[-1]}` is missing, add it"
@@ -359,6 +425,12 @@ def _fields(rule: Rule) -> dict[str, object]:
     return {one.name: getattr(rule, one.name) for one in fields(rule) if one.name != "test"}
 
 
+def short_digest(value: object) -> str:
+    """Return a short digest of a part of a policy: equal parts have equal digests."""
+    canonical = json.dumps(_canonical(value), sort_keys=True, separators=(",", ":"))
+    return sha256(canonical.encode("utf-8", "surrogatepass")).hexdigest()[:_SHORT]
+
+
 def _canonical(value: object) -> object:
     """Return a value in JSON's terms such that equal policies give equal text; no list of a policy has an order."""
     if isinstance(value, BaseModel):
@@ -370,4 +442,4 @@ def _canonical(value: object) -> object:
         return sorted(entries, key=lambda entry: json.dumps(entry, sort_keys=True))
     if isinstance(value, Enum):
         return value.name
-    return str(value) if isinstance(value, Label | Expression | WeeklyWindow) else value
+    return str(value) if isinstance(value, Label | Expression | WeeklyWindow | datetime) else value

@@ -165,6 +165,7 @@ def _person(document: Document, name: str, person: Person, accounts: Collection[
         or person.sent_away
         or not accounts
         or not reading.is_name(name)
+        or name in document.groups
         or not _known(document, person.clearance)
     ):
         return None

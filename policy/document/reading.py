@@ -24,6 +24,7 @@ from policy.redaction.redactor import fault
 from policy.request import Hook, Role
 
 _E = TypeVar("_E", bound=Enum)
+_V = TypeVar("_V")
 
 WORKSPACE: Final = "workspace"
 """The folder name that every session's own folder has, so that no configured one may."""
@@ -68,6 +69,9 @@ class KnownNames:
     repeated: frozenset[tuple[str, str]]
     """The rule ids and accounts that occur more than once, each with its kind."""
     servers: frozenset[str] = frozenset()
+    people: frozenset[str] = frozenset()
+    """The names of the principals."""
+    groups: frozenset[str] = frozenset()
 
 
 def gather(raw: Mapping[object, object], tools: Collection[str], servers: Collection[str]) -> KnownNames:
@@ -86,6 +90,8 @@ def gather(raw: Mapping[object, object], tools: Collection[str], servers: Collec
         patterns=_texts(items(raw["patterns"])) | frozenset(BUILT_IN_PATTERNS),
         repeated=_repeated("rule", ids) | _repeated("account", accounts),
         servers=frozenset(servers),
+        people=_texts(items(raw["principals"])),
+        groups=_texts(items(raw["groups"])),
     )
 
 
@@ -185,6 +191,43 @@ def name(value: str) -> str:
     if is_name(value):
         return value
     raise refusal(f"`{value}` is not a name, use up to 64 lower-case letters, digits, `_` and `-`")
+
+
+def group(value: str, known: KnownNames) -> str:
+    """Read the name of a group, which no person, role or compartment has."""
+    for kind, names in (("principal", known.people), ("role", map(str, Role)), ("compartment", known.compartments)):
+        if value in names:
+            raise refusal(f"`{value}` is a {kind}, choose another name for the group")
+    return name(value)
+
+
+def member_of_group(value: str, known: KnownNames) -> str:
+    """Read a member of a group."""
+    return one_of("person or group", value, known.people | known.groups)
+
+
+def acyclic(members: Mapping[str, tuple[str, ...]]) -> None:
+    """Refuse groups of which one contains itself, given the names of the members of each."""
+
+    def follow(way: tuple[str, ...]) -> None:
+        for one in members.get(way[-1], ()):
+            if one in way:
+                told = " → ".join(f"`{name}`" for name in (*way[way.index(one) :], one))
+                raise refusal(f"a group is a member of itself, {told}, take one of these members out")
+            if one not in done:
+                follow((*way, one))
+        done.add(way[-1])
+
+    done = set[str]()
+    for first in members:
+        follow((first,))
+
+
+def not_of_an_owner(value: _V | None, role: Role | None) -> _V | None:
+    """Read the end of an access; `role` is None when it could not be read."""
+    if value is not None and role is Role.OWNER:
+        raise refusal("the access of an owner has no end, give them another role or leave `until` out")
+    return value
 
 
 def compartment(value: str) -> str:
@@ -295,6 +338,18 @@ def approvers(value: tuple[Role, ...], action: Verdict | None) -> tuple[Role, ..
     """Read the roles that may answer; `action` is None when it could not be read."""
     _only_for_approvals("approvers", action)
     return roles(value)
+
+
+def approvers_among(value: tuple[str, ...] | None, known: KnownNames, action: Verdict | None) -> tuple[str, ...] | None:
+    """Read the people and groups that may answer; `action` is None when it could not be read."""
+    if value is None:
+        return None
+    _only_for_approvals("approvers_among", action)
+    if not value:
+        raise refusal("an empty list names nobody, name a person or a group or leave the list out")
+    for one in value:
+        one_of("person or group", one, known.people | known.groups)
+    return value
 
 
 def timeout(value: object, action: Verdict | None) -> int:

@@ -17,6 +17,7 @@ from policy.decision import Verdict
 from policy.document import reading
 from policy.document.reading import KnownNames, refusal
 from policy.errors import ExpressionError, nearest
+from policy.fixed import RESERVED as FIXED_RULES
 from policy.labels import Level
 from policy.request import Hook
 from policy.rules import Rule
@@ -48,8 +49,18 @@ _TYPED: Final[tuple[tuple[str, Callable[[object], bool], str], ...]] = (
     ("schedule", _or_none(WeeklyWindow), "a `WeeklyWindow`"),
     ("when", _or_none(Expression), "an `Expression`"),
     ("test", lambda value: value is None or callable(value), "a function"),
+    ("log_only", lambda value: isinstance(value, bool), "`True` or `False`"),
 )
 """The fields of a plugin's rule. A hook or a level that is only a text would never match, and the rule never apply."""
+
+
+def applied(rule: Mapping[object, object]) -> None:
+    """Check that the entry of a rule does not set a fixed rule to `log_only`.
+
+    Raises ValueError: it does, as if a law could be switched off.
+    """
+    if "log_only" in rule and rule.get("id") in FIXED_RULES:
+        raise refusal(f"`{rule['id']}` is a fixed rule and always applies, only a rule of your own can be `log_only`")
 
 
 def code_rule(rule: Rule, known: KnownNames, taken: Collection[str]) -> None:
@@ -141,7 +152,7 @@ def schedule(value: object) -> WeeklyWindow | None:
     days = _days(fields.get("days", list(DAYS)))
     if (start, stop, len(days)) == (0, DAY_MINUTES, len(DAYS)):
         raise refusal("this schedule holds always, give `days` or `from` and `to`, or leave it out")
-    return WeeklyWindow(days, start, stop, _zone(fields["zone"]))
+    return WeeklyWindow(days, start, stop, zone(fields["zone"]))
 
 
 def _minute(value: object) -> int:
@@ -162,7 +173,8 @@ def _days(value: object) -> frozenset[int]:
     return frozenset(DAYS.index(str(day)) for day in cast("list[object]", value))
 
 
-def _zone(value: object) -> ZoneInfo:
+def zone(value: object) -> ZoneInfo:
+    """Read the name of a time zone. Raises ValueError: there is none of that name."""
     try:
         return ZoneInfo(str(value))
     except (ZoneInfoNotFoundError, ValueError, OSError):

@@ -16,6 +16,8 @@ from bot.access.authorize import at_least
 from bot.access.pairing import Pairing
 from bot.commands.admin.classify import ChatCommands
 from bot.commands.command import CommandError, CommandRequest, Reply, UsageError, label_named
+from bot.commands.inbox.waiting import WaitingEntry
+from bot.delivery import time_left
 from bot.gate.gate import Gate
 from bot.policy_state import ChangeBase, Changing, PolicyReloader
 from bot.sessions.approvals import DENIED_MS, Answered
@@ -23,10 +25,12 @@ from bot.sessions.audit import AuditRow
 from bot.sessions.ports.people import AccessStore
 from policy.document import reading
 from policy.document.entries import Principal
+from policy.document.groups import ended
 from policy.document.model import Document
 from policy.document.overrides import AccessChange, Overrides, Person
 from policy.document.programs import is_program, program_name
 from policy.errors import nearest
+from policy.labels import PUBLIC
 from policy.request import Role
 
 WRONG_CODE: Final = "Invalid or expired code."
@@ -34,6 +38,7 @@ NOT_PAIRED: Final = "Nobody is let in while `paired` under `policy` in config.ya
 IN_PRIVATE: Final = "Write this in a private chat."
 IN_THE_FILE: Final = "This is done in config.yaml."
 OF_A_PROGRAM: Final = "`{account}` is a program's account, which `lockgate token create` makes, and no person's"
+MOVE_THE_END: Final = "Only `until` in config.yaml can give it another end."
 AT_THE_CONSOLE: Final = "An owner links an account at the console alone."
 
 _MINUTE: Final = 60_000
@@ -96,6 +101,20 @@ class AccessCommands:
                 return await self._clear(request, name, label)
             case _:
                 raise UsageError("")
+
+    async def waiting(self, request: CommandRequest) -> tuple[WaitingEntry, ...]:
+        """Return the strangers who ask an admin to be let in, in a private chat."""
+        if not at_least(request.caller.role, Role.ADMIN) or await request.in_shared_chat():
+            return ()
+        return tuple(
+            WaitingEntry(
+                one.asked_at,
+                f"`{one.account}` asks to be let in, {time_left.spanned(max(0, one.expires_at - request.now))} left: "
+                "`/pair approve CODE` with their code.",
+                PUBLIC,
+            )
+            for one in await self.access.pairings()
+        )
 
     async def _list(self, request: CommandRequest) -> Reply:
         _, overrides = await self.access.overrides()
@@ -216,9 +235,9 @@ class AccessCommands:
 
         await self.reloader.change(made)
         document = self.gate.document
-        bounded = (
-            "" if document.principals[name].clearance == label else "\nThe file config.yaml allows no more than that."
-        )
+        person = document.principals.get(name)
+        lower = person is not None and person.clearance != label
+        bounded = "\nThe file config.yaml allows no more than that." if lower else ""
         return Reply(f"{_described(document, name)}{bounded}")
 
     def _let_in(
@@ -241,6 +260,8 @@ class AccessCommands:
             reading.name(name)
         except ValueError as error:
             raise CommandError(str(error)) from None
+        if name in known.file.groups:
+            raise CommandError(f"`{name}` is a group in config.yaml, choose another name")
         if name in known.file.principals or (name in known.overrides.people and name != former):
             raise CommandError(f"`{name}` is somebody already, or was, choose another name")
         person = Person(ceiling.role, ceiling.clearance, frozenset({account}))
@@ -300,6 +321,10 @@ def _must_belong(known: ChangeBase, change: AccessChange, account: str, name: st
     """Refuse a change after which the account is not that person's: nobody is let in, it is blocked, or another's."""
     if known.file.paired is None:
         raise CommandError(NOT_PAIRED)
+    people = known.file.principals.items()
+    gone = next((who for who, one in people if account in one.accounts and ended(one.until, known.now)), None)
+    if gone is not None:
+        raise CommandError(f"`{account}` is of `{gone}`, whose access ended", next_step=MOVE_THE_END)
     found = known.document(change).principal(account)
     if found is None or found[0] != name:
         raise CommandError(f"`{account}` is blocked, belongs to somebody already, or is of an unknown channel")

@@ -15,6 +15,7 @@ from bot.core.errors import ConfigError
 from bot.gate.gate import Gate
 from bot.operations import diagnostics, policy_check
 from bot.operations.diagnostics import Diagnostics
+from bot.operations.probes import ends
 from bot.policy_state import PolicyReloader
 from policy.errors import nearest
 from policy.labels import PUBLIC, join_all
@@ -59,6 +60,7 @@ class ConfigurationCommands:
         named = {
             "compartments": document.compartments,
             "principals": document.principals,
+            "groups": document.groups,
             "channels": document.channels,
             "recipients": document.recipients,
             "folders": document.folders,
@@ -78,7 +80,7 @@ class ConfigurationCommands:
             case "reload":
                 reloaded = await self.reloader.reload(request.caller.principal)
                 # The fact that it was done tells nothing of its content.
-                return Reply(str(reloaded), CONFIGURED if reloaded.problem else PUBLIC)
+                return Reply(str(reloaded), CONFIGURED if reloaded.problem or reloaded.removed else PUBLIC)
             case _:
                 raise UsageError("")
 
@@ -97,11 +99,12 @@ class ConfigurationCommands:
         stands = "is not in force" if self.reloader.behind else "is in force"
         lines = [f"Policy {self.reloader.digest[:12]} {stands}, {len(document.all_rules)} rules of your own.", at_store]
         if document.digest != self.reloader.digest:
-            lines.append(f"With the changes of people since it decides as {document.digest[:12]}.")
+            since = "its groups, and the changes of people" if document.memberships else "the changes of people"
+            lines.append(f"With {since} since it decides as {document.digest[:12]}.")
         for rule in document.all_rules:
             what = f": {rule.message}" if rule.message else ""
             lines.append(f"- {rule.id} at {rule.hook} says {rule.action.name}{what}")
-        return lines
+        return [*lines, *ends.people(document)]
 
     async def doctor(self, request: CommandRequest, argument: str) -> Reply:
         """List the faults to mend, one line for each, and notes."""

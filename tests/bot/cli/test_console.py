@@ -101,6 +101,7 @@ async def test_progress_is_told_in_constant_words_and_only_to_who_may_know(tmp_p
         shown.clear()
         await view.follow(parse("RESTRICTED~"))
         assert shown == [
+            "── taint PUBLIC → CONFIDENTIAL~ by read_file ──",
             "· read_file allowed, taint CONFIDENTIAL~",
             "· message refused by no_write_down",
             "· a call refused by unknown_is_worst",

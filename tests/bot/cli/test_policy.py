@@ -7,10 +7,12 @@ import pytest
 
 from bot.cli.policy import FAILED, check, explained
 from bot.cli.policy import test as run_cases
+from bot.cli.policy_cases import CaseEngines, read_cases
 from bot.config.load import load_config
 from bot.config.model import Config
 from bot.core.errors import OperatorError
 from bot.tools.catalogue import ARGUMENTS
+from policy.decision import Remedy
 from tests.people import principal
 
 EXAMPLES = Path(__file__).parents[3] / "docs" / "examples"
@@ -267,3 +269,107 @@ def test_a_case_names_who_asks_and_whose_words_are_there(tmp_path: Path, capsys:
 def test_a_role_there_is_not_is_refused_by_line(office: Config, tmp_path: Path, field: str) -> None:
     text = f"cases:\n- {{case: a, request: {{hook: PRE_OUTPUT, {field}}}, verdict: ALLOW}}\n"
     assert "cases.yaml:2: `" in refused(office, cases(tmp_path, text))
+
+
+STAFF = """
+policy:
+  compartments: [hr]
+  principals:
+    owner: {role: owner, clearance: top, accounts: ["console:owner"]}
+    ann: {role: member, clearance: INTERNAL, accounts: ["console:ann"]}
+    ben: {role: member, clearance: INTERNAL, accounts: ["console:ben"], until: 2030-03-31}
+    dan: {role: member, clearance: INTERNAL, accounts: ["other:dan"]}
+  groups:
+    payroll: {members: [ann, {name: ben, until: 2030-01-31}], clearance: "CONFIDENTIAL{hr}"}
+    releasing: {members: [{name: ben, until: 2030-01-31}], may_release: true}
+  channels:
+    console: {classification: top, overshoot: allow}
+    other: {classification: top}
+  chats:
+    crew: {channel: console, chat: crew, classification: "CONFIDENTIAL{hr}", overshoot: block}
+    team: {channel: console, chat: team, classification: "CONFIDENTIAL{hr}", members_vouched: true}
+  rules:
+    - {id: payroll-waits, hook: PRE_TOOL_CALL, when: '"payroll" in asker_groups', action: REQUIRE_APPROVAL}
+"""
+
+
+@pytest.fixture
+def staff(tmp_path: Path) -> Config:
+    (tmp_path / "config.yaml").write_text(STAFF)
+    return load_config(tmp_path / "config.yaml", {}, ARGUMENTS)
+
+
+ANSWER = "hook: PRE_OUTPUT, chat: crew, asker: ann, taint: 'CONFIDENTIAL{hr}', destination: {chat: crew%s}"
+READ = "hook: PRE_TOOL_CALL, chat: crew, asker: %s, tool: {name: read, effect: read, result: 'CONFIDENTIAL{hr}'}"
+
+
+@pytest.mark.parametrize(
+    "request_text, verdict",
+    [
+        (f"{{{ANSWER % ''}, members: [ann, ben]}}", "ALLOW"),
+        (f"{{{ANSWER % ''}, members: [payroll]}}", "ALLOW"),
+        (f"{{{ANSWER % ''}, members: [payroll], complete: false}}", "BLOCK"),
+        (f"{{{ANSWER % ', complete: true'}, members: [payroll], complete: false}}", "ALLOW"),
+        (f"{{{ANSWER % ''}, members: [payroll], complete: false}}".replace("crew", "team"), "ALLOW"),
+        (f"{{{ANSWER % ''}, members: [payroll, owner]}}", "ALLOW"),
+        (f"{{{ANSWER % ', members: [ann, console:x]'}, members: [payroll]}}", "BLOCK"),
+        (f"{{{ANSWER % ''}}}", "BLOCK"),
+        (f"{{{READ % 'ann'}, members: [ann, owner]}}", "REQUIRE_APPROVAL"),
+        (f"{{{READ % 'owner'}, members: [ann, owner]}}", "ALLOW"),
+        (f"{{{READ % 'owner'}, members: [ann, console:x]}}", "BLOCK"),
+    ],
+)
+def test_a_case_names_a_chat_with_its_members(
+    staff: Config, tmp_path: Path, request_text: str, verdict: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    path = cases(tmp_path, f"cases:\n  - case: a\n    request: {request_text}\n    verdict: {verdict}\n")
+    assert run_cases(staff, path, as_json=False) == 0, capsys.readouterr().out
+
+
+def test_a_case_is_decided_by_the_access_at_its_moment(
+    staff: Config, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """The membership ends first, then the access."""
+    read = "{hook: PRE_TOOL_CALL, principal: ben, tool: {name: read, effect: read, result: %s}}"
+    rows = [
+        ("'CONFIDENTIAL{hr}'", "2030-01-31T23:59:59Z", "REQUIRE_APPROVAL"),
+        ("INTERNAL", "2030-02-01T00:00:00Z", "ALLOW"),
+    ]
+    rows += [("'CONFIDENTIAL{hr}'", "2030-02-01T00:00:00Z", "BLOCK"), ("INTERNAL", "2030-04-01T00:00:00Z", "BLOCK")]
+    text = "".join(
+        f'  - {{case: "{place}", request: {read % label}, at: "{at}", verdict: {verdict}}}\n'
+        for place, (label, at, verdict) in enumerate(rows)
+    )
+    path = cases(tmp_path, f"cases:\n{text}")
+    assert run_cases(staff, path, as_json=False) == 0, capsys.readouterr().out
+    explained(staff, path, "0", as_json=False)
+    told = capsys.readouterr().out
+    assert "ben is in the groups payroll, releasing\n" in told
+    assert told.endswith(f"policy {staff.policy.digest[:12]}\n")
+
+
+def test_a_release_is_offered_as_long_as_a_group_gives_the_right(staff: Config, tmp_path: Path) -> None:
+    send = "{hook: PRE_TOOL_CALL, taint: CONFIDENTIAL, tool: {name: message, effect: send, clearance: PUBLIC}}"
+    at = {"before": "2030-01-31T12:00:00Z", "after": "2030-02-01T12:00:00Z"}
+    text = "".join(f'  - {{case: {name}, request: {send}, at: "{one}", verdict: BLOCK}}\n' for name, one in at.items())
+    path, tried = cases(tmp_path, f"cases:\n{text}"), CaseEngines(staff)
+    offered = {case.case: tried.decided(path, line, case)[1].remedies for line, case in read_cases(path)}
+    assert (Remedy.RELEASE in offered["before"], Remedy.RELEASE in offered["after"]) == (True, False)
+
+
+@pytest.mark.parametrize(
+    "request_text, told",
+    [
+        ("{hook: PRE_OUTPUT, chat: crw, asker: ann}", "cases.yaml:2: unknown chat `crw`, did you mean `crew`?"),
+        ("{hook: PRE_OUTPUT, chat: crew}", "cases.yaml:2: a case in the chat `crew` names its `asker`"),
+        ("{hook: PRE_OUTPUT, chat: crew, asker: ann, channel: x}", "neither `principal` nor `channel`"),
+        ("{hook: PRE_OUTPUT, members: [ann]}", "cases.yaml:2: `members` are those of a chat"),
+        ("{hook: PRE_OUTPUT, chat: crew, asker: ann, members: [anne]}", "unknown member `anne`, did you mean `ann`?"),
+        ("{hook: PRE_OUTPUT, chat: crew, asker: ann, members: [dan]}", "`dan` has no account on `console`"),
+        ("{hook: PRE_OUTPUT, chat: crew, asker: ann, members: ['other:dan']}", "`other:dan` is no account there"),
+        ("{hook: PRE_OUTPUT, destination: {member: [ann]}}", "unknown field `member`, did you mean `members`?"),
+    ],
+)
+def test_a_chat_of_a_case_is_checked(staff: Config, tmp_path: Path, request_text: str, told: str) -> None:
+    path = cases(tmp_path, f"cases:\n  - {{case: a, request: {request_text}, verdict: ALLOW}}\n")
+    assert told in refused(staff, path)

@@ -18,6 +18,7 @@ def test_names_are_gathered_from_whatever_shape() -> None:
         "rules": [{"id": "a"}, {"id": "a"}, {"id": 3}, {"id": []}, "text", {"id": "b"}],
         "principals": {"x": {"accounts": ["console:a", "console:a", 3]}, "y": 3, 4: {"accounts": "text"}},
         "compartments": ["hr", 3, None],
+        "groups": {"staff": 3, 4: {}},
         "channels": ["not", "a", "mapping"],
         "patterns": {"own": "x", 3: "y"},
     }
@@ -25,6 +26,7 @@ def test_names_are_gathered_from_whatever_shape() -> None:
     assert (known.tools, known.servers) == ({"message"}, {"notes"})
     assert known.compartments == {"hr"}
     assert known.channels == frozenset()
+    assert (known.people, known.groups) == ({"x", "y"}, {"staff"})
     assert known.patterns == {"own", "secret", "payment-card", "iban", "us-ssn", "email", "phone"}
     assert known.repeated == {("rule", "a"), ("account", "console:a")}
 

@@ -1,0 +1,1 @@
+"""Parts of the cases that `lockgate policy test` runs."""
