@@ -66,6 +66,25 @@ class Attachment:
     """The size in bytes, 0 where it is unknown."""
 
 
+EDIT: Final = "an edit"
+"""The kind of a message that was changed: it was read as it was before, if it was read at all."""
+
+
+@dataclass(frozen=True, slots=True)
+class MessagePart:
+    """The place of a message among several that its sender's client made of one.
+
+    The application joins them: an album, and a text that was cut. Each of them is an `Inbound` with an own identity.
+    """
+
+    album: str = ""
+    """The platform's name of the album, empty for a text."""
+    more: bool = False
+    """The text is so long that the client may have cut it, and the next one may continue it."""
+    continues: bool = False
+    """The text continues the one before it, so it is never a command, nor a plain answer to a question."""
+
+
 @dataclass(frozen=True, slots=True)
 class Inbound:
     """A message that a person or a program sent."""
@@ -90,9 +109,13 @@ class Inbound:
     files: tuple[Attachment, ...] = ()
     """The files that came beside the text."""
     press: str = ""
-    """The adapter's name of a press on a button that can be answered with words, empty where there is none."""
+    """The adapter's name of a press on a button that can be answered, empty where there is none."""
     bot: bool = False
     """A program sent it, one of those that are read: in a shared chat, and never as `authored`."""
+    part: MessagePart | None = None
+    """Its place among the parts of one message, None for a whole message."""
+    unread: str = ""
+    """The kind of a message that the adapter cannot read, such as `a sticker`; the message then has no content."""
 
     @property
     def identity(self) -> str:

@@ -196,6 +196,22 @@ class FileSource(Protocol):
         ...
 
 
+Left = Callable[[tuple[str, ...]], tuple[str, ...]]
+"""Takes the commands of a message's buttons, and returns those whose buttons are to stay."""
+
+
+@runtime_checkable
+class ButtonKeeper(Protocol):
+    """An adapter that can take away the buttons of a message that was pressed."""
+
+    async def spend(self, press: str, left: Left) -> None:
+        """Take away the buttons of the message of a press, besides those that are left; a failure is ignored.
+
+        `press` is the `press` of an `Inbound` whose answer is being sent.
+        """
+        ...
+
+
 class Platform(Channel, FileSource, Protocol):
     """An adapter that listens by itself, as all do but the console."""
 

@@ -51,16 +51,16 @@ class CommandRunner:
             StoreGoneError: The store does not answer.
             StoreError: A failure could not be audited.
         """
-        sid = self._session_ids.first(home)
+        sid = self._session_ids.newest(home)
         try:
             sid = await self._session_ids.of(home, owner)
             return sid, await self._commands.answer(self._commands.request(caller, there, sid), text)
         except StoreGoneError:
             raise
         except LeaseLostError:
-            return sid, Reply(str(BusyError()))
+            return sid, Reply(str(BusyError()), failed=True)
         except Exception as error:
             with bound(session=sid):
                 _LOGGER.exception("a command broke")
             await self._audit.append((rendering.failed("router", sid, error),))
-            return sid, Reply(UNREAD if isinstance(error, StoreError) else FAILED)
+            return sid, Reply(UNREAD if isinstance(error, StoreError) else FAILED, failed=True)

@@ -5,6 +5,7 @@ They are decided by their own label, not the session's. A message to the agent i
 
 from contextlib import suppress
 from dataclasses import replace
+from functools import partial
 
 from bot.access import principals
 from bot.access.authorize import Caller
@@ -15,6 +16,7 @@ from bot.core.errors import StoreError
 from bot.delivery.outbox import Outbox
 from bot.gate.gate import Gate
 from bot.ingress.new_chats import NewChats
+from bot.ingress.spent_buttons import left
 from bot.policy_state import PolicyReloader
 from channels.messages import Address, Inbound
 from channels.port import Answer
@@ -38,6 +40,9 @@ class DirectAnswers:
         destination, now = await self._gate.readers.destination(there), self._clock.wall_ms()
         standing = DecisionContext.of_caller(caller, there, destination, now, sid=sid)
         await self._outbox.reply(standing, reply.text, reply.label, press=inbound.press, buttons=reply.buttons)
+        if inbound.press and not reply.failed:
+            # A set that stays leads to a refusal when it is pressed again, so nothing depends on this.
+            await self._outbox.spend(inbound.address, inbound.press, partial(left, inbound.text))
 
     async def say_all(self, inbound: Inbound, say: Answer) -> None:
         """Send the remaining answer to an input, and tell admins of its chat if that has no classification.

@@ -47,9 +47,14 @@ class FloodLimits:
         return await self._bots.lets(inbound)
 
     def allows(self, inbound: Inbound, caller: Caller, *, urgent: bool) -> bool:
-        """Count a person's input and say whether it is accepted. A redelivered input counts once."""
+        """Count a person's input and say whether it is accepted.
+
+        A redelivered input counts once, and so does an album.
+        """
         key = f"{urgent:d}/{self._pool(inbound, caller)}"
-        return caller.role is Role.OWNER or self._rate.allows(key, inbound.identity)
+        album = "" if inbound.part is None else inbound.part.album
+        use = f"{inbound.address}/album/{album}" if album else inbound.identity
+        return caller.role is Role.OWNER or self._rate.allows(key, use)
 
     async def refuse(self, inbound: Inbound, caller: Caller) -> str:
         """Return the notice for a person whose message is not accepted, and audit that, both once a minute.

@@ -8,10 +8,10 @@ from bot.access import labelling
 from bot.access.authorize import Caller
 from bot.access.session_ids import SessionIds
 from bot.commands.admin.classify import NOT_CLASSIFIED
-from bot.core.errors import ArchivedError, BusyError, DeletedError, ForeignError, RequestError
+from bot.core.errors import ArchivedError, BusyError, DeletedError, ForeignError, RequestError, SealedError
 from bot.gate.gate import Gate
 from bot.pinned_agents import PinnedAgents
-from bot.sessions.inbox import Accepted, Metadata, NewItem, QueueMode
+from bot.sessions.inbox import TEXT_PART, Accepted, Metadata, NewItem, QueueMode
 from bot.sessions.messages import SessionMessage
 from bot.sessions.models import SessionState
 from bot.sessions.ports.sessions import SessionStore
@@ -102,7 +102,7 @@ class InboxWriter:
             AskedError: The message was left out.
             StoreError: It could not be kept.
         """
-        sid = self._session_ids.likely(inbound.address, owner)
+        sid = await self._session_ids.likely(inbound.address, owner)
         ended = self._session_ids.ended(inbound.address, owner)
         for _ in range(_TRIES):
             for before in ended:
@@ -115,6 +115,8 @@ class InboxWriter:
             except (ForeignError, ArchivedError, DeletedError):
                 # Another person's session, or one that ended: the chat continues in the next.
                 sid, ended = await self._session_ids.found(inbound.address, owner)
+            except SealedError:
+                sid = await self._session_ids.unsealed(sid, inbound.address, owner)
         return sid, str(BusyError())
 
     async def begin(self, inbound: Inbound, caller: Caller, new: NewSession) -> tuple[str, Accepted]:
@@ -130,7 +132,7 @@ class InboxWriter:
         if problem := self._problem(inbound):
             raise RequestError(problem)
         owner = caller.principal
-        sid = self._session_ids.likely(inbound.address, owner)
+        sid = await self._session_ids.likely(inbound.address, owner)
         for _ in range(_TRIES):
             item = self._item(inbound, caller, sid, owner, heard=new.heard)
             kept = Metadata(new.metadata, item.label) if new.metadata else None
@@ -139,6 +141,8 @@ class InboxWriter:
                 return sid, await self._kept(item)
             except DeletedError:
                 sid = await self._session_ids.undeleted(inbound.address, owner)
+            except SealedError:
+                sid = await self._session_ids.unsealed(sid, inbound.address, owner)
         raise BusyError
 
     async def steer(self, inbound: Inbound, caller: Caller, told: Steer) -> Accepted:
@@ -206,4 +210,14 @@ class InboxWriter:
             body=message,
             home=str(inbound.address),
             principal=owner,
+            part=_part(inbound),
         )
+
+
+def _part(inbound: Inbound) -> str:
+    """Return the message that an input may be a part of; an album's name tells whether its sender forwarded it."""
+    if inbound.part is None or inbound.bot:
+        return ""
+    if inbound.part.album:
+        return f"album/{inbound.authored:d}/{inbound.part.album}"
+    return TEXT_PART if inbound.part.more and inbound.authored else ""

@@ -81,8 +81,9 @@ class QuestionReplies:
 
 
 def _fits(waiting: list[AskedQuestion], inbound: Inbound) -> list[tuple[AskedQuestion, AnswerValue]]:
-    """Return the questions that a message answers; only the sender's own typed words can be an answer."""
+    """Return the questions that a message answers; only the sender's own typed words can be an answer, all of them."""
     plain = inbound.authored and inbound.how is How.TEXT and not (inbound.quoted or inbound.files or inbound.bot)
+    plain = plain and inbound.part is None
     found = list[tuple[AskedQuestion, AnswerValue]]()
     for one in waiting if plain else ():
         try:

@@ -33,6 +33,7 @@ from bot.ingress.flood_limits import FloodLimits
 from bot.ingress.inbox_writer import InboxWriter, NewSession, Steer
 from bot.ingress.question_replies import QuestionReplies, QuestionReply
 from bot.ingress.refusals import Refusals
+from bot.ingress.unread_kinds import UnreadKinds
 from bot.policy_state import PolicyReloader
 from bot.quarantine import Quarantine
 from bot.sessions.inbox import Accepted
@@ -90,6 +91,7 @@ class Router:
         inbox: InboxWriter,
         replies: QuestionReplies,
         answers: DirectAnswers,
+        unread: UnreadKinds,
     ) -> None:
         self._gate = gate
         self._reloader = reloader
@@ -102,6 +104,7 @@ class Router:
         self._inbox = inbox
         self._replies = replies
         self._answers = answers
+        self._unread = unread
 
     async def receive(self, inbound: Inbound) -> RouterReceipt:
         """Take an input and send its answer.
@@ -160,7 +163,7 @@ class Router:
 
     async def _kept(self, inbound: Inbound) -> RouterReceipt:
         await self._limits.heard(inbound)
-        sid = self._session_ids.first(inbound.address)
+        sid = await self._session_ids.first(inbound.address)
         try:
             receipt = await self._received(inbound, sid)
         except StoreGoneError:
@@ -178,7 +181,8 @@ class Router:
         return replace(receipt, say=partial(self._answers.say_all, inbound, receipt.say))
 
     async def _received(self, inbound: Inbound, sid: str) -> RouterReceipt:
-        command = inbound.authored and table.is_command(inbound.text)
+        continues = inbound.part is not None and inbound.part.continues
+        command = inbound.authored and table.is_command(inbound.text) and not continues
         if not inbound.addressed or not _offered(inbound, command=command):
             return await self._observed(inbound, sid)
         current = await self._current(inbound.text, command=command)
@@ -207,6 +211,8 @@ class Router:
         return RouterReceipt(Routed.ANSWERED, sid, partial(self._answers.say, caller, inbound, sid, reply))
 
     async def _message(self, inbound: Inbound, caller: Caller, sid: str) -> RouterReceipt:
+        if inbound.unread:
+            return self._told(inbound, caller, sid, await self._unread.told(inbound))
         if not await self._limits.answers(inbound):
             return RouterReceipt(Routed.IGNORED, sid)
         reply, owner = QuestionReply(), _owner(inbound, caller)

@@ -15,7 +15,7 @@ from typing import Any, Final
 from slack_bolt.response import BoltResponse
 
 from channels.intake import Intake, Json, Kept, Lanes
-from channels.messages import Address, Attachment, Event, Moved, Outbound, Signal
+from channels.messages import Address, Attachment, Event, Inbound, Moved, Outbound, Signal
 from channels.port import (
     Audience,
     Began,
@@ -23,12 +23,14 @@ from channels.port import (
     ChannelVault,
     GoneError,
     Lease,
+    Left,
     Receive,
     Trouble,
     VaultError,
     untold,
 )
 from channels.slack import events, probing, setup, web_api
+from channels.slack.buttons import PressedMessages
 from channels.slack.clients import SERVER, Clients, Installations, Workspace
 from channels.slack.errors import FAILURES
 from channels.slack.events import NAME
@@ -106,6 +108,7 @@ class Slack:
         self._there: dict[str, Workspace] = {}
         self._answering = Lanes()
         self._readers = SlackReaders(self._clients, self._timing.readers)
+        self._pressed = PressedMessages(server, self._timing.call)
         self._sender = SlackSender(self._clients, self._commands, pace=self._timing.pace)
         self._sockets = SocketMode(self._clients, listen, self._timing) if isinstance(listen, str) else None
         self._listening = listen if isinstance(listen, RequestEndpoint) else None
@@ -168,6 +171,10 @@ class Slack:
     async def signal(self, address: Address, signal: Signal) -> None:
         """Show an activity in a thread; the end of it takes back a remaining preview."""
         await self._sender.signal(address, signal)
+
+    async def spend(self, press: str, left: Left) -> None:
+        """Take away the buttons of a pressed message, besides those that are left; a failure is ignored."""
+        await self._pressed.spend(press, left)
 
     async def fetch(self, attachment: Attachment, most: int) -> bytes:
         """Return a file that came with a message, of at most `most` bytes.
@@ -250,6 +257,9 @@ class Slack:
             return
         if self._receive is None:
             raise ChannelError("nobody listens any more")
+        for event in found:
+            if isinstance(event, Inbound) and event.press:
+                self._pressed.keep(event.press, body, there)
         answers = [(event, await self._deduplicator.hand(event, self._receive)) for event in found]
         kept()
         for event, answer in answers:

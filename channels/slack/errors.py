@@ -29,6 +29,7 @@ _GONE: Final = frozenset(
         *("account_inactive", "token_revoked", "team_not_found", "app_uninstalled"),
     }
 )
+_NO_RIGHT: Final = ("restricted_action", "posting_to_general_channel_denied", "no_permission", "access_denied")
 _TOKEN: Final = frozenset({"invalid_auth", "not_authed", "token_expired"})
 _NO_FILES: Final = frozenset(
     {
@@ -69,7 +70,13 @@ def failure(error: Exception) -> ChannelError:
         return ChannelError("Slack does not accept the bot's token")
     if told == "missing_scope":
         return ChannelError("the app lacks a scope; install it again with the manifest")
-    return ChannelError("Slack refused the message" if told else "Slack cannot be reached")
+    return ChannelError(_refusal(told))
+
+
+def _refusal(told: str) -> str:
+    if told.startswith(_NO_RIGHT):
+        return "the app has no right to write there; an admin of the workspace can give it back"
+    return "Slack refused the message" if told else "Slack cannot be reached"
 
 
 def refuses_file(error: Exception) -> bool:

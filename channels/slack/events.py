@@ -316,4 +316,4 @@ def _pressed(body: Json, me: SlackIdentity) -> Inbound | None:
     place = {**body["container"], "channel": _id(body["channel"]), "user": user["id"]}
     place |= {"thread_ts": place.get("thread_ts") or message.get("thread_ts"), "ts": place["message_ts"]}
     private = _is_private(place)
-    return Inbound(_address(place, me), presser, command, dedupe, private=private, how=How.BUTTON)
+    return Inbound(_address(place, me), presser, command, dedupe, private=private, how=How.BUTTON, press=dedupe)

@@ -141,7 +141,7 @@ class MessageCalls:
         where = {"channel": place.channel, "thread_ts": place.thread or None, **QUIET}
         try:
             answer = await _readably(partial(client.chat_postMessage, metadata=mark.told(), **where), sheet)
-            named, threaded = _shown(answer)
+            named, threaded = _shown(answer, place.thread)
         except AmbiguousSendError:
             found = await find_marked(client, place, mark)
             if not found:
@@ -259,13 +259,13 @@ def remember(kept: dict[K, V], key: K, value: V, *, most: int = _REMEMBERED) -> 
     kept[key] = value
 
 
-def _shown(answer: Any) -> tuple[str, bool]:  # noqa: ANN401 - Slack's JSON
-    """Return the time stamp of a message that was shown, and whether it stands in a thread.
+def _shown(answer: Any, thread: str) -> tuple[str, bool]:  # noqa: ANN401 - Slack's JSON
+    """Return the time stamp of a message that was shown, and whether it stands in a thread, if it is to.
 
     Raises AmbiguousSendError: Slack does not tell what it did.
     """
     try:
-        return told(answer, "ts"), bool(answer["message"].get("thread_ts"))
+        return told(answer, "ts"), bool(thread and answer["message"].get("thread_ts"))
     except UNREADABLE as error:
         raise failure(error) from None
 

@@ -26,6 +26,7 @@ from channels.port import (
     ChannelVault,
     LargeFileError,
     Lease,
+    Left,
     ListenError,
     Receive,
     Trouble,
@@ -38,6 +39,7 @@ from channels.telegram.client import BotApi, BotApiRequests, UnreadableError, qu
 from channels.telegram.errors import MovedError, failure, seconds
 from channels.telegram.menu import CommandMenu, show_menus
 from channels.telegram.migration import GroupMigrations
+from channels.telegram.parts import MessageParts
 from channels.telegram.polling import Poller, TelegramTiming
 from channels.telegram.probing import TelegramProbe
 from channels.telegram.readers import SeenReaders, TelegramReaders
@@ -102,7 +104,7 @@ class Telegram:
         self._menu, self._vault, self._admins = menu.fitting(), vault, admins
         self._me = updates.TelegramIdentity(own, "", frozenset(name for name, _ in self._menu.all), frozenset(bots))
         self._readers = TelegramReaders(self._bot, self.account, self._timing.readers, SeenReaders(vault, own))
-        self._migrations = GroupMigrations(self._bot, vault, own)
+        self._migrations, self._parts = GroupMigrations(self._bot, vault, own), MessageParts(vault, own)
         self._sender = TelegramSender(self._bot, self._timing.typing)
         self._presses = ButtonPresses(self._bot, self._timing.press)
         self._webhook, self._lease = webhook, lease
@@ -218,6 +220,10 @@ class Telegram:
         """Show that the bot is typing; the end takes back a remaining preview."""
         await self._sender.signal(self._migrations.now(address), signal)
 
+    async def spend(self, press: str, left: Left) -> None:
+        """Take away the buttons of a pressed message, besides those that are left; a failure is ignored."""
+        await self._presses.spend(press, left)
+
     async def audience(self, address: Address) -> Audience:
         """Return the present readers of the address, as far as Telegram tells."""
         try:
@@ -322,7 +328,7 @@ class Telegram:
     async def _take(self, update: updates.Json, kept: Kept) -> None:
         """Have the application take in one update, and say what it has to say of it."""
         try:
-            told, met = updates.events(update, self._me), updates.met(update)
+            told, met = await self._events(update), updates.met(update)
         except (AttributeError, KeyError, TypeError, ValueError):
             # It would come again for ever, and nothing after it.
             _LOGGER.warning(
@@ -333,7 +339,7 @@ class Telegram:
         if met is not None:
             await self._readers.note(met)
         query = update.get("callback_query")
-        async with self._presses.pressed(query["id"]) if query is not None and told else nullcontext():
+        async with self._presses.pressed(query) if query is not None and told else nullcontext():
             answers = [(event, await self._hand_on(event)) for event in told]
             kept()
             for event, answer in answers:
@@ -346,6 +352,16 @@ class Telegram:
         if self._admins() != self._shown_to:
             # An account was made an admin, or is none any more, by this or before it.
             await self._show_menus()
+
+    async def _events(self, update: updates.Json) -> tuple[Event, ...]:
+        """Return the events of an update, with the place of a message among the parts of one.
+
+        Raises AttributeError, KeyError, TypeError or ValueError: it cannot be understood. VaultError.
+        """
+        found = list[Event]()
+        for event in updates.events(update, self._me):
+            found += await self._parts.of(update, event, self._me) if isinstance(event, Inbound) else (event,)
+        return tuple(found)
 
     def _log_failed(self, event: str, error: TelegramError) -> None:
         """Log a call that failed, in no words of the library's, which may hold the token."""

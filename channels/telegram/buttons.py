@@ -9,12 +9,15 @@ from contextlib import asynccontextmanager, suppress
 from typing import TYPE_CHECKING, Final
 
 import anyio
+from telegram import InlineKeyboardMarkup
 from telegram.error import BadRequest, TelegramError
 
 from channels.messages import Outbound
+from channels.port import Left
 from channels.rich_text import utf16_units
 from channels.telegram.errors import failure
 from channels.telegram.render import compose
+from channels.telegram.updates import Json
 
 if TYPE_CHECKING:
     from telegram import Bot
@@ -30,14 +33,18 @@ class ButtonPresses:
         self._bot = bot
         self._patience = patience
         self._waiting = set[str]()
+        self._pressed = dict[str, Json]()
 
     @asynccontextmanager
-    async def pressed(self, query: str) -> AsyncGenerator[None]:
+    async def pressed(self, told: Json) -> AsyncGenerator[None]:
         """Take in a press within this block; without an answer by its end, or in time, it is answered without words.
 
         Raises the block's error: then the press comes again, and is answered then.
         """
+        query = str(told["id"])
         self._waiting.add(query)
+        if "reply_markup" in (told.get("message") or {}):
+            self._pressed[query] = told["message"]
         failed: Exception | None = None
         try:
             async with anyio.create_task_group() as tasks:
@@ -52,6 +59,7 @@ class ButtonPresses:
             await self._end(query)
         finally:
             self._waiting.discard(query)
+            self._pressed.pop(query, None)
 
     async def tell(self, outbound: Outbound) -> bool:
         """Answer a press with the text for its presser alone; return whether that was possible.
@@ -73,6 +81,23 @@ class ButtonPresses:
         except TelegramError as error:
             raise failure(error) from None
         return True
+
+    async def spend(self, query: str, left: Left) -> None:
+        """Take away the buttons of a pressed message, besides those that are left; a failure is ignored."""
+        message = self._pressed.get(query)
+        if message is None or not message["message_id"]:
+            # A message for one person alone has no number by which it could be edited.
+            return
+        rows: list[list[Json]] = message["reply_markup"]["inline_keyboard"]
+        staying = set(left(tuple(str(key.get("callback_data", "")) for row in rows for key in row)))
+        kept = [[key for key in row if key.get("callback_data", "") in staying] for row in rows]
+        if kept == rows:
+            return
+        keyboard = InlineKeyboardMarkup.de_json({"inline_keyboard": [row for row in kept if row]}, self._bot)
+        with suppress(TelegramError):
+            await self._bot.edit_message_reply_markup(
+                message["chat"]["id"], message["message_id"], reply_markup=keyboard if any(kept) else None
+            )
 
     async def refuse(self, query: str, text: str) -> None:
         """Answer a press on a button that is not ours."""

@@ -16,6 +16,7 @@ _GONE: Final = (
     *("chat not found", "user not found", "message thread not found", "topic_deleted", "peer_id_invalid"),
     *("group chat was deactivated", "user is deactivated"),
 )
+_NO_RIGHT: Final = ("not enough rights", "have no rights", "need administrator rights", "chat_write_forbidden")
 
 
 class MovedError(ChannelError):
@@ -44,6 +45,8 @@ def failure(error: TelegramError) -> ChannelError:
 
 def _certain(error: TelegramError) -> str:
     match error:
+        case BadRequest() if any(sentence in error.message.lower() for sentence in _NO_RIGHT):
+            return "the bot has no right to write there; an admin of the chat can give it back"
         case BadRequest():
             return "Telegram refused the message"
         case InvalidToken():

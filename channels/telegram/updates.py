@@ -2,20 +2,20 @@
 
 Only text that its sender typed counts as typed: a forward and a text that came by an inline bot are quoted. So is the
 text that is replied to, unless it is this bot's own. An edit is never a second command, so edited messages are not
-read. Messages of senders that write as a chat are not read, as no person could be held to them. Bots are read only if
-they are named, only in groups, and their texts count as typed by no person. `met` tells apart from that who was seen in
-which chat.
+read, and their sender learns that. Messages of senders that write as a chat are not read, as no person could be held to
+them. Bots are read only if they are named, only in groups, and their texts count as typed by no person. `met` tells
+apart from that who was seen in which chat.
 
 A sticker is not a file. A file's name and size come from its sender and Telegram; Telegram names no photo and no
 recording, so those get a name by their kind.
 """
 
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from types import MappingProxyType
 from typing import Any, Final
 
-from channels.messages import Address, Attachment, Event, How, Inbound, Membership, Moved
+from channels.messages import EDIT, Address, Attachment, Event, How, Inbound, Membership, Moved
 from channels.port import Reader, ReaderKind
 
 Json = Mapping[str, Any]
@@ -31,6 +31,26 @@ _NAMES: Final = MappingProxyType(
     }
 )
 _LONGEST: Final = 255
+
+
+_UNREAD: Final = MappingProxyType(
+    {
+        "sticker": "a sticker",
+        "venue": "a place",
+        "location": "a location",
+        "contact": "a contact",
+        "poll": "a poll",
+        "checklist": "a checklist",
+        "dice": "a dice",
+        "game": "a game",
+        "story": "a story",
+        "paid_media": "paid media",
+        "gift": "a gift",
+        "giveaway": "a giveaway",
+        "invoice": "an invoice",
+    }
+)
+"""The kinds of messages that are not read. A message of any other kind tells of the chat and not to this bot."""
 
 
 def attached(message: Json) -> tuple[Attachment, ...]:
@@ -105,6 +125,11 @@ def events(update: Json, me: TelegramIdentity) -> tuple[Event, ...]:
         told = tuple(_service(message, me, dedupe))
         found = None if told else _inbound(message, me, dedupe)
         return told if found is None else (found,)
+    if (edited := update.get("edited_message")) is not None:
+        # A location that moves is edited all the time.
+        changed = None if "location" in edited else _inbound(edited, me, dedupe)
+        unread = changed and _unread(changed, EDIT)
+        return () if unread is None else (unread,)
     if (query := update.get("callback_query")) is not None:
         pressed = _pressed(query, me, dedupe)
         return () if pressed is None else (pressed,)
@@ -248,7 +273,8 @@ def _inbound(message: Json, me: TelegramIdentity, dedupe: str) -> Inbound | None
         text, called = read[0], called or read[1]
     elif not files:
         quoted = ()
-    if not text and not quoted and not files:
+    unread = "" if text or quoted or files else next((name for kind, name in _UNREAD.items() if kind in message), "")
+    if not (text or quoted or files or unread) or (unread and (bot or not (private or called))):
         return None
     return Inbound(
         _address(message),
@@ -261,7 +287,15 @@ def _inbound(message: Json, me: TelegramIdentity, dedupe: str) -> Inbound | None
         addressed=private or called,
         files=files,
         bot=bot,
+        unread=unread,
     )
+
+
+def _unread(changed: Inbound, kind: str) -> Inbound | None:
+    """Return a message without its content, as of a kind that is not read; None if it was not meant for this bot."""
+    if changed.bot or not changed.addressed:
+        return None
+    return replace(changed, text="", quoted=(), files=(), authored=True, unread=kind)
 
 
 def _text(message: Json) -> str:

@@ -24,6 +24,8 @@ def place(state: State, token: Token, args: Json) -> Channel:
         raise SlackError("not_in_channel" if channel.kind == "public" else "channel_not_found")
     if channel.archived:
         raise SlackError("is_archived")
+    if channel.restricted:
+        raise SlackError("restricted_action")
     return channel
 
 

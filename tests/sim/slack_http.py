@@ -20,11 +20,16 @@ from tests.sim.slack_state import Json, SlackError, State
 
 URL_LIFE = 1_800
 URL_USES = 5
+_NEEDED = frozenset({"ok", "error", "channel", "ts", "user", "members", "url", "team_id", "user_id", "bot_id"})
+"""What answers have in any case; all else may be missing."""
 
 
 @dataclass
 class Fault:
-    """What a call meets: a status with its Retry-After, a delay, or a connection that is cut before or after."""
+    """What a call meets: a status with its Retry-After, a delay, or a connection that is cut before or after.
+
+    With `done` the call is done before its status is answered; with `spared` the answer lacks what it may lack.
+    """
 
     method: str = ""
     channel: str = ""
@@ -35,6 +40,8 @@ class Fault:
     error: str = ""
     cut: str = ""
     answer: Json | None = None
+    done: bool = False
+    spared: bool = False
 
     def meets(self, method: str, args: Json) -> bool:
         """Tell whether a call is one that it is for, and count it."""
@@ -102,18 +109,20 @@ class Http:
         await asyncio.sleep(fault.delay)
         if fault.cut == "before":
             return _cut(request)
-        if fault.status:
-            more = {"Retry-After": str(fault.retry_after)} if fault.status == 429 else {}
-            body: Json = {"ok": False, "error": "ratelimited" if fault.status == 429 else "internal_error"}
-            return web.json_response(body, status=fault.status, headers=more)
+        if fault.status and not fault.done:
+            return _failed(fault)
         try:
             answer = {"ok": True, **self._run(method, request.headers, args, fault.error)}
         except SlackError as refused:
             answer = {"ok": False, "error": refused.code, **refused.more}
         if fault.answer is not None:
             answer = {"ok": True, **fault.answer}
+        if fault.spared:
+            answer = {name: value for name, value in answer.items() if name in _NEEDED}
         self.calls.append(Called(method, args, answer))
         await self._notify()
+        if fault.status:
+            return _failed(fault)
         return _cut(request) if fault.cut == "after" else web.json_response(answer, headers=self._headers(request))
 
     def _headers(self, request: web.Request) -> dict[str, str]:
@@ -228,6 +237,12 @@ async def _args(request: web.Request) -> Json:
     else:
         args |= dict(await request.post())
     return args
+
+
+def _failed(fault: Fault) -> web.Response:
+    more = {"Retry-After": str(fault.retry_after)} if fault.status == 429 else {}
+    body: Json = {"ok": False, "error": "ratelimited" if fault.status == 429 else "internal_error"}
+    return web.json_response(body, status=fault.status, headers=more)
 
 
 def _basic(headers: Mapping[str, str]) -> Json:

@@ -85,7 +85,10 @@ class Message:
 
 @dataclass
 class Channel:
-    """A place; `shared_with` are other organisations' workspaces, `pending` are those invited."""
+    """A place; `shared_with` are other organisations' workspaces, `pending` are those invited.
+
+    In a `restricted` one apps may not write.
+    """
 
     id: str
     name: str
@@ -96,6 +99,7 @@ class Channel:
     pending: set[str] = field(default_factory=set[str])
     messages: list[Message] = field(default_factory=list[Message])
     archived: bool = False
+    restricted: bool = False
 
     def told(self) -> Json:
         """Return it as `conversations.info` tells it."""

@@ -19,6 +19,7 @@ from aiohttp import web
 from tests.sim import telegram_calls, telegram_messages
 from tests.sim.telegram_args import Args
 from tests.sim.telegram_calls import allow
+from tests.sim.telegram_kinds import spared
 from tests.sim.telegram_state import ApiError, Json, State, Stored
 from tests.sim.telegram_world import World
 
@@ -44,6 +45,8 @@ class Fault:
     delay: float = 0.0
     times: int = 1
     answer: tuple[Any, ...] = ()
+    done: bool = False
+    spared: bool = False
 
     def meets(self, method: str, args: Args) -> bool:
         """Tell whether a call runs into it."""
@@ -90,6 +93,14 @@ class Telegram(World):
         """Answer the next calls with an error, in the words of `told`, without doing anything."""
         return self._fault(Fault(method, chat, 429 if retry_after else status, retry_after, told, times=times))
 
+    def breaks(self, method: str = "", *, status: int = 500, chat: int | None = None, times: int = 1) -> Fault:
+        """Do what the next calls ask, and answer with an error all the same."""
+        return self._fault(Fault(method, chat, status=status, times=times, done=True))
+
+    def spares(self, method: str = "", *, times: int = 1) -> Fault:
+        """Do what the next calls ask, and leave out of the answer what the API may leave out."""
+        return self._fault(Fault(method, times=times, spared=True))
+
     def loses(self, method: str = "", *, chat: int | None = None, times: int = 1) -> Fault:
         """Do what the next calls ask, and cut the connection before the answer."""
         return self._fault(Fault(method, chat, lost=True, times=times))
@@ -120,9 +131,11 @@ class Telegram(World):
             self.calls.append((method, args.values))
             fault = next((fault for fault in self.faults if fault.meets(method, args)), Fault())
             fault.times -= 1
-            if fault.status:
+            if fault.status and not fault.done:
                 raise _failure(fault)
             result = await self._does(method, args)
+            if fault.status:
+                raise _failure(fault)
         except ApiError as error:
             self.state.wake()
             return _refused(error)
@@ -130,6 +143,7 @@ class Telegram(World):
         await asyncio.sleep(fault.delay)
         if fault.lost and request.transport is not None:
             request.transport.abort()
+        result = spared(result) if fault.spared else result
         return web.json_response({"ok": True, "result": fault.answer[0] if fault.answer else result})
 
     async def _does(self, method: str, args: Args) -> Any:  # noqa: ANN401 - each method has its own answer

@@ -152,6 +152,9 @@ def _uploaded(state: State, args: Args, name: str) -> tuple[str, Stored]:
 
 
 def _sent(state: State, chat: Chat, args: Args, body: Json, seen_by: int | None) -> Json:
+    if chat.muted:
+        file = next((name for name in ("photo", "document") if name in body), "")
+        raise bad(f"not enough rights to send {f'{file}s' if file else 'text messages'} to the chat")
     topic = topic_of(chat, args)
     if topic is not None:
         body |= {"message_thread_id": topic, "is_topic_message": True}

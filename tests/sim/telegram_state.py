@@ -2,7 +2,7 @@
 
 import asyncio
 import time
-from collections.abc import Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass, field
 from itertools import count
 from typing import Any, Final
@@ -97,6 +97,7 @@ class Chat:
     actions: list[tuple[str, int | None]] = field(default_factory=list[tuple[str, int | None]])
     migrated_to: int | None = None
     blocked: bool = False
+    muted: bool = False
     numbers: Iterator[int] = field(default_factory=lambda: count(101))
 
     @property
@@ -158,7 +159,7 @@ class State:
     """All of it. `privacy` is the bot's privacy mode, `ephemeral` whether the server knows ephemeral messages.
 
     `query_life` is how long, in seconds, a press can be answered. `kept_at` is the path at which a server of
-    one's own says all files are, where it hands out none.
+    one's own says all files are, where it hands out none. `spare` takes out of updates what may be left out.
     """
 
     token: str = TOKEN
@@ -167,6 +168,7 @@ class State:
     ephemeral: bool = False
     query_life: float = 60.0
     kept_at: str = ""
+    spare: Callable[[Json], Json] = dict
     people: dict[int, Json] = field(default_factory=dict[int, Json])
     chats: dict[int, Chat] = field(default_factory=dict[int, Chat])
     updates: list[Json] = field(default_factory=list[Json])
@@ -201,7 +203,7 @@ class State:
         """Make an update, if the bot asked for such ones."""
         asked = kind in self.allowed if self.allowed is not None else kind not in UNASKED
         if asked:
-            self.updates.append({"update_id": next(self.numbers), kind: payload})
+            self.updates.append({"update_id": next(self.numbers), kind: self.spare(payload)})
         self.wake()
 
     def confirm(self, offset: int) -> None:

@@ -8,6 +8,7 @@ from dataclasses import dataclass, field
 from typing import Any, Final
 
 from tests.sim.telegram_calls import membership
+from tests.sim.telegram_kinds import KINDS, pieces
 from tests.sim.telegram_state import BOT_ID, FIRST_PERSON, Chat, Json, Query, Shown, State
 from tests.sim.telegram_text import found, units
 
@@ -46,16 +47,17 @@ class Person:
         photo: bytes | None = None,
         document: tuple[str, bytes] | None = None,
         voice: bytes | None = None,
+        more: Json | None = None,
     ) -> Shown:
         """Write into a chat, None for the one with the bot; the bot is told if it may read it.
 
-        `forward_of` is a message, a person, or the name of somebody who hides the account.
+        `forward_of` is a message, a person, or the name of somebody who hides the account. `more` are further fields.
         """
         chat = chat or self.private
-        body: Json = {"from": self.json}
+        body: Json = {"from": self.json, **(more or {})}
         body |= _media(self.state, photo=photo, document=document, voice=voice)
         if text:
-            name, entities = ("caption" if len(body) > 1 else "text"), found(text, [])
+            name, entities = ("caption" if {"photo", "document", "voice"} & body.keys() else "text"), found(text, [])
             where = "entities" if name == "text" else "caption_entities"
             body |= {name: text, **({where: entities} if entities else {})}
         if forward_of is not None:
@@ -71,6 +73,31 @@ class Person:
         if bot_reads(self.state, shown):
             self.state.tell("message", self.state.seen(shown))
         return shown
+
+    def pastes(self, chat: Chat | None, text: str, **more: Any) -> list[Shown]:  # noqa: ANN401 - as for `says`
+        """Send a text of any length, which the client cuts into messages; `more` is said with the first of them."""
+        first, *others = pieces(text)
+        return [self.says(chat, first, **more), *(self.says(chat, piece) for piece in others)]
+
+    def album(
+        self,
+        chat: Chat | None,
+        *files: tuple[str, bytes],
+        caption: str = "",
+        at: int = 0,
+        forward_of: "Person | Shown | str | None" = None,
+        number: str = "",
+    ) -> list[Shown]:
+        """Send files as an album, with a caption below the file at this place; `number` is that of an album begun."""
+        group = {"media_group_id": number or f"13{next(self.state.ids):015d}"}
+        return [
+            self.says(chat, caption if place == at else "", document=file, more=group, forward_of=forward_of)
+            for place, file in enumerate(files)
+        ]
+
+    def sends(self, chat: Chat | None, kind: str, **more: Any) -> Shown:  # noqa: ANN401 - as for `says`
+        """Send something that is neither text nor a file, see `KINDS`."""
+        return self.says(chat, more=dict(KINDS[kind]), **more)
 
     def presses(self, message: Shown, button: str | int) -> Query:
         """Press a button, by its text or its place from 0."""
@@ -168,6 +195,10 @@ class World:
         chat.topics[shown.id] = name
         self.state.tell("message", shown.json)
         return shown.id
+
+    def restrict(self, chat: Chat, *, muted: bool = True) -> None:
+        """Take from the bot, in a chat that it stays in, the right to write; or give it back."""
+        chat.muted = muted
 
     def close_topic(self, chat: Chat, topic: int) -> None:
         """Close a topic."""

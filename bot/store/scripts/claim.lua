@@ -1,8 +1,7 @@
 -- Take a session with a lease and read the records that a turn needs.
--- Arguments: owner, idle, lease ms, items and events (how many at most), debounce ms, most (claims in vain, 0 for any
---   number), channels. And known: the claimer's read position (generation, context, seq).
--- (how
---   many at most), debounce ms, most (claims in vain, 0 for any number), channels.
+-- Arguments: owner, idle, lease ms, items and events (how many at most), debounce ms, longest (ms to leave parts), most
+--   (claims in vain, 0 for any number), channels.
+-- And known: the claimer's read position (generation, context, seq).
 -- Events: from the known one on, itself included, or from where a context begins if the log does not continue it.
 -- Answers: ok now state items events approvals · none · elsewhere · unsettled wait · worn tries.
 
@@ -19,6 +18,19 @@ local function unsettled_ms(now)
   return last and math.max(last.accepted_at + A.debounce - now, 0) or 0
 end
 
+-- For how many ms the parts of one message are left, as another may come.
+-- Then the whole inbox is one album, or texts that their sender's client may have cut.
+local function parts_ms(now)
+  if S.turn then return 0 end
+  local waiting = waiting_items(A.items)
+  local first, last = waiting[1], waiting[#waiting]
+  if #waiting == A.items or not first then return 0 end
+  for _, item in ipairs(waiting) do
+    if not item.part or item.part ~= first.part or item.sender ~= first.sender then return 0 end
+  end
+  return math.max(math.min(last.accepted_at + A.debounce, first.accepted_at + A.longest) - now, 0)
+end
+
 if not read_state(K.state) then return reply('none') end
 local now = now_ms()
 if not (leased(now) and S.owner == A.owner) then
@@ -27,7 +39,7 @@ if not (leased(now) and S.owner == A.owner) then
   if bar then return bar end
   if not ripe(now) and not A.idle then return reply('none') end
   if not lives_on(set_of(A.channels)) then return reply('elsewhere') end
-  local early = A.idle and 0 or unsettled_ms(now)
+  local early = A.idle and 0 or math.max(unsettled_ms(now), parts_ms(now))
   if early > 0 then return reply('unsettled', {wait = early}) end
   -- A process that takes it and writes nothing may have been ended by it.
   if not A.idle then

@@ -65,7 +65,7 @@ async def test_a_stranger_cannot_grow_the_audit_as_fast_as_he_writes(tmp_path: P
     [
         ("guest", "hello", How.TEXT, UNKNOWN_HERE),
         ("guest", "/approve x", How.BUTTON, NOT_YOURS),
-        ("member", "/audit", How.TEXT, UNKNOWN_HERE),
+        ("member", "/audit", How.TEXT, "Only admins may give this command."),
     ],
 )
 async def test_somebody_known_grows_the_audit_no_faster(

@@ -7,6 +7,8 @@ import pytest
 from bot.access.pairing import ASK_ALONE, NOT_YOURS
 from bot.access.principals import of_chat
 from bot.commands.admin.classify import NOT_CLASSIFIED
+from bot.commands.sessions import NOTHING_SAID
+from bot.delivery.outbox import WITHHELD_REPLY
 from bot.ingress.router import Routed
 from bot.sessions.deliveries import DeliveryState
 from bot.sessions.log.event_types import UserMessage
@@ -77,6 +79,26 @@ async def test_what_a_command_tells_goes_to_whoever_typed_it(tmp_path: Path) -> 
         assert people.rooms.heard(TEAM) == ["You said: hello"]
         (told,) = people.rooms.alone("ann")
         assert "Taint CONFIDENTIAL" in told
+
+
+async def test_whoever_reads_a_shared_chat_gets_a_copy_of_it_alone(tmp_path: Path) -> None:
+    """What they may read of it: the messages of others too, and nothing once the chat has read more than they may."""
+    lower = {"team": {**CHATS["team"], "classification": "INTERNAL"}}
+    async with talking(tmp_path, team("ann", "mel"), chats=lower) as people:
+        await people.say("mel", "/export")
+        assert people.rooms.alone("mel") == [NOTHING_SAID]
+        receipt = await people.say("ann", "the quay is open")
+        await people.say("mel", "/export")
+        file = people.rooms.alone("mel")[-1]
+        assert '"lockgate.export"' in file.splitlines()[0]
+        assert "the quay is open" in file
+        assert people.rooms.heard(TEAM) == ["You said: the quay is open"]
+        # In another chat it is as if there were none.
+        await people.say("mel", f"/export {receipt.sid}", Address("room", "mel"))
+        assert "There is nothing of that name here" in people.rooms.heard(Address("room", "mel"))[-1]
+        await people.say("ann", "/taint raise CONFIDENTIAL")
+        await people.say("mel", "/export")
+        assert people.rooms.alone("mel")[-1] == WITHHELD_REPLY
 
 
 @pytest.mark.parametrize("who", ["eve", "stranger"])

@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from channels.messages import Address, Attachment, How, Inbound, Membership, Moved
+from channels.messages import EDIT, Address, Attachment, How, Inbound, Membership, Moved
 from channels.port import Reader, ReaderKind
 from channels.telegram import updates
 from channels.telegram.updates import FILE_UNREAD, Presence, TelegramIdentity, events, met
@@ -23,6 +23,7 @@ GROUP = {"id": -100123, "type": "supergroup"}
 BOTS_WORD = {"message_id": 1, "chat": GROUP, "from": BOT, "text": "the bot's word"}
 BOBS_WORD = {"message_id": 2, "chat": GROUP, "from": BOB, "text": "Bob's word"}
 ACCOUNT = "telegram:4503599627370495"
+NOTHING: dict[str, Any] = {}
 FILE = {"file_id": "f1", "file_unique_id": "u1"}
 
 
@@ -138,16 +139,51 @@ def test_what_was_forwarded_was_not_typed(how: dict[str, Any]) -> None:
         update(GROUP, text="x", sender_chat=GROUP),
         update({"id": -1, "type": "channel"}, text="x"),
         update({"id": 8, "type": "private"}, text="x"),  # not the sender's own
-        update(sticker={}),
-        update(sticker={}, reply_to_message=BOBS_WORD),
+        update(GROUP, sticker={}),
+        update(GROUP, sticker={}, reply_to_message=BOBS_WORD),
+        update(GROUP, sticker={}, reply_to_message=BOTS_WORD, **{"from": ROBOT}),
+        update(pinned_message={}),
         update(GROUP, **marked("@lock_bot", "mention", "@lock_bot")),
-        {"update_id": 5, "edited_message": update(text="x")["message"]},
+        {"update_id": 5, "edited_message": update(GROUP, text="x")["message"]},
+        {"update_id": 5, "edited_message": update(location={})["message"]},
         {"update_id": 5, "channel_post": update(text="x")["message"]},
         {"update_id": 5, "poll": {}},
     ],
 )
 def test_what_is_not_read(message: dict[str, Any]) -> None:
     assert events(message, ME) == ()
+
+
+@pytest.mark.parametrize(
+    "told,kind",
+    [
+        *(
+            (update(**{kind: NOTHING}), name)
+            for kind, name in (
+                ("sticker", "a sticker"),
+                ("contact", "a contact"),
+                ("poll", "a poll"),
+                ("dice", "a dice"),
+            )
+        ),
+        (update(location={}), "a location"),
+        (update(venue={}, location={}), "a place"),
+        (update(sticker={}, forward_origin={"type": "hidden_user"}), "a sticker"),
+        (update(sticker={}, reply_to_message=BOBS_WORD), "a sticker"),
+        (update(GROUP, sticker={}, reply_to_message=BOTS_WORD), "a sticker"),
+        ({"update_id": 5, "edited_message": update(text="/approve 1")["message"]}, EDIT),
+        (
+            {
+                "update_id": 5,
+                "edited_message": update(GROUP, **marked("@lock_bot x", "mention", "@lock_bot"))["message"],
+            },
+            EDIT,
+        ),
+    ],
+)
+def test_what_cannot_be_read_has_a_kind_and_no_content(told: dict[str, Any], kind: str) -> None:
+    found = inbound(told)
+    assert (found.unread, found.text, found.quoted, found.files, found.addressed) == (kind, "", (), (), True)
 
 
 def test_a_mention_alone_asks_about_what_it_replies_to() -> None:
