@@ -14,7 +14,7 @@ from typing import Final
 from bot.access import labelling, principals
 from bot.access.authorize import at_least
 from bot.access.decision_context import Call, DecisionContext
-from bot.sessions.approvals import Approval, ApprovalState
+from bot.sessions.approvals import FOR_EVER, Approval, ApprovalState
 from bot.sessions.background.runs import UNREAD
 from bot.sessions.log.events import DeferredResult
 from policy.decision import Decision, Verdict
@@ -115,6 +115,15 @@ def may_answer(document: Document, approval: Approval, principal: str) -> bool:
     )
 
 
+def may_approve(document: Document, label: Label, principal: str) -> bool:
+    """Say whether a principal may approve another person's call in a session of this taint, where any one rule asks."""
+    yours = (one.id for one in document.all_rules if one.action is Verdict.REQUIRE_APPROVAL and not one.log_only)
+    return any(
+        _may_answer(document, (asked,), "", label=label, principal=principal, others=frozenset())
+        for asked in ("untrusted_cannot_command", *yours)
+    )
+
+
 def anybody_may_answer(document: Document, approval: Approval) -> bool:
     """Say whether there is a principal who may answer."""
     return any(may_answer(document, approval, principal) for principal in document.principals)
@@ -181,11 +190,15 @@ def asking(decision: Decision) -> tuple[str, ...]:
     return tuple(outcome.rule for outcome in decision.outcomes if outcome.verdict is Verdict.REQUIRE_APPROVAL)
 
 
-def lifetime(document: Document, rules: tuple[str, ...], longest: int) -> int:
-    """Return the lifetime of a question by these rules, in milliseconds: the shortest of theirs, or `longest`."""
+def until(document: Document, rules: tuple[str, ...], now: int, longest: int | None) -> int:
+    """Return when a question by these rules expires: after the shortest of their times, or after `longest`.
+
+    Times are in milliseconds; `longest` is None for a question that waits for ever.
+    """
     entries = (document.rule(rule) for rule in rules)
     times = [entry.timeout * 1000 for entry in entries if entry is not None and entry.timeout is not None]
-    return min(times, default=longest)
+    life = min(times, default=longest)
+    return FOR_EVER if life is None else now + life
 
 
 def _may_answer(
@@ -203,7 +216,10 @@ def _may_answer(
         return False
     if is_program(principal) and not at_least(person.role, Role.ADMIN):
         return False
-    return all(_satisfies(document, rule, person.role, own=principal == asker) for rule in rules)
+    return all(
+        _satisfies(document, rule, person.role, own=principal == asker) and document.is_among_approvers(rule, principal)
+        for rule in rules
+    )
 
 
 def _satisfies(document: Document, rule: str, role: Role, *, own: bool) -> bool:

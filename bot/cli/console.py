@@ -15,6 +15,7 @@ from dataclasses import dataclass
 from types import MappingProxyType
 from typing import BinaryIO, Final, Protocol
 
+from bot.history.dividers import divider
 from bot.history.event_log import decision_in
 from bot.sessions.log.event_types import (
     AgentMessage,
@@ -164,10 +165,10 @@ class ConsoleView:
         if state is None:
             return
         self._cursor, self.taint = state.seq, state.taint
-        readable = (event.body for event in await self._tail(state) if _readable(event, clearance))
-        said = [body for body in readable if isinstance(body, UserMessage | AgentMessage)]
+        readable = [event for event in await self._tail(state) if event.label.flows_to(clearance)]
+        said = [at for at, event in enumerate(readable) if _is_message(event)]
         if said:
-            shown = [_message(body) for body in said[-HISTORY:]]
+            shown = filter(None, map(_entry, readable[said[-HISTORY:][0] :]))
             await self._show("\n".join([f"· going on, taint {self.told(clearance)}", *shown]))
 
     def told(self, clearance: Label) -> str:
@@ -208,9 +209,8 @@ class ConsoleView:
                 told = "allowed" if outcome is ToolOutcome.OK else outcome
                 return f"· {self._named(tool)} {told}, taint {self.taint}"
             case TaintRaised():
-                # Told with the result of the call that caused it.
                 self.taint = event.label.join(self.taint)
-                return ""
+                return divider(event)
             case _:
                 return self._decided(decision_in(event))
 
@@ -237,8 +237,17 @@ class ConsoleView:
         return name if name in self._tools else "a call"
 
 
-def _readable(event: Event, clearance: Label) -> bool:
-    return event.visibility is Visibility.USER and event.label.flows_to(clearance)
+def _is_message(event: Event) -> bool:
+    return event.visibility is Visibility.USER and isinstance(event.body, UserMessage | AgentMessage)
+
+
+def _entry(event: Event) -> str:
+    """Return a message or a divider, empty for any other event."""
+    match event.body:
+        case UserMessage() | AgentMessage() if event.visibility is Visibility.USER:
+            return _message(event.body)
+        case _:
+            return divider(event)
 
 
 def _message(said: UserMessage | AgentMessage) -> str:

@@ -11,8 +11,9 @@ from typing import Final
 from bot.access.approvals import may_withdraw
 from bot.commands.alternatives import AlternativeCommands
 from bot.commands.command import CommandRequest, Reply, UsageError
+from bot.commands.inbox.waiting import WaitingEntry
 from bot.core.invisible import spelled
-from bot.delivery import approval_prompts
+from bot.delivery import approval_prompts, time_left
 from bot.gate.gate import Gate
 from bot.operations.approval_answers import ApprovalAnswers, Decider, PendingCall, named
 from bot.sessions.approvals import Approval, ApprovalState
@@ -20,7 +21,6 @@ from policy.labels import join_all
 
 QUESTION: Final = "This is a question of the agent: use `/answer {id} TEXT`, or `/deny {id}` to decline."
 
-_MINUTE: Final = 60_000
 _LONGEST: Final = 2000
 _HELD_BACK: Final = "is held back"
 
@@ -33,20 +33,22 @@ class ApprovalCommands:
     gate: Gate
     alternatives: AlternativeCommands
 
-    async def approvals(self, request: CommandRequest, argument: str) -> Reply:
-        """List the questions here, the caller's own, and those elsewhere that they may answer.
+    async def waiting(self, request: CommandRequest) -> tuple[WaitingEntry, ...]:
+        """Return the calls here that wait, the caller's own, and those elsewhere that they may answer."""
+        return tuple(
+            WaitingEntry(known.approval.asked_at, self._line(request, known.approval, _LONGEST), known.label)
+            for known in await self._pending(request)
+        )
 
-        Or show one question whole.
-        """
-        found = await self.answers.pending(await _decider(request))
-        pending = tuple(known for known in found if not known.approval.is_question)
-        if argument:
-            pending = _named(pending, argument)
-        if not pending:
-            return Reply("Nothing waits for an answer.")
-        longest = None if argument else _LONGEST
+    async def show(self, request: CommandRequest, argument: str) -> Reply:
+        """Show the calls of one question whole."""
+        pending = _named(await self._pending(request), argument)
         label = join_all(known.label for known in pending)
-        return Reply("\n".join(self._line(request, known.approval, longest) for known in pending), label)
+        return Reply("\n".join(self._line(request, known.approval, None) for known in pending), label)
+
+    async def _pending(self, request: CommandRequest) -> tuple[PendingCall, ...]:
+        found = await self.answers.pending(await _decider(request))
+        return tuple(known for known in found if not known.approval.is_question)
 
     async def approve(self, request: CommandRequest, argument: str) -> Reply:
         """Approve a waiting call."""
@@ -87,16 +89,16 @@ class ApprovalCommands:
         return lines
 
     def _line(self, request: CommandRequest, approval: Approval, longest: int | None) -> str:
-        minutes = max(0, -(-(approval.expires_at - request.now) // _MINUTE))
         question = self.answers.shown(request.caller.principal, approval)
         shown = _HELD_BACK if question is None else spelled(json.dumps(question, ensure_ascii=False))
         if longest is not None and len(shown) > longest:
             shown = f"{shown[:longest]}… ({len(shown)} characters, `/approvals {approval.id}` shows them all)"
+        since = time_left.since(approval, request.now)
         place = "here" if approval.sid == request.sid else f"in session {approval.sid}"
         return (
             f"{approval.id} `{approval.tool}` {shown}\n"
-            f"- asked {place} for {approval.principal} by {', '.join(approval.rules)}\n"
-            f"- label {approval.label}, {minutes} min left\n"
+            f"- asked {place} for {approval.principal} by {', '.join(approval.rules)}{since}\n"
+            f"- label {approval.label}, {time_left.left(approval, request.now)}\n"
             f"- {self._how(request, approval)}"
         )
 

@@ -42,12 +42,13 @@ class UsageError(RequestError):
 class Reply:
     """An answer: `label` is that of its content, and the outbox compares it with the readers' clearances.
 
-    `buttons` are commands that may be given next.
+    `buttons` are commands that may be given next. `failed` tells that the command did nothing.
     """
 
     text: str
     label: Label = PUBLIC
     buttons: tuple[Button, ...] = ()
+    failed: bool = False
 
 
 @dataclass(frozen=True, slots=True)

@@ -6,7 +6,7 @@ from collections.abc import Callable
 from dataclasses import dataclass, replace
 from typing import Final
 
-from bot.access import labelling, principals
+from bot.access import labelling, present_readers, principals
 from bot.access.authorize import at_least
 from bot.access.session_ids import SessionIds
 from bot.commands.admin.classify import NOT_CLASSIFIED
@@ -192,20 +192,28 @@ class ConversationCommands:
                 await self.outbox.put(request.sid, notice)
 
     async def taint(self, request: CommandRequest, argument: str) -> Reply:
-        """Show the taint and its sources, or raise it on purpose."""
+        """Show the taint, its sources and the readers here, or raise it on purpose."""
         words = argument.split()
         state = await request.state()
         if words[:1] == ["raise"] and len(words) == 2:  # noqa: PLR2004 - the word and the label
             return await self._raise(request, words[1])
         if words:
             raise UsageError("")
+        readers = await self._readers(request)
         if state is None:
-            return Reply(f"Taint {PUBLIC}. {NOTHING_YET}")
+            return Reply("\n".join((f"Taint {PUBLIC}. {NOTHING_YET}", *readers)))
         raised = [event.body async for event in backwards(self.sessions, state) if isinstance(event.body, TaintRaised)]
         lines = [f"Taint {state.taint}.", *(f"- {one.before} → {one.after} by {one.cause}" for one in raised[:_CAUSES])]
         if len(raised) > _CAUSES:
             lines.append(f"And {len(raised) - _CAUSES} raises before these.")
-        return Reply("\n".join(lines), state.visibility)
+        return Reply("\n".join((*lines, *readers)), state.visibility)
+
+    async def _readers(self, request: CommandRequest) -> tuple[str, ...]:
+        """Return the lines about the people who read here now, as far as the caller may learn of them."""
+        everybody, gate = replace(request.address, recipient=""), self.gate
+        audience, here = await gate.readers.audience(everybody), await gate.readers.destination(everybody)
+        reader = (await request.standing(None)).reader
+        return present_readers.lines(gate.document, audience, here, caller=request.caller, reader=reader)
 
     async def reset(self, request: CommandRequest, argument: str) -> Reply:
         """Tell the effect of a reset, or reset when confirmed."""
@@ -237,7 +245,8 @@ class ConversationCommands:
         await self.spawner.stop(state.principal, request.sid, request.typed, interrupt=self.interrupt)
         await asyncio.to_thread(self.files.forget, request.sid, fresh.generation)
         # Observed texts are kept beside the first session of an address.
-        await self.store.observed.forget(self.session_ids.first(Address.parse(state.home)))
+        for sid in self.session_ids.every(Address.parse(state.home)):
+            await self.store.observed.forget(sid)
         return Reply(f"A new conversation begins, taint {fresh.taint}.")
 
     async def leave(self, request: CommandRequest, argument: str) -> Reply:  # noqa: ARG002 - every command's signature

@@ -6,6 +6,7 @@ from dataclasses import dataclass
 from bot.access.pairing import Pairing
 from bot.access.session_ids import SessionIds
 from bot.budgets import Budget
+from bot.commands.accounts.connect import AccountCommands
 from bot.commands.admin.access import AccessCommands
 from bot.commands.admin.audit import AuditCommands
 from bot.commands.admin.classify import ChatCommands
@@ -20,6 +21,7 @@ from bot.commands.command import Run
 from bot.commands.conversation import ConversationCommands
 from bot.commands.decisions import DecisionCommands
 from bot.commands.held_messages import HeldMessageCommands
+from bot.commands.inbox.inbox import InboxCommands
 from bot.commands.knowledge.memory import MemoryCommands
 from bot.commands.knowledge.memory_use import MemoryUseCommands
 from bot.commands.knowledge.skills import SkillCommands
@@ -38,6 +40,9 @@ from bot.core.ids import Ids
 from bot.delegation.spawn import Spawner
 from bot.gate.gate import Gate
 from bot.lineage.tracer import LineageTracer
+from bot.mcp.accounts.connecting import AccountLinks
+from bot.mcp.accounts.returns import ReturnPlace
+from bot.mcp.accounts.tokens import AccountTokens
 from bot.operations.approval_answers import ApprovalAnswers
 from bot.operations.audit import AuditReader
 from bot.operations.background.runs import RunOperations
@@ -99,6 +104,9 @@ class CommandServices:
     skills: SkillOperations
     workflows: WorkflowOperations
     vault: ChannelVault
+    account_links: AccountLinks
+    account_tokens: AccountTokens
+    account_returns: ReturnPlace
 
 
 class CommandHandlers:
@@ -107,9 +115,9 @@ class CommandHandlers:
     `services` are for the commands of plugins, `help` is the command that lists all.
     """
 
-    def __init__(self, of: CommandServices, help_command: Run) -> None:
-        self.services, self.help, calls = of, help_command, PersonalCalls(of.calls)
-        self.chats = ChatCommands(gate=of.gate, reloader=of.reloader)
+    def __init__(self, of: CommandServices, help_command: Run, start: Run) -> None:
+        self.services, self.help, self.start, calls = of, help_command, start, PersonalCalls(of.calls)
+        self.accounts, self.chats = _accounts(of), ChatCommands(gate=of.gate, reloader=of.reloader)
         self.alternatives = _alternatives(of, calls)
         self.access = AccessCommands(
             access=of.store.access, gate=of.gate, reloader=of.reloader, pairing=of.pairing, chats=self.chats
@@ -157,6 +165,25 @@ class CommandHandlers:
             recap=of.recap,
             limits=of.config.limits.session,
         )
+
+    @property
+    def inbox(self) -> InboxCommands:
+        """The list of everything that waits for a person, by kind."""
+        groups = (
+            ("Calls to approve:", self.approvals.waiting),
+            ("Questions of agents:", self.questions.waiting),
+            ("Messages of other sessions to let in:", self.held_messages.waiting),
+            ("Texts to release:", self.release.waiting),
+            ("Gates of workflows:", self.workflows.waiting),
+            ("Skills to approve:", self.skills.waiting),
+            ("Memories to keep:", self.memories.waiting),
+            ("People to let in:", self.access.waiting),
+        )
+        return InboxCommands(groups, self.approvals.show)
+
+
+def _accounts(services: CommandServices) -> AccountCommands:
+    return AccountCommands(services.account_links, services.account_tokens, services.account_returns, services.gate)
 
 
 def _knowledge(services: CommandServices) -> tuple[MemoryCommands, SkillCommands, WorkflowCommands]:

@@ -7,8 +7,10 @@ from typing import Final
 from bot.access import principals
 from bot.access.authorize import at_least
 from bot.commands.command import CommandError, CommandRequest, Reply, UsageError
+from bot.commands.inbox.waiting import WaitingEntry
 from bot.core.errors import ArchivedError, NotFoundError
 from bot.core.ids import Ids
+from bot.delivery import time_left
 from bot.delivery.holding import buttons
 from bot.gate.gate import Gate
 from bot.sessions.audit import AuditRow
@@ -52,6 +54,17 @@ class HeldMessageCommands:
             if item.id == name.strip():
                 return await self._answered(request, state, item, action)
         raise NotFoundError
+
+    async def waiting(self, request: CommandRequest) -> tuple[WaitingEntry, ...]:
+        """Return the held messages that the caller decides about."""
+        return tuple(
+            WaitingEntry(
+                item.at,
+                f"{self._line(state, item, _SHOWN)}\n- held {time_left.ago(item.at, request.now)}",
+                _label(state, item),
+            )
+            for state, item in await self._found(request)
+        )
 
     async def _answered(self, request: CommandRequest, state: SessionState, item: PendingMessage, action: str) -> Reply:
         if action == "show":

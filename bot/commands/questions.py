@@ -9,7 +9,9 @@ from types import MappingProxyType
 from typing import Final
 
 from bot.commands.command import CommandError, CommandRequest, Reply, UsageError
+from bot.commands.inbox.waiting import WaitingEntry
 from bot.core.errors import NotFoundError
+from bot.delivery import time_left
 from bot.operations.question_answers import AskedQuestion, QuestionAnswers, Replier, fitting
 from bot.sessions.approvals import Approval, ApprovalState
 from policy.labels import join_all
@@ -19,7 +21,6 @@ NOT_SHOWN: Final = "It may not be shown here."
 ANSWERED: Final = "Answered {id}."
 TOO_LATE: Final = "Its time is over."
 
-_MINUTE: Final = 60_000
 _OVER: Final = MappingProxyType(
     {
         ApprovalState.REPLIED: "It was answered already.",
@@ -45,6 +46,16 @@ class QuestionCommands:
             return Reply(NOTHING)
         lines = [await self._line(request, one) for one in found]
         return Reply("\n".join(lines), join_all(one.label for one in found))
+
+    async def waiting(self, request: CommandRequest) -> tuple[WaitingEntry, ...]:
+        """Return the open questions to the caller."""
+        return tuple(
+            [
+                WaitingEntry(one.question.asked_at, await self._line(request, one), one.label)
+                for one in await self._readable(request)
+                if one.open
+            ]
+        )
 
     async def answer(self, request: CommandRequest, argument: str) -> Reply:
         """Answer a question, once."""
@@ -73,10 +84,10 @@ class QuestionCommands:
     async def _line(self, request: CommandRequest, asked: AskedQuestion) -> str:
         """Return the line about a question, with the model's words only where they may be sent like any output."""
         question, text = asked.question, self.answers.spoken(asked, await request.standing(asked.state))
-        minutes = max(0, -(-(question.expires_at - request.now) // _MINUTE))
+        since = time_left.since(question, request.now)
         place = "here" if question.sid == request.sid else f"in session {question.sid}"
         return (
-            f"{question.id} asked {place}, {minutes} min left\n"
+            f"{question.id} asked {place}{since}, {time_left.left(question, request.now)}\n"
             f"{NOT_SHOWN if text is None else text}\n"
             f"Answer with {fitting(asked)}: `/answer {question.id} TEXT`"
         )

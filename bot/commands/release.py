@@ -12,9 +12,11 @@ from typing import Final
 from bot.access import principals, recipients
 from bot.access.decision_context import DecisionContext
 from bot.commands.command import CommandError, CommandRequest, Reply, UsageError
+from bot.commands.inbox.waiting import WaitingEntry
 from bot.core.errors import NotFoundError
 from bot.core.ids import Ids
 from bot.core.invisible import unseen
+from bot.delivery import time_left
 from bot.gate.gate import Gate
 from bot.gate.results import MAY_GO_ON, OutputDecision, decision_row
 from bot.history import event_log
@@ -40,6 +42,7 @@ CHANGED: Final = "Something has changed since this was shown, so nothing was sen
 WOULD_GO: Final = explain.LabelWording("The text to release is labelled", "With it")
 """The subjects of the labels of a refused release."""
 
+WAITS: Final = "Message {place} may go to `{recipient}`, {left} left: `/release confirm {code}` sends it as shown."
 UNSEEN: Final = "This text holds invisible characters, so the shown text would differ from the sent one."
 NOT_WHOLE: Final = "This text cannot be shown whole here, so it cannot be released from here."
 
@@ -73,6 +76,30 @@ class ReleaseCommands:
         if len(words) == 3 and words[1] == "to":  # noqa: PLR2004 - the text, the word, and the recipient
             return await self._show(request, words[0].lower(), words[2])
         raise UsageError("")
+
+    async def waiting(self, request: CommandRequest) -> tuple[WaitingEntry, ...]:
+        """Return the texts of this conversation that were shown to the caller here and wait to be released."""
+        state = await request.state()
+        if state is None or not may_release(request) or await request.above(state):
+            return ()
+        found, done = list[WaitingEntry](), set[str]()
+        async for event in backwards(self.sessions, state):
+            if event.ts <= request.now - _LIFE:
+                break
+            if isinstance(event.body, ReleaseConfirmed):
+                done.add(event.body.release.code)
+            if not isinstance(event.body, ReleaseRequested) or event.body.release.code in done:
+                continue
+            shown = event.body.release
+            if (shown.principal, shown.home) == (request.caller.principal, str(request.address)):
+                text = WAITS.format(
+                    place=shown.source,
+                    recipient=shown.recipient,
+                    left=time_left.spanned(max(0, shown.expires_at - request.now)),
+                    code=shown.code,
+                )
+                found.append(WaitingEntry(event.ts, text, event.label.join(shown.label)))
+        return tuple(found)
 
     async def _show(self, request: CommandRequest, which: str, recipient: str) -> Reply:
         """Show exactly what would be sent, and keep a record of it under a new code."""

@@ -12,6 +12,7 @@ from bot.core.clock import moment
 from bot.core.errors import CursorError, NotFoundError
 from bot.gate.gate import Gate
 from bot.gate.results import MAY_GO_ON
+from bot.history.dividers import divider, is_divider
 from bot.operations.export import EXPORTED, Exporter
 from bot.sessions.log.events import Event
 from bot.sessions.models import SessionKind, SessionQuery, SessionState, Title
@@ -87,7 +88,9 @@ class SessionCommands:
         before = _place(words[1]) if words[1:] else None
         if state is None:
             return Reply(NOTHING_SAID)
-        found = await transcript(self.sessions, state, standing.reader, before=before, limit=_PAGE, tools=tools)
+        found = await transcript(
+            self.sessions, state, standing.reader, before=before, limit=_PAGE, tools=tools, beside=is_divider
+        )
         lines = [self._entry(event, state) for event in found.events] or [NOTHING_SAID]
         if found.before is not None:
             lines.append(f"Before these: `/history {state.sid} {found.before}{f' {_TOOLS}' if tools else ''}`")
@@ -128,6 +131,8 @@ class SessionCommands:
         )
 
     def _entry(self, event: Event, state: SessionState) -> str:
+        if line := divider(event):
+            return self.gate.masks.masked(line)
         what, text = said(event)
         # A model's name for a tool may be as long as any text, and hold as much.
         told = "" if what == MESSAGE else f", {shortened(self.gate.masks.masked(what))}"
@@ -140,10 +145,7 @@ class SessionCommands:
         if len(words) > 1:
             raise UsageError("")
         standing = await request.standing(None)
-        sid = words[0] if words else request.sid
-        state = await visible(self.sessions, sid, request.caller.principal, standing.reader)
-        if state is None and words:
-            raise NotFoundError
+        state = await self._asked_for(request, words[0] if words else request.sid, standing.reader)
         if state is None:
             return Reply(NOTHING_SAID)
         made = await self.exporter.export(standing, state)

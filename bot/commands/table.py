@@ -4,6 +4,7 @@ Every channel renders the same table. The router asks `needed` for the role that
 `CommandTable.answer`; handlers print nothing.
 """
 
+import re
 from collections.abc import Callable
 from dataclasses import dataclass
 from difflib import get_close_matches
@@ -67,11 +68,24 @@ class Command:
         return Role.MEMBER if self.for_members else self.needs
 
 
+WELCOME: Final = "Welcome. Write a message, and the agent answers. These are the commands:"
+LINKED: Final = (
+    "The link that you opened has a pairing code. Type `/pair approve {code} NAME` only if you know whose it is."
+)
+_CODE: Final = re.compile(r"(?i:[2-9a-hjkmnp-z]{8})")
+"""The form of a pairing code, see `bot.core.ids`."""
+
 EACH: Final = "`/help COMMAND` tells how to write one."
 
 
 COMMANDS: Final = (
     Command("help", "/help [COMMAND]", "List the commands, or explain one.", lambda made: made.help),
+    Command(
+        "start",
+        "/start [CODE]",
+        "Greet you, and list the commands; Telegram types it when you open the bot.",
+        lambda made: made.start,
+    ),
     Command("whoami", "/whoami", "Tell who you are here, and your clearance.", lambda made: made.conversation.whoami),
     Command(
         "status",
@@ -82,7 +96,7 @@ COMMANDS: Final = (
     Command(
         "taint",
         "/taint [raise LABEL]",
-        "Tell the taint of this conversation and its sources.",
+        "Tell the taint of this conversation, its sources, and its readers now.",
         lambda made: made.conversation.taint,
     ),
     Command(
@@ -99,7 +113,7 @@ COMMANDS: Final = (
         lambda made: made.summary.summarize,
     ),
     Command("tools", "/tools", "List the tools of the agent here, with their labels.", lambda made: made.tools.tools),
-    Command("why", "/why", "Explain the last denial.", lambda made: made.decisions.why),
+    Command("why", "/why", "Explain the denials of the last turn that had any.", lambda made: made.decisions.why),
     Command(
         "simulate",
         "/simulate TOOL [JSON]",
@@ -138,9 +152,9 @@ COMMANDS: Final = (
     ),
     Command(
         "approvals",
-        "/approvals [ID]",
-        "List the calls that wait for your answer.",
-        lambda made: made.approvals.approvals,
+        "/approvals [ID | older NUMBER]",
+        "List everything that waits for your answer, anywhere.",
+        lambda made: made.inbox.inbox,
     ),
     Command("approve", "/approve ID", "Let a waiting call go on.", lambda made: made.approvals.approve, urgent=True),
     Command(
@@ -231,6 +245,18 @@ COMMANDS: Final = (
         " | later PROJECT | skip PROJECT STEP | pass PROJECT VERSION | finding PROJECT [remove ID | TEXT]]",
         "Work in steps: see the state, go on, and let the work pass its gates.",
         lambda made: made.workflows.manage,
+    ),
+    Command(
+        "connect",
+        "/connect [list | SERVER [CODE [confirm]]]",
+        "Connect your own account at a server, for the agent's calls that you ask for.",
+        lambda made: made.accounts.connect,
+    ),
+    Command(
+        "disconnect",
+        "/disconnect SERVER",
+        "Disconnect your account at a server, and delete its tokens.",
+        lambda made: made.accounts.disconnect,
     ),
     Command(
         "release",
@@ -446,7 +472,7 @@ class CommandTable:
     """Runs the commands of an installation with the services of an application."""
 
     def __init__(self, services: CommandServices, commands: Commands = BUILT_IN) -> None:
-        made = CommandHandlers(services, self._help)
+        made = CommandHandlers(services, self._help, self._start)
         self.commands = commands
         self._services = services
         self._run = {command.name: command.run(made) for command in commands.rows}
@@ -476,17 +502,28 @@ class CommandTable:
         name, argument = _split(text)
         command = self.commands.find(name)
         if command is None or command not in self.commands.offered(request):
-            return Reply(self.commands.unknown(name, request))
+            return Reply(self.commands.unknown(name, request), failed=True)
         try:
             return await self._run[command.name](request, argument)
         except UsageError as error:
-            return Reply(" ".join((*filter(None, [sentence(str(error))]), f"Write it as `{command.usage}`.")))
+            told = " ".join((*filter(None, [sentence(str(error))]), f"Write it as `{command.usage}`."))
+            return Reply(told, failed=True)
         except BusyError as error:
             # A conversation's being busy is the choice of a model that knows its taint's data.
             state = await request.state()
-            return Reply(in_sentences(error), PUBLIC if state is None else state.visibility)
+            return Reply(in_sentences(error), PUBLIC if state is None else state.visibility, failed=True)
         except RequestError as error:
-            return Reply(in_sentences(error))
+            return Reply(in_sentences(error), failed=True)
+
+    async def _start(self, request: CommandRequest, argument: str) -> Reply:
+        """Greet the caller and show the table.
+
+        The argument may come from a link that another person made. So it does nothing: a pairing code in it is an
+        admin's to type, and everything else is ignored.
+        """
+        linked = at_least(request.caller.role, Role.ADMIN) and _CODE.fullmatch(argument) is not None
+        told = f"{LINKED.format(code=argument.lower())}\n\n" if linked else ""
+        return Reply(f"{told}{WELCOME}\n{(await self._help(request, '')).text}")
 
     async def _help(self, request: CommandRequest, argument: str) -> Reply:
         """Show the table, or one row of it."""

@@ -7,7 +7,7 @@ it: an offer lifts nothing. It is for one person, and reveals nothing to others.
 """
 
 import hashlib
-from collections.abc import Callable, Iterable
+from collections.abc import Awaitable, Callable, Iterable
 from dataclasses import dataclass, replace
 from typing import Final
 
@@ -76,7 +76,13 @@ class Alternatives:
     """Finds, keeps and words offers. `life` is how long an offer is valid, in milliseconds."""
 
     def __init__(
-        self, store: AlternativeStore, gate: Gate, ids: Ids, *, session_id: Callable[[Address], str], life: int
+        self,
+        store: AlternativeStore,
+        gate: Gate,
+        ids: Ids,
+        *,
+        session_id: Callable[[Address], Awaitable[str]],
+        life: int,
     ) -> None:
         self._store = store
         self._gate = gate
@@ -141,7 +147,7 @@ class Alternatives:
         Returns the notice to the asker, alone, with its audit row; None if there is nothing to offer.
         """
         document, home = self._gate.document, Address.parse(delivery.address)
-        person, there = document.principals.get(delivery.asker), aside(document, delivery.asker, home)
+        person, there = document.principals.get(delivery.asker), principals.aside(document, delivery.asker, home)
         if delivery.kind != OutboundKind.ANSWER or person is None or there is None:
             return None
         caller = Caller(delivery.asker, person.role, person.clearance, Ingress.TEXT)
@@ -208,7 +214,7 @@ class Alternatives:
         document, asker = self._gate.document, standing.asker
         return replace(
             standing,
-            sid=self._session_id(address),
+            sid=await self._session_id(address),
             principal=asker,
             role=role(document, asker, asker),
             ceiling=labelling.ceiling(document, asker, asker) or PUBLIC,
@@ -288,19 +294,6 @@ def private_chats(document: Document, principal: str, home: Address) -> tuple[Ad
     chats = () if person is None else tuple(map(principals.private_chat, person.accounts))
     others = (chat for chat in chats if chat.channel != principals.CONSOLE and chat != home.place)
     return tuple(sorted(others, key=lambda chat: (chat.channel != home.channel, chat.workspace != home.workspace)))
-
-
-def aside(document: Document, principal: str, home: Address) -> Address | None:
-    """Return the address of messages to a person alone in a shared chat, None if they have no account there."""
-    person = document.principals.get(principal)
-    for account in () if person is None else person.accounts:
-        if _same_site(principals.private_chat(account), home):
-            return replace(home, recipient=principals.recipient(account))
-    return None
-
-
-def _same_site(chat: Address, home: Address) -> bool:
-    return (chat.channel, chat.workspace) == (home.channel, home.workspace)
 
 
 def _blocking(decision: Decision) -> frozenset[str]:

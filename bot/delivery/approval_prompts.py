@@ -9,6 +9,7 @@ from bot.core.invisible import spelled
 from bot.sessions.approvals import Approval
 from bot.sessions.background.runs import Background, Charter, called
 from channels.messages import Address, Button
+from channels.port import Audience
 from policy import explain
 from policy.document.model import Document
 from policy.document.programs import is_program
@@ -16,6 +17,9 @@ from policy.fixed import OUTCOME
 
 OTHERS_DO: Final = "The person who asked has to answer, or another person who is entitled."
 """For other readers: who answers a call that the person who asked may answer."""
+
+IN_OPERATORS_CHAT: Final = "They are asked in the operators' chat."
+"""For readers of the conversation: where people are asked who have to answer in place of the asker."""
 
 NOT_SHOWN: Final = "A text that it refers to is not shown, so the call is refused even once it is approved."
 """Stands in a question that does not show the text behind its call's references."""
@@ -72,6 +76,24 @@ def buttons(
         return (Button("Approve", f"/approve {question}"), Button("Deny", deny))
     mine = any(may_withdraw(approval, one) for approval in asked for one in readers)
     return (Button("Withdraw", deny),) if mine else ()
+
+
+def operators(document: Document, asked: tuple[Approval, ...]) -> Address | None:
+    """Return the operators' chat, if these calls may be asked about there: one of its readers has to be able to answer.
+
+    None if the policy names none, or if the asker may answer alone. A background session asks its asker alone.
+    """
+    chat, first = document.operators, asked[0]
+    if chat is None or first.alone or all(may_answer(document, approval, first.principal) for approval in asked):
+        return None
+    return Address(chat.channel, chat.chat, chat.workspace)
+
+
+def may_be_answered(document: Document, asked: tuple[Approval, ...], readers: Audience) -> bool:
+    """Say whether one of an address's known readers may answer all of these calls."""
+    known = (document.principal(one.account) for one in readers.readers)
+    people = [person[0] for person in known if person is not None]
+    return any(all(may_answer(document, approval, person) for approval in asked) for person in people)
 
 
 def places(document: Document, asked: tuple[Approval, ...], home: Address) -> tuple[Address, ...]:

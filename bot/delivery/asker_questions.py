@@ -72,6 +72,7 @@ class AskerQuestions:
             question=ApprovalQuestion(call.tool, question_prompts.facts(call, inquiry), kind=QuestionKind.QUESTION),
             rules=(),
             expires_at=until if background is None else min(until, background.deadline),
+            asked_at=standing.now,
             alone=background is not None,
             wanted=inquiry.wanted,
             default=inquiry.default,

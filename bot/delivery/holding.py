@@ -19,8 +19,8 @@ from bot.sessions.deliveries import OURS, Delivery, NewDelivery, held_key
 from bot.sessions.models import SessionState
 from bot.sessions.ports.store import Store
 from channels.messages import Address, Button, OutboundKind
-from policy.labels import Label
-from policy.request import Hook
+from policy.labels import PUBLIC, Label
+from policy.request import Hook, Role
 
 
 class Holding:
@@ -55,8 +55,10 @@ class Holding:
                 return
 
     async def _standing(self, person: str, place: Address, sender: SessionState) -> DecisionContext:
-        known = self._gate.document.principals[person]
-        caller = Caller(person, known.role, known.clearance, Ingress.TEXT)
+        known = self._gate.document.principals.get(person)
+        # Their access may have ended since another place of theirs was tried.
+        role, clearance = (Role.STRANGER, PUBLIC) if known is None else (known.role, known.clearance)
+        caller = Caller(person, role, clearance, Ingress.TEXT)
         there = await self._gate.readers.prospect(place)
         return DecisionContext.of_caller(caller, place, there, self._clock.wall_ms(), sid=sender.sid)
 

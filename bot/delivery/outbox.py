@@ -18,7 +18,7 @@ from typing import TYPE_CHECKING, Final
 
 import anyio
 
-from bot.access import principals
+from bot.access import labelling, principals
 from bot.access.decision_context import DecisionContext
 from bot.core.clock import Clock
 from bot.core.errors import NotFoundError, StoreError, StoreGoneError, StoreRefusedError
@@ -32,6 +32,7 @@ from bot.delivery.previews import Preview
 from bot.delivery.rate_limits import Patience, RateLimits
 from bot.gate.gate import Gate
 from bot.gate.results import MAY_GO_ON, decision_facts, decision_row
+from bot.sessions.approvals import ApprovalState
 from bot.sessions.audit import AuditRow
 from bot.sessions.background.delegation import SESSION, Arrival
 from bot.sessions.background.runs import RUN
@@ -41,7 +42,15 @@ from bot.sessions.ports.store import Store
 from bot.sessions.releases import Release
 from bot.telemetry.telemetry import Telemetry
 from channels.messages import Address, Button, Outbound, OutboundKind, Signal
-from channels.port import AmbiguousSendError, BusyChannelError, Channel, ChannelError, GoneError
+from channels.port import (
+    AmbiguousSendError,
+    BusyChannelError,
+    ButtonKeeper,
+    Channel,
+    ChannelError,
+    GoneError,
+    Left,
+)
 from policy.decision import Decision
 from policy.labels import PUBLIC, Label, Level
 from policy.request import Destination, Hook
@@ -49,6 +58,10 @@ from policy.request import Destination, Hook
 if TYPE_CHECKING:
     from pydantic import JsonValue
 
+REMOVED_REPLY: Final = (
+    "The answer holds data of a compartment that the policy does not have any more, so it is not shown."
+    " If this conversation has read such data, `/reset confirm` begins a new one; in a shared chat an admin types it."
+)
 WITHHELD_REPLY: Final = "The answer may not be shown here, ask for it where more may be told."
 """Sent instead of a reply that may not be said, if at least this may."""
 
@@ -199,7 +212,10 @@ class Outbox:
         anything is sent.
         """
         destination = await self._gate.readers.destination(standing.home)
-        for said, about, offered in ((text, label, buttons), (WITHHELD_REPLY, PUBLIC, ())):
+        readers = destination.clearance or PUBLIC
+        removed = labelling.only_removed_lacks(self._gate.document, label, readers)
+        withheld = REMOVED_REPLY if removed else WITHHELD_REPLY
+        for said, about, offered in ((text, label, buttons), (withheld, PUBLIC, ())):
             decided = await self._decided(standing, destination, text=said, label=about, buttons=offered)
             if decided is not None:
                 # A person is there, who asked.
@@ -306,6 +322,13 @@ class Outbox:
             with suppress(ChannelError):
                 await channel.signal(address, signal)
 
+    async def spend(self, address: Address, press: str, left: Left) -> None:
+        """Take away the buttons of the message of a press, besides those that are left, if its channel can do that."""
+        channel = self._channels.get(address.channel)
+        if isinstance(channel, ButtonKeeper):
+            with suppress(ChannelError):
+                await channel.spend(press, left)
+
     async def _tried(self, delivery: Delivery, patience: Patience, failed: list[Exception]) -> "_Fate":
         """Send an entry, and return its outcome; errors join `failed`."""
         watch = self._telemetry.stopwatch()
@@ -342,7 +365,7 @@ class Outbox:
             # Claimed before that was known.
             return _back(delivery)
         address, turn = Address.parse(delivery.address), SendSlot(delivery.address, delivery.sid, delivery.key)
-        obstacle = self._obstacle(delivery, address)
+        obstacle = self._obstacle(delivery, address) or await self._over(delivery)
         if obstacle is not None:
             return obstacle
         destination, before = await self._gate.readers.destination(address), anyio.current_time()
@@ -454,6 +477,12 @@ class Outbox:
         if asked and asked[0].is_question:
             return question_prompts.buttons(asked[0], readers)
         return approval_prompts.buttons(document, asked, delivery.asked, readers)
+
+    async def _over(self, delivery: Delivery) -> "_Fate | None":
+        """Return the outcome of a reminder whose question does not wait any more, None for any other entry."""
+        asked = await self._store.approvals.of(delivery.sid) if delivery.reminds else ()
+        waits = any(one.asked_in == delivery.asked and one.state is ApprovalState.PENDING for one in asked)
+        return None if waits or not delivery.reminds else _Fate(DeliveryState.CANCELLED)
 
     async def _hand_over(self, delivery: Delivery, text: str) -> "_Fate":
         """Hand a text to another session, and return its outcome there."""

@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from enum import StrEnum
 from typing import Final, TypeAlias
 
+from bot.core.clock import LAST_MS
 from bot.core.json_values import JsonObject
 from bot.sessions.background.delegation import ResultField
 from bot.sessions.messages import Endorsed
@@ -39,6 +40,12 @@ class QuestionKind(StrEnum):
 
 WORDS: Final = "question"
 """The name, among the arguments of the asking call, of the words of an agent's question."""
+
+FOR_EVER: Final = LAST_MS
+"""The expiry time of a question that waits for ever."""
+
+_REMINDED_MS: Final = 120_000
+"""The least time, in milliseconds, that a reminder leaves for the answer."""
 
 AnswerValue: TypeAlias = bool | int | float | str
 """The possible answers to an agent's question."""
@@ -104,7 +111,8 @@ class Approval:
         principal: The asker. The only person who may answer an agent's question.
         question: The facts that people are shown.
         rules: The rules that ask.
-        expires_at: When it expires.
+        expires_at: When it expires, `FOR_EVER` for never.
+        asked_at: When it was asked, 0 if an older version of this program asked.
         state: Its state.
         resolved_by: The principal who answered, empty for none.
         alone: Whether a background session asks: then only its asker may answer.
@@ -127,6 +135,7 @@ class Approval:
     question: ApprovalQuestion
     rules: tuple[str, ...]
     expires_at: int
+    asked_at: int = 0
     state: ApprovalState = ApprovalState.PENDING
     resolved_by: str = ""
     alone: bool = False
@@ -140,6 +149,22 @@ class Approval:
     def is_question(self) -> bool:
         """Whether it is an agent's question to its asker, and not the approval of a call."""
         return self.question.kind is QuestionKind.QUESTION
+
+    @property
+    def endless(self) -> bool:
+        """Whether it waits until it is answered, or its turn ends."""
+        return self.expires_at >= FOR_EVER
+
+    @property
+    def remind_at(self) -> int:
+        """When to remind people of it: with a quarter of its time left, at least two minutes; 0 for never.
+
+        A question of less than four minutes has no reminder, since it would follow right behind the question.
+        """
+        life = self.expires_at - self.asked_at
+        if self.endless or not self.asked_at or life < 2 * _REMINDED_MS:
+            return 0
+        return self.expires_at - max(life // 4, _REMINDED_MS)
 
     @property
     def words(self) -> str:

@@ -45,6 +45,14 @@ def interrupted_key(project: str, version: int) -> str:
     return f"{_INTERRUPTED}{version}-{project}"
 
 
+_SOON: Final = "-soon"
+
+
+def reminder_key(question: str) -> str:
+    """Return the idempotency key of the one reminder of a question's copy with this key."""
+    return f"{question}{_SOON}"
+
+
 class DeliveryState(StrEnum):
     """The state of a delivery. `AMBIGUOUS`: a send with an unknown outcome, repeated only by a person's decision."""
 
@@ -197,8 +205,13 @@ class Delivery:
         return self.key.removeprefix(_INTERRUPTED).partition("-")[2]
 
     @property
+    def reminds(self) -> bool:
+        """Whether it reminds of the question that is `asked`; see `reminder_key`."""
+        return self.key.startswith(question_key(self.turn, "")) and self.key.endswith(_SOON)
+
+    @property
     def asked(self) -> str:
-        """The id under which a question asks for approvals; see `question_key`."""
+        """The id under which a question asks for approvals, or of that which it reminds of; see `question_key`."""
         return self.key.removeprefix(question_key(self.turn, "")).partition("-")[0]
 
 

@@ -2,6 +2,7 @@
 
 from dataclasses import dataclass, field
 from enum import StrEnum
+from typing import Final
 
 from bot.sessions.background.delegation import Lineage
 from bot.sessions.background.runs import Charter
@@ -9,6 +10,9 @@ from bot.sessions.knowledge.memories import MemoryUse
 from bot.sessions.messages import SessionMessage
 from bot.sessions.refs import Ref
 from policy.labels import PUBLIC, Label
+
+TEXT_PART: Final = "text"
+"""The `part` of a text that is so long that its sender's client may have cut it; the next one may continue it."""
 
 
 class QueueMode(StrEnum):
@@ -73,6 +77,8 @@ class NewItem:
         reader: The clearance at which the session must exist and be visible, None for no such check.
         charter: Makes it the goal of a new run.
         memory: The use of memories that was chosen for a new session.
+        part: The message that it may be a part of: the name of an album, or `TEXT_PART` for a text that may continue in
+            the next. Empty for a whole message.
     """
 
     sid: str
@@ -93,11 +99,16 @@ class NewItem:
     reader: Label | None = None
     charter: Charter | None = None
     memory: MemoryUse | None = None
+    part: str = ""
 
 
 @dataclass(frozen=True, slots=True)
 class InboxItem:
-    """An accepted input; `position` counts from 1 within its generation, so that it reveals no older ones."""
+    """An accepted input; `position` counts from 1 within its generation, so that it reveals no older ones.
+
+    `part` is as in `NewItem`. `also` are the positions of further inputs whose content it has, as they are parts of the
+    same message.
+    """
 
     position: int
     dedupe: str
@@ -106,6 +117,8 @@ class InboxItem:
     body: SessionMessage
     accepted_at: int
     refs: tuple[Ref, ...] = ()
+    part: str = ""
+    also: tuple[int, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)

@@ -331,6 +331,7 @@ class Change:
     events: tuple[NewEvent, ...] = ()
     audit: tuple[AuditRow, ...] = ()
     take: int | None = None
+    also: tuple[int, ...] = ()
     settle: tuple[tuple[int, ItemStatus], ...] = ()
     ask: tuple[Approval, ...] = ()
     use: str | None = None
@@ -354,6 +355,7 @@ class Write:
         events: The events to append.
         audit: The audit rows to append.
         take: The position of the first waiting item, which is moved into the turn; the last of `events` admitted it.
+        also: The positions of the items directly behind it that are parts of the same message, moved along with it.
         settle: Taken or waiting items, by position, with their terminal status.
         ask: The approvals to add.
         use: The id of an approved approval to spend; the write fails unless it is live.
@@ -375,6 +377,7 @@ class Write:
     events: tuple[NewEvent, ...] = ()
     audit: tuple[AuditRow, ...] = ()
     take: int | None = None
+    also: tuple[int, ...] = ()
     settle: tuple[tuple[int, ItemStatus], ...] = ()
     ask: tuple[Approval, ...] = ()
     use: str | None = None

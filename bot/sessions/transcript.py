@@ -1,6 +1,6 @@
 """Reading a session's log backwards, newest first, without reading all of it."""
 
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Callable
 from dataclasses import dataclass
 from typing import Final
 
@@ -70,22 +70,35 @@ async def backwards(
         newest = after
 
 
-async def transcript(
-    store: SessionStore, state: SessionState, reader: Label, *, before: int | None, limit: int, tools: bool
+def _none(_event: Event) -> bool:
+    return False
+
+
+async def transcript(  # noqa: PLR0913 - a page, and the events that it is of
+    store: SessionStore,
+    state: SessionState,
+    reader: Label,
+    *,
+    before: int | None,
+    limit: int,
+    tools: bool,
+    beside: Callable[[Event], bool] = _none,
 ) -> Stretch:
     """Return the messages of the session's generation, at most `limit` events, as far as `reader` may know of them.
 
     `tools` adds calls, their results and recalled memories. A withheld answer is left out. An event of an unknown type
-    counts as a message if it is meant for people.
+    counts as a message if it is meant for people. Events that are `beside` are added, and do not count for the limit.
     """
-    found: list[Event] = []
+    found, count = list[Event](), 0
     async for event in backwards(store, state, before=before):
-        if _wanted(event, tools=tools) and event.label.flows_to(reader):
-            found.append(event)
-        if len(found) > limit:
-            break
-    page = found[:limit]
-    return Stretch(tuple(reversed(page)), place(page[-1], state) if len(found) > limit else None)
+        wanted = _wanted(event, tools=tools)
+        if not event.label.flows_to(reader) or not (wanted or beside(event)):
+            continue
+        count += wanted
+        if count > limit:
+            return Stretch(tuple(reversed(found)), place(found[-1], state))
+        found.append(event)
+    return Stretch(tuple(reversed(found)), None)
 
 
 def _wanted(event: Event, *, tools: bool) -> bool:

@@ -1,23 +1,36 @@
 """Questions to people in the store: approvals wherever they wait, copies that can be edited, and alternatives."""
 
 import json
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
 from typing import Final, cast
 
 from bot.core.errors import NotFoundError, SchemaError
 from bot.sessions.alternatives import Alternative, Wanted, Way
-from bot.sessions.approvals import Approval, ApprovalState, QuestionAnswer, QuestionCopy, asked_in
+from bot.sessions.approvals import FOR_EVER, Approval, ApprovalState, QuestionAnswer, QuestionCopy, asked_in
 from bot.sessions.audit import AuditRow
+from bot.sessions.background.schedules import TimerKind
 from bot.sessions.deliveries import Delivery
 from bot.sessions.models import SessionState, Status
 from bot.store.calls import call
+from bot.store.records import approvals as approval_records
 from bot.store.records import codec
 from bot.store.records.codec import clock_ms, dump, raw, reading, text
 from bot.store.records.form import Values, stored, unpack
 from bot.store.records.kinds import ALTERNATIVE, DELIVERY
-from bot.store.schema import COPIES, OPEN, answered_key, asked_key, decode, encode, offer_key, session_keys
+from bot.store.schema import (
+    COPIES,
+    OPEN,
+    TIMERS,
+    answered_key,
+    asked_key,
+    decode,
+    encode,
+    offer_key,
+    session_keys,
+    timer_name,
+)
 from bot.store.scripts.loader import Script
 from bot.store.servers.connection import Command
 from bot.store.shared import SessionChange, Shared
@@ -43,7 +56,7 @@ class RedisApprovals:
         answer: QuestionAnswer | None = None,
     ) -> tuple[Approval, ...]:
         """Answer pending approvals or questions once, all in one step; mark the session ready when none is left."""
-        given = None if answer is None else codec.question_answer(answer)
+        given = None if answer is None else approval_records.question_answer(answer)
         # Before: a hint without its answer is ignored, an answer without its hint would not be found.
         names = {*approvals, *(asked_in(name) for name in approvals)}
         hints = [("SET", answered_key(actor, name), raw(sid), "PX", _REMEMBERED_MS) for name in sorted(names)]
@@ -54,7 +67,9 @@ class RedisApprovals:
             raise NotFoundError
         await self._shared.mark_ready(sid, ready=got.flag("ready"))
         named = list(zip(approvals, got.list("records"), strict=True))
-        return codec.reading(lambda: tuple(codec.approval(sid, raw(name), record, 0) for name, record in named))
+        return codec.reading(
+            lambda: tuple(approval_records.approval(sid, raw(name), record, 0) for name, record in named)
+        )
 
     async def of(self, sid: str) -> tuple[Approval, ...]:
         """Return the approvals of this generation; one past its time reads as EXPIRED."""
@@ -142,7 +157,7 @@ def approvals_of(sid: str, flat: Sequence[bytes], now: int, generation: int | No
         return ()
 
     def read() -> tuple[Approval, ...]:
-        every = (codec.approval(sid, name, record, now) for name, record in codec.pairs(flat).items())
+        every = (approval_records.approval(sid, name, record, now) for name, record in codec.pairs(flat).items())
         return tuple(approval for approval in every if generation in {None, approval.generation})
 
     return codec.reading(read)
@@ -154,8 +169,18 @@ _REMEMBERED_MS: Final = 3_600_000
 
 def asked_hint(question: Approval) -> Command:
     """Return the command that notes an agent's question among those to its asker, before it is asked."""
-    last, member = question.expires_at + _REMEMBERED_MS, f"{encode(question.sid)} {encode(question.id)}"
+    # For ever is the last moment that can be written.
+    last, member = min(question.expires_at + _REMEMBERED_MS, FOR_EVER), f"{encode(question.sid)} {encode(question.id)}"
     return ("ZADD", asked_key(question.principal), last, member)
+
+
+def reminders(asked: Iterable[Approval]) -> list[Command]:
+    """Return the commands that set the timers of reminders, one for each question, before it is asked.
+
+    A timer without its question has no effect. A question without its timer would not be reminded of.
+    """
+    due = {f"{one.sid}/{one.asked_in}": one.remind_at for one in asked if one.remind_at}
+    return [("ZADD", TIMERS, at, timer_name(TimerKind.REMIND, about)) for about, at in due.items()]
 
 
 def _question_reads(sid: str, name: str) -> tuple[Command, Command]:
@@ -190,7 +215,7 @@ def _hinted(sid: str, name: str, flat: Sequence[bytes], record: bytes | None, *,
     if state is None or state.status is Status.DELETED:
         return _Hinted(None, None)
     return _Hinted(
-        state, None if record is None else codec.reading(lambda: codec.approval(sid, raw(name), record, now))
+        state, None if record is None else codec.reading(lambda: approval_records.approval(sid, raw(name), record, now))
     )
 
 

@@ -33,9 +33,9 @@ from policy.request import Destination, Hook
 
 
 class ApprovalRequests:
-    """Asks people. `approval_life` is the lifetime of a question to them, in milliseconds."""
+    """Asks people. `approval_life` is the lifetime of a question to them, in milliseconds, None for ever."""
 
-    def __init__(self, gate: Gate, ids: Ids, approval_life: int) -> None:
+    def __init__(self, gate: Gate, ids: Ids, approval_life: int | None) -> None:
         self._gate = gate
         self._ids = ids
         self._approval_life = approval_life
@@ -116,7 +116,8 @@ class ApprovalRequests:
         asked = self._approvals(turn, calls, name)
         text = approval_prompts.wording(document, asked, turn.background)
         label = join_all((approval.label for approval in asked), standing.taint)
-        await self._gate.output.read_ahead((text,))
+        home = f"{text}\n{approval_prompts.IN_OPERATORS_CHAT}"
+        await self._gate.output.read_ahead((text, home))
         deliver = NewDelivery(
             key=question_key(turn.record.id, asked[0].asked_in),
             address="",
@@ -127,12 +128,36 @@ class ApprovalRequests:
             approved=OURS,
             meant_for=standing.asker if turn.background is not None else "",
         )
-        said = await self._said(turn, asked, deliver)
+        operators, told, instead = await self._to_operators(turn, asked, deliver)
+        said = await self._said(turn, asked, replace(deliver, text=home) if operators else deliver)
         if said is None:
             return _Question(asked)
         first, row = said
-        elsewhere, told = await self._elsewhere(turn, asked, deliver)
-        return _Question(asked, (first, *elsewhere), (row, *told))
+        private, rows = ([], []) if instead else await self._elsewhere(turn, asked, deliver)
+        return _Question(asked, (first, *operators, *private), (row, *told, *rows))
+
+    async def _to_operators(
+        self, turn: OpenTurn, asked: tuple[Approval, ...], question: NewDelivery
+    ) -> tuple[list[NewDelivery], list[AuditRow], bool]:
+        """Return the question for the operators' chat, nothing if it may not be said there or nobody may answer there.
+
+        Also return whether it stands in place of private chats: a known reader may answer. Readers who are not known
+        may, but nothing tells that one of them does. If the conversation is that chat, it is asked there already.
+        """
+        document = self._gate.document
+        address = approval_prompts.operators(document, asked)
+        if address is None or address.place == turn.standing.home.place:
+            return [], [], False
+        readers = await self._gate.readers.audience(address)
+        known = approval_prompts.may_be_answered(document, asked, readers)
+        if readers.complete and not known:
+            return [], [], False
+        decision = self._spoken(turn, await self._gate.readers.prospect(address), asked, question)
+        if decision.verdict is not Verdict.ALLOW:
+            return [], [], False
+        row = decision_row(turn.standing, Hook.PRE_OUTPUT, decision, destination=str(address))
+        there = replace(question, key=f"{question.key}-{address}", address=str(address), meant_for="")
+        return [there], [row], known
 
     async def _said(
         self, turn: OpenTurn, asked: tuple[Approval, ...], question: NewDelivery
@@ -214,7 +239,8 @@ class ApprovalRequests:
             principal=standing.asker,
             question=question,
             rules=rules,
-            expires_at=standing.now + approvals.lifetime(self._gate.document, rules, self._approval_life),
+            expires_at=approvals.until(self._gate.document, rules, standing.now, self._approval_life),
+            asked_at=standing.now,
             alone=turn.background is not None,
         )
 

@@ -10,7 +10,7 @@ from dataclasses import dataclass, replace
 from functools import partial
 from typing import TYPE_CHECKING, Final, assert_never
 
-from bot.access import approvals, labelling
+from bot.access import approvals, labelling, principals
 from bot.access.authorize import at_least
 from bot.access.decision_context import Call, DecisionContext
 from bot.agent.calls import in_doubt
@@ -19,12 +19,12 @@ from bot.agent.loop import Answer, Ending, GivenUp, Overshot, Waiting
 from bot.core.ids import Ids
 from bot.core.tracing import span
 from bot.delegation import structured_result
-from bot.delivery.alternatives import Alternatives, aside, made
+from bot.delivery.alternatives import Alternatives, made
 from bot.delivery.asker_questions import NOWHERE
 from bot.delivery.interrupted_workflows import InterruptedWorkflows
 from bot.delivery.undelivered import Undelivered
 from bot.gate.gate import Gate
-from bot.gate.results import MAY_GO_ON, CallDecision, OutputDecision, decision_row, denial, explained
+from bot.gate.results import MAY_GO_ON, CallDecision, OutputDecision, decision_row, denial, explained, traced
 from bot.history import event_log
 from bot.sessions.alternatives import Alternative
 from bot.sessions.approvals import Approval
@@ -55,6 +55,10 @@ NOBODY_ASKED: Final = "This needs an approval, and it may not be asked for here.
 
 NOT_MADE: Final = "the turn ended before this call was made"
 
+REMOVED_HERE: Final = (
+    "This conversation has read data of a compartment that the policy does not have any more. It answers nothing until"
+    " `/reset confirm`; in a shared chat an admin types it."
+)
 DENIED_HERE: Final = "This cannot be said here, the person who asked was told more."
 """The only notice of a denial in a shared chat."""
 
@@ -64,7 +68,7 @@ _LOGGER: Final = logging.getLogger(__name__)
 
 
 class TurnFinisher:
-    """Ends turns. `approval_life` is the lifetime of a question to people, in milliseconds.
+    """Ends turns. `approval_life` is the lifetime of a question to people in ms, None for ever.
 
     `undelivered` reports answers that did not reach their askers before, `interrupted` offers to continue workflows,
     and `runs` decides the effect of the ends of turns on runs.
@@ -79,7 +83,7 @@ class TurnFinisher:
         undelivered: Undelivered,
         interrupted: InterruptedWorkflows,
         runs: RunEnding,
-        approval_life: int,
+        approval_life: int | None,
     ) -> None:
         self._gate = gate
         self._ids = ids
@@ -164,7 +168,7 @@ class TurnFinisher:
         with span("output") as told:
             await self._gate.output.read_ahead((text,))
             spoken = self._gate.output.speak(standing, standing.destination, text)
-            told.tell(verdict=spoken.decision.verdict.name, rules=" ".join(spoken.decision.rules))
+            told.tell(**traced(spoken.decision))
         return spoken
 
     def _approval(self, turn: OpenTurn, bound: str, call: Call, decision: Decision) -> Approval | None:
@@ -363,7 +367,7 @@ class TurnFinisher:
 
     async def _aside(self, turn: OpenTurn, text: str, label: Label, rows: list[AuditRow]) -> NewDelivery | None:
         """Return a notice for the asker in a shared chat, None if they have no account there or may not hear it."""
-        there = aside(self._gate.document, turn.standing.asker, turn.standing.home)
+        there = principals.aside(self._gate.document, turn.standing.asker, turn.standing.home)
         if there is None:
             return None
         spoken = self._gate.output.reply(turn.standing, await self._gate.readers.destination(there), text, label)
@@ -455,11 +459,14 @@ def _asked(turn: OpenTurn, answer: Answer, *, said: bool) -> tuple[NewEvent, ...
 def constant(gate: Gate, standing: DecisionContext) -> str:
     """Return the notice for each message at the home of a session that has read more than may be told there.
 
-    It explains the least label that may not be told there, regardless of the taint (ADR 0021).
+    It explains the least label that may not be told there, regardless of the taint (ADR 0021). Only a removed
+    compartment is told, to readers who may know the rest of the taint.
     """
+    readers = standing.destination.clearance or PUBLIC
+    if labelling.only_removed_lacks(gate.document, standing.taint, readers):
+        return REMOVED_HERE
     if standing.destination.shared:
         return DENIED_HERE
-    readers = standing.destination.clearance or PUBLIC
     least = labelling.least_above(gate.document, readers, standing.taint)
     spoken = gate.output.speak(replace(standing, taint=least), standing.destination, "")
     return explained(spoken.decision, readers, approvals.ANSWER)

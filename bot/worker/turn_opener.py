@@ -5,6 +5,7 @@ from dataclasses import dataclass, replace
 from bot.access import labelling
 from bot.access.authorize import role
 from bot.access.decision_context import DecisionContext
+from bot.admission.whole_messages import first_whole
 from bot.agent.tails import Past, Tails
 from bot.core.ids import Ids
 from bot.delivery.outbox import Outbox
@@ -61,12 +62,7 @@ class TurnOpener:
         A continued turn has no message, unless the attempt before ended before it was admitted. Raises StoreError.
         """
         past = await self._tails.past(claim)
-        record, item = claim.state.turn, next(iter(claim.items), None)
-        if record is not None and (item is None or item.position != record.position):
-            item = None
-        if record is None:
-            item = claim.items[0]
-            record = Turn(self._ids.turn(), item.position, item.dedupe, item.sender, claim.now, hops=item.body.hops)
+        record, item = self._begun(claim)
         home, folds = Address.parse(claim.state.home), past.folds
         document, principal, asker = self._gate.document, claim.state.principal, record.sender
         agent = await self._agents.working(claim.state)
@@ -105,6 +101,17 @@ class TurnOpener:
             turn.open_calls = {call.id: call for call in context.open_calls}
             turn.begun_calls = context.decided
         return Opened(turn, item, past)
+
+    def _begun(self, claim: Claim) -> tuple[Turn, InboxItem | None]:
+        """Return the record of a turn, and the message that it still has to admit, with all its parts."""
+        record, item = claim.state.turn, first_whole(claim.items) if claim.items else None
+        if record is not None and (item is None or item.position != record.position):
+            return record, None
+        if record is None:
+            item = first_whole(claim.items)
+            record = Turn(self._ids.turn(), item.position, item.dedupe, item.sender, claim.now, hops=item.body.hops)
+        also = () if item is None else item.also
+        return replace(record, joined=tuple(dict.fromkeys((*record.joined, *also)))), item
 
 
 def _run(claim: Claim, past: Past) -> RunFacts | None:

@@ -13,10 +13,12 @@ from bot.access.authorize import at_least
 from bot.access.decision_context import DecisionContext
 from bot.commands.background.runs import options, refused
 from bot.commands.command import CommandRequest, Reply, Run, UsageError
+from bot.commands.inbox.waiting import WaitingEntry
 from bot.commands.knowledge.memory_use import MemoryUseCommands
 from bot.commands.sessions import LARGEST
 from bot.core.errors import NotFoundError
 from bot.core.ids import Ids
+from bot.delivery import time_left
 from bot.gate.gate import Gate
 from bot.gate.results import MAY_GO_ON
 from bot.operations.gated_calls import RefusedCall
@@ -28,13 +30,14 @@ from bot.operations.knowledge.memories import (
     memory_lines,
     shown,
 )
-from bot.operations.knowledge.proposals import find_proposal
+from bot.operations.knowledge.proposals import find_proposal, proposals
 from bot.sessions.knowledge.memories import MEMORY, Memory
 from policy.labels import PUBLIC, Label, join_all
 from policy.request import Role
 
 NONE: Final = "Nothing is remembered that may be shown here. `/memory learn TEXT` teaches something."
 UNFIT: Final = "Nothing fits that, as far as may be told here."
+PROPOSED: Final = "Memory {id}, proposed {age}: `/memory keep {id}` keeps it."
 LEARNED: Final = "Learned as {id}, labelled {label}. `/memory forget {id}` erases it."
 CORRECTED: Final = "Memory {id} replaces {old}, labelled {label}."
 FORGOTTEN: Final = "Memory {} is forgotten: its words are erased."
@@ -112,6 +115,18 @@ class MemoryCommands:
         if isinstance(made, RefusedCall):
             return refused(request, made, MEMORY)
         return Reply(LEARNED.format(id=made, label=request.typed), request.typed)
+
+    async def waiting(self, request: CommandRequest) -> tuple[WaitingEntry, ...]:
+        """Return the agent's newest proposals in this conversation that the caller has not kept."""
+        state, by, found = await request.state(), await _viewer(request), list[WaitingEntry]()
+        if state is None or not by.decides:
+            return ()
+        async for name, at, label in proposals(self.use.sessions, state, (await request.standing(None)).reader):
+            try:
+                await self.memories.show(by, name)
+            except NotFoundError:
+                found.append(WaitingEntry(at, PROPOSED.format(id=name, age=time_left.ago(at, request.now)), label))
+        return tuple(found)
 
     async def _keep(self, request: CommandRequest, argument: str) -> Reply:
         """Keep the agent's proposed memory of this conversation."""

@@ -11,7 +11,9 @@ from typing import Final
 from bot.access import labelling, principals
 from bot.access.approvals import decides_for
 from bot.commands.command import CommandRequest, Reply, Run, UsageError
+from bot.commands.inbox.waiting import WaitingEntry
 from bot.core.errors import ChangedSkillError, NotFoundError, RequestError
+from bot.delivery import time_left
 from bot.gate.gate import Gate
 from bot.gate.results import MAY_GO_ON
 from bot.knowledge.skill_keeper import Decided
@@ -32,6 +34,7 @@ LOOK: Final = "Nothing is approved yet. This is all that it says:"
 HOW: Final = "Approve exactly this with `{}`"
 OR_REJECT: Final = ", or reject it with `{}`"
 IN_PART: Final = "This is not all that it says, as it may not be shown whole here. So nothing can be approved here."
+WAITS: Final = "Version {number} of skill {id} ({name}), written {age}: `/skills approve {id}` shows it first."
 NOTHING_WAITS: Final = "No version of it waits for approval."
 APPROVED: Final = "Version {number} of {id} is in force."
 REJECTED: Final = "Version {number} of {id} is rejected."
@@ -76,6 +79,26 @@ class SkillCommands:
             raise NotFoundError(next_step=LISTS) from None
         except ChangedSkillError as error:
             raise RequestError(str(error), next_step=ANEW.format(rest.split()[0])) from None
+
+    async def waiting(self, request: CommandRequest) -> tuple[WaitingEntry, ...]:
+        """Return the versions that wait for the caller's approval, among the skills created last."""
+        by = await _viewer(request)
+        page = await self.skills.listed(by)
+        waiting = ((skill, skill.waiting) for skill in page.skills if by.decides)
+        return tuple(
+            WaitingEntry(
+                version.made_at,
+                WAITS.format(
+                    number=version.number,
+                    id=skill.id,
+                    name=self._masked(version.text.name),
+                    age=time_left.ago(version.made_at, request.now),
+                ),
+                version.told.join(skill.label),
+            )
+            for skill, version in waiting
+            if version is not None
+        )
 
     async def _list(self, request: CommandRequest, argument: str) -> Reply:
         """List skills that may be told of here, those created last first."""

@@ -13,8 +13,10 @@ from bot.access.approvals import decides_for
 from bot.access.decision_context import DecisionContext
 from bot.commands.background.runs import refused
 from bot.commands.command import CommandRequest, Reply, Run, UsageError
+from bot.commands.inbox.waiting import WaitingEntry
 from bot.core.errors import NotFoundError
 from bot.core.ids import Ids
+from bot.delivery import time_left
 from bot.gate.gate import Gate
 from bot.operations.gated_calls import RefusedCall
 from bot.operations.workflows.wording import taken_up, workflow_line, workflow_lines
@@ -38,6 +40,10 @@ STARTED: Final = (
 )
 GOES_ON: Final = "The agent goes on with workflow {project}: {where}."
 COMPLETE: Final = "{where} of workflow {project} is complete. It can be run again."
+AT_GATE: Final = (
+    "Step {step} of workflow {project} has a gate, changed {age}. `/workflow show {project}` shows the work, "
+    "`/workflow pass {project} {version}` lets it pass."
+)
 OPEN: Final = "Workflow {project} would go on with {where}, but earlier steps are open: {open}."
 BEHIND_GATE: Final = "Nobody has passed the gate of step {gate}; `/workflow skip {project} {gate}` leaves it out."
 LATER: Final = "The offer is closed. `/workflow resume {}` goes on when you like."
@@ -83,6 +89,25 @@ class WorkflowCommands:
             return await actions[action](request, rest.strip())
         except NotFoundError:
             raise NotFoundError(next_step=LISTS) from None
+
+    async def waiting(self, request: CommandRequest) -> tuple[WaitingEntry, ...]:
+        """Return the workflows whose step in progress the caller lets pass a gate."""
+        by = await self._viewer(request)
+        found = await self.workflows.listed(by) if by.decides else ()
+        return tuple(
+            WaitingEntry(
+                one.touched_at,
+                AT_GATE.format(
+                    project=one.document.project,
+                    step=one.document.current_step,
+                    age=time_left.ago(one.touched_at, request.now),
+                    version=one.version,
+                ),
+                one.label,
+            )
+            for one in found
+            if one.at_gate
+        )
 
     async def _list(self, request: CommandRequest, argument: str) -> Reply:
         """List workflows that may be told of here, those changed last first, and the definitions to begin with."""

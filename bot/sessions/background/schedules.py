@@ -15,17 +15,21 @@ from policy.labels import Label
 
 
 class TimerKind(StrEnum):
-    """The effect of a timer: a schedule, the end or the next try of a run, or the writing of a run's record."""
+    """The effect of a timer: a schedule, the end or the next try of a run, its record, or a reminder of a question."""
 
     SCHEDULE = "schedule"
     DEADLINE = "deadline"
     PROBE = "probe"
     RECORD = "record"
+    REMIND = "remind"
 
 
 @dataclass(frozen=True, slots=True)
 class Timer:
-    """A timer due at a moment: `about` is the id of a schedule, or of a run's session."""
+    """A timer due at a moment: `about` is the id of a schedule, or of a run's session.
+
+    For a question it is the ids of its session and of the question, with a `/` between.
+    """
 
     kind: TimerKind
     about: str

@@ -133,8 +133,10 @@ class AccessStore(Protocol):
         """
         ...
 
-    async def try_pairing(self, principal: str, digest: str) -> str | None:
-        """Return the account that was given a code, None for a wrong code, which counts against the principal.
+    async def try_pairing(self, principal: str, *digests: str) -> tuple[str, str] | None:
+        """Return the account that was given a code, and its digest; None for a wrong code, which counts.
+
+        `digests` are those of one code under each key. A wrong code counts once against the principal.
 
         Raises BusyError: there were too many wrong codes.
         """

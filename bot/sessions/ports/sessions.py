@@ -204,6 +204,14 @@ class LifecycleStore(Protocol):
         """Return a session's principal and status, also of a deleted session; None if there never was one."""
         ...
 
+    async def begun(self, sids: Sequence[str], *, seal: bool = False) -> frozenset[str]:
+        """Return those of these ids under which a session ever began, deleted ones included.
+
+        They are the ids of one place under each session key, the newest first. With `seal`, the older ones under which
+        none began are given up in the same step: an attempt to begin a session there raises SealedError.
+        """
+        ...
+
     async def pause(self, sid: str, *, actor: str, audit: tuple[AuditRow, ...]) -> None:
         """Pause a session: new inputs wait. An open turn still runs to its end, or until it asks people."""
         ...

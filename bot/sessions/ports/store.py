@@ -3,6 +3,7 @@
 from typing import Protocol
 
 from bot.sessions.ports.accounts import AgentStore, BudgetStore, CountStore, DelegationStore
+from bot.sessions.ports.backups import BackupStore
 from bot.sessions.ports.changes import Changes
 from bot.sessions.ports.delivery import AlternativeStore, OutboxStore, QuestionCopyStore, RateLimitStore
 from bot.sessions.ports.knowledge import MemoryStore, SkillStore
@@ -163,4 +164,9 @@ class Store(Protocol):
     @property
     def changes(self) -> Changes:
         """Hints that a session's record was written."""
+        ...
+
+    @property
+    def backups(self) -> BackupStore:
+        """Copies of all keys, and their return."""
         ...

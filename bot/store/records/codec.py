@@ -17,7 +17,6 @@ from typing import Any, Final, TypeAlias, TypeVar, cast
 from bot.core.errors import UNREADABLE, SchemaError
 from bot.core.json_values import JsonObject
 from bot.sessions import refs
-from bot.sessions.approvals import AnswerValue, Approval, ApprovalState, QuestionAnswer
 from bot.sessions.audit import AuditRecord
 from bot.sessions.background.delegation import Arrival, FieldKind, Lineage, ResultField
 from bot.sessions.deliveries import Delivery, DeliveryState, NewDelivery
@@ -25,7 +24,7 @@ from bot.sessions.inbox import InboxItem, ItemOutcome, ItemStatus, Metadata, Que
 from bot.sessions.knowledge.memories import MemoryUse
 from bot.sessions.log.event_types import YieldReason
 from bot.sessions.log.events import Event, NewEvent, Visibility
-from bot.sessions.log.serialization import event_from, event_json, message_from, question_from, question_json
+from bot.sessions.log.serialization import event_from, event_json, message_from
 from bot.sessions.messages import Endorsed, SessionMessage
 from bot.sessions.models import LastTurn, SessionState, Status, Title, Turn
 from bot.sessions.usage import Usage
@@ -311,21 +310,23 @@ _KIN: Final = (
 
 def lineage(value: Lineage) -> Values:
     """Write the lineage of a background session."""
-    returns = _result_fields(value.returns)
+    returns = result_fields(value.returns)
     told = {**{name: getattr(value, name) for name in _KIN}, "charged": value.endorsed, "returns": returns}
     return {**told, "known": str(value.known)}
 
 
 def _lineage(got: Fields) -> Lineage:
-    returns, known = _read_fields(got["returns"]), label(got["known"])
+    returns, known = read_fields(got["returns"]), label(got["known"])
     return Lineage(**{name: got[name] for name in _KIN}, endorsed=got["charged"], returns=returns, known=known)
 
 
-def _result_fields(fields: Iterable[ResultField]) -> str:
+def result_fields(fields: Iterable[ResultField]) -> str:
+    """Write the declared fields of a result as one text."""
     return listing([[one.name, one.kind.value, list(one.members), one.least, one.most, one.step] for one in fields])
 
 
-def _read_fields(stored: str) -> tuple[ResultField, ...]:
+def read_fields(stored: str) -> tuple[ResultField, ...]:
+    """Read declared fields that were written as one text."""
     return tuple(
         [
             ResultField(name, FieldKind(kind), tuple(members), *within)
@@ -435,6 +436,7 @@ def item(got: Fields, fetched: Fetched) -> InboxItem:
         body=message(got["body"], fetched),
         accepted_at=got["accepted_at"],
         refs=refs.read(got["refs"]),
+        part=got["part"],
     )
 
 
@@ -472,69 +474,6 @@ def audit_records(chain: Sequence[bytes], genesis: str, after: int) -> tuple[Aud
 
 
 # Approvals and deliveries ---------------------------------------------------------------------------------
-
-
-def new_approval(value: Approval) -> Values:
-    """Write a new approval, as a script takes it."""
-    return {
-        "expires": value.expires_at,
-        "turn": value.turn,
-        "call": value.call,
-        "tool": value.tool,
-        "binding": value.binding,
-        "label": str(value.label),
-        "principal": value.principal,
-        "rules": listing(value.rules),
-        "question": dump(question_json(value.question)),
-        "alone": value.alone,
-        "kind": value.question.kind.value if value.is_question else "",
-        "returns": "" if value.wanted is None else _result_fields((value.wanted,)),
-        "fallback": "" if value.default is None else dump(value.default),
-        "places": listing(value.places),
-    }
-
-
-def question_answer(value: QuestionAnswer) -> str:
-    """Write the answer to a question, as a script takes it."""
-    told = {"value": value.value, "label": str(value.label), "address": value.address, "via": value.via}
-    return dump(told)
-
-
-def _question_answer(stored: str) -> QuestionAnswer | None:
-    if not stored:
-        return None
-    got = cast("dict[str, Any]", json.loads(stored))
-    return QuestionAnswer(got["value"], label(got["label"]), got["address"], got["via"])
-
-
-def approval(sid: str, name: bytes, stored: bytes, now: int) -> Approval:
-    """Read an approval; an expired one, pending or approved, reads as EXPIRED. `now` is in ms on the store's clock."""
-    got = form.unpack(kinds.APPROVAL, stored)
-    found = ApprovalState(got["state"])
-    if got["expires"] <= now and found in {ApprovalState.PENDING, ApprovalState.APPROVED}:
-        found = ApprovalState.EXPIRED
-    return Approval(
-        id=text(name),
-        sid=sid,
-        generation=got["generation"],
-        turn=got["turn"],
-        call=got["call"],
-        tool=got["tool"],
-        binding=got["binding"],
-        label=label(got["label"]),
-        principal=got["principal"],
-        question=question_from(cast("JsonObject", json.loads(got["question"]))),
-        rules=tuple(cast("list[str]", listed(got["rules"]))),
-        expires_at=got["expires"],
-        state=found,
-        resolved_by=got["resolved_by"],
-        alone=got["alone"],
-        wanted=next(iter(_read_fields(got["returns"])), None),
-        default=cast("AnswerValue", json.loads(got["fallback"])) if got["fallback"] else None,
-        places=tuple(cast("list[str]", listed(got["places"]))),
-        answer=_question_answer(got["given"]),
-        resolved_at=got["resolved_at"],
-    )
 
 
 def new_delivery(new: NewDelivery, channel: str, bodies: Bodies) -> Values:

@@ -34,6 +34,7 @@ ITEM: Final = record(
     Field("dedupe", "", "its dedupe key"),
     Field("sender", "", "the principal that sent it"),
     Field("sent", False, "whether another session sent it"),
+    Field("part", "", "the message that it is a part of, see `bot.sessions.inbox`"),
     _BODY,
     _REFS,
 )
@@ -84,6 +85,7 @@ APPROVAL: Final = record(
     Field("places", "", "the addresses where a question was asked, a list as JSON"),
     Field("given", "", "the answer to a question and its address, as JSON"),
     Field("resolved_at", 0, "when it was answered, ms"),
+    Field("created", 0, "when it was asked, ms"),
 )
 
 DELIVERY: Final = record(

@@ -129,6 +129,7 @@ NAMES: Final = MappingProxyType(
         "overlap": "ov",
         "owner": "ow",
         "parent": "pa",
+        "part": "pt",
         "paused": "pz",
         "per_minute": "pm",
         "places": "pl",

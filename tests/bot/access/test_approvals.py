@@ -11,7 +11,7 @@ from bot.access.approvals import DENIED
 from bot.agent.calls import MOST_ASKED, NOT_ASKED
 from bot.agent.loop import TOO_MANY_REFUSALS
 from bot.core.ids import Ids
-from bot.sessions.approvals import Approval, ApprovalQuestion, ApprovalState
+from bot.sessions.approvals import FOR_EVER, Approval, ApprovalQuestion, ApprovalState
 from bot.sessions.log.event_types import PolicyDecision, ToolResult, YieldReason
 from bot.sessions.log.events import EventType
 from bot.sessions.models import Status
@@ -147,8 +147,10 @@ def test_what_a_program_alone_could_consent_to_is_refused_at_once() -> None:
 
 
 def test_a_question_stands_as_long_as_the_shortest_rule_says() -> None:
-    assert approvals.lifetime(people(), ("mine", "untrusted_cannot_command"), 600_000) == 600_000
-    assert approvals.lifetime(people(), ("mine", "admins"), 600_000) == 60_000
+    assert approvals.until(people(), ("mine", "untrusted_cannot_command"), 5, 600_000) == 600_005
+    assert approvals.until(people(), ("mine", "admins"), 5, 600_000) == 60_005
+    assert approvals.until(people(), ("mine", "admins"), 5, None) == 60_005
+    assert approvals.until(people(), ("mine",), 5, None) == FOR_EVER
 
 
 def test_nobody_eligible_means_nobody_is_asked() -> None:

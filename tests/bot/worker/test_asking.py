@@ -24,7 +24,7 @@ from bot.sessions.log.events import EventType
 from bot.sessions.models import Status
 from bot.store.records.kinds import APPROVAL
 from bot.tools.asking import ASKED, DECLINED, LATE
-from channels.messages import Address, How, Inbound
+from channels.messages import Address, How, Inbound, MessagePart
 from tests.bot.kit import Scripted, bang, eventually, parts, policy, proposed, unanswered
 from tests.events import bodies
 from tests.harness import Person, running
@@ -106,9 +106,10 @@ async def test_what_does_not_fit_queues_and_the_chat_is_told_once_how_to_answer(
         assert [one.text for one in bodies(await person.events(), UserMessage)][1:] == ["what do you mean?", "green"]
 
 
-async def test_what_was_forwarded_or_came_with_a_quote_is_no_answer(tmp_path: Path) -> None:
+async def test_what_was_forwarded_or_came_with_a_quote_or_in_parts_is_no_answer(tmp_path: Path) -> None:
     async with asked(tmp_path) as (person, _):
-        for facts in ({"authored": False}, {"quoted": ("somebody else",)}):
+        parts = ({"part": MessagePart(more=True)}, {"part": MessagePart(continues=True)})
+        for facts in ({"authored": False}, {"quoted": ("somebody else",)}, *parts):
             assert (await person.send("blue", **facts)).outcome is Routed.ACCEPTED
         assert len(await open_questions(person)) == 1
 
@@ -225,7 +226,9 @@ async def test_no_answer_approves_and_no_approval_answers(tmp_path: Path) -> Non
     async with asked(tmp_path) as (person, _):
         (question,) = await open_questions(person)
         assert "This is a question of the agent" in await person.say(f"/approve {question.id}", wait=False)
-        assert "Nothing waits for an answer." in await person.say("/approvals", wait=False)
+        listed = await person.say("/approvals", wait=False)
+        assert f"{question.id} asked here, just now, 24 h left" in listed
+        assert "/approve" not in listed
         assert f"{question.id} asked here" in await person.say("/questions", wait=False)
         for state in (ApprovalState.APPROVED, ApprovalState.USED):
             with pytest.raises(Exception, match="nothing of that name"):

@@ -210,7 +210,7 @@ async def test_a_run_that_is_claimed_after_its_deadline_ends_at_once(tmp_path: P
         app = owner.app
         late = RunStarter(
             app.store,
-            app.session_id,
+            app.session_ids.first,
             pin=app.agents.pin,
             now=lambda: app.store.tokens.now_ms() - HOUR - 1000,
             limits=RunLimits(hours=1),

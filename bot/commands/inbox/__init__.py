@@ -1,0 +1,1 @@
+"""The one inbox of a person: `/approvals` without an id."""
