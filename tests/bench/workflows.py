@@ -50,7 +50,7 @@ async def _measured(folder: Path) -> list[float]:
     await supervisor.attach()
     store = await open_store(audit_key=bytes(32), url=supervisor.url)
     document = load({}, tools=())
-    files = FileRoot(folder / "files", folder / "workspaces", top(()))
+    files = FileRoot(folder / "files", folder / "workspaces", lambda: top(()))
     written = WriteThrough(store.workflows, StateFolder(files, lambda: document))
     definitions = await asyncio.to_thread(load_definitions, None, ())
     checkpoints = _Checkpoints(WorkflowKeeper(store.workflows, written, definitions))

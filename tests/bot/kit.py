@@ -304,7 +304,7 @@ def folder_of_files(path: Path) -> FileRoot:
     for name in ("public", "internal", "confidential"):
         (path / "files" / name).mkdir(parents=True)
     (path / "workspaces").mkdir()
-    return FileRoot(path / "files", path / "workspaces", TOP)
+    return FileRoot(path / "files", path / "workspaces", lambda: TOP)
 
 
 def tool_context(taint: Label = PUBLIC, **changes: object) -> ToolContext:

@@ -158,7 +158,7 @@ class StormRuns:
         store = self.app.store
         pin, limits = self.app.agents.pin, RunLimits(hours=1)
         now = store.tokens.now_ms() - HOUR + _EXPIRES_MS
-        return RunStarter(store, self.app.session_id, pin=pin, now=lambda: now, limits=limits)
+        return RunStarter(store, self.app.session_ids.first, pin=pin, now=lambda: now, limits=limits)
 
 
 def tasks(one: Work) -> list[str]:

@@ -15,15 +15,6 @@ from types import ModuleType
 
 import pytest
 
-from bot.cli.groups.audit import audit_app
-from bot.cli.groups.background import runs_app, schedules_app
-from bot.cli.groups.knowledge import memory_app, skills_app
-from bot.cli.groups.mcp import mcp_app
-from bot.cli.groups.policy import policy_app
-from bot.cli.groups.sessions import sessions_app
-from bot.cli.groups.slack import slack_app
-from bot.cli.groups.tokens import token_app
-from bot.cli.groups.workflows import workflow_app
 from bot.cli.main import app
 from bot.cli.policy_cases import read_cases
 from bot.commands.table import COMMANDS
@@ -48,7 +39,7 @@ from tests.conventions.documents import (
 )
 from tests.journeys.machine import Machine
 
-GUIDED = ("127.0.0.1:8585", '"127.0.0.1"')
+GUIDED = ("127.0.0.1:8585", '"127.0.0.1"', "127.0.0.1:8398", "127.0.0.1:8399")
 """Where the channel of the guide listens."""
 
 CONFIGS = [pytest.param(block, id=f"{page}:{block.line}") for page in PAGES for block in blocks(page, "yaml")]
@@ -142,11 +133,8 @@ def test_a_command_prints_what_is_shown(example: Example, tmp_path: Path) -> Non
 @pytest.mark.parametrize("page", PAGES)
 def test_named_commands_variables_and_tasks_exist(page: str) -> None:
     text = text_of(page)
-    typed = re.findall(
-        r"\blockgate ((?:sessions |audit |policy |slack |token |runs |schedules |memory |skills |workflow |mcp )?"
-        r"[a-z]+)",
-        _shell(page),
-    )
+    groups = "|".join(f"{group.name} " for group in app.registered_groups)
+    typed = re.findall(rf"\blockgate ((?:{groups})?[a-z]+)", _shell(page))
     assert set(typed) <= set(typed_commands())
     slashes = {command.name for command in COMMANDS} | {ON_SLACK.removeprefix("/")}
     slashes |= {name for block in blocks(page, "python") for name in re.findall(r'\bCommand\(\s*"(\w+)"', block.text)}
@@ -160,12 +148,9 @@ def test_named_commands_variables_and_tasks_exist(page: str) -> None:
 
 
 def typed_commands() -> Iterator[str]:
-    groups = (
-        *((sessions_app, "sessions "), (audit_app, "audit "), (policy_app, "policy "), (slack_app, "slack ")),
-        *((token_app, "token "), (runs_app, "runs "), (schedules_app, "schedules "), (memory_app, "memory ")),
-        *((skills_app, "skills "), (workflow_app, "workflow "), (mcp_app, "mcp ")),
-    )
+    groups = ((group.typer_instance, f"{group.name} ") for group in app.registered_groups)
     for typer, words in ((app, ""), *groups):
+        assert typer is not None
         yield from (f"{words}{command.name}" for command in typer.registered_commands)
 
 

@@ -21,7 +21,7 @@ def test_bad_lines_are_told_and_the_next_line_is_taken(machine: Machine) -> None
         "Write it as `/simulate TOOL [JSON]`",
         "Write it as `/approve ID`",
         "There is nothing of that name here",
-        "/taint [raise LABEL]  Tell the taint of this conversation and its sources.",
+        "/taint [raise LABEL]  Tell the taint of this conversation, its sources, and its readers now.",
         "Unknown level `SECRET`",
         "Write it as `/taint [raise LABEL]`",
         "Unknown compartment `hr`.",
@@ -49,7 +49,7 @@ def test_a_misspelt_field_is_told_with_path_line_and_nearest_name(machine: Machi
 @pytest.mark.parametrize(
     "arguments,told",
     [
-        (("--config", "gone.yaml", "check"), "gone.yaml: there is no such file\ncheck the path given by --config\n"),
+        (("--config", "gone.yaml", "check"), "gone.yaml: there is no such file\ncheck its path\n"),
         (("--config", ".", "check"), ".: this is a directory, name the file in it\n"),
         (("simulate", "message", "["), "the arguments are not JSON at character 2\n"),
         (("simulate", "message", "[]"), "the arguments are not a JSON object\n"),

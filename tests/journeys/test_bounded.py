@@ -38,7 +38,7 @@ def test_unread_mails_are_counted_and_the_injections_in_them_count_for_nothing(m
     assert '{"unread": 3}' in ended.out
     assert "Ignore what" not in ended.out
     assert "→ guest: we are open" in ended.out
-    assert ended.out.rstrip().endswith("Taint PUBLIC.")
+    assert ended.out.splitlines()[-2].strip() == "Taint PUBLIC."
 
 
 @pytest.mark.anyio

@@ -1,8 +1,12 @@
 """An operator at the command line: listings, simulations, explanations, and an audit that shows tampering."""
 
 import json
+import re
+from datetime import UTC, datetime, timedelta
 
+from tests.bot.kit import policy
 from tests.journeys.machine import Machine
+from tests.people import principal
 
 SEND = '{"channel":"console","recipient":"guest","text":"x"}'
 
@@ -160,3 +164,32 @@ def test_an_export_that_cannot_be_made_or_checked_is_told_in_a_sentence(machine:
     assert refused.code == 2
     assert "none-leave" in refused.err
     assert not (machine.folder / "refused.jsonl").exists()
+
+
+def test_an_operator_reads_who_has_access_and_whose_access_ends(machine: Machine) -> None:
+    """Ann reads by her group until it ends; the doctor names the accesses that ended or end soon."""
+    soon = f"{datetime.now(UTC) + timedelta(days=3):%Y-%m-%dT%H:%MZ}"
+    ann = {**principal("console:user-ann", role="member", clearance="INTERNAL"), "until": soon}
+    ben = {**principal("console:user-ben", role="member", clearance="top"), "until": "2020-01-01"}
+    config = policy(
+        compartments=["hr"],
+        principals={"owner": principal("console:owner"), "ann": ann, "ben": ben},
+        groups={"payroll": {"members": [{"name": "ann", "until": "2999-01-01"}], "clearance": "CONFIDENTIAL{hr}"}},
+    )
+    (machine.folder / "config.yaml").write_text(config)
+    document = json.loads(machine.run("policy", "who", "CONFIDENTIAL{hr}", "--json").out)
+    assert (document["kind"], document["name"], document["label"]) == ("label", "CONFIDENTIAL{hr}", "CONFIDENTIAL{hr}")
+    assert (document["in_force"], document["others"]) == (True, [])
+    first, second, third = document["people"]
+    assert (first["name"], first["role"], first["read"], first["say"]) == ("ann", "member", True, True)
+    assert (first["by"]["read"], first["approve"], first["ended"]) == (["payroll"], False, False)
+    assert (second["role"], second["read"], second["ended"]) == (None, False, True)
+    assert second["until"] == "2020-01-02T00:00:00+00:00"
+    assert (third["admin"], third["release"], third["by"]["approve"]) == (True, False, ["entry"])
+    refused = machine.run("policy", "who", "publik")
+    assert (refused.code, refused.out) == (2, "")
+    assert refused.err.startswith("there is no chat or folder `publik`, did you mean `public`?")
+    told = machine.run("doctor").out
+    assert re.search(r"^ok    access of `ann`.*ends 20", told, re.MULTILINE)
+    assert "ended 2020-01-02 00:00:00 UTC, remove the entry of `policy.principals.ben`" in told
+    assert "membership" not in told

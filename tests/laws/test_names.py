@@ -80,7 +80,7 @@ async def _done(root: FileRoot, number: int, step: Step) -> Result:
 
 async def _played(steps: list[tuple[int, Step]]) -> list[Result]:
     with TemporaryDirectory() as folder:
-        root = FileRoot(Path(folder) / "files", Path(folder) / "workspaces", TOP)
+        root = FileRoot(Path(folder) / "files", Path(folder) / "workspaces", lambda: TOP)
         operators = Path(folder) / "files/shared/b"
         await asyncio.to_thread(operators.parent.mkdir, parents=True)
         await asyncio.to_thread(operators.write_text, "the operator's")

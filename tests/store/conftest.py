@@ -127,3 +127,9 @@ async def own(kind: Kind, fleets: Fleets, tmp_path: Path) -> AsyncIterator[Redis
     await opened.close()
     # What it left may be what no program reads.
     await asyncio.to_thread(fleet.empty)
+
+
+@pytest.fixture
+def own_url(kind: Kind, fleets: Fleets, own: RedisStore) -> str:
+    """The address at which other processes reach the empty store."""
+    return fleets.of(kind).url if own.server is None else own.server.url

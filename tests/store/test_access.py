@@ -19,7 +19,7 @@ from policy.document.overrides import AccessChange, ChatPlace, Overrides, Person
 from policy.labels import Integrity, Label, Level, parse
 from policy.request import Role
 from tests.fleets import Served
-from tests.store.world import KEY, alter, command, fresh
+from tests.store.world import KEY, SIGNERS, alter, command, fresh
 
 pytestmark = pytest.mark.anyio
 
@@ -51,7 +51,13 @@ async def test_a_change_is_written_with_its_audit_row_and_counted_in_the_head(
     assert await other.access.overrides() == (1, Overrides().changed(change))
     assert [record.body for record in await store.audit.records(AUDIT, after=before[0])] == [{"what": "let in"}]
     assert isinstance(
-        verify(AUDIT, await store.audit.records(AUDIT), claimed=await store.audit.head(AUDIT), anchor=(0, ""), key=KEY),
+        verify(
+            AUDIT,
+            await store.audit.records(AUDIT),
+            claimed=await store.audit.head(AUDIT),
+            anchor=(0, ""),
+            signers=SIGNERS,
+        ),
         Intact,
     )
     assert await other.access.override(AccessChange({"bob": None}, {TEAM: None}, {"chat:x": False}), 1, ROW) == 2
@@ -153,7 +159,7 @@ async def expire(store: RedisStore, field: str) -> None:
 async def test_a_code_counts_for_its_time_alone(store: RedisStore) -> None:
     await clear(store)
     await store.access.ask_pairing("chat:1", "chat", "", "digest")
-    assert await store.access.try_pairing("ann", "digest") == "chat:1"
+    assert await store.access.try_pairing("ann", "digest") == ("chat:1", "digest")
     await expire(store, "a:chat:1")
     assert await store.access.pairings() == ()
     with pytest.raises(NotFoundError):
@@ -169,9 +175,9 @@ async def test_wrong_codes_are_counted_by_who_typed_them(store: RedisStore) -> N
         assert await store.access.try_pairing("ann", "wrong") is None
     with pytest.raises(BusyError):
         await store.access.try_pairing("ann", "digest")
-    assert await store.access.try_pairing("ben", "digest") == "chat:1"
+    assert await store.access.try_pairing("ben", "digest") == ("chat:1", "digest")
     await expire(store, "t:ann")
-    assert await store.access.try_pairing("ann", "digest") == "chat:1"
+    assert await store.access.try_pairing("ann", "digest") == ("chat:1", "digest")
 
 
 async def test_an_answer_closes_a_pairing_once(store: RedisStore) -> None:

@@ -8,11 +8,21 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from bot.audit import chain
-from bot.audit.chain import EMPTY, AnchorFile, Broken, Intact, canonical, chained, load_or_create_key, parse_key, verify
+from bot.audit.chain import (
+    EMPTY,
+    AnchorFile,
+    Broken,
+    Intact,
+    OlderKey,
+    canonical,
+    chained,
+    verify,
+)
+from bot.core import keys as core_keys
 from bot.core.errors import DiskError, OperatorError
+from bot.core.keys import load_or_create_key, parse_key
 from bot.sessions.audit import AuditRow
-from tests.store.world import KEY
+from tests.store.world import KEY, SIGNERS
 
 TEXT = st.text(st.characters(exclude_categories=()))
 ROWS = st.lists(st.builds(AuditRow, TEXT, TEXT, st.dictionaries(TEXT, TEXT | st.integers())), min_size=1, max_size=5)
@@ -22,16 +32,18 @@ ROWS = st.lists(st.builds(AuditRow, TEXT, TEXT, st.dictionaries(TEXT, TEXT | st.
 def test_a_chain_verifies_with_its_key_and_name_only(rows: list[AuditRow]) -> None:
     records = chained(KEY, "c", EMPTY, rows, ts=7)
     head = (len(records), records[-1].hash)
-    assert verify("c", records, claimed=head, anchor=head, key=KEY) == Intact(*head)
-    assert isinstance(verify("d", records, claimed=head, anchor=EMPTY, key=KEY), Broken)
-    assert isinstance(verify("c", records, claimed=head, anchor=EMPTY, key=bytes(32)), Broken)
+    assert verify("c", records, claimed=head, anchor=head, signers=SIGNERS) == Intact(*head)
+    assert isinstance(verify("d", records, claimed=head, anchor=EMPTY, signers=SIGNERS), Broken)
+    assert isinstance(verify("c", records, claimed=head, anchor=EMPTY, signers=(OlderKey(bytes(32)),)), Broken)
 
 
 @given(ROWS, ROWS)
 def test_a_chain_goes_on_from_its_head(first: list[AuditRow], second: list[AuditRow]) -> None:
     one = chained(KEY, "c", EMPTY, first, ts=7)
     two = chained(KEY, "c", (one[-1].n, one[-1].hash), second, ts=8)
-    assert isinstance(verify("c", [*one, *two], claimed=(two[-1].n, two[-1].hash), anchor=EMPTY, key=KEY), Intact)
+    assert isinstance(
+        verify("c", [*one, *two], claimed=(two[-1].n, two[-1].hash), anchor=EMPTY, signers=SIGNERS), Intact
+    )
 
 
 @given(ROWS)
@@ -52,12 +64,12 @@ def test_a_digest_of_what_may_be_guessed_is_kept_under_the_key(name: str) -> Non
 def test_an_anchor_of_another_record_shows() -> None:
     records = chained(KEY, "c", EMPTY, [AuditRow("k", "a", {})] * 2, ts=7)
     head = (2, records[1].hash)
-    assert verify("c", records, claimed=head, anchor=(1, "f" * 64), key=KEY) == Broken(
+    assert verify("c", records, claimed=head, anchor=(1, "f" * 64), signers=SIGNERS) == Broken(
         1, "record 1 is not the one that was anchored"
     )
-    assert isinstance(verify("c", [], claimed=EMPTY, anchor=EMPTY, key=KEY), Intact)
-    assert verify("c", records[1:], claimed=head, anchor=EMPTY, key=KEY) == Broken(1, "record 1 is missing")
-    assert verify("c", records, claimed=EMPTY, anchor=EMPTY, key=KEY) == Broken(
+    assert isinstance(verify("c", [], claimed=EMPTY, anchor=EMPTY, signers=SIGNERS), Intact)
+    assert verify("c", records[1:], claimed=head, anchor=EMPTY, signers=SIGNERS) == Broken(1, "record 1 is missing")
+    assert verify("c", records, claimed=EMPTY, anchor=EMPTY, signers=SIGNERS) == Broken(
         1, "the chain ends at 2, the session's record says 0"
     )
 
@@ -73,7 +85,7 @@ def test_a_key_is_made_once_and_private(tmp_path: Path) -> None:
 def test_the_first_of_two_makers_wins(tmp_path: Path) -> None:
     path = tmp_path / "key"
     first = load_or_create_key(path)
-    chain._create_key(path)
+    core_keys._create_key(path)
     assert load_or_create_key(path) == first
 
 

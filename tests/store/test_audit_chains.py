@@ -24,7 +24,20 @@ from bot.store.redis_store import RedisStore
 from bot.store.schema import AUDIT, AUDIT_CHAIN, AUDIT_HEAD
 from tests.bot.kit import eventually
 from tests.fleets import Served
-from tests.store.world import KEY, command, dump, end_lease, event, fresh, keys, put_state, row, started, suspended
+from tests.store.world import (
+    KEY,
+    SIGNERS,
+    command,
+    dump,
+    end_lease,
+    event,
+    fresh,
+    keys,
+    put_state,
+    row,
+    started,
+    suspended,
+)
 
 pytestmark = pytest.mark.anyio
 RECORDS = 5
@@ -39,7 +52,11 @@ async def chain_of_five(store: RedisStore) -> str:
 
 async def check(store: RedisStore, chain: str, anchor: Head = EMPTY) -> Intact | Broken:
     return verify(
-        chain, await store.audit.records(chain), claimed=await store.audit.head(chain), anchor=anchor, key=KEY
+        chain,
+        await store.audit.records(chain),
+        claimed=await store.audit.head(chain),
+        anchor=anchor,
+        signers=SIGNERS,
     )
 
 

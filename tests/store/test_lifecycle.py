@@ -42,7 +42,7 @@ from tests.store.world import (
 
 pytestmark = pytest.mark.anyio
 
-WHOLE: Final = frozenset({"probe", "reclaim_process", "erased", "import_session"})
+WHOLE: Final = frozenset({"probe", "reclaim_process", "erased", "import_session", "rest_restored", "begun"})
 """Scripts that look at a session of any status, or make one."""
 
 HIDDEN_WORDS: Final = "swordfish"

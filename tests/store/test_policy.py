@@ -9,7 +9,7 @@ from bot.core.errors import SchemaError
 from bot.sessions.audit import AuditRow, PolicyHead
 from bot.store.redis_store import RedisStore
 from bot.store.schema import AUDIT, POLICY
-from tests.store.world import KEY, answer, claimed, command, ending, fresh, item, started
+from tests.store.world import SIGNERS, answer, claimed, command, ending, fresh, item, started
 
 pytestmark = pytest.mark.anyio
 
@@ -33,7 +33,13 @@ async def test_a_policy_is_put_in_force_with_its_audit_row_and_is_newer_each_tim
     records = await store.audit.records(AUDIT, after=before[0])
     assert [record.body["in_force"] for record in records] == ["one", "two"]
     assert isinstance(
-        verify(AUDIT, await store.audit.records(AUDIT), claimed=await store.audit.head(AUDIT), anchor=(0, ""), key=KEY),
+        verify(
+            AUDIT,
+            await store.audit.records(AUDIT),
+            claimed=await store.audit.head(AUDIT),
+            anchor=(0, ""),
+            signers=SIGNERS,
+        ),
         Intact,
     )
 

@@ -10,6 +10,7 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
+from bot.audit.chain import OlderKey
 from bot.core.ids import Ids
 from bot.sessions.alternatives import Alternative, Wanted
 from bot.sessions.approvals import Approval, ApprovalQuestion, QuestionAnswer, QuestionKind
@@ -39,6 +40,7 @@ from policy.labels import PUBLIC, Label, parse
 from tests.folders import quick_folder
 
 KEY = bytes(range(32))
+SIGNERS = (OlderKey(KEY),)
 SECRET = parse("CONFIDENTIAL{acme}~")
 TOP = parse("RESTRICTED{acme,hr}~")
 HOME = "console::ann:"

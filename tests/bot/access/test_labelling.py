@@ -1,8 +1,12 @@
+from datetime import UTC, datetime
+
 import pytest
 
 from bot.access import labelling
 from channels.messages import Address
 from channels.port import Audience, Reader, ReaderKind
+from policy.document.groups import policy_at
+from policy.document.overrides import Overrides
 from policy.errors import LabelTextError
 from policy.labels import PUBLIC, Label, parse
 from policy.request import Role
@@ -135,6 +139,19 @@ def test_a_blocked_account_is_no_member() -> None:
         channels={"console": {"classification": "top", "members": "INTERNAL"}}, blocked=["console:mallory"]
     )
     assert labelling.reader(policy, Reader("console:mallory", ReaderKind.MEMBER)) == PUBLIC
+
+
+def test_a_person_whose_access_ended_is_no_member() -> None:
+    """The end of an access must raise no clearance, not even that of a person below the members."""
+    owner = principal("console:owner")
+    mallory = {**principal("console:mallory", role="member", clearance="PUBLIC"), "until": "2030-01-01"}
+    policy = document(
+        channels={"console": {"classification": "top", "members": "INTERNAL"}},
+        principals={"owner": owner, "mallory": mallory},
+    )
+    for year in (2029, 2031):
+        then = policy_at(policy, Overrides(), datetime(year, 1, 1, tzinfo=UTC))
+        assert labelling.reader(then, Reader("console:mallory", ReaderKind.MEMBER)) == PUBLIC
 
 
 PEOPLE = {

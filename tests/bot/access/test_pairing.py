@@ -5,7 +5,7 @@ from pathlib import Path
 
 import pytest
 
-from bot.access.pairing import ASK_OWNER, UNKNOWN_HERE
+from bot.access.pairing import ASK_OWNER, NEEDS_ROLE, UNKNOWN_HERE
 from bot.commands.admin import access
 from bot.ingress.router import Routed
 from bot.sessions.approvals import MOST_REQUESTS, MOST_WRONG_CODES
@@ -28,6 +28,7 @@ PEOPLE = {
     "ben": principal("console:ben", role="member", clearance="CONFIDENTIAL"),
     "gil": principal("console:gil", role="guest", clearance="PUBLIC"),
 }
+ONLY_ADMINS = NEEDS_ROLE[Role.ADMIN]
 CHANNELS = {"console": {"classification": "top"}, "room": {"classification": "INTERNAL"}}
 PAIRED = {"role": "member", "clearance": "INTERNAL"}
 
@@ -110,7 +111,9 @@ async def test_where_nobody_is_let_in_a_stranger_learns_once_an_hour_how_to_ask(
 async def test_who_is_known_and_may_not_is_given_no_code(tmp_path: Path) -> None:
     async with running(tmp_path, config(), serve=False) as owner:
         assert await said(at(owner, "gil"), "hello") == UNKNOWN_HERE
-        assert await said(at(owner, "ben"), "/pair list") == UNKNOWN_HERE
+        # A member is known here, and is told that the command is for others.
+        assert await said(at(owner, "ben"), "/pair list") == ONLY_ADMINS
+        assert await said(at(owner, "gil"), "/pair list") == UNKNOWN_HERE
         assert await owner.app.store.access.pairings() == ()
 
 
@@ -306,7 +309,7 @@ async def test_nobody_acts_on_himself_or_on_who_is_no_less(tmp_path: Path, who: 
 @pytest.mark.parametrize("text", ["/pair", "/pair approve 22222222", "/allow console:x x", "/block console:x"])
 async def test_people_below_admin_may_none_of_it(tmp_path: Path, text: str) -> None:
     async with running(tmp_path, config(), serve=False) as owner:
-        assert await said(at(owner, "ben"), text) == UNKNOWN_HERE
+        assert await said(at(owner, "ben"), text) == ONLY_ADMINS
         assert await rows(owner) == []
 
 

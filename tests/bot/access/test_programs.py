@@ -60,7 +60,7 @@ def test_admins_are_told_in_private_and_a_program_is_not() -> None:
     told = {caller.principal for caller, _ in admins(known(), Address("board", "-5"), served)}
     assert told == {"ada"}
     assert alternatives.private_chats(known(), "program:boss", Address("board", "-5")) == ()
-    assert alternatives.aside(known(), "program:boss", Address("board", "-5")) is None
+    assert principals.aside(known(), "program:boss", Address("board", "-5")) is None
 
 
 def test_menus_are_for_the_admins_who_are_people() -> None:

@@ -9,7 +9,8 @@ import pytest
 
 from bot.api.entrance.entrance import STRANGERS_PER_MINUTE
 from bot.sessions.api_tokens import Scope
-from tests.bot.api.kit import api_config, served
+from tests.bot.api.kit import ApiHost, api_config, served
+from tests.harness import running
 
 pytestmark = pytest.mark.anyio
 
@@ -22,6 +23,17 @@ def refusal(answer: httpx2.Response) -> dict[str, object]:
     assert set(told) == {"error", "request_id"}
     assert told["request_id"] == answer.headers["x-request-id"]
     return told["error"]
+
+
+async def test_a_token_that_another_process_made_under_a_newer_session_key_counts_at_once(tmp_path: Path) -> None:
+    async with served(tmp_path, works=False) as host:
+        before = await host.token("ci")
+        async with running(tmp_path, api_config(), serve=False) as other:
+            await other.app.key_keeper().rotate_session("owner")
+            after = await ApiHost(other, host.url).token("crane")
+        for token in (before, after):
+            async with host.client(token) as client:
+                assert (await client.get("/v1/sessions")).status_code == 200
 
 
 async def test_a_token_tells_who_it_is(tmp_path: Path) -> None:

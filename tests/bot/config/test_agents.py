@@ -1,5 +1,6 @@
 """`agents:` in config.yaml: each mistake is one sentence with its line, and no name is guessed."""
 
+import re
 from pathlib import Path
 
 import pytest
@@ -98,3 +99,29 @@ def test_tools_may_be_named_by_globs(tmp_path: Path) -> None:
 def test_a_chat_is_named_as_the_policy_or_as_the_platform_names_it(tmp_path: Path) -> None:
     config = load("{chats: [team, 'room:other']}", tmp_path)
     assert agent_places(config.agents, config.policy) == {"room:team": "support", "room:other": "support"}
+
+
+GROUPED = """
+policy:
+  principals: {{owner: {{role: owner, clearance: top, accounts: ["console:owner"]}}}}
+  groups: {{one: {{members: [owner]}}, two: {{members: [one]}}}}
+agents: {{a: {{people: [one]}}, b: {{people: [{more}]}}}}
+"""
+
+
+@pytest.mark.parametrize(
+    "more, told",
+    [
+        ("two", "config.yaml:5: `owner` has the agent `a` by `one` and `b` by `two`, name them under one agent"),
+        ("tow", "config.yaml:5: unknown principal `tow`, did you mean `two`?"),
+        ("two, owner", ""),
+    ],
+)
+def test_groups_give_a_person_one_agent_or_their_own_entry_decides(more: str, told: str, tmp_path: Path) -> None:
+    path = tmp_path / "config.yaml"
+    path.write_text(GROUPED.format(more=more))
+    if told:
+        with pytest.raises(ConfigError, match=re.escape(told)):
+            load_config(path, {}, NAMES)
+    else:
+        assert load_config(path, {}, NAMES).agents["b"].people == ("two", "owner")

@@ -188,7 +188,7 @@ def test_the_file_is_looked_for_in_order(here: Path) -> None:
 def test_a_named_file_must_be_there(here: Path) -> None:
     with pytest.raises(ConfigError, match=r"gone\.yaml: there is no such file") as caught:
         load_config(Path("gone.yaml"), {}, NAMES)
-    assert caught.value.next_step == "check the path given by --config"
+    assert caught.value.next_step == "check its path"
     with pytest.raises(ConfigError, match="there is no such file") as caught:
         load_config(None, {"LOCKGATE_CONFIG": str(here / "gone")}, NAMES)
     assert caught.value.next_step == "check the path given by LOCKGATE_CONFIG"

@@ -1,5 +1,6 @@
 """Imports: a session comes back as it was exported, under its labels, or not at all."""
 
+import asyncio
 import json
 from collections.abc import Sequence
 from dataclasses import replace
@@ -111,7 +112,7 @@ async def test_it_is_archived_with_its_labels_and_tells_where_it_came_from(tmp_p
         assert all(event.label.flows_to(state.visibility) for event in events)
         (source,) = bodies(events, SessionImported)
         assert (source.session, source.generation, source.at_top) == (owner.sid, 1, False)
-        assert source.key == owner.app.exporter.public_key
+        assert source.key == await asyncio.to_thread(owner.app.exporter.public_key)
         (row,) = await owner.app.store.audit.records(made.sid)
         assert (row.kind, row.actor, row.body["principal"], row.body["export"]) == (
             "imported",

@@ -53,7 +53,7 @@ class Desk:
     ) -> None:
         self.policy = document(folders={} if folder is None else {FOLDER: folder}, compartments=["hr"])
         self.store, self.root = store, path / "files"
-        self.files = FileRoot(self.root, path / "workspaces", TOP)
+        self.files = FileRoot(self.root, path / "workspaces", lambda: TOP)
         self.written = WriteThrough(store.workflows, StateFolder(self.files, lambda: self.policy))
         self.keeper = WorkflowKeeper(store.workflows, self.written, {"harbour": HARBOUR})
         self.who = who or fresh()
