@@ -42,6 +42,18 @@ async def test_the_end_of_the_input_leaves_nothing_behind(machine: Machine) -> N
         await asyncio.to_thread(given_up, machine, server, played)
 
 
+def test_answers_that_are_changed_stand_in_brackets(machine: Machine) -> None:
+    model = ["", "compatible", "sim", "http://127.0.0.1:9/v1", "MODEL_KY", "INTERNAL", "change"]
+    again = ["", "", "", "none", "", "keep"]
+    platform = ["telegram", "BOT_TOKN", "http://127.0.0.1:9", "INTERNAL", "change", "", "", "", ""]
+    ended = machine.run("init", typed="".join(f"{answer}\n" for answer in (*model, *again, *platform)))
+    assert ended.code == 2, ended
+    for offered in ("compatible, ollama [compatible]> ", "[sim]> ", "[http://127.0.0.1:9/v1]> ", "[MODEL_KY]> "):
+        assert offered in ended.out, ended.out
+    for offered in ("slack [telegram]> ", "[BOT_TOKN]> ", "[http://127.0.0.1:9]> ", "RESTRICTED [INTERNAL]> "):
+        assert offered in ended.out, ended.out
+
+
 async def test_ctrl_c_leaves_nothing_behind_while_the_bot_listens(machine: Machine) -> None:
     async with telegram() as server:
         eve, loop = server.user("Eve"), asyncio.get_running_loop()

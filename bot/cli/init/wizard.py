@@ -149,6 +149,8 @@ class Wizard:
             self._say("Asking it for one word…" if answer.name != OFFLINE and not self._given.unchecked else "")
             if await self._fine(lambda one=answer: check_model(one, config, self._environment)):
                 return answer
+            # The answers that are to be changed stand in brackets now.
+            before = answer
 
     async def _asked_model(self, before: ModelAnswer, config: Config) -> ModelAnswer:
         options = [kind.value for kind in ModelKind]
@@ -202,19 +204,23 @@ class Wizard:
     async def _platform(self, config: Config) -> PlatformAnswer | None:
         listened = [kind for kind in PlatformKind if current_platform(config.channels, config.policy, kind)]
         options = [kind.value for kind in PlatformKind]
-        usual = (listened or [PlatformKind.NONE])[0].value
+        usual, typed = (listened or [PlatformKind.NONE])[0], None
         while True:
-            kind = PlatformKind(await self._choice(self._given.platform, "Chat platform", options, usual))
+            kind = PlatformKind(await self._choice(self._given.platform, "Chat platform", options, usual.value))
             if kind is PlatformKind.NONE:
                 return None
-            answer = await self._asked_platform(kind, config)
+            answer = await self._asked_platform(kind, config, typed)
             self._say(f"Asking {kind.value.capitalize()} about the token…" if not self._given.unchecked else "")
             if await self._fine(lambda one=answer: check_platform(one, config, self._environment)):
                 return answer
+            usual, typed = kind, answer
 
-    async def _asked_platform(self, kind: PlatformKind, config: Config) -> PlatformAnswer:
+    async def _asked_platform(self, kind: PlatformKind, config: Config, typed: PlatformAnswer | None) -> PlatformAnswer:
+        """Ask about a platform; `typed` is the answer that is to be changed, None the first time."""
         token, app_token = answered.TOKENS[kind]
         before = current_platform(config.channels, config.policy, kind) or PlatformAnswer(kind, token, app_token)
+        if typed is not None and typed.kind is kind:
+            before = typed
         name = kind.value.capitalize()
         asked = await given(
             self._asking,
