@@ -2,7 +2,7 @@
 
 They are names, labels and flags, and never content: no text, no argument and no digest of one. Only the operator of an
 installation reads them, as they name the readers of an address; `bot.audit.visibility` leaves them out for people in
-chats. Omitted facts have their defaults. `bot.gate.rehearsal` reads them.
+chats. Omitted facts have their defaults. `bot.operations.rehearsal.rehearsal` reads them.
 """
 
 import hashlib

@@ -32,7 +32,7 @@ RESERVED: Final = (
             *("bot.tools.labelled_files", "bot.sessions.log.serialization", "bot.audit.visibility", "bot.failures"),
             "bot.lineage.loading",
             # the facts of an audit row, for another policy to decide by
-            "bot.gate.rehearsal",
+            "bot.operations.rehearsal.rehearsal",
             # what is read from an export counts under a known key alone, see `bot.operations.importing`
             "bot.sessions.exports",
         ),

@@ -4,7 +4,7 @@ from dataclasses import replace
 
 import pytest
 
-from policy.decision import Decision, Remedy, RuleOutcome, Verdict, combined
+from policy.decision import Decision, LoggedOutcome, Remedy, RuleOutcome, Verdict, combined
 from policy.labels import PUBLIC, parse
 
 
@@ -68,3 +68,9 @@ def test_a_remedy_of_two_crossings_works_for_both() -> None:
     assert combined(replace(blocked, remedies=(Remedy.RELEASE,)), OUTPUT).remedies == (Remedy.RELEASE,)
     quiet = Decision(Verdict.ALLOW, (), PUBLIC, PUBLIC)
     assert combined(quiet, blocked).remedies == (Remedy.RESET, Remedy.RECLASSIFY)
+
+
+def test_the_stricter_result_of_a_rule_that_is_log_only_counts() -> None:
+    asks, refuses = (LoggedOutcome("watched", verdict) for verdict in (Verdict.REQUIRE_APPROVAL, Verdict.BLOCK))
+    first = Decision(Verdict.ALLOW, (), PUBLIC, PUBLIC, would=(asks,))
+    assert combined(first, replace(first, would=(refuses,))).would == (refuses,)

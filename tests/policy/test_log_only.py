@@ -2,14 +2,16 @@
 
 from dataclasses import replace
 from datetime import datetime
+from typing import cast
 
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from policy.decision import Verdict
-from policy.request import Hook, Request
+from policy.labels import PUBLIC
+from policy.request import Destination, Hook, Request, Role
 from policy.rules import Rule
-from tests.policy.strategies import NOW, engine, moments, raising, requests, rule_sets
+from tests.policy.strategies import NOW, TOP, engine, moments, raising, requests, rule_sets
 
 
 @settings(max_examples=40)
@@ -49,3 +51,12 @@ def test_an_error_of_a_rule_that_is_log_only_refuses_nothing(request: Request) -
     logged = engine(replace(rule, log_only=True)).decide(request, NOW)
     assert logged.verdict is engine().decide(request, NOW).verdict
     assert [one.word for one in logged.would] == ["error"]
+
+
+def test_a_content_that_no_rule_can_look_at_refuses_nothing() -> None:
+    rule = Rule("looks", Hook.PRE_OUTPUT, Verdict.BLOCK, pattern="canary", log_only=True)
+    there = Destination("console:guest", "console", PUBLIC)
+    base = Request(Hook.PRE_OUTPUT, "owner", Role.OWNER, "console", PUBLIC, TOP, TOP, TOP, destination=there)
+    decision = engine(rule).decide(replace(base, content=cast("str", 7)), NOW)
+    assert decision.verdict is Verdict.ALLOW
+    assert [one.word for one in decision.would] == ["error"]

@@ -15,7 +15,7 @@ from bot.access.tokens import LiveTokens
 from bot.audit.anchors import OUTSIDE, AnchoredChains
 from bot.audit.chain import Broken
 from bot.audit.decisions import RecordedDecision
-from bot.gate.rehearsal import Rehearsal, Rehearsed
+from bot.operations.rehearsal.rehearsal import Rehearsal, Rehearsed
 from bot.sessions.ports.store import Store
 from policy.decision import Verdict
 from policy.document.groups import moments, policy_at

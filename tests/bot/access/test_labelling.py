@@ -9,7 +9,7 @@ from policy.document.groups import policy_at
 from policy.document.overrides import Overrides
 from policy.errors import LabelTextError
 from policy.labels import PUBLIC, Label, parse
-from policy.request import Role
+from policy.request import ListedReaders, Role
 from tests.bot.kit import CONFIDENTIAL, GUEST, HOME, INTERNAL, TOP, document
 from tests.people import principal
 
@@ -91,6 +91,11 @@ def test_a_destination_is_no_wider_than_its_least_reader() -> None:
     reached = labelling.destination(document(), HOME, both)
     assert reached.clearance == PUBLIC
     assert reached.shared
+
+
+def test_many_readers_are_not_listed() -> None:
+    many = Audience.of(*(f"console:u{number}" for number in range(labelling.MOST_LISTED + 1)), shared=True)
+    assert labelling.destination(document(), HOME, many).listed == ListedReaders((), complete=True, many=True)
 
 
 @pytest.mark.parametrize(

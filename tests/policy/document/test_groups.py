@@ -172,6 +172,8 @@ def test_owners_have_no_end_and_rules_name_known_people() -> None:
     asking = {"id": "a", "hook": "PRE_TOOL_CALL", "action": "REQUIRE_APPROVAL"}
     with pytest.raises(DocumentError, match="unknown person or group `bem`, did you mean `ben`"):
         policy({}, rules=[{**asking, "approvers_among": ["bem"]}])
+    asks_all = policy({}, rules=[{**asking, "approvers_among": None}])
+    assert next(rule for rule in asks_all.rules if rule.id == "a").approvers_among is None
     with pytest.raises(DocumentError, match="an empty list names nobody"):
         policy({}, rules=[{**asking, "approvers_among": list[str]()}])
     with pytest.raises(DocumentError, match="only `REQUIRE_APPROVAL` asks people, leave `approvers_among` out"):

@@ -9,8 +9,8 @@ from typing import cast
 import pytest
 
 from bot.audit.decisions import RecordedDecision
-from bot.gate.redeclared import FAMILIAR
-from bot.gate.rehearsal import Rehearsal
+from bot.operations.rehearsal.redeclared import FAMILIAR
+from bot.operations.rehearsal.rehearsal import Rehearsal
 from bot.operations.rehearsal.replay import PolicyReplay, ReplayReport
 from bot.sessions.approvals import ApprovalState
 from bot.store.schema import session_keys

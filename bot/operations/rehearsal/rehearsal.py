@@ -24,7 +24,7 @@ from bot.core.errors import LockgateError
 from bot.core.json_values import JsonObject
 from bot.gate.judge import CurrentPolicy, Judge, Masks, ReadyPolicy, tightened
 from bot.gate.origins import same_facts
-from bot.gate.redeclared import FAMILIAR, NoFolderError, PastCaller, redeclared
+from bot.operations.rehearsal.redeclared import FAMILIAR, NoFolderError, PastCaller, redeclared
 from bot.secrets import Keyring
 from bot.sessions.background.runs import UNREAD
 from bot.tools.base import ToolCaller
