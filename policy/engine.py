@@ -79,14 +79,16 @@ class Engine:
 
         For a malformed request the answer is BLOCK by `fails_closed`, never an exception.
         """
+        before = request.taint
         try:
-            decision = self._decide(request, now)
+            verdict, outcomes, after, proposed, redact = self._judge(request, before, now)
+            offered = self._offered(proposed, request, now, verdict) if verdict >= _REQUIRE_APPROVAL else ()
         except Exception:  # noqa: BLE001 - total: an error of any kind must not open the gate
-            decision = Decision(
-                Verdict.BLOCK, (_FAILED,), request.taint, request.taint, _FAILED.remedies, policy=self.digest
-            )
-        decision = replace(decision, requests=(request,), parts=self.parts)
-        return decision if self.logged is None else replace(decision, would=self._would(self.logged, request, now))
+            verdict, outcomes, after, offered, redact = _BLOCK, (_FAILED,), before, _FAILED.remedies, ()
+        would = () if self.logged is None else self._would(self.logged, request, now)
+        return Decision(
+            verdict, outcomes, before, after, offered, redact, self.digest, (), would, (request,), self.parts
+        )
 
     def redact(self, text: str, decision: Decision, shown: Views = _unread) -> str:
         """Return the text as the decision allows it, with markers in place of the patterns it names.
@@ -169,14 +171,12 @@ class Engine:
         )
         return replace(built, parts=parts_of(document))
 
-    def _decide(self, request: Request, now: datetime) -> Decision:
-        before = request.taint
-        verdict, outcomes, after, proposed, redact = self._judge(request, before, now)
-        if verdict >= _REQUIRE_APPROVAL:
-            every = dict.fromkeys((Remedy.RESET, *proposed))
-            offered = tuple(remedy for remedy in every if self._works(remedy, request, now, verdict))
-            return Decision(verdict, outcomes, before, after, offered, redact, self.digest)
-        return Decision(verdict, outcomes, before, after, (), redact, self.digest)
+    def _offered(
+        self, proposed: tuple[Remedy, ...], request: Request, now: datetime, verdict: Verdict
+    ) -> tuple[Remedy, ...]:
+        """Return the proposed remedies that help."""
+        every = dict.fromkeys((Remedy.RESET, *proposed))
+        return tuple(remedy for remedy in every if self._works(remedy, request, now, verdict))
 
     def _judge(self, request: Request, taint: Label, now: datetime) -> _Judgement:
         """Evaluate every rule that concerns the request, as if the session's taint were `taint`."""

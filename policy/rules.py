@@ -223,8 +223,8 @@ class RuleIndex:
         return hook in self._scanning
 
     def at(self, hook: Hook) -> tuple[Rule, ...]:
-        """Return the rules at a hook."""
-        return self._by_hook[hook]
+        """Return the rules at a hook, none at one that there is not."""
+        return self._by_hook.get(hook, ())
 
     def remembered(self) -> int:
         """Return how many combinations the memo holds, at most 4096."""

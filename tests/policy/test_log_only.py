@@ -53,10 +53,17 @@ def test_an_error_of_a_rule_that_is_log_only_refuses_nothing(request: Request) -
     assert [one.word for one in logged.would] == ["error"]
 
 
+LOOKS = Rule("looks", Hook.PRE_OUTPUT, Verdict.BLOCK, pattern="canary", log_only=True)
+GUEST = Destination("console:guest", "console", PUBLIC)
+BASE = Request(Hook.PRE_OUTPUT, "owner", Role.OWNER, "console", PUBLIC, TOP, TOP, TOP, destination=GUEST)
+
+
 def test_a_content_that_no_rule_can_look_at_refuses_nothing() -> None:
-    rule = Rule("looks", Hook.PRE_OUTPUT, Verdict.BLOCK, pattern="canary", log_only=True)
-    there = Destination("console:guest", "console", PUBLIC)
-    base = Request(Hook.PRE_OUTPUT, "owner", Role.OWNER, "console", PUBLIC, TOP, TOP, TOP, destination=there)
-    decision = engine(rule).decide(replace(base, content=cast("str", 7)), NOW)
+    decision = engine(LOOKS).decide(replace(BASE, content=cast("str", 7)), NOW)
     assert decision.verdict is Verdict.ALLOW
     assert [one.word for one in decision.would] == ["error"]
+
+
+def test_a_request_that_breaks_the_types_is_blocked_not_raised() -> None:
+    decision = engine(LOOKS).decide(replace(BASE, hook=cast("Hook", "NO_SUCH_HOOK")), NOW)
+    assert (decision.verdict, decision.rules, decision.would) == (Verdict.BLOCK, ("fails_closed",), ())
