@@ -250,7 +250,7 @@ class FileRoot:
         try:
             place.base.mkdir(parents=True, exist_ok=True)
             there = self._tree_for(place, label)
-            with _made(there) as root, _alone(root.number):
+            with _made(there) as root, alone(root.number):
                 if there.tree:
                     _put(root, _LABEL, secrecy(place.floor.join(label)))
                 if not replaces and _exists(there):
@@ -288,7 +288,7 @@ class FileRoot:
         try:
             place.base.mkdir(parents=True, exist_ok=True)
             there = self._tree_for(place, label)
-            with _made(there) as root, _alone(root.number):
+            with _made(there) as root, alone(root.number):
                 if there.tree:
                     _put(root, _LABEL, secrecy(place.floor.join(label)))
                 if self._content(there) != expected:
@@ -451,7 +451,7 @@ class _Descriptor:
 
 
 @contextmanager
-def _alone(base: int) -> Generator[None]:
+def alone(base: int) -> Generator[None]:
     """Keep other writers of an open folder out, those of other processes too: a label is read, joined and replaced."""
     lock = os.open(_LOCK, os.O_RDWR | os.O_CREAT | os.O_NOFOLLOW, 0o600, dir_fd=base)
     try:

@@ -43,7 +43,7 @@ WRITE: Final = bang("write_file", path="public/plan.md", text="hello")
 
 
 def staff(*seniors: str, until: str | None = None) -> str:
-    """Return a configuration of three people, of whom some are seniors; Ben's access may end."""
+    """Return a configuration of three people, some of them in the group of seniors; Ben's access may end."""
     ben = principal("console:user-ben", role="member", clearance="PUBLIC")
     people = {
         "owner": principal("console:owner"),

@@ -25,6 +25,18 @@ def files(folder: Path) -> list[str]:
     return sorted(path.name for path in folder.iterdir())
 
 
+def at_the_code(machine: Machine, server: Telegram, level: str, *, group: str) -> Terminal:
+    """Answer all questions before the code; `group` is the answer to the one about a first group."""
+    typed = (*TELEGRAM, "--platform-address", f"http://127.0.0.1:{server.port}", "--classification", level)
+    command = " ".join(("init", "--folder .", "--model offline", *typed))
+    terminal = Terminal(machine, command=command, BOT_TOKEN=server.token)
+    terminal.until("owner's by a code [yes]> ")
+    terminal.type("\n")
+    terminal.until("a first group [no]> ")
+    terminal.type(f"{group}\n")
+    return terminal
+
+
 def given_up(machine: Machine, server: Telegram, played: Provider) -> None:
     """End the input at several questions, the last while the bot listens, and find nothing in the folder."""
     answers = ["", "compatible", "sim", played.openai, "", "", "telegram", "BOT_TOKEN"]
@@ -59,14 +71,8 @@ async def test_ctrl_c_leaves_nothing_behind_while_the_bot_listens(machine: Machi
         eve, loop = server.user("Eve"), asyncio.get_running_loop()
 
         def leaves() -> None:
-            typed = (*TELEGRAM, "--platform-address", f"http://127.0.0.1:{server.port}", "--classification", "PUBLIC")
-            command = " ".join(("init", "--folder .", "--model offline", *typed))
-            terminal = Terminal(machine, command=command, BOT_TOKEN=server.token)
+            terminal = at_the_code(machine, server, "PUBLIC", group="")
             try:
-                terminal.until("owner's by a code [yes]> ")
-                terminal.type("\n")
-                terminal.until("a first group [no]> ")
-                terminal.type("\n")
                 terminal.until("Enter skips this")
                 # The first message makes nobody the owner, and guesses are told at the terminal.
                 loop.call_soon_threadsafe(eve.says, None, "let me in")
@@ -90,14 +96,8 @@ async def test_the_owner_and_their_group_at_a_terminal(machine: Machine) -> None
         theirs, ours = server.supergroup("Theirs", eve), server.supergroup("Harbour", ann)
 
         def answers() -> str:
-            typed = (*TELEGRAM, "--platform-address", f"http://127.0.0.1:{server.port}", "--classification", "INTERNAL")
-            command = " ".join(("init", "--folder .", "--model offline", *typed))
-            terminal = Terminal(machine, command=command, BOT_TOKEN=server.token)
+            terminal = at_the_code(machine, server, "INTERNAL", group="y")
             try:
-                terminal.until("owner's by a code [yes]> ")
-                terminal.type("\n")
-                terminal.until("a first group [no]> ")
-                terminal.type("y\n")
                 shown = terminal.until("Enter skips this")
                 code = re.search(r"minutes: ([2-9a-z]{8}) ", shown)
                 assert code is not None

@@ -18,6 +18,7 @@ from typing import BinaryIO, Final
 
 from bot.audit.keys import RETIRED
 from bot.core.errors import DiskError, OperatorError
+from bot.tools.labelled_files import alone
 
 SNAPSHOT: Final = ".backup-"
 """The beginning of the name of the folder of links."""
@@ -37,7 +38,6 @@ _BROUGHT: Final = frozenset({ANCHORS, RETIRED})
 """Those of them that a backup holds apart."""
 
 _LABELS: Final = ".labels"
-_LOCK: Final = ".lock"
 _LATER: Final = "objects"
 """The folder of git that is linked last: a reference to an object is older than the object's copy."""
 
@@ -133,7 +133,7 @@ class FolderSnapshot:
         """Link all that is in an open folder; once more if it got its first label meanwhile."""
         while True:
             labelled = _labelled(source)
-            with _alone(source) if labelled else nullcontext():
+            with alone(source) if labelled else nullcontext():
                 for name in sorted(_names(source), key=lambda name: name == _LATER):
                     self._take(source, to, f"{path}/{name}")
             if labelled or not _labelled(source):
@@ -264,17 +264,6 @@ def _emptied(folder: int) -> None:
             shutil.rmtree(name, dir_fd=folder)
         else:
             os.unlink(name, dir_fd=folder)
-
-
-@contextmanager
-def _alone(folder: int) -> Generator[None]:
-    """Keep the writers of a tree with labels out, as these keep one another out."""
-    lock = os.open(_LOCK, os.O_RDWR | os.O_CREAT | os.O_NOFOLLOW, 0o600, dir_fd=folder)
-    try:
-        fcntl.flock(lock, fcntl.LOCK_EX)
-        yield
-    finally:
-        os.close(lock)
 
 
 @contextmanager

@@ -110,7 +110,7 @@ async def test_all_that_waits_anywhere_is_in_one_list(tmp_path: Path) -> None:
 
 
 async def test_what_is_above_the_place_or_anothers_is_not_in_it(tmp_path: Path) -> None:
-    """Neither the text, nor that there is anything: the answer is that of a person for whom nothing waits."""
+    """They get the answer that people without waiting items get, so even the existence of items stays hidden."""
     low = {"console": {"classification": "PUBLIC", "overshoot": "allow"}}
     async with running(tmp_path, CONFIG) as owner:
         await everything(owner)

@@ -1,4 +1,4 @@
-"""Which messages are parts of one, whoever of several processes is told of them, and however often."""
+"""Parts of one message are recognized in any process that receives them, and after repeated delivery."""
 
 from collections.abc import AsyncGenerator
 

@@ -76,7 +76,7 @@ class Board(People):
 
 @asynccontextmanager
 async def board(folder: Path, server: OAuthServer, *members: str, **sections: object) -> AsyncGenerator[Board]:
-    """Open an application with the server, and people of whom some are in the team's room."""
+    """Open an application with the server and several people, some of them members of the team's room."""
     chats = {"team": {**CHATS["team"], "inbound": "PUBLIC"}}
     given: dict[str, Any] = {"blocks": entry(server), "mcp_servers": LABELLED, "chats": chats, **sections}
     async with talking(folder, team(*(members or ("ann",))), **given) as people:
