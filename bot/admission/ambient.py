@@ -14,11 +14,10 @@ from typing import Final
 
 from bot.access import labelling
 from bot.admission.wording import overheard
-from bot.core.clock import Clock
-from bot.core.rate_limiter import RateLimiter
 from bot.gate.gate import Gate
 from bot.gate.results import MAY_GO_ON, decision_row
 from bot.history import event_log
+from bot.rates import SharedRates
 from bot.sessions.audit import AuditRow
 from bot.sessions.inbox import InboxItem, NewObserved, Observed
 from bot.sessions.log.events import NewEvent
@@ -66,13 +65,13 @@ class Heard:
 class Observer:
     """Keeps observed messages and admits them. `session_id` returns the session of an address."""
 
-    def __init__(self, store: ObservedStore, gate: Gate, session_id: SessionId, clock: Clock) -> None:
+    def __init__(self, store: ObservedStore, gate: Gate, session_id: SessionId, rates: SharedRates) -> None:
         self._store = store
         self._gate = gate
         self._session_id = session_id
-        self._accounts = RateLimiter(clock, _ACCOUNT)
-        self._places = RateLimiter(clock, _PLACE)
-        self._threads = RateLimiter(clock, _THREADS, _DAY)
+        self._accounts = rates.limiter("overheard account", _ACCOUNT)
+        self._places = rates.limiter("overheard place", _PLACE)
+        self._threads = rates.limiter("overheard threads", _THREADS, _DAY)
 
     async def keep(self, inbound: Inbound) -> bool:
         """Keep a message that was not addressed to the bot in a shared chat, and say whether it is kept.
@@ -91,7 +90,7 @@ class Observer:
         ):
             return False
         label = labelling.inbound(document, address, Role.STRANGER, authored=False, shared=True)
-        if not self._allows(inbound, label):
+        if not await self._allows(inbound, label):
             return False
         kept = LONGEST + _MARGIN
         # Before it is cut: part of a secret's value could not be recognised any more.
@@ -128,17 +127,17 @@ class Observer:
         known = self._gate.document.principal(account)
         return account if known is None else known[0]
 
-    def _allows(self, inbound: Inbound, label: Label) -> bool:
+    async def _allows(self, inbound: Inbound, label: Label) -> bool:
         """Count a text, once if it is redelivered; say whether the limits of that account and chat allow to keep it.
 
         An account is counted apart for each level of its texts, so that no chat reveals a higher one (ADR 0015).
         """
         account, address, identity = f"{inbound.account} {label.secrecy}", inbound.address, inbound.identity
         return (
-            self._accounts.allows(account, identity)
-            and (inbound.opens or not address.thread or self._threads.allows(account, str(address)))
+            await self._accounts.allows(account, identity)
+            and (inbound.opens or not address.thread or await self._threads.allows(account, str(address)))
             # Last of all: texts that are not kept for one account do not use up the limit of the others.
-            and self._places.allows(str(address.place), identity)
+            and await self._places.allows(str(address.place), identity)
         )
 
     def _decided(self, turn: OpenTurn, item: InboxItem, taint: Label, *, kept: list[Observed], upto: str) -> Heard:

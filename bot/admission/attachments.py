@@ -25,13 +25,14 @@ from bot.admission.names import safe_name
 from bot.admission.transcription import Transcriber, TranscriptionError
 from bot.budgets import Budget, BudgetError
 from bot.config.files import FilesSettings
+from bot.files import locations
+from bot.files.port import LabelledFiles, UnusableError
 from bot.gate.gate import Gate
 from bot.gate.results import decision_row
 from bot.sessions.audit import AuditRow
 from bot.sessions.inbox import InboxItem
 from bot.sessions.messages import FileKind
 from bot.sessions.refs import InputRef
-from bot.tools.labelled_files import FileRoot, UnusableError
 from channels.messages import Attachment
 from channels.port import Channel, ChannelError, FileSource, LargeFileError
 from policy.decision import Verdict
@@ -64,7 +65,7 @@ class Attachments:
         *,
         channels: Mapping[str, Channel],
         gate: Gate,
-        root: FileRoot,
+        root: LabelledFiles,
         settings: FilesSettings,
         transcriber: Transcriber | None,
         budget: Budget,
@@ -109,7 +110,7 @@ class Attachments:
         kept = list[ReceivedFile]()
         for file in brought:
             if not file.problem:
-                place = self._root.workspace(standing.sid, standing.generation, *file.place)
+                place = locations.workspace(standing.sid, standing.generation, *file.place)
                 try:
                     came = (InputRef(item.dedupe), *item.refs)
                     keep = partial(self._root.keep, place, file.content, item.label, refs=came)

@@ -10,11 +10,12 @@ from types import MappingProxyType
 from typing import Final
 
 from bot.admission.kinds import nature
+from bot.files import locations
+from bot.files.port import LabelledFiles, UnusableError
 from bot.mcp.tool import NOT_KEPT, Medium
 from bot.sessions.messages import FileKind
 from bot.sessions.refs import CallRef
 from bot.tools.base import ToolContext
-from bot.tools.labelled_files import FileRoot, UnusableError
 from policy.document.reading import WORKSPACE
 from policy.labels import Label
 
@@ -27,7 +28,7 @@ _KINDS: Final = MappingProxyType({FileKind.PICTURE: "picture", FileKind.AUDIO: "
 class ResultFiles:
     """Keeps the files of results in workspaces."""
 
-    def __init__(self, root: FileRoot) -> None:
+    def __init__(self, root: LabelledFiles) -> None:
         self._root = root
 
     async def keep(self, context: ToolContext, name: str, medium: Medium, label: Label) -> str:
@@ -36,7 +37,7 @@ class ResultFiles:
         if not session.sid:
             return NOT_KEPT
         parts = (FOLDER, f"{name}.{found.ending or 'bin'}")
-        place = self._root.workspace(session.sid, session.generation, *parts)
+        place = locations.workspace(session.sid, session.generation, *parts)
         came = (CallRef(context.call, session.sid),)
         try:
             await asyncio.to_thread(partial(self._root.keep, place, medium.content, label, refs=came))

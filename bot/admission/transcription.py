@@ -16,6 +16,7 @@ from bot.admission.kinds import FileType
 from bot.config.files import TranscriberSettings
 from bot.core.errors import ConfigError, LockgateError
 from bot.core.faults import Fault, refused, unreached
+from bot.core.trust import trust
 
 _LONGEST: Final = 1_000_000
 """The most bytes of an answer that are read."""
@@ -61,7 +62,9 @@ class HttpTranscriber:
         self._settings = settings
         headers = {"Authorization": f"Bearer {key}"} if key else {}
         # A redirect would carry people's words, and the key, to a host that nobody configured.
-        self._client = httpx2.AsyncClient(headers=headers, timeout=settings.seconds, follow_redirects=False)
+        self._client = httpx2.AsyncClient(
+            headers=headers, verify=trust(), timeout=settings.seconds, follow_redirects=False
+        )
 
     @property
     def name(self) -> str:

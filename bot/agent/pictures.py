@@ -15,9 +15,10 @@ from typing import Final, TypeGuard
 from pydantic_ai.messages import BinaryContent, ModelMessage, ModelRequest, ModelRequestPart, UserPromptPart
 
 from bot.access.decision_context import DecisionContext
+from bot.files import locations
+from bot.files.port import AbsentError, LabelledFiles, UnusableError
 from bot.sessions.log.event_types import UserMessage
 from bot.sessions.messages import FileKind
-from bot.tools.labelled_files import AbsentError, FileRoot, UnusableError
 
 Shown = Mapping[str, BinaryContent]
 """Pictures by the digests of their bytes."""
@@ -33,7 +34,7 @@ _MOST: Final = 20
 class Pictures:
     """Reads pictures of a session from its workspace."""
 
-    def __init__(self, root: FileRoot) -> None:
+    def __init__(self, root: LabelledFiles) -> None:
         self._root = root
 
     async def of(self, standing: DecisionContext, messages: Sequence[UserMessage]) -> Shown:
@@ -52,7 +53,7 @@ class Pictures:
 
     def _read(self, standing: DecisionContext, path: str, size: int, digest: str) -> bytes:
         """Return the bytes of this digest, nothing if they are not there."""
-        place = self._root.workspace(standing.sid, standing.generation, *path.split("/")[1:])
+        place = locations.workspace(standing.sid, standing.generation, *path.split("/")[1:])
         try:
             found = self._root.find(place, standing.taint)
             content = b"" if found is None else self._root.load(found.place, size)

@@ -1,28 +1,20 @@
 """The first run: the data directory, and a few classified files so that the gate can be seen working."""
 
-import fcntl
-import os
 import stat
-from collections.abc import Generator
-from contextlib import contextmanager
+from collections.abc import Mapping
 from pathlib import Path
 from types import MappingProxyType
 from typing import Final
 
 from bot.core.errors import OperatorError
+from bot.files.areas import Area, begin_root
 
 _PRIVATE: Final = 0o700
-
-FILES: Final = "files"
-"""Name of the shared file root within the data directory."""
-
-WORKSPACES: Final = "session-files"
-"""Name of the folder of the sessions' workspaces within the data directory."""
 
 RECORDS: Final = "workspace"
 """Name of the folder within the data directory that the records of runs are committed in, unless another is named."""
 
-_SEEDED: Final = MappingProxyType(
+EXAMPLES: Final[Mapping[str, str]] = MappingProxyType(
     {
         "public/welcome.md": """# Welcome
 
@@ -45,50 +37,28 @@ Monday to Friday, 8:30 to 17:00. Write to hello@harbourlock.example for anything
 """,
     }
 )
+"""The files of a first run, by their paths in the file root."""
 
 
-def seed(data_dir: Path) -> None:
+def seed(data_dir: Path, *, examples: bool = True) -> None:
     """Make the data directory (for its owner alone) and the files of a first run; nothing there is touched.
 
-    The files are written only where there is no file root yet, so that one deleted later stays deleted. Several
-    processes may do so at once.
+    The files are written only where there is no file root yet, so that one deleted later stays deleted, and without
+    `examples` not at all. Several processes may do so at once.
 
     Raises OperatorError: the directory cannot be made or used.
     """
     try:
         data_dir.mkdir(mode=_PRIVATE, parents=True, exist_ok=True)
         _check(data_dir)
-        (data_dir / WORKSPACES).mkdir(mode=_PRIVATE, exist_ok=True)
-        if not os.path.lexists(data_dir / FILES):
-            with _locked(data_dir):
-                _write_files(data_dir)
+        (data_dir / Area.SESSIONS).mkdir(mode=_PRIVATE, exist_ok=True)
+        if examples:
+            begin_root(data_dir, EXAMPLES)
     except FileExistsError:
         raise OperatorError(f"{data_dir}: not a directory", next_step="name another one with `data_dir`") from None
     except OSError as error:
         reason = (error.strerror or "unknown error").lower()
         raise OperatorError(f"{data_dir}: cannot be used, {reason}", next_step="check its permissions") from None
-
-
-@contextmanager
-def _locked(folder: Path) -> Generator[None]:
-    """Wait for the other processes that make this folder's first files."""
-    descriptor = os.open(folder, os.O_RDONLY | os.O_DIRECTORY)
-    try:
-        fcntl.flock(descriptor, fcntl.LOCK_EX)
-        yield
-    finally:
-        os.close(descriptor)
-
-
-def _write_files(data_dir: Path) -> None:
-    root, fresh = data_dir / FILES, data_dir / f"{FILES}.new"
-    if os.path.lexists(root):
-        return
-    for name, text in _SEEDED.items():
-        path = fresh / name
-        path.parent.mkdir(mode=_PRIVATE, parents=True, exist_ok=True)
-        path.write_text(text, encoding="utf-8")
-    fresh.rename(root)
 
 
 def _check(data_dir: Path) -> None:

@@ -28,6 +28,7 @@ from bot.sessions.log.event_types import (
     ChatObserved,
     EventBody,
     ItemHeld,
+    LogTruncated,
     MemoriesRecalled,
     ReleaseConfirmed,
     SessionImported,
@@ -71,6 +72,7 @@ _KINDS: Final[Mapping[type[EventBody], NodeKind]] = MappingProxyType(
         ApprovalRequested: NodeKind.APPROVAL,
         ReleaseConfirmed: NodeKind.RELEASE,
         SessionImported: NodeKind.EVENT,
+        LogTruncated: NodeKind.EVENT,
         UnknownEvent: NodeKind.EVENT,
     }
 )
@@ -78,6 +80,7 @@ _KINDS: Final[Mapping[type[EventBody], NodeKind]] = MappingProxyType(
 _TITLES: Final[Mapping[type[EventBody], str]] = MappingProxyType(
     {
         ChatObserved: "messages of the chat",
+        LogTruncated: "events that the store lost",
         MemoriesRecalled: "memories that were recalled",
         SessionSummary: "recap",
     }

@@ -11,6 +11,9 @@ from dataclasses import dataclass, replace
 from typing import Final
 
 from bot.core.errors import SchemaError
+from bot.files import locations
+from bot.files.locations import FileLocation, version_of
+from bot.files.port import AbsentError, Found, LabelledFiles, UnavailableError, UnusableError
 from bot.lineage import facts, names
 from bot.lineage.graph import LineageMap
 from bot.sessions.deliveries import Delivery
@@ -19,7 +22,6 @@ from bot.sessions.log.events import Event, Visibility
 from bot.sessions.models import SessionState, Status
 from bot.sessions.ports.store import Store
 from bot.sessions.refs import EventsRef, FileRef, MemoryRef, Ref, ScheduleRef, SkillRef, WorkflowRef
-from bot.tools.labelled_files import AbsentError, FileLocation, FileRoot, Found, UnusableError, version_of
 from policy.document.model import Document
 from policy.document.programs import is_program
 from policy.errors import LabelTextError
@@ -68,7 +70,9 @@ class LineageViewer:
 class LineageLoader:
     """Fills the map of one viewer; `complete` becomes false if an item they may know of was not or cannot be read."""
 
-    def __init__(self, store: Store, files: FileRoot, document: Callable[[], Document], viewer: LineageViewer) -> None:
+    def __init__(
+        self, store: Store, files: LabelledFiles, document: Callable[[], Document], viewer: LineageViewer
+    ) -> None:
         self.known = LineageMap()
         self.complete = True
         self._store = store
@@ -180,7 +184,7 @@ class LineageLoader:
 
     async def file(self, path: str, sid: str = "", generation: int = 1) -> None:
         """Read all files of a path, as they are now."""
-        place = self._files.place_named(path, sid, generation, self._document())
+        place = locations.named(path, sid, generation, self._document())
         if place is None or not self._new(f"{sid}/{generation}", (path,)):
             return
         reader = self._document().top if self._viewer.reader is None else self._viewer.reader
@@ -192,12 +196,17 @@ class LineageLoader:
     def _versions(self, place: FileLocation, reader: Label) -> list[tuple[Found, str, tuple[Ref, ...]]]:
         """Return the files of a path that may be known of, with their versions and sources."""
         versions = list[tuple[Found, str, tuple[Ref, ...]]]()
-        for found in self._files.every(place, reader):
+        try:
+            every = self._files.every(place, reader)
+        except UnavailableError:
+            self.complete = False
+            return []
+        for found in every:
             try:
-                content = self._files.load(found.place, LARGEST)
+                content, came = self._files.load(found.place, LARGEST), self._files.origin(found)
             except (AbsentError, UnusableError):
                 continue
-            versions.append((found, version_of(found.place, content).version, self._files.origin(found)))
+            versions.append((found, version_of(found.place, content).version, came))
         return versions
 
     @contextmanager

@@ -11,6 +11,7 @@ from heapq import nlargest
 from typing import Final
 
 from bot.core.errors import CursorError, NotFoundError
+from bot.files.port import LabelledFiles
 from bot.lineage import names
 from bot.lineage.graph import HIDDEN, EventSpan, Fact, LineageNode, NodeKind
 from bot.lineage.loading import LineageLoader, LineageViewer
@@ -18,7 +19,6 @@ from bot.lineage.names import LineageNameError
 from bot.lineage.walk import Direction, LineageEdge, LineageFrontier, ReachedNode, edges
 from bot.sessions.ports.store import Store
 from bot.sessions.visibility import LONGEST_ID
-from bot.tools.labelled_files import FileRoot
 from policy.document.model import Document
 from policy.labels import PUBLIC, Label, join_all
 
@@ -102,7 +102,7 @@ class LineageTracer:
     """Traces items for viewers; `masked` removes the values of secrets from a text."""
 
     def __init__(
-        self, store: Store, files: FileRoot, document: Callable[[], Document], masked: Callable[[str], str]
+        self, store: Store, files: LabelledFiles, document: Callable[[], Document], masked: Callable[[str], str]
     ) -> None:
         self._store = store
         self._files = files

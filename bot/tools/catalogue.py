@@ -4,13 +4,14 @@ from dataclasses import dataclass
 from types import MappingProxyType
 from typing import Final
 
-from bot.core.rate_limiter import RateLimiter
+from bot.files.port import LabelledFiles
 from bot.knowledge.briefing import Briefings
 from bot.knowledge.keeper import MemoryKeeper
 from bot.knowledge.patterns import Patterns
 from bot.knowledge.recall import KnowledgeSearch
 from bot.knowledge.skill_keeper import SkillKeeper
 from bot.pinned_agents import PinnedAgents
+from bot.rates import RateLimiter
 from bot.schedules.keeper import ScheduleKeeper
 from bot.sessions.limits import RunLimits
 from bot.sessions.ports.store import Store
@@ -35,7 +36,6 @@ from bot.tools.introspection import SimulateToolCall
 from bot.tools.knowledge.memory import MemoryTool
 from bot.tools.knowledge.session import SessionTool
 from bot.tools.knowledge.skill import SkillTool
-from bot.tools.labelled_files import FileRoot
 from bot.tools.message import Message
 from bot.tools.references import Admit
 from bot.tools.sending import SessionsSend
@@ -113,12 +113,12 @@ class ToolParts:
     """Keeps workflows."""
 
 
-def built_in(files: FileRoot, sessions: Store, parts: ToolParts) -> tuple[Tool, ...]:
+def built_in(files: LabelledFiles, sessions: Store, parts: ToolParts) -> tuple[Tool, ...]:
     """Return the tools."""
     return (*_of_every_session(files, sessions, parts), *_of_runs(sessions, parts), *_of_knowledge(parts))
 
 
-def _of_every_session(files: FileRoot, sessions: Store, parts: ToolParts) -> tuple[Tool, ...]:
+def _of_every_session(files: LabelledFiles, sessions: Store, parts: ToolParts) -> tuple[Tool, ...]:
     return (
         ReadFile(files),
         ListFiles(files),

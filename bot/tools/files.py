@@ -1,6 +1,6 @@
 """`read_file`, `list_files` and `write_file`: the shared file root and the session's own workspace.
 
-A file above the floor of its folder is another file of its name, see `bot.tools.labelled_files`. A call meets the files
+A file above the floor of its folder is another file of its name, see `bot.files.locations`. A call meets the files
 up to the session's taint, joined with the floor. That is known before anything is touched, so neither the answer nor
 its label tells of a file above it (law `no_read_up`). `up_to` asks for more, or for less.
 """
@@ -12,9 +12,11 @@ from typing import Final
 from pydantic import Field
 
 from bot.access import labelling
+from bot.files import locations
+from bot.files.locations import FileLocation, secrecy, version
+from bot.files.port import AbsentError, Found, LabelledFiles, UnavailableError, UnusableError, keep_text, text_of
 from bot.sessions.refs import CallRef
 from bot.tools.base import Arguments, CallFacts, Content, RefusedCallError, Result, ToolContext, ToolServices
-from bot.tools.labelled_files import AbsentError, FileLocation, FileRoot, Found, UnusableError, secrecy, version
 from policy.errors import LabelTextError
 from policy.labels import PUBLIC, Label, top
 from policy.request import Effect
@@ -23,6 +25,7 @@ ABSENT: Final = "there is no such file"
 """The answer for an absent path, and for one that the person or the model may not know of (law `no_read_up`)."""
 
 UNUSABLE: Final = "that cannot be read as UTF-8 text of at most 1 MB"
+UNAVAILABLE: Final = "the files cannot be reached now, try again later"
 NOT_WRITTEN: Final = "that could not be written"
 ACCEPTED: Final = "accepted; this session may not know what that folder holds, so not whether it could be written"
 """The answer to every write into a folder whose floor is above the session's taint."""
@@ -55,6 +58,14 @@ class WriteArguments(PathArguments):
     """Arguments of `write_file`."""
 
     text: Content = Field(max_length=1_000_000, description="the whole new content")
+
+
+def placed(path: str, context: ToolContext) -> FileLocation:
+    """Return where a path leads for the session of a call. Raises RefusedCallError: it leads nowhere."""
+    try:
+        return locations.place(path, context.session.sid, context.session.generation, context.document)
+    except locations.PathError as error:
+        raise RefusedCallError(str(error)) from None
 
 
 def _sink(place: FileLocation, context: ToolContext) -> Label | None:
@@ -107,7 +118,7 @@ class ReadFile:
     server = ""
     arguments = ReadArguments
 
-    def __init__(self, files: FileRoot) -> None:
+    def __init__(self, files: LabelledFiles) -> None:
         self._files = files
 
     def declare(self, arguments: ReadArguments, context: ToolContext) -> CallFacts:
@@ -115,27 +126,37 @@ class ReadFile:
 
         Raises RefusedCallError: the path names no file that could be there, or `up_to` no label.
         """
-        place = self._files.place(arguments.path, context)
+        place = placed(arguments.path, context)
         if not place.name:
             raise RefusedCallError(NO_FILE)
         return _declared(place, arguments.up_to, context)
 
     async def run(self, arguments: ReadArguments, context: ToolContext, services: ToolServices) -> Result:
         """Read it, if this session may."""
-        place = self._files.place(arguments.path, context)
+        place = placed(arguments.path, context)
         return await read_text(self._files, place, context, services, up_to=arguments.up_to)
 
 
 async def read_text(
-    files: FileRoot, place: FileLocation, context: ToolContext, services: ToolServices, *, up_to: str | None = None
+    files: LabelledFiles, place: FileLocation, context: ToolContext, services: ToolServices, *, up_to: str | None = None
 ) -> Result:
     """Look for the file that a session may know of, ask, and only then read; return its text with its label.
 
     A write may happen between the look and the read. A label is on disk before its text and never falls, so an
-    unchanged label after the read is the label of the text. The result has failed if no such file may be read.
+    unchanged label after the read is the label of the text. In a bucket the state of the object says whether it is the
+    same. The result has failed if no such file may be read.
 
     Raises RefusedCallError: `up_to` is not a label of this configuration.
     """
+    try:
+        return await _read_found(files, place, context, services, up_to=up_to)
+    except UnavailableError:
+        return Result(UNAVAILABLE, place.floor, failed=True)
+
+
+async def _read_found(
+    files: LabelledFiles, place: FileLocation, context: ToolContext, services: ToolServices, *, up_to: str | None
+) -> Result:
     reader, foreign = _reader(place, up_to, context), _foreign(place, context)
     find = partial(files.find, place, reader, foreign=foreign)
     after = await asyncio.to_thread(find)
@@ -148,11 +169,13 @@ async def read_text(
     return Result(ABSENT, place.floor, failed=True)
 
 
-def _read(files: FileRoot, found: Found) -> Result:
+def _read(files: LabelledFiles, found: Found) -> Result:
     """Return a file's text; that it is none is told under the file's label too."""
     try:
-        text = files.read(found.place)
+        text = text_of(files, found.place)
         return Result(text, found.label, refs=(version(found.place, text), *files.origin(found)))
+    except UnavailableError:
+        raise
     except UnusableError:
         return Result(UNUSABLE, found.label, failed=True)
     except AbsentError:
@@ -173,7 +196,7 @@ class ListFiles:
     server = ""
     arguments = FolderArguments
 
-    def __init__(self, files: FileRoot) -> None:
+    def __init__(self, files: LabelledFiles) -> None:
         self._files = files
 
     def declare(self, arguments: FolderArguments, context: ToolContext) -> CallFacts:
@@ -183,19 +206,21 @@ class ListFiles:
         """
         if not arguments.path.strip("/"):
             return CallFacts(result=_asked(arguments.up_to, context) or PUBLIC)
-        return _declared(self._files.place(arguments.path, context), arguments.up_to, context)
+        return _declared(placed(arguments.path, context), arguments.up_to, context)
 
     async def run(self, arguments: FolderArguments, context: ToolContext, services: ToolServices) -> Result:
         """List the files that the call may meet and that may enter the context; other files are left out silently."""
         if not arguments.path.strip("/"):
             return Result("\n".join(f"{name}/" for name in (*sorted(context.document.folders), "workspace")))
-        place = self._files.place(arguments.path, context)
+        place = placed(arguments.path, context)
         reader, label = _reader(place, arguments.up_to, context), place.floor
         try:
             listed = partial(self._files.list, place, reader, foreign=_foreign(place, context))
             entries = await asyncio.to_thread(listed)
         except AbsentError:
             return Result(ABSENT, label, failed=True)
+        except UnavailableError:
+            return Result(UNAVAILABLE, label, failed=True)
         names = list[str]()
         for name, stored in entries:
             joined = label.join(stored)
@@ -217,12 +242,12 @@ class WriteFile:
     server = ""
     arguments = WriteArguments
 
-    def __init__(self, files: FileRoot) -> None:
+    def __init__(self, files: LabelledFiles) -> None:
         self._files = files
 
     def declare(self, arguments: WriteArguments, context: ToolContext) -> CallFacts:
         """Declare the folder as the sink; only writing where others read is consequential."""
-        place = self._files.place(arguments.path, context)
+        place = placed(arguments.path, context)
         if not place.name:
             raise RefusedCallError(NO_FILE)
         folder = None if place.workspace else (place.folder, PUBLIC)
@@ -233,14 +258,14 @@ class WriteFile:
 
         Below the floor the outcome is not told, and a caller who may not know of an existing file replaces none.
         """
-        place = self._files.place(arguments.path, context)
+        place = placed(arguments.path, context)
         replaces = place.floor.flows_to(context.caller.ceiling)
         label = context.session.taint
         if not place.workspace:
             # Who reads it in another session does not have its authors in the context.
             label = labelling.members_words(context.document, context.caller.principal, context.session.home, label)
         came = (CallRef(context.call, context.session.sid),)
-        write = partial(self._files.write, place, arguments.text, label, replaces=replaces, refs=came)
+        write = partial(keep_text, self._files, place, arguments.text, label, replaces=replaces, refs=came)
         try:
             await asyncio.to_thread(write)
         except UnusableError:

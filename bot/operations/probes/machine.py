@@ -1,4 +1,4 @@
-"""Measuring the machine: free disk, the modes of files that hold secrets, and its clock beside the store's."""
+"""Measuring the machine: free disk, and the modes of files that hold secrets."""
 
 import errno
 import os
@@ -13,9 +13,6 @@ from bot.operations.diagnostics import Diagnosis
 
 LEAST_FREE: Final = 500_000_000
 """Bytes that are to be free in the data directory."""
-
-SKEW_MS: Final = 5_000
-"""Milliseconds that the clocks of this machine and of the store may differ."""
 
 OPEN: Final = stat.S_IRWXG | stat.S_IRWXO
 """The rights that nobody but the owner of a secret has."""
@@ -99,12 +96,3 @@ def _mode(path: Path) -> int:
         return path.stat().st_mode
     except OSError:
         return 0
-
-
-def clock(now_ms: int, store_ms: int) -> Diagnosis:
-    """Compare the clock of this machine with that of the store, both in milliseconds since 1970."""
-    away = now_ms - store_ms
-    if abs(away) <= SKEW_MS:
-        return Diagnosis("clock")
-    told = f"the clock of this machine is {abs(away) / 1000:.0f} s {'ahead of' if away > 0 else 'behind'} the store's"
-    return Diagnosis("clock", told, "type `timedatectl set-ntp true` on both machines")

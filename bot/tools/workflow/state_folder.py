@@ -7,8 +7,10 @@ from collections.abc import Callable
 from typing import Final
 
 from bot.access import labelling
+from bot.files import locations
+from bot.files.locations import FileLocation
+from bot.files.port import AbsentError, Found, LabelledFiles, UnusableError
 from bot.sessions.refs import WorkflowRef
-from bot.tools.labelled_files import AbsentError, FileLocation, FileRoot, Found, UnusableError
 from bot.workflows.export import ExportedFile, ExportPlace, UnwritableError
 from policy.document.model import Document
 from policy.labels import PUBLIC, Label
@@ -27,7 +29,7 @@ _MOST: Final = 16_000_000
 class StateFolder:
     """Implements the port `StateFiles` on the file root; `document` is the policy in force."""
 
-    def __init__(self, files: FileRoot, document: Callable[[], Document]) -> None:
+    def __init__(self, files: LabelledFiles, document: Callable[[], Document]) -> None:
         self._files = files
         self._document = document
 
@@ -47,16 +49,17 @@ class StateFolder:
 
     def read(self, place: ExportPlace, name: str) -> ExportedFile | None:
         """Return a file, None if there is none. Raises UnwritableError: it cannot be read."""
-        found = self._found(place, name)
         try:
+            found = self._found(place, name)
             content = self._files.load(found.place, _MOST)
+            ours = all(isinstance(ref, WorkflowRef) for ref in self._files.origin(found))
+            owned = self._files.owned(found.place)
         except AbsentError:
             return None
         except UnusableError:
             raise UnwritableError from None
-        ours = all(isinstance(ref, WorkflowRef) for ref in self._files.origin(found))
         label = found.label if ours else labelling.untrusted(found.label)
-        return ExportedFile(content, label, by_person=not self._files.owned(found.place))
+        return ExportedFile(content, label, by_person=not owned)
 
     def swap(
         self, place: ExportPlace, name: str, text: str, expected: ExportedFile | None, *, state: WorkflowRef
@@ -83,7 +86,7 @@ class StateFolder:
 
     def _location(self, place: ExportPlace, name: str) -> FileLocation:
         folder = self._document().folders.get(FOLDER)
-        return self._files.shared(FOLDER, PUBLIC if folder is None else folder.label, *_parts(place, name))
+        return locations.shared(FOLDER, PUBLIC if folder is None else folder.label, *_parts(place, name))
 
 
 def _parts(place: ExportPlace, name: str) -> tuple[str, ...]:

@@ -10,9 +10,11 @@ from types import MappingProxyType
 
 from bot.app.app import App
 from bot.app.extensions import Extensions
+from bot.files import locations
+from bot.files.locations import FileLocation
+from bot.files.port import AbsentError
 from bot.sessions.log.event_types import MessageFile, UserMessage
 from bot.sessions.log.events import Event
-from bot.tools.labelled_files import AbsentError, FileLocation
 from channels.messages import Address, Attachment, Inbound, Outbound, Signal
 from channels.port import Audience, ChannelError, LargeFileError
 from tests.bot.kit import policy
@@ -122,7 +124,7 @@ class Sender:
         """Return where a path of the session's workspace is."""
         state = await self.app.store.sessions.state(self.sid)
         assert state is not None
-        return self.app.files.workspace(self.sid, state.generation, *path.split("/")[1:])
+        return locations.workspace(self.sid, state.generation, *path.split("/")[1:])
 
     async def kept(self, path: str) -> bytes:
         """Return what is kept at a path of the session's workspace.

@@ -8,18 +8,18 @@ from pathlib import Path
 import pytest
 
 from bot.admission.attachments import NOT_HAD
+from bot.files.port import AbsentError
 from bot.sessions.approvals import ApprovalState
 from bot.sessions.log.event_types import MessageFile, UserMessage
 from bot.sessions.log.events import EventType
 from bot.sessions.messages import FileKind
 from bot.sessions.models import Claim
-from bot.tools.labelled_files import AbsentError
 from bot.worker.finish import WENT_WRONG
 from bot.worker.turn_runner import ATTEMPTS
 from channels.messages import Attachment, Inbound
 from policy.labels import join_all, parse
 from tests.bot.admission.file_channel import HOUSE, PNG, FileChannel, Sender, configured, sending
-from tests.bot.kit import Scripted, bang, eventually, note, parts, proposed, with_secret
+from tests.bot.kit import Scripted, bang, base_on_disk, eventually, note, parts, proposed, with_secret
 from tests.events import bodies
 from tests.harness import running
 from tests.store.world import end_lease
@@ -275,7 +275,7 @@ async def test_a_channel_that_has_no_files_is_told_so(tmp_path: Path) -> None:
 async def test_a_file_that_cannot_be_kept_is_told(tmp_path: Path) -> None:
     async with sending(tmp_path) as ann:
         await ann.says("hello")
-        base = (await ann.place("workspace/incoming")).base
+        base = base_on_disk(ann.app.config.data_dir, await ann.place("workspace/incoming"))
         base.mkdir(parents=True)
         (base / "incoming").write_text("in the way")
         told, _ = await ann.sends(("a.txt", b"content"))
@@ -287,7 +287,7 @@ async def test_a_reset_lets_go_of_files(tmp_path: Path) -> None:
         await ann.sends(("a.txt", b"content"))
         before = await ann.place("workspace/incoming/1-1-a.txt")
         await ann.says("/reset confirm")
-        assert not before.base.exists()
+        assert not base_on_disk(ann.app.config.data_dir, before).exists()
         state = await ann.app.store.sessions.state(ann.sid)
         assert state is not None
         assert state.taint == parse("PUBLIC")
@@ -321,7 +321,9 @@ async def test_a_file_that_a_crashed_turn_kept_is_kept_once(tmp_path: Path) -> N
         serving = asyncio.create_task(ann.app.serve())
         await ann.settled()
         assert await ann.kept("workspace/incoming/1-1-a.txt") == b"content"
-        assert [path.name for path in (place.base / "incoming").iterdir()] == ["1-1-a.txt"]
+        assert [path.name for path in (base_on_disk(ann.app.config.data_dir, place) / "incoming").iterdir()] == [
+            "1-1-a.txt"
+        ]
         serving.cancel()
         with suppress(asyncio.CancelledError):
             await serving

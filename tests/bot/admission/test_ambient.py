@@ -8,10 +8,11 @@ import pytest
 
 from bot.admission.ambient import Observer
 from bot.ingress.router import Routed
+from bot.rates import SharedRates
 from bot.sessions.log.event_types import ChatObserved, UserMessage
 from bot.sessions.log.events import Event, EventType
+from bot.store.inbox.observed import LIFE_MS
 from bot.store.schema import session_keys
-from bot.store.sessions import LIFE_MS
 from channels.messages import Address, Inbound
 from policy.labels import parse
 from tests.bot.clock import Clock
@@ -237,7 +238,8 @@ async def test_of_one_chat_only_so_much_is_kept_in_a_minute(tmp_path: Path) -> N
 async def test_what_is_said_in_no_thread_is_kept_once_and_bounded(tmp_path: Path) -> None:
     clock, said = Clock(), Inbound(TEAM, "room:mel", "hello", "", private=False, addressed=False, opens=True)
     async with talking(tmp_path, team("ann", "mel"), chats=OBSERVED, serve=False) as people:
-        observer = Observer(people.app.store.observed, people.app.gate, people.app.session_ids.first, clock)
+        rates = SharedRates(people.app.store.uses, clock)
+        observer = Observer(people.app.store.observed, people.app.gate, people.app.session_ids.first, rates)
         for number in range(220):
             clock.seconds += 10
             assert await observer.keep(replace(said, address=thread(number), dedupe=f"d{number}"))
@@ -258,7 +260,8 @@ async def test_what_stands_for_secrets_makes_no_text_longer_than_any_other(tmp_p
 async def test_nobody_is_heard_in_more_threads_of_a_day_than_there_is_room_for(tmp_path: Path) -> None:
     clock = Clock()
     async with talking(tmp_path, team("ann", "mel"), chats=OBSERVED, serve=False) as people:
-        observer = Observer(people.app.store.observed, people.app.gate, people.app.session_ids.first, clock)
+        rates = SharedRates(people.app.store.uses, clock)
+        observer = Observer(people.app.store.observed, people.app.gate, people.app.session_ids.first, rates)
         found = list[bool]()
         for number in range(110):
             clock.seconds += 10

@@ -13,7 +13,7 @@ from bot.agent.models import UNUSABLE
 from bot.agent.window import estimated
 from policy.labels import parse
 from tests.bot.admission.file_channel import PNG, configured, sending
-from tests.bot.kit import Scripted, parts
+from tests.bot.kit import Scripted, base_on_disk, parts
 
 pytestmark = pytest.mark.anyio
 
@@ -45,7 +45,8 @@ async def test_what_the_agent_put_in_a_pictures_place_is_not_shown(tmp_path: Pat
         await ann.says("again")
         assert shown(model.asked[1]) == []
         assert "kept as workspace/incoming/1-1-photo.jpg" in model.read()
-        await asyncio.to_thread((place.base / "incoming" / "1-1-photo.jpg").unlink)
+        base = base_on_disk(ann.app.config.data_dir, place)
+        await asyncio.to_thread((base / "incoming" / "1-1-photo.jpg").unlink)
         await ann.says("and now")
         assert shown(model.asked[2]) == []
 

@@ -9,6 +9,8 @@ from pathlib import Path
 
 import pytest
 
+from bot.files.local import LocalFiles
+from bot.files.port import keep_text
 from bot.tools.base import RefusedCallError
 from bot.tools.files import (
     ABSENT,
@@ -21,8 +23,8 @@ from bot.tools.files import (
     ReadFile,
     WriteArguments,
     WriteFile,
+    placed,
 )
-from bot.tools.labelled_files import FileRoot
 from policy.labels import PUBLIC, Label, parse
 from tests.bot.kit import (
     CONFIDENTIAL,
@@ -44,13 +46,13 @@ pytestmark = pytest.mark.anyio
 
 
 @pytest.fixture
-def root(tmp_path: Path) -> FileRoot:
+def root(tmp_path: Path) -> LocalFiles:
     return folder_of_files(tmp_path)
 
 
-def put(root: FileRoot, path: str, label: Label, text: str = "text") -> None:
+def put(root: LocalFiles, path: str, label: Label, text: str = "text") -> None:
     """Write as another session would at the same moment."""
-    meanwhile_done(partial(root.write, root.place(path, tool_context()), text, label))
+    meanwhile_done(partial(keep_text, root, placed(path, tool_context()), text, label))
 
 
 def meanwhile_done(what: Callable[[], None]) -> None:
@@ -75,7 +77,7 @@ def path(name: str, up_to: str | None = None) -> ReadArguments:
     return ReadArguments(path=name, up_to=up_to)
 
 
-def test_reading_declares_the_floor_before_anything_is_touched(root: FileRoot) -> None:
+def test_reading_declares_the_floor_before_anything_is_touched(root: LocalFiles) -> None:
     tool = ReadFile(root)
     assert tool.declare(path("confidential/none.md"), tool_context()).result == parse("CONFIDENTIAL~")
     assert tool.declare(path("public/none.md"), tool_context()).result == DIRTY
@@ -94,7 +96,7 @@ def test_reading_declares_the_floor_before_anything_is_touched(root: FileRoot) -
         ),
     ],
 )
-def test_a_path_that_leads_nowhere_is_refused_before_any_label(root: FileRoot, name: str, why: str) -> None:
+def test_a_path_that_leads_nowhere_is_refused_before_any_label(root: LocalFiles, name: str, why: str) -> None:
     for tool, arguments in (
         (ReadFile(root), path(name)),
         (ListFiles(root), FolderArguments(path=name)),
@@ -104,13 +106,13 @@ def test_a_path_that_leads_nowhere_is_refused_before_any_label(root: FileRoot, n
             tool.declare(arguments, tool_context())  # pyright: ignore[reportArgumentType] - each tool its own
 
 
-def test_a_folder_is_no_file_before_any_label(root: FileRoot) -> None:
+def test_a_folder_is_no_file_before_any_label(root: LocalFiles) -> None:
     for name in ("confidential", "workspace", "public/"):
         with pytest.raises(RefusedCallError, match="a folder, not a file"):
             ReadFile(root).declare(path(name), tool_context())
 
 
-def test_up_to_is_a_label_of_this_configuration(root: FileRoot) -> None:
+def test_up_to_is_a_label_of_this_configuration(root: LocalFiles) -> None:
     for wrong, why in (("SECRET", "unknown level"), ("PUBLIC{hr}", "unknown compartment `hr`"), ("x", "not a label")):
         with pytest.raises(RefusedCallError, match=why):
             ReadFile(root).declare(path("public/x.md", wrong), tool_context())
@@ -118,13 +120,13 @@ def test_up_to_is_a_label_of_this_configuration(root: FileRoot) -> None:
             ListFiles(root).declare(FolderArguments(up_to=wrong), tool_context())
 
 
-async def test_a_file_is_read_with_floor_and_writers_label_joined(root: FileRoot) -> None:
+async def test_a_file_is_read_with_floor_and_writers_label_joined(root: LocalFiles) -> None:
     put(root, "public/x.md", RESTRICTED)
     read = await ReadFile(root).run(path("public/x.md"), *tool_call(RESTRICTED))
     assert (read.text, read.label, read.failed) == ("text", parse("RESTRICTED~"), False)
 
 
-async def test_no_read_up_absent_and_forbidden_are_the_same(root: FileRoot) -> None:
+async def test_no_read_up_absent_and_forbidden_are_the_same(root: LocalFiles) -> None:
     put(root, "public/x.md", RESTRICTED)
     forbidden = await ReadFile(root).run(path("public/x.md"), *tool_call())
     absent = await ReadFile(root).run(path("public/none.md"), *tool_call())
@@ -132,7 +134,7 @@ async def test_no_read_up_absent_and_forbidden_are_the_same(root: FileRoot) -> N
     assert (absent.text, absent.label, absent.failed) == (ABSENT, DIRTY, True)
 
 
-async def test_up_to_chooses_among_the_files_of_a_name(root: FileRoot) -> None:
+async def test_up_to_chooses_among_the_files_of_a_name(root: LocalFiles) -> None:
     for label in (PUBLIC, INTERNAL, RESTRICTED):
         put(root, "public/x.md", label, str(label))
     for taint, up_to, text in (
@@ -145,13 +147,13 @@ async def test_up_to_chooses_among_the_files_of_a_name(root: FileRoot) -> None:
         assert (await ReadFile(root).run(path("public/x.md", up_to), *tool_call(taint))).text == text
 
 
-async def test_what_may_not_enter_is_not_read(root: FileRoot) -> None:
+async def test_what_may_not_enter_is_not_read(root: LocalFiles) -> None:
     put(root, "public/x.md", RESTRICTED)
     withheld = await ReadFile(root).run(path("public/x.md"), *tool_call(RESTRICTED, permits=internal))
     assert (withheld.text, withheld.label, withheld.failed) == (ABSENT, DIRTY, True)
 
 
-async def test_a_file_written_between_look_and_read_is_labelled_as_it_was_read(root: FileRoot) -> None:
+async def test_a_file_written_between_look_and_read_is_labelled_as_it_was_read(root: LocalFiles) -> None:
     put(root, "public/x.md", PUBLIC, "harmless")
     asked = list[Label]()
 
@@ -166,7 +168,7 @@ async def test_a_file_written_between_look_and_read_is_labelled_as_it_was_read(r
     assert asked == [DIRTY, parse("CONFIDENTIAL~")]
 
 
-async def test_a_file_written_above_between_look_and_read_is_not_met(root: FileRoot) -> None:
+async def test_a_file_written_above_between_look_and_read_is_not_met(root: LocalFiles) -> None:
     put(root, "public/x.md", PUBLIC, "harmless")
 
     def meanwhile(_label: Label) -> bool:
@@ -177,7 +179,7 @@ async def test_a_file_written_above_between_look_and_read_is_not_met(root: FileR
     assert (read.text, read.label) == ("harmless", DIRTY)
 
 
-async def test_a_file_that_goes_away_between_look_and_read_is_absent(root: FileRoot, tmp_path: Path) -> None:
+async def test_a_file_that_goes_away_between_look_and_read_is_absent(root: LocalFiles, tmp_path: Path) -> None:
     put(root, "public/x.md", PUBLIC)
 
     def meanwhile(_label: Label) -> bool:
@@ -188,13 +190,13 @@ async def test_a_file_that_goes_away_between_look_and_read_is_absent(root: FileR
     assert (read.text, read.failed) == (ABSENT, True)
 
 
-async def test_what_is_no_text_is_told_at_the_folders_floor(root: FileRoot, tmp_path: Path) -> None:
+async def test_what_is_no_text_is_told_at_the_folders_floor(root: LocalFiles, tmp_path: Path) -> None:
     (tmp_path / "files/internal/x").write_bytes(b"\xff")
     read = await ReadFile(root).run(path("internal/x"), *tool_call())
     assert (read.text, read.label, read.failed) == (UNUSABLE, parse("INTERNAL~"), True)
 
 
-async def test_the_root_lists_the_configured_folders_and_the_workspace(root: FileRoot) -> None:
+async def test_the_root_lists_the_configured_folders_and_the_workspace(root: LocalFiles) -> None:
     tool = ListFiles(root)
     for name in ("", "/"):
         assert tool.declare(FolderArguments(path=name), tool_context()).result == PUBLIC
@@ -202,7 +204,7 @@ async def test_the_root_lists_the_configured_folders_and_the_workspace(root: Fil
         assert listed.text.split() == ["agent-output/", "confidential/", "internal/", "public/", "workspace/"]
 
 
-async def test_a_listing_hides_what_is_above_and_what_may_not_enter(root: FileRoot) -> None:
+async def test_a_listing_hides_what_is_above_and_what_may_not_enter(root: LocalFiles) -> None:
     put(root, "public/a.md", PUBLIC)
     put(root, "public/b.md", CONFIDENTIAL)
     put(root, "public/a.md", INTERNAL)
@@ -218,14 +220,14 @@ async def test_a_listing_hides_what_is_above_and_what_may_not_enter(root: FileRo
     assert await tool.run(folder, *tool_call()) == least
 
 
-async def test_a_configured_folder_that_nobody_wrote_to_is_empty(root: FileRoot, tmp_path: Path) -> None:
+async def test_a_configured_folder_that_nobody_wrote_to_is_empty(root: LocalFiles, tmp_path: Path) -> None:
     """Whether it is on disk tells that somebody above wrote there, so it does not matter."""
     (tmp_path / "files/public").rmdir()
     empty = await ListFiles(root).run(FolderArguments(path="public"), *tool_call())
     assert (empty.text, empty.label, empty.failed) == ("(empty)", DIRTY, False)
 
 
-async def test_an_empty_and_a_missing_folder(root: FileRoot) -> None:
+async def test_an_empty_and_a_missing_folder(root: LocalFiles) -> None:
     tool = ListFiles(root)
     assert (await tool.run(FolderArguments(path="public"), *tool_call())).text == "(empty)"
     assert (await tool.run(FolderArguments(path="workspace"), *tool_call())).text == "(empty)"
@@ -233,7 +235,7 @@ async def test_an_empty_and_a_missing_folder(root: FileRoot) -> None:
     assert (missing.text, missing.label, missing.failed) == (ABSENT, parse("INTERNAL~"), True)
 
 
-def test_writing_declares_its_folder_as_the_sink(root: FileRoot) -> None:
+def test_writing_declares_its_folder_as_the_sink(root: LocalFiles) -> None:
     tool = WriteFile(root)
 
     def declared(name: str) -> tuple[Label | None, bool]:
@@ -247,23 +249,23 @@ def test_writing_declares_its_folder_as_the_sink(root: FileRoot) -> None:
             declared(folder)
 
 
-async def test_stored_things_keep_their_label(root: FileRoot) -> None:
+async def test_stored_things_keep_their_label(root: LocalFiles) -> None:
     put(root, "confidential/x.md", INTERNAL)
     arguments = WriteArguments(path="confidential/x.md", text="mine")
     done = await WriteFile(root).run(arguments, *tool_call(parse("CONFIDENTIAL~")))
     assert (done.text, done.label, done.failed) == ("written", PUBLIC, False)
-    found = await asyncio.to_thread(root.find, root.place("confidential/x.md", tool_context()), CONFIDENTIAL)
+    found = await asyncio.to_thread(root.find, placed("confidential/x.md", tool_context()), CONFIDENTIAL)
     assert found is not None
     assert found.label == parse("CONFIDENTIAL~")
 
 
-async def test_a_write_that_fails_tells_it_at_the_folders_floor(root: FileRoot) -> None:
+async def test_a_write_that_fails_tells_it_at_the_folders_floor(root: LocalFiles) -> None:
     put(root, "internal/a", INTERNAL)
     failed = await WriteFile(root).run(WriteArguments(path="internal/a/x.md", text="x"), *tool_call(INTERNAL))
     assert (failed.text, failed.label, failed.failed) == (NOT_WRITTEN, parse("INTERNAL~"), True)
 
 
-async def test_a_write_below_the_floor_is_one_answer_whatever_became_of_it(root: FileRoot) -> None:
+async def test_a_write_below_the_floor_is_one_answer_whatever_became_of_it(root: LocalFiles) -> None:
     put(root, "internal/a", INTERNAL)
     tool = WriteFile(root)
     failed = await tool.run(WriteArguments(path="internal/a/x.md", text="x"), *tool_call())
@@ -276,7 +278,7 @@ async def test_a_write_below_the_floor_is_one_answer_whatever_became_of_it(root:
     assert (read.text, read.label) == ("x", parse("INTERNAL~"))
 
 
-async def test_who_may_not_know_of_a_folder_replaces_nothing_there(root: FileRoot) -> None:
+async def test_who_may_not_know_of_a_folder_replaces_nothing_there(root: LocalFiles) -> None:
     put(root, "internal/a.md", INTERNAL, "theirs")
     for name in ("a.md", "b.md"):
         done = await WriteFile(root).run(

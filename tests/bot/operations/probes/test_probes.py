@@ -1,4 +1,4 @@
-"""The probes of the doctor: models on loopback, ports that are bound for real, files with modes, and clocks."""
+"""The probes of the doctor: models on loopback, ports that are bound for real, and files with modes."""
 
 import asyncio
 import json
@@ -167,12 +167,6 @@ def test_files_of_secrets_that_others_may_read_are_named(tmp_path: Path) -> None
     assert [one.problem for one in machine.modes(config)] == [""]
     keys.chmod(0o755)
     assert [one.next_step for one in machine.modes(config)] == [f"type `chmod 700 {keys}`, or `lockgate doctor --fix`"]
-
-
-def test_a_clock_that_goes_wrong_is_told() -> None:
-    assert not machine.clock(1_000_000, 1_004_000).problem
-    assert machine.clock(1_000_000, 1_010_000).problem == "the clock of this machine is 10 s behind the store's"
-    assert machine.clock(1_090_000, 1_000_000).problem == "the clock of this machine is 90 s ahead of the store's"
 
 
 def test_a_full_disk_is_told(tmp_path: Path) -> None:
