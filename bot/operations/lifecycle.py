@@ -14,13 +14,13 @@ from bot.access.labelling import CONFIGURED
 from bot.access.session_ids import SessionIds
 from bot.core.errors import BusyError, IllegalMoveError, NotFoundError
 from bot.delegation.spawn import Spawner
+from bot.files.port import LabelledFiles
 from bot.sessions.audit import AuditRow
 from bot.sessions.background.delegation import SESSION
 from bot.sessions.background.runs import UNREAD
 from bot.sessions.deliveries import Delivery, DeliveryState
 from bot.sessions.models import Doing, SessionKind, SessionQuery, SessionState, Status
 from bot.sessions.ports.store import Store
-from bot.tools.labelled_files import FileRoot
 from channels.messages import Address
 from policy.document.reading import API
 from policy.labels import Label, join_all
@@ -78,7 +78,7 @@ class SessionLifecycle:
         store: Store,
         session_ids: SessionIds,
         spawner: Spawner,
-        files: FileRoot,
+        files: LabelledFiles,
         top: Callable[[], Label],
         interrupt: Callable[[str], None],
         close: Callable[[str], Awaitable[None]],

@@ -15,6 +15,7 @@ from bot.core.errors import DiskError, OperatorError
 from bot.operations.backups.archive import ArchiveReader
 from bot.operations.backups.backup import BackupMaker, secret_files
 from bot.operations.backups.folders import STAGE, ReturnedFiles
+from bot.operations.backups.labelled import ReturnedLabels
 from bot.operations.backups.restore import BackupRestorer, RestoredBackup, check
 from bot.sessions.api_tokens import NewSecret
 from bot.sessions.audit import AuditRow
@@ -53,7 +54,7 @@ def config(tmp_path: Path) -> Config:
 
 
 async def made(store: RedisStore, config: Config, file: Path) -> Path:
-    await BackupMaker(store, config, key=KEY, names={}).make(file, "ann", "")
+    await BackupMaker(store, config, key=KEY, names={}, bucket=None).make(file, "ann", "")
     return file
 
 
@@ -61,7 +62,9 @@ async def restored(store: RedisStore, config: Config, file: Path, *, replaces: b
     chains = AnchoredChains(store.audit, config.data_dir / "anchors", KEY)
     with await asyncio.to_thread(ArchiveReader, file, (KEY,)) as reader:
         backup = await asyncio.to_thread(check, reader, {})
-        restorer = BackupRestorer(store, chains, ReturnedFiles(config.data_dir, ()), earlier={})
+        files = ReturnedFiles(config.data_dir, ())
+        labelled = ReturnedLabels(files.stage, None, lambda: config.policy.top)
+        restorer = BackupRestorer(store, chains, files, labelled, earlier={})
         return await restorer.restore(reader, backup, "ann", replaces=replaces)
 
 

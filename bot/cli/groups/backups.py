@@ -15,12 +15,17 @@ def add_to(app: typer.Typer) -> None:
 
 
 def _backup(
-    context: typer.Context, file: Annotated[Path, typer.Argument(help="A new file, for its owner alone.")]
+    context: typer.Context,
+    file: Annotated[Path, typer.Argument(help="A new file, for its owner alone.")],
+    *,
+    without_files: Annotated[
+        bool, typer.Option("--without-files", help="Leave files and workspaces out; back them up in another way.")
+    ] = False,
 ) -> None:
-    """Write a backup of the store and the data directory, while processes work; keys are not in it."""
+    """Write a backup of the store, the data directory and files, while processes work; keys are not in it."""
     from bot.cli.operating.backups import backup
 
-    carry_out(backup(config_of(context), file))
+    carry_out(backup(config_of(context), file, files=not without_files))
 
 
 def _restore(

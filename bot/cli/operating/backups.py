@@ -12,7 +12,7 @@ from bot.audit.chain import Broken
 from bot.audit.keys import RetiredKeys
 from bot.cli.identity import account, as_owner, person
 from bot.cli.output import print_lines
-from bot.cli.ready import found
+from bot.cli.ready import require_none
 from bot.config.model import Config
 from bot.core.clock import SystemClock, moment
 from bot.core.errors import OperatorError
@@ -40,15 +40,15 @@ CONFIGURED: Final = "the configuration of that time is in `restored-config`; com
 _TAMPERED: Final = 3
 
 
-async def backup(config: Config, file: Path) -> None:
-    """Write a backup into a new file.
+async def backup(config: Config, file: Path, *, files: bool) -> None:
+    """Write a backup into a new file, with `files` also the file root and the workspaces.
 
     Raises:
         OperatorError: the file is there, or something cannot be read or written.
         StoreError: the store cannot be used.
     """
     async with as_owner(config) as (app, caller):
-        made = await app.backup().make(file, caller.principal, app.gate.document.digest)
+        made = await app.backup().make(file, caller.principal, app.gate.document.digest, files=files)
     counts = made.counts
     print_lines([MADE.format(file, counts.sessions, counts.keys, counts.files)])
     print_lines(WITHOUT.format(one) for one in made.manifest.missing)
@@ -110,10 +110,7 @@ def _owner(config: Config) -> str:
     if isinstance(caller, Refusal):
         step = "run this as the user who owns the data directory"
         raise OperatorError(f"{who} is not the owner here", next_step=step)
-    if found(data, SystemClock()):
-        raise OperatorError(
-            f"processes of `lockgate run` use `{data}`", next_step="stop them, and wait a minute if one was killed"
-        )
+    require_none(data, SystemClock())
     data.mkdir(mode=0o700, parents=True, exist_ok=True)
     return caller.principal
 

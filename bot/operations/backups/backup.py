@@ -17,14 +17,18 @@ import anyio
 from bot.audit.keys import RETIRED
 from bot.config.model import Config
 from bot.core.errors import DiskError, OperatorError
+from bot.files.areas import Area
+from bot.files.kept import KeptFiles
 from bot.operations.backups.archive import ArchiveFrame, ArchiveWriter
 from bot.operations.backups.folders import ANCHORS, KEYS_FOLDER, FilePiece, FolderSnapshot
+from bot.operations.backups.labelled import stored_files
 from bot.operations.backups.values import (
     ANCHORED,
     CONFIG,
     BackupCounts,
     BackupManifest,
     file_frame,
+    stored_frame,
     unit_frame,
 )
 from bot.sessions.audit import AuditRow
@@ -34,6 +38,8 @@ from bot.sessions.ports.store import Store
 KEYS: Final = "keys: {} (copy `keys/` or their variables apart from this file)"
 _HELD: Final = "the secret `{}`, which is in {}"
 VARIABLES: Final = "variables of the environment, such as tokens of platforms and keys of models"
+FILES: Final = "files and workspaces, as was asked for"
+UNUSED: Final = "the folders `files` and `session-files`, as files are in the bucket"
 RECORDS: Final = "records of runs, which are in `{}`"
 PLUGINS: Final = "the code of plugins"
 
@@ -49,19 +55,37 @@ class MadeBackup:
 
 
 class BackupMaker:
-    """Makes backups. `key` is the audit key; `names` are those of all keys that the store needs, by their use."""
+    """Makes backups.
 
-    def __init__(self, store: Store, config: Config, *, key: bytes, names: Mapping[str, tuple[str, ...]]) -> None:
+    Args:
+        store: The store.
+        config: The configuration.
+        key: The audit key.
+        names: The names of all keys that the store needs, by their use.
+        bucket: The bucket that keeps files, None where they are in the data directory.
+    """
+
+    def __init__(
+        self,
+        store: Store,
+        config: Config,
+        *,
+        key: bytes,
+        names: Mapping[str, tuple[str, ...]],
+        bucket: KeptFiles | None,
+    ) -> None:
         self._store, self._config = store, config
         self._key, self._names = key, names
+        self._bucket = bucket
 
-    async def make(self, path: Path, actor: str, policy: str) -> MadeBackup:
+    async def make(self, path: Path, actor: str, policy: str, *, files: bool = True) -> MadeBackup:
         """Write a backup into a new file, readable by its owner alone, and audit it.
 
         Args:
             path: The new file.
             actor: The principal who asks for it.
             policy: The digest of the policy in force.
+            files: Whether it holds the file root and the workspaces.
 
         Raises:
             OperatorError: the file is there already, or its place is in the data directory.
@@ -70,10 +94,17 @@ class BackupMaker:
         """
         leaves = await asyncio.to_thread(secret_files, self._config)
         await asyncio.to_thread(_outside, path, self._config.data_dir)
-        snapshot = await asyncio.to_thread(FolderSnapshot, self._config.data_dir, leaves)
+        without = () if files and self._bucket is None else tuple(Area)
+        snapshot = await asyncio.to_thread(FolderSnapshot, self._config.data_dir, leaves, without)
         program = await asyncio.to_thread(version, "lockgate")
         manifest = BackupManifest(
-            await self._store.backups.now(), program, SCHEMA, policy, self._names, tuple(self._missing())
+            await self._store.backups.now(),
+            program,
+            SCHEMA,
+            policy,
+            self._names,
+            tuple(self._missing(files=files)),
+            files,
         )
         writer = await asyncio.to_thread(ArchiveWriter, path, self._key)
         try:
@@ -85,6 +116,8 @@ class BackupMaker:
                 counts = counts.plus(frame)
                 await asyncio.to_thread(writer.write, frame)
             counts = await asyncio.to_thread(_write_files, writer, snapshot, counts)
+            if files and self._bucket is not None:
+                counts = await asyncio.to_thread(_write_labelled, writer, self._bucket, counts)
             digest = await asyncio.to_thread(writer.finish, counts.facts())
         finally:
             with anyio.CancelScope(shield=True):
@@ -93,12 +126,16 @@ class BackupMaker:
         await self._store.audit.append((AuditRow("backup", actor, told),))
         return MadeBackup(counts, digest, snapshot.left_out - len(leaves), manifest)
 
-    def _missing(self) -> Iterator[str]:
+    def _missing(self, *, files: bool) -> Iterator[str]:
         """Yield the secrets and files that the backup does not hold, in words."""
         yield KEYS.format(", ".join(f"{use} {' and '.join(names)}" for use, names in self._names.items()))
         for name, secret in self._config.secrets.items():
             yield _HELD.format(name, f"the file `{secret.file}`" if secret.file else f"the variable {secret.env}")
         yield VARIABLES
+        if not files:
+            yield FILES
+        elif self._bucket is not None and (self._config.data_dir / Area.SHARED).exists():
+            yield UNUSED
         if self._config.runs.records.folder is not None:
             yield RECORDS.format(self._config.runs.records.folder)
         if self._config.plugins:
@@ -135,6 +172,14 @@ def _write_files(writer: ArchiveWriter, snapshot: FolderSnapshot, counts: Backup
             frame = file_frame(piece)
             counts = counts.plus(frame)
             writer.write(frame)
+    return counts
+
+
+def _write_labelled(writer: ArchiveWriter, bucket: KeptFiles, counts: BackupCounts) -> BackupCounts:
+    for stored in stored_files(bucket):
+        frame = stored_frame(stored)
+        counts = counts.plus(frame)
+        writer.write(frame)
     return counts
 
 

@@ -1,6 +1,7 @@
-"""Denials that a restore keeps: tokens that were revoked since the backup, and accounts and chats that were blocked.
+"""Denials that outlive a store that goes back: revoked tokens, and blocked accounts and chats.
 
-They are known only where the store that is replaced still tells of them. Other rights are as of the backup.
+A restore knows them only where the store that is replaced still tells of them, and a process after a failover knows
+those that were in force. Other rights are as the store has them.
 """
 
 from dataclasses import dataclass, field, replace
@@ -12,7 +13,8 @@ from bot.sessions.audit import AuditRow
 from bot.sessions.ports.store import Store
 from policy.document.overrides import AccessChange, Overrides, Placing
 
-_WHAT: Final = "restored"
+RESTORED: Final = "restored"
+"""The cause of older rights, in the audit row of a restore."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -30,11 +32,13 @@ class Denials:
         except StoreError:
             return Denials()
 
-    async def kept(self, store: Store, actor: str) -> int:
-        """Put them in force in the restored store, with rows of the chain `audit`; return how many came back.
+    async def kept(self, store: Store, actor: str, what: str = RESTORED) -> int:
+        """Put them in force in the store, with rows of the chain `audit` that name `what` took them back.
+
+        Return how many came back.
 
         Raises:
-            OperatorError: somebody else changed rights meanwhile.
+            OperatorError: others changed rights meanwhile.
             StoreError: it cannot be written.
         """
         now = {one.name: one for one in self.tokens}
@@ -55,7 +59,7 @@ class Denials:
         if accounts or places:
             change = AccessChange(places=places, accounts=dict.fromkeys(accounts, True))
             chats = sorted(map(str, places))
-            row = AuditRow("access", actor, {"what": _WHAT, "accounts": [*accounts], "chats": [*chats]})
+            row = AuditRow("access", actor, {"what": what, "accounts": [*accounts], "chats": [*chats]})
             if await store.access.override(change, known, (row,)) is None:
                 raise OperatorError("rights changed during the restore", next_step="stop all processes and repeat it")
         return len(void) + len(accounts) + len(places)

@@ -18,7 +18,7 @@ from typing import BinaryIO, Final
 
 from bot.audit.keys import RETIRED
 from bot.core.errors import DiskError, OperatorError
-from bot.tools.labelled_files import alone
+from bot.files.disk import alone
 
 SNAPSHOT: Final = ".backup-"
 """The beginning of the name of the folder of links."""
@@ -31,7 +31,9 @@ BEFORE: Final = ".before-restore-"
 
 ANCHORS: Final = "anchors"
 KEYS_FOLDER: Final = "keys"
-_ELSEWHERE: Final = frozenset({"store", KEYS_FOLDER, "ready", "files.new", ANCHORS, f"{ANCHORS}.lock", RETIRED, STAGE})
+_ELSEWHERE: Final = frozenset(
+    {"store", KEYS_FOLDER, "ready", "console", "files.new", ANCHORS, f"{ANCHORS}.lock", RETIRED, STAGE}
+)
 """The names of other files: those of the store, keys, anchors, and those of processes."""
 
 _BROUGHT: Final = frozenset({ANCHORS, RETIRED})
@@ -60,10 +62,13 @@ class FilePiece:
 
 
 class FolderSnapshot:
-    """A copy of the files of a data directory, taken once; `leaves` are files that are not part of it."""
+    """A copy of the files of a data directory, taken once.
 
-    def __init__(self, data_dir: Path, leaves: Collection[Path]) -> None:
-        self._data = data_dir
+    `leaves` are files, and `without` names in the data directory, that are not part of it.
+    """
+
+    def __init__(self, data_dir: Path, leaves: Collection[Path], without: Collection[str] = ()) -> None:
+        self._data, self._without = data_dir, frozenset(without)
         real = os.path.realpath(data_dir)
         self._leaves = {os.path.relpath(os.path.realpath(path), real) for path in leaves}
         self._place = data_dir / f"{SNAPSHOT}{os.getpid()}"
@@ -79,8 +84,9 @@ class FolderSnapshot:
                 with _opened(self._place) as to, _opened(self._data) as data:
                     # As long as this process has the lock, no other one takes the folder for an abandoned one.
                     fcntl.flock(to, fcntl.LOCK_EX)
-                    for name in filter(lambda name: not _elsewhere(name), _names(data)):
-                        self._take(data, to, name)
+                    for name in _names(data):
+                        if not _elsewhere(name) and name not in self._without:
+                            self._take(data, to, name)
                     yield
             finally:
                 shutil.rmtree(self._place, ignore_errors=True)
@@ -150,19 +156,24 @@ class ReturnedFiles:
     def __init__(self, data_dir: Path, leaves: Collection[Path]) -> None:
         self.data = data_dir
         self._leaves = [path.relative_to(data_dir) for path in leaves]
-        self._stage = data_dir / STAGE
+        self.stage = data_dir / STAGE
+        self._spared = frozenset[str]()
+
+    def spare(self, names: Collection[str]) -> None:
+        """Leave these names in the data directory as they are: the backup does not hold them."""
+        self._spared = frozenset(names)
 
     def present(self) -> tuple[str, ...]:
         """Return the names in the data directory that a restore would replace."""
         names = [path.name for path in self.data.iterdir()] if self.data.is_dir() else []
-        kept = _ELSEWHERE - _BROUGHT
+        kept = _ELSEWHERE - _BROUGHT | self._spared
         return tuple(sorted(name for name in names if name not in kept and not name.startswith((SNAPSHOT, BEFORE))))
 
     def begin(self) -> None:
         """Make an empty folder to put them into. Raises DiskError."""
         with _writing(self.data):
-            shutil.rmtree(self._stage, ignore_errors=True)
-            self._stage.mkdir(mode=_PRIVATE)
+            shutil.rmtree(self.stage, ignore_errors=True)
+            self.stage.mkdir(mode=_PRIVATE)
 
     def put(self, piece: FilePiece) -> None:
         """Put a folder or a piece of a file there. Raises DiskError. OperatorError: its path leads elsewhere."""
@@ -171,7 +182,7 @@ class ReturnedFiles:
             raise OperatorError(f"the backup names an impossible path, `{piece.path!r}`")
         if parts[0] not in _BROUGHT and _elsewhere(parts[0]):
             raise OperatorError(f"the backup names a file that no backup holds, `{piece.path!r}`")
-        path = self._stage.joinpath(*parts)
+        path = self.stage.joinpath(*parts)
         with _writing(self.data):
             if piece.at is None:
                 path.mkdir(mode=piece.mode & _MODES | _PRIVATE, exist_ok=True)
@@ -191,21 +202,21 @@ class ReturnedFiles:
             os.sync()
             present = self.present()
             if present:
-                (self.data / aside).mkdir(mode=_PRIVATE)
+                (self.data / aside).mkdir(mode=_PRIVATE, exist_ok=True)
             for name in present:
                 (self.data / name).rename(self.data / aside / name)
-            for name in sorted(path.name for path in self._stage.iterdir()):
-                (self._stage / name).rename(self.data / name)
+            for name in sorted(path.name for path in self.stage.iterdir()):
+                (self.stage / name).rename(self.data / name)
             for leaf in self._leaves:
                 if (old := self.data / aside / leaf).exists():
                     (self.data / leaf).parent.mkdir(mode=_PRIVATE, parents=True, exist_ok=True)
                     old.rename(self.data / leaf)
-            self._stage.rmdir()
+            self.stage.rmdir()
             os.sync()
 
     def drop(self) -> None:
         """Remove the files that were put there and not moved."""
-        shutil.rmtree(self._stage, ignore_errors=True)
+        shutil.rmtree(self.stage, ignore_errors=True)
 
 
 def _elsewhere(name: str) -> bool:

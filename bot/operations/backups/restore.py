@@ -8,7 +8,7 @@ cancelled, as they may have been worked on since. Texts that waited to be sent a
 import asyncio
 from collections.abc import Collection, Mapping
 from contextlib import suppress
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Final
 
@@ -18,18 +18,22 @@ from bot.audit.anchors import AnchoredChains
 from bot.audit.chain import Head
 from bot.audit.keys import RETIRED
 from bot.core.errors import LockgateError, OperatorError, SchemaError
+from bot.files.areas import Area
 from bot.operations.backups.archive import ArchiveReader, is_end
 from bot.operations.backups.denials import Denials
 from bot.operations.backups.folders import ANCHORS, BEFORE, FilePiece, ReturnedFiles
+from bot.operations.backups.labelled import ASIDE, ReturnedLabels
 from bot.operations.backups.values import (
     ANCHORED,
     CONFIG,
     FILE,
     MANIFEST,
+    STORED,
     UNIT,
     BackupCounts,
     BackupManifest,
     piece_of,
+    stored_of,
     unit_of,
 )
 from bot.sessions.audit import AuditRow
@@ -129,9 +133,16 @@ class BackupRestorer:
     """Puts a backup back. `earlier` are the heads that the anchors here tell, None for unreadable ones."""
 
     def __init__(
-        self, store: Store, chains: AnchoredChains, files: ReturnedFiles, *, earlier: Mapping[str, Head] | None
+        self,
+        store: Store,
+        chains: AnchoredChains,
+        files: ReturnedFiles,
+        labelled: ReturnedLabels,
+        *,
+        earlier: Mapping[str, Head] | None,
     ) -> None:
-        self._store, self._chains, self._files = store, chains, files
+        self._store, self._chains = store, chains
+        self._files, self._labelled = files, labelled
         self._earlier = earlier
 
     async def restore(
@@ -151,14 +162,18 @@ class BackupRestorer:
             StoreError: the store cannot be written.
         """
         keys, emptied, marked = self._store.backups, False, False
-        await self._refused(replaces=replaces)
+        whole = backup.manifest.files
+        self._files.spare(() if whole else tuple(Area))
+        await self._refused(replaces=replaces, files=whole)
         try:
             # Before the store is emptied, so that a full disk costs nothing of it.
             await asyncio.to_thread(self._files.begin)
             await self._put_files(reader, backup)
             marked = await keys.begin()
             # A process that came before the mark is seen now, with all that it wrote.
-            await self._refused(replaces=replaces)
+            await self._refused(replaces=replaces, files=whole)
+            aside = f"{BEFORE}{await keys.now()}"
+            kept = whole and await asyncio.to_thread(self._labelled.set_aside, self._files.data / aside / ASIDE)
             denials = await Denials.known(self._store)
             emptied = True
             await keys.clear()
@@ -169,27 +184,26 @@ class BackupRestorer:
             # Nothing of a half restore stays. A store that cannot be emptied now keeps the mark.
             with anyio.CancelScope(shield=True), suppress(LockgateError):
                 await asyncio.to_thread(self._files.drop)
+                await asyncio.to_thread(self._labelled.drop)
                 if emptied:
                     await keys.clear()
                 if emptied or marked:
                     await keys.finish()
             raise
-        return await self._finished(backup, tally, actor, denied)
+        found = RestoredBackup(backup, tuple(tally.stopped), tally.stops, tally.doubtful, denied=denied)
+        return await self._finished(found, aside, actor, kept=kept)
 
-    async def _finished(self, backup: CheckedBackup, tally: _Tally, actor: str, denied: int) -> RestoredBackup:
-        """Move the files to their places, and audit it."""
-        aside = f"{BEFORE}{await self._store.backups.now()}"
+    async def _finished(self, found: RestoredBackup, aside: str, actor: str, *, kept: bool) -> RestoredBackup:
+        """Move the files to their places, and audit it; `kept` says whether files of a bucket are in `aside`."""
+        if found.backup.manifest.files:
+            await asyncio.to_thread(self._labelled.finish)
         moved = bool(await asyncio.to_thread(self._files.present))
         await asyncio.to_thread(self._files.finish, aside)
-        found = RestoredBackup(
-            backup,
-            tuple(tally.stopped),
-            tally.stops,
-            tally.doubtful,
-            await self._shortened(),
-            aside if moved else "",
-            await asyncio.to_thread((self._files.data / CONFIGURED).is_dir),
-            denied,
+        found = replace(
+            found,
+            shortened=await self._shortened(),
+            aside=aside if moved or kept else "",
+            configured=await asyncio.to_thread((self._files.data / CONFIGURED).is_dir),
         )
         # A key that was retired since must not be valid again; the rows that came back are proven by the file.
         if older := await asyncio.to_thread(self._chains.retired.unretired):
@@ -199,8 +213,11 @@ class BackupRestorer:
         await self._store.backups.finish()
         return found
 
-    async def _refused(self, *, replaces: bool) -> None:
-        """Refuse a store or a data directory that is in use, or that holds something. Raises OperatorError."""
+    async def _refused(self, *, replaces: bool, files: bool) -> None:
+        """Refuse a store, a data directory or a bucket that is in use, or holds something. Raises OperatorError.
+
+        Without `files` the backup touches no bucket.
+        """
         if await self._store.backups.others():
             raise OperatorError("other processes use the store", next_step=_RUNNING)
         if replaces:
@@ -214,6 +231,10 @@ class BackupRestorer:
             raise OperatorError(
                 f"`{self._files.data}` holds {', '.join(f'`{name}`' for name in present[:5])}",
                 next_step=f"name an empty one with `data_dir`, or {again}",
+            )
+        if files and await asyncio.to_thread(self._labelled.held):
+            raise OperatorError(
+                "the bucket holds files", next_step=f"name an empty `prefix` under `files.bucket`, or {again}"
             )
 
     async def _put_keys(self, reader: ArchiveReader) -> None:
@@ -229,6 +250,8 @@ class BackupRestorer:
         while (frame := await asyncio.to_thread(next, frames, None)) is not None:
             if frame.kind == FILE:
                 await asyncio.to_thread(self._files.put, piece_of(frame))
+            elif frame.kind == STORED:
+                await asyncio.to_thread(self._labelled.put, stored_of(frame))
             elif frame.kind == ANCHORED:
                 piece = FilePiece(ANCHORS, 0o600, 0, frame.facts["content"])
                 await asyncio.to_thread(self._files.put, piece)

@@ -4,6 +4,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any, Final
 
+from bot.files.kept import StoredFile
 from bot.operations.backups.archive import ArchiveFrame
 from bot.operations.backups.folders import FilePiece
 from bot.sessions.ports.backups import CopiedKey, CopiedUnit
@@ -13,6 +14,8 @@ ANCHORED: Final = "anchors"
 CONFIG: Final = "config"
 UNIT: Final = "unit"
 FILE: Final = "file"
+STORED: Final = "stored"
+"""A file or folder of a bucket, with its label."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -26,6 +29,7 @@ class BackupManifest:
         policy: The digest of the policy in force.
         keys: The names of the keys that the store needs by their use, the newest first; they tell nothing of the keys.
         missing: The secrets and files that it does not hold, in words.
+        files: Whether it holds the file root and the workspaces.
     """
 
     made: int
@@ -34,10 +38,12 @@ class BackupManifest:
     policy: str
     keys: Mapping[str, tuple[str, ...]]
     missing: tuple[str, ...]
+    files: bool = True
 
     def frame(self) -> ArchiveFrame:
         """Return it as a frame."""
         facts = {"made": self.made, "version": self.version, "schema": self.schema, "policy": self.policy}
+        facts["files"] = self.files
         return ArchiveFrame(
             MANIFEST,
             {**facts, "keys": {use: list(names) for use, names in self.keys.items()}, "missing": list(self.missing)},
@@ -53,6 +59,7 @@ class BackupManifest:
             facts["policy"],
             {use: tuple(names) for use, names in facts["keys"].items()},
             tuple(facts["missing"]),
+            facts["files"],
         )
 
 
@@ -73,6 +80,8 @@ class BackupCounts:
         if frame.kind == FILE:
             whole = frame.facts["at"] == 0
             return BackupCounts(self.sessions, self.keys, self.files + whole)
+        if frame.kind == STORED:
+            return BackupCounts(self.sessions, self.keys, self.files + (frame.facts["content"] is not None))
         if frame.kind == UNIT:
             unit = unit_of(frame)
             # A further part of a key is no other key.
@@ -108,3 +117,13 @@ def piece_of(frame: ArchiveFrame) -> FilePiece:
     """Return the piece of a file of a frame."""
     facts = frame.facts
     return FilePiece(facts["path"].decode("utf-8", "surrogateescape"), facts["mode"], facts["at"], facts["content"])
+
+
+def stored_frame(stored: StoredFile) -> ArchiveFrame:
+    """Return a file or folder of a bucket as a frame."""
+    return ArchiveFrame(STORED, stored.facts())
+
+
+def stored_of(frame: ArchiveFrame) -> StoredFile:
+    """Return the file or folder of a frame."""
+    return StoredFile.of(frame.facts)

@@ -8,8 +8,9 @@ from pathlib import Path
 import pytest
 
 from bot.core.errors import OperatorError
+from bot.files.local import LocalFiles
+from bot.files.locations import workspace
 from bot.operations.backups.folders import BEFORE, FilePiece, FolderSnapshot, ReturnedFiles
-from bot.tools.labelled_files import FileLocation, FileRoot
 from policy.labels import PUBLIC
 from tests.bot.kit import TOP
 
@@ -23,20 +24,21 @@ def pieces(snapshot: FolderSnapshot) -> dict[str, bytes]:
 
 
 def test_a_file_is_never_copied_with_a_lower_label_than_its_content(tmp_path: Path) -> None:
-    files = FileRoot(tmp_path / "files", tmp_path / "session-files", lambda: TOP)
-    place = FileLocation(tmp_path / "session-files" / "s" / "1", "workspace", ("note.md",), workspace=True)
+    files = LocalFiles(tmp_path, lambda: TOP)
+    place = workspace("s", 1, "note.md")
+    base = files.path(place).parent
     files.keep(place, b"clean", PUBLIC)
     found = dict[str, bytes]()
     reader = threading.Thread(target=lambda: found.update(pieces(FolderSnapshot(tmp_path, ()))))
     # As a writer in the middle of its work: the label is not yet that of the content.
-    with (place.base / ".lock").open() as lock:
+    with (base / ".lock").open() as lock:
         fcntl.flock(lock, fcntl.LOCK_EX)
         reader.start()
         reader.join(0.1)
         assert reader.is_alive()
-        (label,) = (place.base / ".labels").iterdir()
-        (place.base / "note.md").unlink()
-        (place.base / "note.md").write_bytes(b"dirty")
+        (label,) = (base / ".labels").iterdir()
+        (base / "note.md").unlink()
+        (base / "note.md").write_bytes(b"dirty")
         label.unlink()
         label.write_text("PUBLIC~\n")
     reader.join()
