@@ -6,16 +6,18 @@ writes to no chain.
 
 import asyncio
 import logging
-from collections.abc import AsyncIterator, Mapping, Sequence
+from collections.abc import AsyncIterator, Iterator, Mapping, Sequence
+from collections.abc import Set as AbstractSet
 from contextlib import suppress
 from pathlib import Path
 from typing import Final
 
-from bot.audit.chain import EMPTY, AnchorFile, Broken, ChainCheck, Head, Intact, OlderKey, verify
+from bot.audit.chain import EMPTY, AnchorFile, Broken, ChainCheck, Head, Intact, OlderKey, unlike, verify
 from bot.audit.keys import RetiredKeys, older_keys
-from bot.core.errors import DiskError, SchemaError, StoreError
+from bot.core.errors import DiskError, OperatorError, SchemaError, StoreError
 from bot.core.keys import KeySeries
 from bot.sessions.audit import AuditRecord
+from bot.sessions.ports.losses import LossStore
 from bot.sessions.ports.people import AuditStore
 
 OUTSIDE: Final = "audit"
@@ -25,6 +27,9 @@ UNANCHORED: Final = "the anchors cannot be kept"
 ANCHORED: Final = "the anchors are kept again"
 _LOGGER: Final = logging.getLogger(__name__)
 _ANCHOR_SECONDS: Final = 10.0
+_PAGE: Final = 1000
+"""The most records of a chain that are read at once."""
+
 _TOGETHER: Final = 2000
 """The most heads that a walk keeps in memory before it writes them down."""
 
@@ -32,8 +37,11 @@ _TOGETHER: Final = 2000
 class AnchoredChains:
     """The chains of a store, the anchors in a file, and the key that both are made with."""
 
-    def __init__(self, store: AuditStore, anchors: Path, key: bytes | KeySeries) -> None:
-        self._store = store
+    def __init__(
+        self, store: AuditStore, anchors: Path, key: bytes | KeySeries, losses: LossStore | None = None
+    ) -> None:
+        """Take the store; `losses` hears of a chain that ends before its anchor."""
+        self._store, self._losses = store, losses
         self.keys = KeySeries.of(key)
         self.retired = RetiredKeys(anchors.parent, self.keys)
         self._anchors = AnchorFile(anchors, self._accepted)
@@ -48,9 +56,12 @@ class AnchoredChains:
 
     async def records(self, chain: str, after: int = 0) -> AsyncIterator[AuditRecord]:
         """Walk a chain's records with n > `after`, oldest first."""
-        while page := await self._store.records(chain, after=after):
+        while page := await self._store.records(chain, after=after, limit=_PAGE):
             for record in page:
                 yield record
+            if len(page) < _PAGE:
+                # Most chains are short: the question for more would take as long as the answer.
+                return
             after = page[-1].n
 
     async def checked(self, chain: str) -> AsyncIterator[AuditRecord | Broken]:
@@ -79,8 +90,23 @@ class AnchoredChains:
             if isinstance(ended, Broken):
                 yield ended
 
-    async def verify(self, chain: str) -> Intact | Broken:
-        """Check a chain against the store's head and the newest anchor; an unreadable record breaks it."""
+    async def anchors_in(self, files: Sequence[Path]) -> tuple[Mapping[str, Head], ...]:
+        """Return the newest anchored heads in files of other machines. Raises OperatorError: one cannot be used."""
+
+        def read() -> Iterator[Mapping[str, Head]]:
+            for path in files:
+                if not path.is_file():
+                    raise OperatorError(f"there is no file of anchors `{path}`")
+                yield AnchorFile(path, self._accepted).heads()
+
+        return await asyncio.to_thread(lambda: tuple(read()))
+
+    async def verify(self, chain: str, beside: Sequence[Mapping[str, Head]] = ()) -> Intact | Broken:
+        """Check a chain against the store's head and the newest anchor; an unreadable record breaks it.
+
+        `beside` are the heads that other machines anchored.
+        """
+        anchors = [heads[chain] for heads in beside if chain in heads]
         anchor = (await self.anchored()).get(chain, EMPTY)
         try:
             head = await self._store.head(chain)
@@ -92,6 +118,8 @@ class AnchoredChains:
             records = records[: head[0]]
         # A long chain takes its time.
         found = await asyncio.to_thread(self._verified, chain, records, head, anchor)
+        if isinstance(found, Intact):
+            found = next(filter(None, (unlike(records, one) for one in anchors)), found)
         if unread and (isinstance(found, Intact) or found.n >= unread):
             return Broken(unread, f"record {unread} cannot be read")
         return found
@@ -165,9 +193,21 @@ class AnchoredChains:
         """Keep the heads outside the store that this process wrote or read since the last time."""
         await self._keep(self._store.moved())
 
-    async def _keep(self, heads: Mapping[str, Head]) -> None:
-        await asyncio.to_thread(self._anchors.record, heads)
+    async def _keep(self, heads: Mapping[str, Head], behind: AbstractSet[str] = frozenset()) -> None:
+        await asyncio.to_thread(self._anchors.record, heads, behind)
         self._store.anchored(heads)
+
+    async def _walked(self, heads: dict[str, Head]) -> None:
+        """Keep heads that were found on a walk; a chain that ends before its anchor lost records with its store."""
+        anchored, behind = await self.anchored(), set[str]()
+        for chain in [chain for chain, head in heads.items() if head[0] < anchored.get(chain, EMPTY)[0]]:
+            if self._losses is not None and isinstance(await self.verify(chain), Broken):
+                await self._losses.witness(chain, audit=anchored[chain])
+            found = await self.verify(chain)
+            if isinstance(found, Intact) and found.lost:
+                heads[chain] = (found.records, found.hash)
+                behind.add(chain)
+        await self._keep(heads, behind)
 
     async def anchoring(self, seconds: float = _ANCHOR_SECONDS) -> None:
         """Anchor the heads that this process wrote, every so many seconds, until cancelled.
@@ -204,6 +244,6 @@ class AnchoredChains:
                 async for chain, head in self._store.heads(idly=True):
                     heads[chain] = head
                     if len(heads) == _TOGETHER:
-                        await self._keep(heads)
+                        await self._walked(heads)
                         heads = {}
-                await self._keep(heads)
+                await self._walked(heads)

@@ -12,7 +12,8 @@ import hmac
 import json
 import os
 from base64 import urlsafe_b64encode
-from collections.abc import Callable, Generator, Iterable, Mapping, Sequence
+from collections.abc import Callable, Generator, Mapping, Sequence
+from collections.abc import Set as AbstractSet
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from pathlib import Path
@@ -21,15 +22,21 @@ from typing import Final, cast
 from bot.core.errors import DiskError, OperatorError
 from bot.core.json_values import JsonObject
 from bot.sessions.audit import AuditRecord, AuditRow
+from bot.sessions.installation.losses import LOG_TRUNCATED
 
 Head = tuple[int, str]
 """Number and hash of a chain's last record; (0, "") for an empty chain."""
+
+_ENDS: Final = "the chain ends at {}, but {} records were anchored"
+_ANOTHER: Final = "record {} is not the one that was anchored"
 
 EMPTY: Final[Head] = (0, "")
 _GUESSED: Final = ("arguments", "file")
 _DIGEST: Final = b"lockgate audit digest\0"
 _PRIVATE: Final = 0o600
 _COMPACT_ABOVE: Final = 4
+_UNSEEN: Final = (-1, -1)
+"""The identity of no file: all of it is to be read."""
 _CANONICAL: Final = json.JSONEncoder(ensure_ascii=False, separators=(",", ":"), sort_keys=True)
 
 
@@ -80,10 +87,14 @@ def _unguessable(key: bytes, body: JsonObject) -> JsonObject:
 
 @dataclass(frozen=True, slots=True)
 class Intact:
-    """A chain that holds: `records` of them, the last with `hash`."""
+    """A chain that holds: `records` of them, the last with `hash`.
+
+    `lost` is the last record that the store had lost, by a row of the chain; 0 for none.
+    """
 
     records: int
     hash: str
+    lost: int = 0
 
 
 @dataclass(frozen=True, slots=True)
@@ -104,7 +115,7 @@ class OlderKey:
 
 def verify(
     chain: str,
-    records: Iterable[AuditRecord],
+    records: Sequence[AuditRecord],
     *,
     claimed: Head,
     anchor: Head,
@@ -115,14 +126,30 @@ def verify(
     `claimed` is the head the store believes in, `anchor` the newest one kept outside the store (`EMPTY` if there
     is none). A changed, removed, inserted, reordered or foreign record breaks the hash of the first place where it
     shows; a cut-off end shows against `claimed` or `anchor`. A record counts if one of the `signers` signed it, unless
-    that key was retired before.
+    that key was retired before. A signed row may tell that the store lost records: heads up to the last of these prove
+    nothing any more.
     """
-    check = ChainCheck(chain, anchor, signers)
+    lost = max(map(_lost, records), default=0)
+    check = ChainCheck(chain, anchor if anchor[0] > lost else EMPTY, signers, lost)
     for record in records:
         broken = check.follow(record)
         if broken is not None:
             return broken
     return check.ended(claimed)
+
+
+def _lost(record: AuditRecord) -> int:
+    """Return the last record that a row tells as lost, 0 for any other row."""
+    told = record.body.get("records") if record.kind == LOG_TRUNCATED else 0
+    return told if isinstance(told, int) else 0
+
+
+def unlike(records: Sequence[AuditRecord], anchor: Head) -> Broken | None:
+    """Return how a chain that holds differs from an anchored head of it, None if it has that very record."""
+    n, digest = anchor
+    if len(records) < n:
+        return Broken(len(records) + 1, _ENDS.format(len(records), n))
+    return None if n == 0 or records[n - 1].hash == digest else Broken(n, _ANOTHER.format(n))
 
 
 class ChainCheck:
@@ -131,9 +158,10 @@ class ChainCheck:
     The first of the `signers` is the key that signs now, the others are older ones.
     """
 
-    def __init__(self, chain: str, anchor: Head, signers: Sequence[OlderKey]) -> None:
-        self._n, self._previous = 0, genesis(chain)
-        self._kept = [anchor, *(one.retired for one in signers if one.retired)]
+    def __init__(self, chain: str, anchor: Head, signers: Sequence[OlderKey], lost: int = 0) -> None:
+        """Take the anchored head, and the last record that the chain itself tells as lost."""
+        self._n, self._previous, self._lost = 0, genesis(chain), lost
+        self._kept = [anchor, *(one.retired for one in signers if one.retired and one.retired[0] > lost)]
         self._signers = tuple(signers)
 
     def follow(self, record: AuditRecord) -> Broken | None:
@@ -158,10 +186,10 @@ class ChainCheck:
         n, previous = self._n, self._previous
         most = max(one[0] for one in self._kept)
         if n < most:
-            return Broken(n + 1, f"the chain ends at {n}, but {most} records were anchored")
+            return Broken(n + 1, _ENDS.format(n, most))
         if (n, previous if n else "") != claimed:
             return Broken(min(n, claimed[0]) + 1, f"the chain ends at {n}, the session's record says {claimed[0]}")
-        return Intact(n, previous if n else "")
+        return Intact(n, previous if n else "", self._lost)
 
 
 def _unproven(n: int, record: AuditRecord, signer: OlderKey, kept: Sequence[Head]) -> str:
@@ -169,7 +197,7 @@ def _unproven(n: int, record: AuditRecord, signer: OlderKey, kept: Sequence[Head
     if signer.retired is not None and n > signer.retired[0]:
         return f"record {n} was signed with a key that was retired before"
     if any(n == one[0] and record.hash != one[1] for one in kept):
-        return f"record {n} is not the one that was anchored"
+        return _ANOTHER.format(n)
     return ""
 
 
@@ -195,7 +223,8 @@ class AnchorFile:
         self._heads: dict[str, Head] = {}
         self._mac = ""
         self._lines = 0
-        self._seen = (-1, -1)
+        self._seen = _UNSEEN
+        self._read = 0
 
     def heads(self) -> Mapping[str, Head]:
         """Return the newest anchored head of every chain.
@@ -222,8 +251,8 @@ class AnchorFile:
                 self._key = self._keys()[0]
                 self._renew()
 
-    def record(self, heads: Mapping[str, Head]) -> None:
-        """Anchor heads that are newer than those in the file.
+    def record(self, heads: Mapping[str, Head], behind: AbstractSet[str] = frozenset()) -> None:
+        """Anchor heads that are newer than those in the file, and those of the chains that are `behind`.
 
         Raises:
             DiskError: The file cannot be written, and they are not anchored.
@@ -231,7 +260,11 @@ class AnchorFile:
         """
         with self._locked():
             self._refresh()
-            news = {chain: head for chain, head in heads.items() if head[0] > self._heads.get(chain, EMPTY)[0]}
+            news = {
+                chain: head
+                for chain, head in heads.items()
+                if chain in behind or head[0] > self._heads.get(chain, EMPTY)[0]
+            }
             if not news:
                 return
             self._heads |= news
@@ -239,7 +272,7 @@ class AnchorFile:
                 self._write(news)
             except OSError:
                 # The next read finds how much of it was written.
-                self._seen = (-1, -1)
+                self._seen = _UNSEEN
                 raise
 
     @contextmanager
@@ -258,19 +291,43 @@ class AnchorFile:
             ) from error
 
     def _refresh(self) -> None:
+        """Follow the file: another process appended lines to it, or wrote it anew."""
         seen = self._identity()
         if seen == self._seen:
             return
-        self._heads, self._mac, self._lines = {}, "", 0
-        # A last line without its end was being written when the machine stopped; no caller relied on it.
-        whole = self._path.read_bytes().rpartition(b"\n")[0] if seen[1] > 0 else b""
-        lines = [line.decode("utf-8", "replace") for line in whole.splitlines()]
-        # A file is signed with one key: its first line tells which.
-        keys = self._keys()
-        self._key = next((key for key in keys if lines and _signed(key, "", lines[0])), keys[0])
-        for line in lines:
-            self._follow(line)
+        before, self._seen = self._seen, _UNSEEN
+        if seen[0] != before[0] or seen[1] < self._read or not self._follows_on():
+            self._heads, self._mac, self._lines, self._read = {}, "", 0, 0
+            self._follow_rest()
         self._seen = seen
+
+    def _follows_on(self) -> bool:
+        """Read the lines that are new. Return False for another file, which may have the place of the one before."""
+        try:
+            self._follow_rest()
+        except OperatorError:
+            return False
+        return True
+
+    def _follow_rest(self) -> None:
+        """Follow the lines that were not read yet. With many sessions the file is long, and each process appends."""
+        try:
+            file = self._path.open("rb")
+        except FileNotFoundError:
+            return
+        with file:
+            file.seek(self._read)
+            for raw in file:
+                if not raw.endswith(b"\n"):
+                    # It was being written when the machine stopped; no caller relied on it.
+                    return
+                line = raw[:-1].decode("utf-8", "replace")
+                if not self._lines:
+                    # A file is signed with one key: its first line tells which.
+                    keys = self._keys()
+                    self._key = next((key for key in keys if _signed(key, "", line)), keys[0])
+                self._follow(line)
+                self._read += len(raw)
 
     def _follow(self, line: str) -> None:
         self._lines += 1
@@ -286,14 +343,14 @@ class AnchorFile:
 
     def _write(self, news: Mapping[str, Head]) -> None:
         """Append the news, or write the file anew when most of its lines are stale or its end is torn."""
-        torn = self._seen[1] > 0 and not self._path.read_bytes().endswith(b"\n")
+        torn = self._read < self._seen[1]
         newest = self._keys()[0]
         if torn or self._key != newest or self._lines + len(news) > _COMPACT_ABOVE * len(self._heads):
             self._key = newest
             self._renew()
         else:
             self._put(self._path, news, os.O_APPEND)
-            self._seen = self._identity()
+            self._note()
 
     def _renew(self) -> None:
         """Write the file anew, with one line for each head."""
@@ -301,7 +358,7 @@ class AnchorFile:
         self._mac, self._lines = "", 0
         self._put(draft, self._heads, os.O_TRUNC)
         draft.replace(self._path)
-        self._seen = self._identity()
+        self._note()
 
     def _put(self, path: Path, heads: Mapping[str, Head], how: int) -> None:
         lines: list[str] = []
@@ -315,6 +372,11 @@ class AnchorFile:
             file.write("".join(lines))
             file.flush()
             os.fsync(file.fileno())
+
+    def _note(self) -> None:
+        """Note that all of the file is known here."""
+        self._seen = self._identity()
+        self._read = self._seen[1]
 
     def _identity(self) -> tuple[int, int]:
         try:

@@ -1,10 +1,11 @@
 """Another server takes over while sessions are worked: what was acknowledged stays, and nothing happens twice.
 
-A failover here loses nothing: it is coordinated, or the primary is killed when its replica has all that it had. What
-asynchronous replication may lose beside that is outside the laws.
+A failover here loses nothing: it is coordinated, or the primary is killed when its replica has all that it had. In the
+last test the replica lags, and what was lost is found.
 """
 
 import asyncio
+from contextlib import ExitStack
 from functools import partial
 from itertools import count
 
@@ -15,12 +16,28 @@ from bot.core.errors import StoreError
 from bot.sessions.audit import AuditRow
 from bot.sessions.inbox import ItemStatus
 from bot.sessions.log.events import EventType
+from bot.sessions.models import Write
 from bot.store.opening import open_store
 from bot.store.options import StoreOptions
 from bot.store.redis_store import RedisStore
-from bot.store.schema import AUDIT
-from tests.fleets import Fleet, Served, wait_until
-from tests.store.world import KEY, answer, claimed, command, ending, fresh, item, opening, row, statuses
+from bot.store.schema import AUDIT, session_keys
+from tests.bot.kit import eventually
+from tests.fleets import SERVICE, Fleet, Kind, SentinelFleet, Served, alone, ask, wait_until
+from tests.store.world import (
+    KEY,
+    SECRET,
+    answer,
+    claimed,
+    command,
+    ending,
+    event,
+    fresh,
+    item,
+    opening,
+    row,
+    started,
+    statuses,
+)
 
 pytestmark = [pytest.mark.anyio, pytest.mark.several_servers]
 
@@ -151,6 +168,32 @@ async def test_what_an_old_script_cache_lacks_is_loaded(own: RedisStore) -> None
     assert await own.sessions.claim(next(iter(sids)), fresh()) is not None
 
 
+@pytest.mark.several_servers(Kind.SENTINEL)
+async def test_a_primary_that_was_replaced_and_goes_on_is_left(fleet: Fleet) -> None:
+    """What it takes then is lost: Sentinels do not reach it, or not yet."""
+    assert isinstance(fleet, SentinelFleet)
+
+    def monitor(port: int) -> None:
+        for one in fleet.sentinels:
+            ask(one.port, "SENTINEL", "REMOVE", "other")
+            assert ask(one.port, "SENTINEL", "MONITOR", "other", "127.0.0.1", str(port), "2") == b"+OK\r\n"
+
+    monitor(fleet.primaries[0])
+    store = await open_store(audit_key=KEY, url=fleet.url.replace(f"/{SERVICE}", "/other"))
+    sid = fresh()
+    await store.sessions.accept(item(sid))
+    assert not await store.losses.took_over()
+    with ExitStack() as until:
+        another = await asyncio.to_thread(until.enter_context, alone("no"))
+        monitor(another.primaries[0])
+        assert await store.losses.took_over()
+        assert await store.sessions.state(sid) is None
+        await store.close()
+        for one in fleet.sentinels:
+            assert ask(one.port, "SENTINEL", "REMOVE", "other") == b"+OK\r\n"
+        await asyncio.to_thread(until.close)
+
+
 async def test_the_store_is_found_by_any_of_its_hosts(server: Served) -> None:
     """The first of an address may be away."""
     scheme, _, rest = server.url.partition("://")
@@ -160,3 +203,30 @@ async def test_the_store_is_found_by_any_of_its_hosts(server: Served) -> None:
     await store.sessions.accept(item(fresh()))
     assert await store.complaints() == []
     await store.close()
+
+
+async def test_what_a_failover_lost_is_found(store: RedisStore, fleet: Fleet) -> None:
+    """The replica lags when its primary is killed, so the newest acknowledged writes are gone."""
+    claim, written = await started(store)
+    sid = claim.sid
+    assert not await store.losses.took_over()
+    await asyncio.to_thread(fleet.hold_back, session_keys(sid).state)
+    raised = await store.sessions.record(claim, Write(fresh(), written.seq, events=(event(SECRET), event(SECRET))))
+    await store.sessions.accept(item(sid, "d2"))
+    await asyncio.to_thread(fleet.lose)
+    await eventually(lambda: _took_over(store), 20)
+    await store.losses.look()
+    (loss,) = store.losses.taken()
+    assert (loss.sid, loss.kept, loss.lost, loss.label) == (sid, written.seq, raised.seq, SECRET)
+    log = await store.sessions.events(sid)
+    assert [one.seq for one in log] == list(range(1, raised.seq + 2))
+    again = {one.dedupe: await store.sessions.accept(one) for one, _ in store.losses.recent() if one.sid == sid}
+    assert {dedupe: one.duplicate for dedupe, one in again.items()} == {"d1": True, "d2": False}
+
+
+async def _took_over(store: RedisStore) -> bool:
+    """Say whether another server took over; while none serves, none did."""
+    try:
+        return await store.losses.took_over()
+    except StoreError:
+        return False

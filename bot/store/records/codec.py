@@ -263,7 +263,7 @@ def audit_head(got: Mapping[bytes, bytes]) -> tuple[int, str]:
 
 def fence(got: Mapping[bytes, bytes]) -> int:
     """Read the fence out of the fields of a session's record."""
-    return int(got[_STORED["fence"]])
+    return int(got.get(_STORED["fence"]) or 0)
 
 
 def turn(value: Turn) -> Values:

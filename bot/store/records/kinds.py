@@ -497,6 +497,15 @@ SEND_TURN: Final = part(
     Field("op", "", "the call that holds the place, none for one that waits"),
 )
 
+INSTALLATION_KEYS: Final = record(
+    "installation keys",
+    Field("audit_keys", str, "the names of the audit keys, the newest first, with spaces between"),
+    Field("session_keys", str, "those of the session keys likewise"),
+    Field("vault_keys", str, "those of the vault keys likewise"),
+    Field("retired_keys", "", "those of the audit keys that were retired"),
+    Field("put_by", "", "the process that put them there"),
+)
+
 STATE: Final = record(
     "state",
     Field("generation", int, "the number of the generation, from 1; a reset adds one"),
@@ -546,6 +555,8 @@ STATE: Final = record(
     Field("metadata", "", "the metadata of its program, a record"),
     Field("charter", "", "the charter of a run, a record"),
     Field("progress", "", "how far a run came, a record"),
+    Field("truncated", 0, "the fence since a loss of its newest events was noted"),
+    Field("truncated_audit", 0, "the last row of its audit chain that was known to be lost then"),
 )
 """A session's record, the fields of a hash. It also has `taken:<position>`, the dedupe key of an input in the open
 turn. `charge:<run>` is a record of the bits that a bounded answer may endorse since a person's last message.
@@ -556,7 +567,7 @@ RECORDS: Final = (
     *(HELD_KEY, APPROVAL, DELIVERY),
     *(AUDIT_ROW, OBSERVED, SLOT, PAIRING, PERSON, CHAT, BLOCKED, QUARANTINED, ALTERNATIVE, KEPT, SEND_TURN),
     *(WEBHOOK, SENDING_RIGHT, WEBHOOK_POSITION, DEAD_EVENT),
-    *(RESERVATION, PORTION, SPENT, AGENT, TOKEN),
+    *(RESERVATION, PORTION, SPENT, AGENT, TOKEN, INSTALLATION_KEYS),
     *(RUN_SLOT, TASK, NOTE, SCHEDULE, MEMORY, SKILL, SKILL_EVENT, SKILL_NOTE, WORKFLOW_EVENT),
 )
 """All kinds of records."""

@@ -1,0 +1,1 @@
+"""Losses of the store: how they are found and noted."""
