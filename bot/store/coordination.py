@@ -1,21 +1,24 @@
-"""Coordination of the processes of one store: rights, counts, and sessions in quarantine."""
+"""Coordination of the processes of one store: rights, counts, uses, keys in force, and sessions in quarantine."""
 
-from collections.abc import AsyncGenerator, Callable
+from collections.abc import AsyncGenerator, Callable, Mapping, Sequence
 from contextlib import asynccontextmanager, suppress
+from itertools import chain
 from typing import Final
 
 import anyio
 
 from bot.core.errors import SchemaError, StoreError
 from bot.sessions.audit import AuditRow
+from bot.sessions.installation.keys import InstallationKeys
 from bot.sessions.models import Doing, Quarantined
+from bot.sessions.ports.accounts import UseReport
 from bot.store.calls import call
-from bot.store.records import codec
+from bot.store.records import codec, kinds
 from bot.store.records.codec import text
-from bot.store.records.form import unpack
-from bot.store.records.kinds import QUARANTINED
-from bot.store.schema import QUARANTINE, count_key, count_op, decode, encode, right_key
+from bot.store.records.form import pack, unpack
+from bot.store.schema import INSTALLATION_KEYS, QUARANTINE, count_key, count_op, decode, encode, right_key, uses_key
 from bot.store.scripts.loader import Script
+from bot.store.servers.connection import Command
 from bot.store.shared import Shared
 
 _RENEWALS: Final = 3
@@ -87,6 +90,79 @@ class RedisCounts:
         await self._shared.connection.commands(("PEXPIRE", key, life) if life else ("UNLINK", key))
 
 
+class RedisInstallationKeys:
+    """Implements the port `InstallationKeyStore`."""
+
+    def __init__(self, shared: Shared) -> None:
+        self._shared = shared
+        self._seen: bytes | None = None
+
+    async def read(self) -> InstallationKeys | None:
+        """Return the names of the keys."""
+        (found,) = await self._shared.connection.commands(("GET", INSTALLATION_KEYS))
+        self._seen = found
+        return None if found is None else codec.reading(lambda: _read_keys(found))
+
+    async def put(self, after: InstallationKeys) -> bool:
+        """Put others in the place of those that were read last."""
+        args = {"names": _written_keys(after), "seen": self._seen}
+        got = await self._shared.run(call(Script.AGREE_KEYS, {"names": INSTALLATION_KEYS}, args))
+        return got.word == "ok"
+
+    def bar(self, error: StoreError | None) -> None:
+        """Let this process append no row to any audit chain, or let it again."""
+        self._shared.barred = error
+
+
+def _written_keys(keys: InstallationKeys) -> bytes:
+    return pack(
+        kinds.INSTALLATION_KEYS,
+        {
+            "audit_keys": " ".join(keys.audit),
+            "session_keys": " ".join(keys.session),
+            "vault_keys": " ".join(keys.vault),
+            "retired_keys": " ".join(sorted(keys.retired)),
+            "put_by": keys.process,
+        },
+    )
+
+
+def _read_keys(found: bytes) -> InstallationKeys:
+    got = unpack(kinds.INSTALLATION_KEYS, found)
+    audit, session, vault, retired = (
+        tuple(got[name].split()) for name in ("audit_keys", "session_keys", "vault_keys", "retired_keys")
+    )
+    return InstallationKeys(audit, session, vault, frozenset(retired), got["put_by"])
+
+
+class RedisUses:
+    """Implements the port `UseStore`. A repeated report puts the same numbers there, so it needs no script."""
+
+    def __init__(self, shared: Shared) -> None:
+        self._shared = shared
+
+    async def exchange(self, reports: Sequence[UseReport]) -> tuple[Mapping[str, int], ...]:
+        """Keep this process's uses, and return those of other processes."""
+        own, asked = f"{self._shared.process}/", list[Command]()
+        for report in reports:
+            key = uses_key(report.name)
+            fields = {f"{own}{slot}": count for slot, count in report.slots.items()}
+            if fields:
+                asked.append(("HSET", key, *chain.from_iterable(fields.items())))
+                asked.append(("HPEXPIRE", key, report.life, "FIELDS", len(fields), *fields))
+            asked.append(("HGETALL", key))
+        replies = await self._shared.connection.commands(*asked)
+        found = [reply for command, reply in zip(asked, replies, strict=True) if command[0] == "HGETALL"]
+        return tuple(
+            {
+                name: int(count)
+                for field, count in codec.pairs(flat).items()
+                if not (name := text(field)).startswith(own)
+            }
+            for flat in found
+        )
+
+
 FIRST_MS: Final = 2_000
 
 
@@ -141,7 +217,7 @@ def _decoded(field: bytes, record: bytes, now: int) -> Quarantined:
 
 def _read(field: bytes, record: bytes, now: int) -> Quarantined:
     name, _, doing = text(field).partition("/")
-    got = unpack(QUARANTINED, record)
+    got = unpack(kinds.QUARANTINED, record)
     return Quarantined(
         sid=decode(name),
         doing=Doing(doing),

@@ -10,7 +10,7 @@ regardless of their number.
 
 import asyncio
 import re
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import Final
 
 from bot.sessions.models import SCHEMA
@@ -88,14 +88,14 @@ class RedisWake:
             reply, policy = await self._shared.connection.in_order((command,), (POLICY_ASKED,), block=slice_)
             self._shared.saw_policy(policy)
             if reply is not None:
-                return tuple(text(member) for member, _ in reply[1])
+                return self._shared.queue.took(reply[1])
             if loop.time() >= deadline:
                 return ()
 
-    async def again(self, sids: tuple[str, ...]) -> None:
+    async def again(self, sids: tuple[str, ...], *, behind: bool = False) -> None:
         """Mark sessions ready that `ready` returned and that this process does not work."""
         if sids:
-            await self._shared.connection.commands(*map(self._shared.ready_hint, sids))
+            await self._shared.connection.commands(self._shared.ready_hint(*sids, again=not behind))
 
     async def others(self) -> bool:
         """Say whether another process has the store open; True if the server does not tell."""
@@ -126,7 +126,7 @@ class RedisWake:
         where the last sweep of this name stopped.
         """
         served = tuple(map(encode, channels))
-        found: dict[str, None] = {}
+        found, walked_to = dict[str, int](), dict[str, int]()
         looked = set[str]()
         progress = sweep_key(name)
         ((walk, missing),) = await self._shared.connection.commands(("HMGET", progress, "walk", "missing"))
@@ -137,7 +137,8 @@ class RedisWake:
             ((cursor, members),) = await self._shared.connection.commands(("SSCAN", OPEN, cursor, "COUNT", _PAGE))
             sids = [text(member) for member in members]
             looked.update(sids)
-            found |= dict.fromkeys(await self._look(sids, gone, served))
+            await self._mark(ready := await self._look(sids, gone, served))
+            found |= ready
             if cursor == b"0":
                 break
         walk = walk or WALKED
@@ -146,12 +147,13 @@ class RedisWake:
         for _ in range(0, self._shared.options.sweep_keys, _PAGE):
             walk, states = await self._shared.connection.walk(walk, STATES, _PAGE)
             walked = [sid_of(key) for key in states]
-            found |= dict.fromkeys(await self._look([sid for sid in walked if sid not in looked], gone, served))
+            walked_to |= await self._look([sid for sid in walked if sid not in looked], gone, served)
             await self._filing.refile(walked)
             if walk == WALKED or loop.time() > until:
                 break
+        await self._mark(walked_to)
         await self._shared.connection.commands(("HSET", progress, "walk", walk, "missing", " ".join(sorted(missing))))
-        return tuple(found)
+        return tuple(found | walked_to)
 
     async def _gone(self, before: Sequence[bytes]) -> tuple[Callable[[str], bool], set[str]]:
         """Return a test for processes without a connection at this sweep and the one `before`, and their names now.
@@ -177,8 +179,13 @@ class RedisWake:
         listings = await self._shared.connection.everywhere(("CLIENT", "LIST"))
         return {name for _, listing in listings for line in text(listing).splitlines() for name in _NAME.findall(line)}
 
-    async def _look(self, sids: Sequence[str], gone: Callable[[str], bool], served: Sequence[str]) -> list[str]:
-        """Correct the hints about sessions, and return those with something to do."""
+    async def _mark(self, found: Mapping[str, int]) -> None:
+        """Mark sessions ready, those whose last change is the oldest first."""
+        if found:
+            await self._shared.connection.commands(self._shared.ready_hint(*sorted(found, key=lambda sid: found[sid])))
+
+    async def _look(self, sids: Sequence[str], gone: Callable[[str], bool], served: Sequence[str]) -> dict[str, int]:
+        """Correct the hints about sessions, and return those with something to do, with the times of their changes."""
         needy, idle = await self._told_apart(sids)
         ready, more = await self._probed(needy, gone, served)
         idle += more
@@ -188,7 +195,7 @@ class RedisWake:
             # An input accepted between the check and the removal would be in no hint.
             needy, _ = await self._told_apart([sid for sid, out in zip(idle, taken, strict=True) if out])
             again, _ = await self._probed(needy, gone, served)
-            ready += again
+            ready |= again
         return ready
 
     async def _told_apart(self, sids: Sequence[str]) -> tuple[list[str], list[str]]:
@@ -204,16 +211,18 @@ class RedisWake:
 
     async def _probed(
         self, sids: Sequence[str], gone: Callable[[str], bool], served: Sequence[str]
-    ) -> tuple[list[str], list[str]]:
-        """Probe sessions and add them to the hints they belong to; return those with something to do and with nothing.
+    ) -> tuple[dict[str, int], list[str]]:
+        """Probe sessions, and add those that need something to the hint of these.
 
-        Leases and sends of processes that are gone are freed.
+        Leases and sends of processes that are gone are freed. Returns the sessions with something to do, with the times
+        of their changes, and those that need nothing.
         """
         if not sids:
-            return [], []
+            return {}, []
         args = {"channels": list(served)}
         replies = await self._shared.run_all([session_call(Script.PROBE, session_keys(sid), args) for sid in sids])
-        still_open, ready, idle, dead = list[str](), list[str](), list[str](), list[str]()
+        still_open, idle, dead = list[str](), list[str](), list[str]()
+        ready = dict[str, int]()
         for sid, got in zip(sids, replies, strict=True):
             if got is None:
                 # It stays in the hint; the worker of the session reports the defect.
@@ -229,10 +238,11 @@ class RedisWake:
                 dead.append(sid)
             (still_open if need else idle).append(sid)
             if need == _WORK or any(freed):
-                ready.append(sid)
+                self._shared.queue.know_by(sid, got)
+                ready[sid] = got.number("updated")
         hints = list[Command]()
         if still_open:
-            hints += [("SADD", OPEN, *map(raw, still_open)), *map(self._shared.ready_hint, ready)]
+            hints.append(("SADD", OPEN, *map(raw, still_open)))
         if dead:
             hints.append(("SADD", LETTERS, *map(raw, dead)))
         if hints:

@@ -13,7 +13,7 @@ from bot.access.decision_context import Call
 from bot.agent.calls import answered
 from bot.core.ids import Ids
 from bot.delivery import approval_prompts
-from bot.gate.calls import MAY_BE_DONE, nobody
+from bot.gate.calls import MAY_BE_DONE, MAY_BE_LOST, nobody
 from bot.gate.gate import Gate
 from bot.gate.results import CallDecision, decision_row, explained
 from bot.history import event_log
@@ -218,12 +218,13 @@ class ApprovalRequests:
     def _approval(self, turn: OpenTurn, prepared: CallDecision, name: str) -> Approval:
         standing, call = turn.standing, prepared.call
         rules = approvals.asking(prepared.decision)
+        doubt = MAY_BE_DONE if prepared.asks_again else MAY_BE_LOST
         question = ApprovalQuestion(
             call.tool,
             prepared.shown or call.arguments or {},
             rules=rules,
             withheld=prepared.open is not None and not prepared.shown,
-            interrupted=MAY_BE_DONE if OUTCOME in rules else "",
+            interrupted=doubt if OUTCOME in rules else "",
             authors=named(standing.others) if approvals.OTHERS in rules else (),
             endorsed=standing.endorsed,
         )

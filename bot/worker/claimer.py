@@ -2,9 +2,8 @@
 
 from dataclasses import dataclass
 
-import anyio
-
 from bot.agent.tails import Tails
+from bot.core.clock import Clock
 from bot.core.errors import ElsewhereError
 from bot.core.ids import Ids
 from bot.delivery.outbox import Outbox
@@ -18,7 +17,7 @@ from bot.worker.turn_runner import ATTEMPTS
 
 @dataclass(frozen=True, slots=True)
 class Taken:
-    """A claimed session with work; `since` is when it was claimed, in seconds on the loop's clock."""
+    """A claimed session with work; `since` is when it was claimed, in seconds on the clock that nobody sets."""
 
     claim: Claim
     since: float
@@ -32,6 +31,7 @@ class Claimer:
         *,
         store: SessionStore,
         ids: Ids,
+        clock: Clock,
         outbox: Outbox,
         question_updates: QuestionUpdates,
         policy: PolicyReloader,
@@ -40,6 +40,7 @@ class Claimer:
     ) -> None:
         self._store = store
         self._ids = ids
+        self._clock = clock
         self._outbox = outbox
         self._question_updates = question_updates
         self._policy = policy
@@ -59,7 +60,7 @@ class Claimer:
         # Outcomes not yet written could be mistaken for those of a new attempt under the same key.
         await self._outbox.settle_owed(sid)
         try:
-            since, claim = anyio.current_time(), await self._claimed(sid)
+            since, claim = self._clock.monotonic(), await self._claimed(sid)
         except ElsewhereError:
             await self._outbox.collect(sid)
             raise

@@ -2,8 +2,8 @@
 
 The thread has an event loop and a store connection of its own, and renews every lease each third of its life. A lost
 lease, and a stop that a person asked for, interrupt the turn on the main loop. So does a lease that could not be
-renewed until its life is nearly over, because the store is away or refuses. Another worker may have the session from
-then on, so all effects of the turn outside must have ended by then.
+renewed until its life is nearly over, because the store is away or refuses, or the machine slept. Another worker may
+have the session from then on, so all effects of the turn outside must have ended by then.
 """
 
 import asyncio
@@ -13,6 +13,7 @@ from collections.abc import Callable, Generator, Mapping
 from contextlib import AbstractAsyncContextManager, contextmanager, suppress
 from typing import Final
 
+from bot.core.clock import Clock
 from bot.core.errors import LeaseLostError, SchemaError, StoreError
 from bot.sessions.ports.sessions import SessionStore
 from bot.sessions.ports.store import Store
@@ -42,9 +43,10 @@ class _Held:
 class LeaseKeeper:
     """Renews the leases of the turns it holds. `lease` is a lease's life in seconds."""
 
-    def __init__(self, open_store: OpenStore, lease: float) -> None:
+    def __init__(self, open_store: OpenStore, lease: float, clock: Clock) -> None:
         self._open_store = open_store
         self._lease = lease
+        self._clock = clock
         # Replaced, never changed, and by the main loop alone: the thread reads it without a lock.
         self._turns: Mapping[OpenTurn, _Held] = {}
         self._ended = threading.Event()
@@ -54,7 +56,7 @@ class LeaseKeeper:
     def hold(self, turn: OpenTurn, since: float) -> Generator[None]:
         """Renew a turn's lease until the block ends.
 
-        `since` is the time of the request for the lease, or earlier, in seconds on the running loop's clock.
+        `since` is the time of the request for the lease, or earlier, in seconds on the clock that nobody sets.
         """
         loop = asyncio.get_running_loop()
         self._turns = {**self._turns, turn: _Held(loop, since + self._lease * _SURE)}
@@ -82,9 +84,8 @@ class LeaseKeeper:
 
     async def _watch(self) -> None:
         """Interrupt the turns whose leases ran out. It asks no store, so it waits for none."""
-        loop = asyncio.get_running_loop()
         while await self._pause(_LOOKS):
-            self._interrupt_overdue(loop.time())
+            self._interrupt_overdue(self._clock.monotonic())
 
     def _interrupt_overdue(self, now: float) -> None:
         for turn, held in self._turns.items():
@@ -113,7 +114,7 @@ class LeaseKeeper:
                 await self._renew(store, turn, held)
 
     async def _renew(self, store: SessionStore, turn: OpenTurn, held: _Held) -> None:
-        asked = asyncio.get_running_loop().time()
+        asked = self._clock.monotonic()
         try:
             if await store.renew(turn.claim):
                 held.loop.call_soon_threadsafe(turn.interrupt, StopRequestedError())

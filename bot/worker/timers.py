@@ -1,8 +1,8 @@
 """Timers: each is set off by one of the workers, within a second of its moment.
 
-A worker takes due timers for a while and settles those it has set off. A worker that is killed in between settles
-nothing, and its timers are due again. So none is lost, and the effect of a timer must be idempotent. A worker checks
-when the next timer is due, and looks once a second for timers that were set meanwhile.
+A worker takes due timers for a moment, keeps them while it works, and settles those it has set off. A worker that is
+killed in between settles nothing, and its timers are soon due again. So none is lost, and the effect of a timer must be
+idempotent. A worker checks when the next timer is due, and looks once a second for timers that were set meanwhile.
 """
 
 import logging
@@ -23,7 +23,13 @@ POLL_SECONDS: Final = 1.0
 """How often, in seconds, to look for timers that were set meanwhile."""
 
 HOLD_MS: Final = 30_000
-"""Milliseconds after which a timer that was taken and not settled is due again."""
+"""Milliseconds after which a timer that failed, or that still hangs, is due again."""
+
+_LEASE_MS: Final = 2_000
+"""Milliseconds after which a timer of a worker that was killed is due again."""
+
+_RENEWALS: Final = 3
+"""How often a lease on timers is renewed within its life."""
 
 _PARALLEL: Final = 32
 """How many timers a worker sets off at a time; it takes more once half of them are done."""
@@ -45,7 +51,7 @@ Raises:
 class TimerSweep:
     """Sets off due timers, each kind by its own part, while this process decides by the policy in force.
 
-    Timers that it took and did not settle are due again after `hold` milliseconds.
+    A timer that failed or hangs is due again after `hold` milliseconds, and those of a dead process are even sooner.
     """
 
     def __init__(
@@ -60,17 +66,19 @@ class TimerSweep:
         self._parts = parts
         self._in_force = in_force
         self._hold = hold
-        self._working = 0
+        self._lease = min(hold, _LEASE_MS)
+        self._working = dict[Timer, float]()
         self._freed = anyio.Event()
 
     async def serve(self) -> None:
         """Run until cancelled."""
         async with anyio.create_task_group() as tasks:
+            tasks.start_soon(self._keep)
             while True:
                 wait = POLL_SECONDS
                 with suppress(StoreError):
                     wait = await self._look(tasks)
-                if self._working == _PARALLEL:
+                if len(self._working) >= _PARALLEL:
                     await self._freed.wait()
                 else:
                     await anyio.sleep(wait)
@@ -79,24 +87,38 @@ class TimerSweep:
         """Set off due timers, as far as there is room; return in how many seconds to look again."""
         if not await self._in_force():
             return POLL_SECONDS
-        taken, left = await self._store.take_due(_PARALLEL - self._working, self._hold)
+        taken, left = await self._store.take_due(_PARALLEL - len(self._working), self._lease)
         self._freed = anyio.Event()
         for timer in taken:
-            self._working += 1
+            self._working[timer] = anyio.current_time() + self._hold / 1000
             tasks.start_soon(self._set_off, timer)
         return POLL_SECONDS if left < 0 else min(max(left / 1000, _MOMENT), POLL_SECONDS)
+
+    async def _keep(self) -> None:
+        """Keep the timers that are worked here, so that no other worker takes them."""
+        while True:
+            await anyio.sleep(self._lease / 1000 / _RENEWALS)
+            now = anyio.current_time()
+            with suppress(StoreError):
+                await self._store.keep([one for one, until in self._working.items() if now < until], self._lease)
 
     async def _set_off(self, timer: Timer) -> None:
         try:
             await self._parts[timer.kind](timer)
             await self._store.settle(timer)
         except (StoreError, OperatorError):
-            # It is due again.
-            pass
+            await self._leave(timer)
         except Exception:
-            # As above; other timers are not affected.
+            # Other timers are not affected.
             _LOGGER.exception("a timer could not be carried out", extra={"subject": f"timer {timer.kind}"})
+            await self._leave(timer)
         finally:
-            self._working -= 1
-            if self._working <= _PARALLEL // 2:
+            self._working.pop(timer, None)
+            if len(self._working) <= _PARALLEL // 2:
                 self._freed.set()
+
+    async def _leave(self, timer: Timer) -> None:
+        """Leave a timer that failed alone for a while; if the store does not answer, it is due sooner."""
+        self._working.pop(timer, None)
+        with suppress(StoreError):
+            await self._store.keep((timer,), self._hold)

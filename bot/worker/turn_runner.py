@@ -93,7 +93,7 @@ class TurnRunner:
     async def run_turn(self, tasks: "TaskGroup", claim: Claim, since: float) -> None:
         """Run one turn: from its opening in step 4 of the way of one message to step 8.
 
-        `since` is when its session was claimed, in seconds on the loop's clock.
+        `since` is when its session was claimed, in seconds on the clock that nobody sets.
 
         Raises:
             LeaseLostError: Another process has the session.

@@ -1,6 +1,7 @@
 """Slots for turns: how many run at once in this process, and how many of one pool.
 
-A pool is a principal's sessions of one level. No pool takes the last slots: it runs at most as many turns as slots are
+A pool is a principal's sessions of one level and kind: conversations, or background sessions, for which a person's
+message must not wait. No pool takes the last slots: it runs at most as many turns as slots are
 left for all others (ADR 0015). So a pool that waits delays only itself. Its sessions wait a moment for a place, in the
 order of their arrival, and hold no slot meanwhile.
 """
@@ -22,7 +23,14 @@ _MOMENT: Final = 1.0
 _AHEAD: Final = 4
 """The part of all slots (one in so many) that sets how many sessions are taken at a time: some may wait for a slot."""
 
-_Pool = tuple[str, Label]
+
+@dataclass(frozen=True, slots=True)
+class TurnPool:
+    """The sessions of a principal at one level, with the same compartments; background sessions are apart."""
+
+    principal: str
+    secrecy: Label
+    background: bool = False
 
 
 class CrowdedError(Exception):
@@ -43,8 +51,8 @@ class TurnSlots:
         self.parallel = parallel
         self._slots = anyio.Semaphore(parallel, fast_acquire=True)
         self._freed = asyncio.Event()
-        self._taken = list[_Pool]()
-        self._waiting = dict[_Pool, deque[_Place]]()
+        self._taken = list[TurnPool]()
+        self._waiting = dict[TurnPool, deque[_Place]]()
 
     @property
     def free(self) -> int:
@@ -75,12 +83,11 @@ class TurnSlots:
         self._freed.set()
 
     @asynccontextmanager
-    async def place(self, principal: str, secrecy: Label) -> AsyncGenerator[None]:
-        """Run a turn in the pool of a principal and a label, after those that came before; the caller holds a slot.
+    async def place(self, pool: TurnPool) -> AsyncGenerator[None]:
+        """Run a turn in a pool, after those that came before; the caller holds a slot.
 
         Raises CrowdedError: no place became free in a moment. The caller then holds no slot any more.
         """
-        pool = principal, secrecy
         if self._has_place(pool):
             self._taken.append(pool)
         else:
@@ -90,10 +97,10 @@ class TurnSlots:
         finally:
             self._leave(pool)
 
-    def _has_place(self, pool: _Pool) -> bool:
+    def _has_place(self, pool: TurnPool) -> bool:
         return self._taken.count(pool) < self.parallel - len(self._taken)
 
-    async def _wait(self, pool: _Pool) -> None:
+    async def _wait(self, pool: TurnPool) -> None:
         """Wait for a place that others leave, and for a slot. Raises CrowdedError."""
         place = _Place()
         waiting = self._waiting.setdefault(pool, deque())
@@ -113,7 +120,7 @@ class TurnSlots:
         self._give_up(pool, place)
         raise CrowdedError
 
-    def _give_up(self, pool: _Pool, place: "_Place") -> None:
+    def _give_up(self, pool: TurnPool, place: "_Place") -> None:
         """Stop waiting for a place; one that was given meanwhile goes to the next."""
         if place.given.is_set():
             self._leave(pool)
@@ -122,7 +129,7 @@ class TurnSlots:
         if not self._waiting[pool]:
             del self._waiting[pool]
 
-    def _leave(self, pool: _Pool) -> None:
+    def _leave(self, pool: TurnPool) -> None:
         """Give a place back, and give the free places to sessions that wait."""
         self._taken.remove(pool)
         for waiting in list(self._waiting):

@@ -86,4 +86,4 @@ class WorkFinder:
         self._left = {one: until for one, until in self._left.items() if until > now}
         if sid not in self._left:
             self._left[sid] = now + _MOMENT
-            await self._wake.again((sid,))
+            await self._wake.again((sid,), behind=True)

@@ -19,7 +19,7 @@ from bot.sessions.models import Doing
 from bot.worker.claimer import Claimer
 from bot.worker.turn_runner import TurnRunner
 from bot.worker.turn_signals import TurnSignals
-from bot.worker.turn_slots import CrowdedError, TurnSlots
+from bot.worker.turn_slots import CrowdedError, TurnPool, TurnSlots
 from bot.worker.work_finder import WorkFinder
 
 if TYPE_CHECKING:
@@ -115,8 +115,8 @@ class Worker:
             swept = Swept()
             with suppress(StoreError):
                 swept = await self._finder.swept()
-                # All found sessions are marked ready. When a slot here is free, others have worked most of a backlog.
-                await self._start(tasks, tuple(dict.fromkeys((*swept.own, *swept.found[: self._slots.free]))))
+                # The found ones are marked ready: the queue decides whose turn it is.
+                await self._start(tasks, swept.own)
             self._signals.again(tasks)
             await asyncio.sleep(swept.wait)
 
@@ -189,7 +189,7 @@ class Worker:
     async def _claim_and_run(self, tasks: "TaskGroup", sid: str) -> None:
         """Claim a session and run a turn, if there is work for it and the policy here is the one in force.
 
-        Raises CrowdedError: its pool has no place, and it is left to any worker, after the other ready sessions.
+        Raises CrowdedError: its pool has no place, and it is left to any worker.
         """
         try:
             taken = await self._claimer.take(sid)
@@ -198,11 +198,12 @@ class Worker:
             return
         if taken is None:
             return
-        claim, pool = taken.claim, (taken.claim.state.principal, taken.claim.state.visibility.secrecy)
+        claim, state = taken.claim, taken.claim.state
+        pool = TurnPool(state.principal, state.visibility.secrecy, background=state.background is not None)
         async with AsyncExitStack() as until:
             try:
                 if not self._draining:
-                    await until.enter_async_context(self._slots.place(*pool))
+                    await until.enter_async_context(self._slots.place(pool))
             except BaseException:
                 with anyio.CancelScope(shield=True), suppress(StoreError):
                     await self._claimer.release(claim)

@@ -37,10 +37,11 @@ _TOPOLOGY: Final = ("CLUSTER", "SLOTS")
 
 @dataclass(frozen=True, slots=True)
 class _Topology:
-    """The server of each slot, by slot, and the first slot of each server."""
+    """The server of each slot, by slot, the first slot of each server, and the replicas."""
 
     owners: list[Endpoint] = field(default_factory=list[Endpoint])
     first: dict[Endpoint, int] = field(default_factory=dict[Endpoint, int])
+    replicas: set[Endpoint] = field(default_factory=set[Endpoint])
 
 
 @dataclass(slots=True)
@@ -95,6 +96,12 @@ class Cluster:
             Part(self._server(to), first, f"{to[0]}:{to[1]}", lambda key, to=to: topology.owners[_slot(key)] == to)
             for to, first in owners
         ]
+
+    async def nodes(self) -> Sequence[Part]:
+        """Return the primaries, and then their replicas."""
+        primaries = await self.parts()
+        replicas = sorted(self._topology.replicas)
+        return [*primaries, *(Part(self._server(to), name=f"{to[0]}:{to[1]}") for to in replicas)]
 
     async def restore(self) -> None:
         """Read which server has which slot now."""
@@ -201,14 +208,14 @@ class Cluster:
     async def _take_over(self, slots: Sequence[Reply], asked: Endpoint) -> None:
         """Keep the topology that a node reported, and drop the servers that it does not name."""
         # Each node reports a slot that no node serves.
-        topology, named = _Topology([asked] * REDIS_CLUSTER_HASH_SLOTS), set[Endpoint]()
+        topology = _Topology([asked] * REDIS_CLUSTER_HASH_SLOTS)
         for first, last, *nodes in slots:
             primary, *others = [(host.decode() if host else asked[0], int(port)) for host, port, *_ in nodes]
             topology.owners[first : last + 1] = [primary] * (last + 1 - first)
             topology.first[primary] = min(first, topology.first.get(primary, first))
-            named |= {primary, *others}
+            topology.replicas.update(others)
         self._topology = topology
-        for endpoint in self._servers.keys() - named:
+        for endpoint in self._servers.keys() - topology.first.keys() - topology.replicas:
             await self._servers.pop(endpoint).retire()
 
     def _sources(self) -> Iterator[Endpoint]:

@@ -13,7 +13,6 @@ from collections.abc import Awaitable, Callable, Mapping, Sequence
 from dataclasses import dataclass
 from itertools import chain, count
 from ssl import SSLCertVerificationError
-from types import MappingProxyType
 from typing import Any, Final, NoReturn, Protocol, TypeAlias, TypeVar
 
 from redis.asyncio.sentinel import MasterNotFoundError
@@ -35,9 +34,8 @@ from redis.exceptions import (
 )
 
 from bot.core.errors import OperatorError, SchemaError, StoreError, StoreGoneError, StoreRefusedError
-from bot.store.records.codec import unreadable
-from bot.store.records.form import other_version
 from bot.store.scripts.loader import Script, ScriptText
+from bot.store.servers.refusals import refusal_for
 
 T = TypeVar("T")
 
@@ -91,69 +89,6 @@ _LOADS: Final = 3
 
 _PROOFS: Final = 10_000
 """How many names are tried to find one on a server."""
-
-
-_COMMAND: Final = re.compile(r"'([a-z|]+)' command")
-"""A server's name for the command that a user may not run."""
-
-
-_DENIED_IN_SCRIPT: Final = "ACL failure in script"
-
-
-_CHANNEL: Final = "access a channel"
-"""A server's words for a channel that a user may not use."""
-
-
-_WRONG_TYPE: Final = "WRONGTYPE"
-
-
-_IN_SCRIPT: Final = "user_script"
-
-
-_ONE_SERVER: Final = "`redis://host:6379/0` for one server"
-
-_CLUSTER: Final = "`redis+cluster://host:6379,host:6379` for a Cluster"
-
-_SENTINELS: Final = "`redis+sentinel://host:26379/service` for Sentinels"
-
-_NO_CLUSTER: Final = (
-    "the server at `store.url` is no Cluster",
-    f"write it as {_ONE_SERVER}, {_SENTINELS}",
-)
-
-_MISTAKEN: Final = (
-    ("cluster support disabled", _NO_CLUSTER),
-    ("unknown command 'CLUSTER'", _NO_CLUSTER),
-    (
-        "unknown command 'SENTINEL'",
-        ("the servers at `store.url` are no Sentinels", f"write it as {_ONE_SERVER}, {_CLUSTER}"),
-    ),
-    (
-        "called without any password configured",
-        ("the store has no password", "take the password out of LOCKGATE_STORE_URL"),
-    ),
-)
-"""The refusals of servers that are of another kind than their address says, each with the message for people."""
-
-
-_REFUSALS: Final = MappingProxyType(
-    {
-        "OOM": ("the store's memory limit is reached", "raise `maxmemory` of the store"),
-        "READONLY": ("the store is a read-only replica", "point `store.url` at the primary"),
-        "MISCONF": ("the store cannot write to its disk", "make room on the store's disk and look at its log"),
-        "NOREPLICAS": (
-            "the store has too few replicas to write",
-            "mend the replicas, or lower `min-replicas-to-write`",
-        ),
-        "MASTERDOWN": ("the store lost its primary", "wait for the failover, or mend the primary"),
-        "CLUSTERDOWN": ("the store's Cluster is down", "wait for the failover, or mend its nodes"),
-        "TRYAGAIN": ("the store's Cluster is moving slots", "wait until that is done"),
-        "MOVED": ("the store is a Cluster", "write `store.url` as `redis+cluster://host:6379,host:6379`"),
-        "CROSSSLOT": ("the store is a Cluster", "write `store.url` as `redis+cluster://host:6379,host:6379`"),
-        "NOAUTH": ("the store demands a password", "put user and password into LOCKGATE_STORE_URL"),
-        "WRONGPASS": ("the store refused the password", "mend user and password in LOCKGATE_STORE_URL"),
-    }
-)
 
 
 @dataclass(frozen=True, slots=True)
@@ -254,6 +189,10 @@ class StoreServers(Protocol):
         """Return the servers that the store is spread over, by their first slots."""
         ...
 
+    async def nodes(self) -> Sequence[Part]:
+        """Return all servers that are known, replicas too."""
+        ...
+
     async def restore(self) -> None:
         """Take steps that may help after a request failed."""
         ...
@@ -274,12 +213,17 @@ class Connection:
         self._address = address
         self._servers = servers
         self._scripts = scripts
+        self._texts = {script.digest: script.text for script in scripts.values()}
         self._listened = -1
 
     @property
     def ordered(self) -> bool:
         """Whether one server has all keys, so that a script may read one of another slot."""
         return self._servers.ordered
+
+    def command(self, script: Script, keys: Sequence[str], args: Sequence[Arg]) -> Command:
+        """Return the command that runs a script, for use among others."""
+        return ("EVALSHA", self._scripts[script].digest, len(keys), *keys, *args)
 
     async def script(self, script: Script, keys: Sequence[str], args: Sequence[Arg], *hints: Command) -> Reply:
         """Run a script and return its reply; `hints` are sent along, their replies are dropped.
@@ -307,15 +251,14 @@ class Connection:
         Returns the replies, None for a session with a record that cannot be read: it must not hide the others.
         Raises StoreError: see `commands`.
         """
-        known = self._scripts[script]
-        runs = [("EVALSHA", known.digest, len(keys), *keys, *args) for keys, args in calls]
-        replies = await self._exchange(runs)
+        runs = [self.command(script, keys, args) for keys, args in calls]
+        replies = await self._sent(runs)
         for _ in range(_LOADS):
             missed = [place for place, reply in enumerate(replies) if isinstance(reply, NoScriptError)]
             if not missed:
                 break
-            await self.everywhere(("SCRIPT", "LOAD", known.text))
-            again = await self._exchange([runs[place] for place in missed])
+            await self.everywhere(("SCRIPT", "LOAD", self._scripts[script].text))
+            again = await self._sent([runs[place] for place in missed])
             for place, reply in zip(missed, again, strict=True):
                 replies[place] = reply
         return [self._read(reply) for reply in replies]
@@ -402,6 +345,10 @@ class Connection:
 
         return await self._trying(attempt)
 
+    async def nodes(self) -> Sequence[Part]:
+        """Return all servers that are known, replicas too; any of them may be gone. Raises StoreError."""
+        return await self._trying(self._servers.nodes)
+
     async def one_on_each(self, key: Callable[[str], str]) -> list[str]:
         """Return names that `key` makes keys of, one for each server. Raises StoreError: see `commands`."""
         names = ["", *map(str, range(1, _PROOFS))]
@@ -423,13 +370,8 @@ class Connection:
         hints: Sequence[Command],
     ) -> list[Reply]:
         """Run a script, and return its reply and those to the commands `beside` it."""
-        known = self._scripts[script]
-        tail = (len(keys), *keys, *args)
         along = (*beside, *hints) if self._servers.ordered else beside
-        replies = await self._exchange((("EVALSHA", known.digest, *tail), *along))
-        if isinstance(replies[0], NoScriptError):
-            # EVAL registers the script too, and runs it whether or not the registration survives.
-            replies = await self._exchange((("EVAL", known.text, *tail), *along))
+        replies = await self._exchange((self.command(script, keys, args), *along))
         found = [self._checked(reply) for reply in replies[: 1 + len(beside)]]
         if hints and not self._servers.ordered:
             await self._hint(hints)
@@ -442,7 +384,24 @@ class Connection:
         except StoreError as error:
             self._log_failed("hints were lost", str(error))
 
-    def _exchange(self, commands: Sequence[Command], block: float = 0) -> Awaitable[list[Reply]]:
+    async def _exchange(self, commands: Sequence[Command], block: float = 0) -> list[Reply]:
+        """Send commands; from the first script on that a server does not know, send all of them again in full.
+
+        So a hint runs after its script.
+        """
+        replies = await self._sent(commands, block)
+        missed = next((place for place, reply in enumerate(replies) if isinstance(reply, NoScriptError)), None)
+        if missed is not None:
+            replies[missed:] = await self._sent([self._in_full(command) for command in commands[missed:]])
+        return replies
+
+    def _in_full(self, command: Command) -> Command:
+        """Return a command with a script's text in the place of its digest: that registers the script and runs it."""
+        if command[0] != "EVALSHA":
+            return command
+        return ("EVAL", self._texts[str(command[1])], *command[2:])
+
+    def _sent(self, commands: Sequence[Command], block: float = 0) -> Awaitable[list[Reply]]:
         return self._trying(lambda: self._servers.exchange(commands, held=block > 0), block)
 
     async def _trying(self, attempt: Callable[[], Awaitable[T]], block: float = 0) -> T:
@@ -474,12 +433,12 @@ class Connection:
 
     def _read(self, reply: Reply) -> Reply:
         """Return a reply, None for one that reports an unreadable record."""
-        if isinstance(reply, RedisError) and isinstance(_refused(reply), SchemaError):
+        if isinstance(reply, RedisError) and isinstance(refusal_for(reply), SchemaError):
             return None
         return self._checked(reply)
 
     def _refuse(self, error: RedisError) -> NoReturn:
-        refusal = _refused(error)
+        refusal = refusal_for(error)
         # The rest of the server's message may quote a record.
         self._log_failed("the store refused a command", str(refusal).partition(": ")[0], refusal.next_step)
         raise refusal from error
@@ -569,29 +528,3 @@ def lasting(error: BaseException) -> AuthenticationError | SSLCertVerificationEr
 def _shut_out(error: BaseException) -> bool:
     """Say whether Sentinels refused a password; the library keeps no more of that than its name."""
     return isinstance(error, MasterNotFoundError) and AuthenticationError.__name__ in str(error)
-
-
-def _refused(error: RedisError) -> StoreError:
-    """Return the error of ours for a server's answer."""
-    message = str(error)
-    code = error.status_code or message.partition(" ")[0]
-    if code == "LGSCHEMA":
-        return other_version(int(message.split()[1]))
-    if code == "LGRECORD":
-        return unreadable()
-    if code == "NOPERM" or _DENIED_IN_SCRIPT in message:
-        command = _COMMAND.search(message)
-        denied = "use the keys `lg:*`" if command is None else f"run `{command[1].upper().replace('|', ' ')}`"
-        if _CHANNEL in message:
-            denied = "use the channels `lg:*`"
-        return StoreRefusedError(
-            f"the store's user may not {denied}", next_step="grant that user the rights that docs/operating.md lists"
-        )
-    for words, (mistake, mend) in _MISTAKEN:
-        if words in message:
-            return StoreRefusedError(mistake, next_step=mend)
-    if code not in _REFUSALS and (code == _WRONG_TYPE or _IN_SCRIPT in message):
-        # A script of ours met a record that no program of ours wrote.
-        return unreadable()
-    sentence, step = _REFUSALS.get(code, (f"the store refused a command: {message}", "look at the store's log"))
-    return StoreRefusedError(sentence, next_step=step)

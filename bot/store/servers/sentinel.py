@@ -6,6 +6,7 @@ without an answer are sent again.
 
 import asyncio
 from collections.abc import Mapping, Sequence
+from contextlib import suppress
 from typing import TYPE_CHECKING, Any, cast
 
 from redis.asyncio.retry import Retry
@@ -13,8 +14,8 @@ from redis.asyncio.sentinel import Sentinel, SentinelConnectionPool
 from redis.backoff import NoBackoff
 
 from bot.store.servers.address import Endpoint, StoreAddress
-from bot.store.servers.connection import Command, Part, Reply, RetryLimit, settled
-from bot.store.servers.server import Server
+from bot.store.servers.connection import UNREACHED, Command, Part, Reply, RetryLimit, settled
+from bot.store.servers.server import Server, single_pool
 
 if TYPE_CHECKING:
     from redis.asyncio.connection import AbstractConnection
@@ -56,6 +57,8 @@ class SentinelServers:
         for_servers = {name: value for name, value in options.items() if name not in {"connection_class", "host"}}
         self._pool = SentinelConnectionPool(address.service, self._sentinels, ssl=address.encrypted, **for_servers)
         self._server = Server(self._pool, self._stale)
+        self._service, self._options = address.service, options
+        self._replicas = dict[Endpoint, Server]()
 
     def _stale(self, connection: "AbstractConnection") -> bool:
         """Say whether a connection leads to a server that is not the primary any more, as another one found out."""
@@ -67,8 +70,26 @@ class SentinelServers:
         return settled(await self._server.exchange(commands, held=held))
 
     async def parts(self) -> Sequence[Part]:
-        """Return the primary."""
+        """Return the primary that the Sentinels name now, or the known one if they do not answer soon.
+
+        A primary that they replaced while it was cut off from them takes writes until they reach it again, and these
+        are lost. So connections to it are left as soon as another one is named.
+        """
+        with suppress(*UNREACHED):
+            async with asyncio.timeout(self.limit.each / 4):
+                await cast("Any", self._pool).get_master_address()
         return (Part(self._server),)
+
+    async def nodes(self) -> Sequence[Part]:
+        """Return the primary, and its replicas if the Sentinels may be asked for them."""
+        found = cast("list[Endpoint]", await cast("Any", self._sentinels).discover_slaves(self._service))
+        for endpoint in self._replicas.keys() - set(found):
+            await self._replicas.pop(endpoint).retire()
+        for host, port in found:
+            if (host, port) not in self._replicas:
+                self._replicas[host, port] = Server(single_pool({**self._options, "host": host, "port": port}))
+        replicas = [Part(self._replicas[endpoint], name=f"{endpoint[0]}:{endpoint[1]}") for endpoint in sorted(found)]
+        return [Part(self._server), *replicas]
 
     async def restore(self) -> None:
         """Ask for the primary again."""
@@ -76,5 +97,6 @@ class SentinelServers:
 
     async def close(self) -> None:
         """Close all connections."""
-        await self._server.close()
+        for server in (self._server, *self._replicas.values()):
+            await server.close()
         await self._sentinels.aclose()

@@ -201,6 +201,10 @@ class SingleServer:
         """Return the one server."""
         return (Part(self._server),)
 
+    async def nodes(self) -> Sequence[Part]:
+        """Return the one server: its replicas, if it has some, never take over."""
+        return await self.parts()
+
     async def restore(self) -> None:
         """Start an embedded server again if it is gone.
 

@@ -11,6 +11,7 @@ from bot.access.decision_context import Call
 from bot.agent.call_runs import call_runs
 from bot.agent.loop import Answer
 from bot.app import workers
+from bot.core.clock import SystemClock
 from bot.sessions.approvals import Approval, ApprovalQuestion, ApprovalState
 from bot.sessions.deliveries import DeliveryState
 from bot.sessions.log.event_types import YieldReason
@@ -137,7 +138,7 @@ async def test_an_approval_that_ran_out_before_it_was_spent_is_an_error_not_a_de
             resolved_by="boss",
         )
         turn.approvals = (gone,)
-        keeper = LeaseKeeper(owner.app._open_own_store, 30)  # pyright: ignore[reportPrivateUsage] - as the app does
+        keeper = LeaseKeeper(owner.app._open_own_store, 30, SystemClock())  # pyright: ignore[reportPrivateUsage] - as the app does
         answer = Answer(text, ModelResponse(parts=[TextPart(text)]), logged=False)
         async with call_runs(0) as runs:
             thinking = await owner.app.model_loader.thinking()

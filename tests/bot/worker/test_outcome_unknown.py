@@ -14,8 +14,8 @@ import pytest
 
 from bot.agent.calls import OUTCOME_UNKNOWN
 from bot.core.ids import Ids
-from bot.delivery.approval_prompts import MAY_BE_DONE
-from bot.gate.calls import NOBODY
+from bot.delivery.approval_prompts import MAY_BE_DONE, MAY_BE_REPEATED
+from bot.gate.calls import MAY_BE_LOST, NOBODY
 from bot.sessions.approvals import Approval, ApprovalState
 from bot.sessions.log.event_types import ItemHeld, ToolResult
 from bot.sessions.log.events import EventType
@@ -42,7 +42,7 @@ from tests.bot.mcp.servers import command
 from tests.bot.mcp.test_http import program
 from tests.events import body_of
 from tests.harness import Person, running
-from tests.store.world import end_lease, pid_of
+from tests.store.world import end_lease, pid_of, remembered
 
 pytestmark = pytest.mark.anyio
 
@@ -313,6 +313,48 @@ async def test_a_stop_in_the_middle_of_a_held_call_tells_what_its_end_would(tmp_
             shown.append(told.replace(body_of(item, ItemHeld).ref, "REF"))
             assert results(log) == [("post", "held")]
     assert len(set(shown)) == 1
+
+
+# --- what the store lost ----------------------------------------------------------------------------
+
+
+async def lost(owner: Person, *texts: str) -> None:
+    """Say something whose turn the store loses: its last event is known elsewhere."""
+    back = await remembered(owner.app.store, owner.sid)
+    for text in texts:
+        await owner.say(text)
+    await back()
+    await owner.app.store.losses.look()
+    await owner.settled()
+
+
+async def test_a_call_that_may_have_been_lost_is_asked_about_until_a_turn_ended(tmp_path: Path) -> None:
+    body = Hanging(times=0)
+    async with running(tmp_path, policy(blocks=FAST), parts=parts(post(body))) as owner:
+        await owner.say("hello")
+        await lost(owner, bang("post"))
+        assert len(body.keys) == 1
+        await owner.say(bang("post"))
+        (question,) = await asked(owner)
+        assert question.rules == (OUTCOME,)
+        assert MAY_BE_REPEATED in owner.shown
+        assert len(body.keys) == 1
+        await owner.say(f"/approve {question.id}")
+        assert len(body.keys) == 2
+        await owner.say(bang("post"))
+        assert len(body.keys) == 3
+
+
+async def test_a_held_call_that_may_have_been_lost_is_refused(tmp_path: Path) -> None:
+    body = Hanging(times=0)
+    model = Scripted("hello", "posted", [proposed("post", {"_hold": True})], "so be it")
+    async with running(tmp_path, policy(blocks=FAST), parts=parts(post(body), model=model)) as owner:
+        await owner.say("hello")
+        await lost(owner, "go")
+        await owner.say("go")
+        assert results(await owner.events()) == [("post", "denied")]
+        assert MAY_BE_LOST in model.read()
+        assert body.keys == []
 
 
 # --- losing the fence ------------------------------------------------------------------------------

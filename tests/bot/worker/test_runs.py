@@ -376,7 +376,7 @@ async def test_as_many_runs_go_on_in_a_pool_as_may(tmp_path: Path) -> None:
         with pytest.raises(RequestError):
             await app.gate.start_run(order("hi", key="e", asker="nobody"))
         await app.store.sessions.stop(first.sid, actor="owner")
-        assert (await came(app, first)).reason is EndReason.STOPPED
+        assert (await ended(app, first)).reason is EndReason.STOPPED
         await app.gate.start_run(order("hi", key="c"))
 
 

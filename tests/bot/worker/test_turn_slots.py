@@ -6,7 +6,7 @@ from contextlib import asynccontextmanager
 
 import pytest
 
-from bot.worker.turn_slots import CrowdedError, TurnSlots
+from bot.worker.turn_slots import CrowdedError, TurnPool, TurnSlots
 from policy.labels import Label, Level
 
 pytestmark = pytest.mark.anyio
@@ -25,7 +25,7 @@ class _Sessions:
         self.tasks = dict[str, asyncio.Task[None]]()
 
     async def begin(self, *names: str) -> None:
-        """Let sessions come in this order; the letter of a name is its principal."""
+        """Let sessions come in this order; the letter of a name is its principal, an upper one is of a task."""
         for name in names:
             self._ends[name] = asyncio.Event()
             self.tasks[name] = asyncio.create_task(self._run(name))
@@ -52,7 +52,7 @@ class _Sessions:
         assert await self.slots.acquire(1)
         held = True
         try:
-            async with self.slots.place(name[0], _LABEL):
+            async with self.slots.place(TurnPool(name[0].lower(), _LABEL, background=name[0].isupper())):
                 self.ran.append(name)
                 await self._ends[name].wait()
         except CrowdedError:
@@ -122,3 +122,16 @@ async def test_a_session_that_is_cancelled_while_it_waits_keeps_nobody_waiting(g
         await sessions.end("a1")
         await sessions.end("a2")
         assert sessions.ran[2:] == [name for name in ("a3", "a4", "a5") if name != gone]
+
+
+async def test_conversations_have_places_of_their_own_beside_background_sessions() -> None:
+    async with _sessions(4) as sessions:
+        await sessions.begin("A1", "A2", "A3", "A4")
+        assert sessions.ran == ["A1", "A2"]
+        await sessions.begin("a1")
+        assert sessions.ran[-1] == "a1"
+        # Together they do not take the last slot.
+        await sessions.begin("a2")
+        assert sessions.ran[-1] == "a1"
+        await sessions.begin("b1")
+        assert sessions.ran[-1] == "b1"

@@ -1,0 +1,1 @@
+"""Waking workers: the queue of sessions that are marked ready."""
