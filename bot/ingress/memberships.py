@@ -30,21 +30,21 @@ class Memberships:
         if isinstance(event, Moved):
             # Its adapter still uses the old name, so nothing else changes here. Where one does not, the new id is a
             # chat without a classification: an id does not prove who reads there.
-            await self._audit.append(
-                (AuditRow("moved", "memberships", {"from": str(event.address), "to": str(event.to)}),)
-            )
+            row = AuditRow("moved", "memberships", {"from": str(event.address), "to": str(event.to)})
+            await self._audit.append_once(row, f"moved/{event.address}/{event.to}")
         else:
             await self._joined(event)
             if event.own and event.joined:
                 await self._new_chats.added(event)
 
     async def _joined(self, membership: Membership) -> None:
-        there, document = membership.address, self._gate.document
-        chat = document.chat(there.channel, there.workspace, there.chat)
-        if not membership.joined or chat is None or not chat.members_vouched:
+        if not membership.joined or not self._vouched(membership):
             return
-        if chat.classification.flows_to(labelling.reader(document, Reader(membership.account))):
+        # Another process may have had the same event, and took the word back.
+        await self._reloader.open()
+        if not self._vouched(membership):
             return
+        there = membership.address
         place = ChatPlace(there.channel, there.workspace, there.chat)
         row = AuditRow("classify", "memberships", {"chat": str(place), "vouched": False, "joined": membership.account})
 
@@ -53,4 +53,12 @@ class Memberships:
             return Changing(AccessChange(places={place: replace(before, vouched=False)}), (row,))
 
         await self._reloader.change(made)
-        await self._new_chats.unvouched(there, membership.account)
+        await self._new_chats.unvouched(membership)
+
+    def _vouched(self, membership: Membership) -> bool:
+        """Say whether an admin's word for the members of a chat holds, though an account is not cleared for it."""
+        there, document = membership.address, self._gate.document
+        chat = document.chat(there.channel, there.workspace, there.chat)
+        if chat is None or not chat.members_vouched:
+            return False
+        return not chat.classification.flows_to(labelling.reader(document, Reader(membership.account)))

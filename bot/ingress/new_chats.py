@@ -71,12 +71,19 @@ class NewChats:
         told = not bounded and await self._told(place, account, added=added)
         await self._store.keep(name, WEEK_MS if told else 0)
 
-    async def unvouched(self, address: Address, account: str) -> None:
-        """Tell admins that a chat's members are not vouched for any more, since an account joined it."""
-        chat = chat_name(address.place)
-        text = UNVOUCHED.format(who=_who(self._gate.document, account), chat=chat)
+    async def unvouched(self, event: Membership) -> None:
+        """Tell admins that a chat's members are not vouched for any more, since an account joined it.
+
+        Another process may have had the same event. Raises StoreError.
+        """
+        place = event.address.place
+        name = f"unvouched/{place}/{event.dedupe}"
+        if await self._store.count(name, HOUR_MS) > 1:
+            return
+        chat = chat_name(place)
+        text = UNVOUCHED.format(who=_who(self._gate.document, event.account), chat=chat)
         again = (Button("Vouch for its members", f"/classify {chat} vouch"),)
-        await self._notices.tell(address.place, text, lambda _: again)
+        await self._notices.tell(place, text, lambda _: again)
 
     async def _told(self, place: Address, account: str, *, added: bool) -> bool:
         """Tell the admins of a new chat; return whether anyone was told."""

@@ -198,7 +198,8 @@ class Router:
             return await self._refuse(inbound, caller, sid)
         if not command and labelling.blocked(self._gate.document, inbound.address):
             return RouterReceipt(Routed.IGNORED, sid)
-        if not self._limits.allows(inbound, caller, urgent=command and self._commands.known.is_urgent(inbound.text)):
+        urgent = command and self._commands.known.is_urgent(inbound.text)
+        if not await self._limits.allows(inbound, caller, urgent=urgent):
             sentence = await self._limits.refuse(inbound, caller)
             return self._told(inbound, caller, sid, sentence, outcome=Routed.REFUSED)
         if not current:

@@ -46,15 +46,17 @@ _LOGGER: Final = logging.getLogger(__name__)
 
 @dataclass(frozen=True, slots=True)
 class FoundRecord:
-    """A record in the repository: where it stands, its document, and its events.
+    """A record: where it stands in the repository, its document, and its events.
 
-    `readable` is false where the key is gone with the session: then the sealed parts of both are lost for ever.
+    `readable` is false where the key is gone with the session: then the sealed parts of both are lost for ever. One
+    that is not `here` stands in the repository of another machine, and its content is read from the log.
     """
 
     path: str
     document: JsonObject
     events: tuple[JsonObject, ...]
     readable: bool
+    here: bool = True
 
 
 class RunRecorder:
@@ -131,6 +133,29 @@ class RunRecorder:
         told = stored if key is None else await asyncio.to_thread(stored.opened, key)
         return FoundRecord(told.path, told.document, told.events, key is not None)
 
+    async def elsewhere(self, sid: str, reader: Label) -> FoundRecord | None:
+        """Return the record of a run that another machine wrote, made again from the run's log.
+
+        None where a reader of the whole repository may be told of none, or no machine wrote one. Raises StoreError.
+        """
+        clearance, state = self._clearance(), await self._store.sessions.state(sid)
+        if state is None or state.charter is None or state.progress is None or not due_at(state.progress):
+            return None
+        if not (clearance.flows_to(reader) and state.visibility.flows_to(clearance)):
+            return None
+        # It is made just before the first record is written.
+        key = await self._store.record_keys.record_key(sid)
+        if key is None:
+            return None
+        record = await self._made(state, state.charter, state.progress)
+        told = await asyncio.to_thread(lambda: self._writer().made(record, key, reader=clearance, mask=self._mask))
+        return FoundRecord(told.path, told.document, told.events, readable=True, here=False)
+
+    async def _made(self, state: SessionState, charter: Charter, progress: Progress) -> RunRecord:
+        events = [event async for event in backwards(self._store.sessions, state)]
+        events.reverse()
+        return RunRecord(state, charter, progress, events)
+
     def _writer(self) -> "RecordWriter":
         # Git and encryption take a third of a second to import; this runs in a thread.
         from bot.run_records.writer import RecordWriter
@@ -171,9 +196,7 @@ class RunRecorder:
         if key is None:
             # Above the repository, or deleted meanwhile.
             return
-        events = [event async for event in backwards(self._store.sessions, state)]
-        events.reverse()
-        record = RunRecord(state, charter, progress, events)
+        record = await self._made(state, charter, progress)
         await self._written(lambda: self._writer().write(record, key, reader=clearance, mask=self._mask))
 
     async def _written(self, write: Callable[[], bool]) -> None:

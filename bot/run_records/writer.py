@@ -69,6 +69,13 @@ class RecordWriter:
         message = headline(run, record.progress)
         return self._repository.commit(where.document, make, message=message, at=due_at(record.progress))
 
+    @staticmethod
+    def made(record: RunRecord, key: bytes, *, reader: Label, mask: Callable[[str], str]) -> StoredRecord:
+        """Return a record as `write` writes it and `read` reads it, opened, without the repository."""
+        cipher, where = RecordCipher(key), paths(record.charter.run, record.state.created_at)
+        lines = tuple(parsed(line.encode()) for line in event_lines(record, reader, cipher, mask))
+        return StoredRecord(where.document, parsed(document(record, cipher, mask).encode()), lines).opened(key)
+
     def read(self, run: str) -> StoredRecord | None:
         """Return the record of a run, None if it has none."""
         path = self._repository.find(FOLDER, f"{run}.json")

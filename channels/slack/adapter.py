@@ -14,6 +14,7 @@ from typing import Any, Final
 
 from slack_bolt.response import BoltResponse
 
+from channels.begun_sends import BegunSends
 from channels.intake import Intake, Json, Kept, Lanes
 from channels.messages import Address, Attachment, Event, Inbound, Moved, Outbound, Signal
 from channels.port import (
@@ -109,7 +110,7 @@ class Slack:
         self._answering = Lanes()
         self._readers = SlackReaders(self._clients, self._timing.readers)
         self._pressed = PressedMessages(server, self._timing.call)
-        self._sender = SlackSender(self._clients, self._commands, pace=self._timing.pace)
+        self._sender = SlackSender(self._clients, BegunSends(vault, NAME), self._commands, pace=self._timing.pace)
         self._sockets = SocketMode(self._clients, listen, self._timing) if isinstance(listen, str) else None
         self._listening = listen if isinstance(listen, RequestEndpoint) else None
         self._receive: Receive | None = None

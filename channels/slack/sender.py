@@ -19,6 +19,7 @@ from typing import Final
 
 import anyio
 
+from channels.begun_sends import BegunSends
 from channels.messages import Address, Outbound, OutboundKind, Signal
 from channels.port import (
     AmbiguousSendError,
@@ -103,19 +104,25 @@ PACE: Final = 1.3
 
 
 class SlackSender:
-    """Speaks in the workspaces that `clients` has clients of.
+    """Speaks in the workspaces that `clients` has clients of. `begun` are the texts that were stopped in the middle.
 
     `commands` are the names of those that `!` stands before. Edits of previews are at least `pace` seconds apart,
     and a status is shown again after `renewed` seconds.
     """
 
     def __init__(
-        self, clients: Clients, commands: Collection[str] = (), *, pace: float = PACE, renewed: float = RENEWED
+        self,
+        clients: Clients,
+        begun: BegunSends,
+        commands: Collection[str] = (),
+        *,
+        pace: float = PACE,
+        renewed: float = RENEWED,
     ) -> None:
+        self._begun = begun
         self._commands = commands
         self._calls = MessageCalls(clients)
         self._status = ThreadStatus(clients, renewed)
-        self._done: dict[tuple[Address, str, bool], tuple[int, str]] = {}
         self._previews = Previews(
             PreviewCalls(self._first, self._begin, self._update, self._end),
             PreviewPace(lambda address: address.workspace, pace, ends_while_waiting=True),
@@ -223,11 +230,11 @@ class SlackSender:
             return await self._in_order(outbound, text, place, f"{outbound.key}{_SPELLED}")
 
     async def _in_order(self, outbound: Outbound, composed: SlackMessages, place: SlackPlace, key: str) -> str:
-        mark = (outbound.address, key, outbound.repeated)
+        text = replace(outbound, key=key)
         steps = len(composed.sheets) + bool(composed.file)
         # Before the line above it, so that a file that Slack does not take is not announced.
         file = await self._calls.upload(place.team, composed.file) if composed.file else ""
-        begun, receipt = self._done.pop(mark, (0, ""))
+        begun, receipt = await self._begun.shown(text, steps)
         for number in range(begun, steps):
             try:
                 if number == len(composed.sheets):
@@ -236,7 +243,7 @@ class SlackSender:
                     counted = MessageMark(key_of(outbound), number + 1, steps)
                     receipt = await self._one(outbound, composed.sheets[number], place, counted)
             except BusyChannelError:
-                remember(self._done, mark, (number, receipt))
+                await self._begun.stopped(text, number, receipt)
                 raise
             except (AmbiguousSendError, GoneError, FileRefusedError):
                 raise

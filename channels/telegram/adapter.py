@@ -15,6 +15,7 @@ from urllib.parse import urlsplit
 import anyio
 from telegram.error import BadRequest, InvalidToken, RetryAfter, TelegramError
 
+from channels.begun_sends import BegunSends
 from channels.http import download, skewed
 from channels.intake import Intake, Kept, Lanes
 from channels.messages import Address, Attachment, Event, Inbound, Moved, Outbound, Signal
@@ -105,7 +106,7 @@ class Telegram:
         self._me = updates.TelegramIdentity(own, "", frozenset(name for name, _ in self._menu.all), frozenset(bots))
         self._readers = TelegramReaders(self._bot, self.account, self._timing.readers, SeenReaders(vault, own))
         self._migrations, self._parts = GroupMigrations(self._bot, vault, own), MessageParts(vault, own)
-        self._sender = TelegramSender(self._bot, self._timing.typing)
+        self._sender = TelegramSender(self._bot, self._timing.typing, BegunSends(vault, f"{updates.NAME}/{own}"))
         self._presses = ButtonPresses(self._bot, self._timing.press)
         self._webhook, self._lease = webhook, lease
         here = f"{updates.NAME}/{own}"

@@ -14,6 +14,7 @@ import anyio
 from telegram import InlineKeyboardMarkup, LinkPreviewOptions, MessageEntity
 from telegram.error import BadRequest, ChatMigrated, RetryAfter, TelegramError
 
+from channels.begun_sends import BegunSends
 from channels.messages import Address, Outbound, Signal
 from channels.port import AmbiguousSendError, BusyChannelError, ChannelError, FileRefusedError, GoneError
 from channels.previews import PreviewCalls, PreviewPace, Previews
@@ -25,7 +26,6 @@ if TYPE_CHECKING:
     from telegram import Bot, Message
 
 _NO_PREVIEW: Final = LinkPreviewOptions(is_disabled=True)
-_REMEMBERED: Final = 256
 _SPELLED: Final = " in messages"
 _AT_ONCE: Final = 2_000
 """Up to this many characters are rendered on the spot, which takes less than a switch of threads is worth."""
@@ -43,13 +43,13 @@ class TelegramPlace:
 class TelegramSender:
     """Speaks with `bot`, at addresses as Telegram calls them now.
 
-    That it is typing is shown again after `typing` seconds.
+    That it is typing is shown again after `typing` seconds. `begun` are the texts that were stopped in the middle.
     """
 
-    def __init__(self, bot: "Bot", typing: float) -> None:
+    def __init__(self, bot: "Bot", typing: float, begun: BegunSends) -> None:
         self._bot = bot
         self._typing = typing
-        self._done: dict[tuple[Address, str, bool], int] = {}
+        self._begun = begun
         self._previews = Previews(
             PreviewCalls(self._first, self._begin, self._update, self._end),
             PreviewPace(lambda address: str(address.place)),
@@ -179,9 +179,9 @@ class TelegramSender:
             return await self._in_order(replace(outbound, key=f"{outbound.key}{_SPELLED}"), text, place)
 
     async def _in_order(self, outbound: Outbound, composed: TelegramMessages, place: TelegramPlace) -> str:
-        address, mark = outbound.address, (outbound.address, outbound.key, outbound.repeated)
+        address = outbound.address
+        begun, _ = await self._begun.shown(outbound, len(composed.parts))
         shown = self._previews.standing(address)
-        begun = self._done.pop(mark, 0)
         editing = None
         if shown is not None and shown.key == outbound.key:
             if outbound.repeated or composed.file:
@@ -202,7 +202,7 @@ class TelegramSender:
             except TelegramError as error:
                 failed = await self._failure(error, address)
                 if isinstance(failed, BusyChannelError):
-                    self._keep(mark, number)
+                    await self._begun.stopped(outbound, number)
                     if shown is not None and editing is not None and number == 0:
                         self._previews.keep(address, shown)
                 elif number and not isinstance(failed, AmbiguousSendError | GoneError):
@@ -210,11 +210,6 @@ class TelegramSender:
                 raise failed from None
         # A message for one person alone has no number by which it could be edited as others are.
         return f"{place.chat}/{last}" if place.only is None else ""
-
-    def _keep(self, mark: tuple[Address, str, bool], done: int) -> None:
-        while len(self._done) >= _REMEMBERED:
-            del self._done[next(iter(self._done))]
-        self._done[mark] = done
 
     async def _part(
         self, place: TelegramPlace, part: TelegramPart, keyboard: InlineKeyboardMarkup | None, old: int | None

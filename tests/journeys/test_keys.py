@@ -27,8 +27,12 @@ def test_a_conversation_goes_on_while_its_key_becomes_an_old_one(tmp_path: Path)
         said(b"low water")
         process.communicate()
     listed = json.loads(machine.run("keys", "list", "--json").out)
-    assert [one["state"] for one in listed if one["use"] == "session"] == ["signs", "old"]
+    assert [one["state"] for one in listed if one["use"] == "session"] == ["in force", "old"]
     later = machine.chat("/history")
     assert all(text in later.out for text in ("high water", "low water"))
     refused = machine.run("keys", "retire", "session")
     assert (refused.code, refused.err.splitlines()[1]) == (2, "keep `keys/session.old`")
+    for change, step in (("rotate", "move `keys/vault` to `keys/vault.old`"), ("retire", "delete `keys/vault.old`")):
+        by_hand = machine.run("keys", change, "vault")
+        assert by_hand.code == 2
+        assert by_hand.err.splitlines()[1].startswith(step)

@@ -11,10 +11,11 @@ keys_app: Final = typer.Typer(help="List the keys of the installation, and chang
 
 
 class RotatedKey(StrEnum):
-    """The keys that can be changed."""
+    """The keys of an installation; that of the vault is changed by hand."""
 
     AUDIT = "audit"
     SESSION = "session"
+    VAULT = "vault"
 
 
 _Which = Annotated[RotatedKey, typer.Argument(help="The key.")]
@@ -34,6 +35,14 @@ def _keys_rotate(context: typer.Context, which: _Which) -> None:
     from bot.cli.operating.keys import rotate
 
     carry_out(rotate(config_of(context), which.value))
+
+
+@keys_app.command("adopt")
+def _keys_adopt(context: typer.Context) -> None:
+    """Make the keys here those of the installation, after others were lost."""
+    from bot.cli.operating.keys import adopt
+
+    carry_out(adopt(config_of(context)))
 
 
 @keys_app.command("retire")

@@ -6,9 +6,11 @@ from bot.cli.identity import as_owner
 from bot.cli.output import print_json, print_lines, table
 from bot.config.model import Config
 from bot.core.errors import OperatorError
-from bot.operations.keys import SESSION
+from bot.operations.keys import SESSION, VAULT
+from bot.sessions.installation.keys import KeyUse
 
 ROTATED: Final = "the audit key {} signs now; processes on this data directory follow within 20 seconds"
+ELSEWHERE: Final = "processes with another data directory stop serving until you copy `keys` there"
 THEN: Final = "then run `lockgate keys retire audit`, and copy `keys` to where you keep it"
 NAMES: Final = (
     "the session key {} names new conversations now; processes on this data directory follow within 20 seconds"
@@ -16,6 +18,8 @@ NAMES: Final = (
 KEEP: Final = (
     "earlier conversations are found by `keys/session.old`: copy `keys` to where you keep it, and take a backup"
 )
+ADOPTED: Final = "the installation uses the audit key {}, the session key {} and the vault key {} now"
+OTHERS: Final = "processes with other keys stop serving within five seconds: copy `keys` to their data directories"
 RETIRED: Final = "retired: {}; {} chains keep the rows that these keys signed"
 UNKNOWN: Final = "exports that they signed are unknown now; to trust them still, add to `imports.keys`: {}"
 
@@ -31,12 +35,24 @@ async def listed(config: Config, *, as_json: bool) -> None:
 
 
 async def rotate(config: Config, use: str) -> None:
-    """Put another audit or session key in force. Raises OperatorError: it is not in a file."""
+    """Put another audit or session key in force. Raises OperatorError: it is not in a file, or is that of the vault."""
+    if use == VAULT:
+        raise OperatorError(
+            "the vault key is changed by hand",
+            next_step="move `keys/vault` to `keys/vault.old`, and restart every process, see docs/operating.md",
+        )
     async with as_owner(config) as (app, caller):
         keeper, of_sessions = app.key_keeper(), use == SESSION
         made = await (keeper.rotate_session if of_sessions else keeper.rotate)(caller.principal)
     told, then = (NAMES, KEEP) if of_sessions else (ROTATED, THEN)
-    print_lines([told.format(made.name), then])
+    print_lines([told.format(made.name), ELSEWHERE, then])
+
+
+async def adopt(config: Config) -> None:
+    """Make the keys here those of the installation. Raises OperatorError: they cannot be read."""
+    async with as_owner(config, with_any_keys=True) as (app, caller):
+        adopted = await app.shared_keys.adopt(app.store.audit, caller.principal)
+    print_lines([ADOPTED.format(*(adopted.of(use)[0] for use in KeyUse)), OTHERS])
 
 
 async def retire(config: Config, use: str) -> None:
@@ -45,6 +61,11 @@ async def retire(config: Config, use: str) -> None:
         raise OperatorError(
             "an older session key finds the conversations that began under it, so it is not retired",
             next_step="keep `keys/session.old`",
+        )
+    if use == VAULT:
+        raise OperatorError(
+            "an older vault key is retired by hand",
+            next_step="delete `keys/vault.old` once `lockgate run` has begun with the new key, see docs/operating.md",
         )
     async with as_owner(config) as (app, caller):
         done = await app.key_keeper().retire(caller.principal)

@@ -89,6 +89,7 @@ BODY: Final[st.SearchStrategy[EventBody]] = st.one_of(
     st.builds(event_types.ApprovalResolved, TEXT, st.sampled_from(ApprovalState)),
     st.builds(event_types.SessionSummary, TEXT, COUNT, TEXT, COUNT, st.tuples(TEXT)),
     st.builds(event_types.SessionImported, TEXT, COUNT, COUNT, TEXT, st.booleans()),
+    st.builds(event_types.LogTruncated, COUNT, COUNT),
     st.builds(UnknownEvent, st.sampled_from(["chat.reaction", "agent.dream"]), OBJECT),
 )
 REF: Final = st.one_of(
