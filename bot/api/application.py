@@ -1,52 +1,69 @@
 """The application: every area of the API mounted, its errors in one shape, and its document.
 
-An area is a module with `router(services)`; it stands in `AREAS`, and nowhere else.
+An area is a module with an `APIRouter`; it stands in `ROUTERS`, and nowhere else. Routes are made once in a process:
+a request finds the services of the application that it came to in its scope.
 """
 
 import re
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
+from copy import deepcopy
+from functools import cache
 from http import HTTPStatus
-from typing import TYPE_CHECKING, Any, Final, TypeAlias, cast
+from typing import TYPE_CHECKING, Any, Final, cast
 
 from fastapi import APIRouter, Depends, FastAPI, Request, Response
 from fastapi.exceptions import RequestValidationError
 from starlette.exceptions import HTTPException
 from starlette.routing import Match, Route
 
-from bot.api import event_routes, oversight_routes, session_routes, webhook_routes, whoami_routes
+from bot.api import (
+    audit_routes,
+    copy_routes,
+    event_routes,
+    oversight_routes,
+    session_routes,
+    webhook_routes,
+    whoami_routes,
+)
+from bot.api.copy_routes import EXPORTS, ExportQueue
 from bot.api.entrance.caller_patience import PATIENCE, CallerPatience
-from bot.api.entrance.entrance import Asgi, Entrance
+from bot.api.entrance.entrance import Asgi, Entrance, Receive, Scope, Send
 from bot.api.errors import INTERNAL, INVALID, METHOD, NOT_FOUND, ErrorAnswer, answer_to, invalid
+from bot.api.event_routes import STREAMS
 from bot.api.knowledge import routes as memory_routes
 from bot.api.lineage import routes as lineage_routes
 from bot.api.mcp_server.mount import METHODS, McpMount
 from bot.api.mcp_server.mount import PATH as MCP
 from bot.api.openapi_document import described
-from bot.api.requests import asked, fields_at, known_query, listed
+from bot.api.requests import SERVICES, asked, fields_at, known_query, listed
 from bot.api.runs import routes as run_routes
 from bot.api.services import ApiServices
 from bot.api.shapes import ErrorDocument
+from bot.api.streams import EventStreams
 from bot.api.workflows import routes as workflow_routes
 from bot.core.errors import LockgateError
+from bot.operations.told_events import EventTeller
 
 if TYPE_CHECKING:
     from pydantic import JsonValue
 
-Area: TypeAlias = Callable[[ApiServices], APIRouter]
-"""Returns the routes of an area. It does nothing with the services but keep them."""
-
-AREAS: Final[tuple[Area, ...]] = (
-    whoami_routes.router,
-    session_routes.router,
-    event_routes.router,
-    run_routes.router,
-    memory_routes.router,
-    workflow_routes.router,
-    oversight_routes.router,
-    lineage_routes.router,
-    webhook_routes.router,
+ROUTERS: Final[tuple[APIRouter, ...]] = (
+    whoami_routes.ROUTER,
+    session_routes.ROUTER,
+    event_routes.ROUTER,
+    run_routes.RUNS,
+    run_routes.SCHEDULES,
+    memory_routes.ROUTER,
+    workflow_routes.ROUTER,
+    oversight_routes.QUESTIONS,
+    oversight_routes.APPROVALS,
+    oversight_routes.SIMULATIONS,
+    copy_routes.ROUTER,
+    audit_routes.ROUTER,
+    lineage_routes.ROUTER,
+    webhook_routes.ROUTER,
 )
-"""Every area of the API, in the order of its document."""
+"""The routes of every area of the API, in the order of its document."""
 
 VERSION: Final = "1"
 PREFIX: Final = "/v1"
@@ -58,39 +75,49 @@ _UNKNOWN: Final = "extra_forbidden"
 _NAME: Final = re.compile(r"[A-Za-z_][A-Za-z0-9_]{0,63}")
 
 
+_MOUNT: Final = "lockgate.mcp"
+"""The key of an ASGI scope at which the application puts its mount of MCP."""
+
+
 def make_api(
     services: ApiServices,
+    mcp: McpMount,
     patience: CallerPatience = PATIENCE,
-    areas: Sequence[Area] = AREAS,
-    *,
-    mcp: McpMount | None = None,
+    framework: FastAPI | None = None,
 ) -> Asgi:
     """Return the API as an ASGI application: the entrance, and behind it the framework, beside its routes those of MCP.
 
-    The caller has `mcp` serve, beside this.
+    The caller has `mcp` serve, beside this. `framework` is that of other routes, None for those of every area.
     """
-    api = _framework(services, areas)
-    if mcp is not None:
-        api.router.routes.append(Route(MCP, mcp, methods=[*METHODS]))
-    return Entrance(cast("Asgi", api), services, patience)
+    behind = cast("Asgi", framework or shipped())
+    teller = EventTeller(services.reading, services.gate, services.tokens, services.clock)
+    own = {
+        SERVICES: services,
+        STREAMS: EventStreams(services, teller),
+        EXPORTS: ExportQueue(),
+        _MOUNT: mcp,
+    }
+
+    async def inside(scope: Scope, receive: Receive, send: Send) -> None:
+        scope.update(own)
+        await behind(scope, receive, send)
+
+    return Entrance(inside, services, patience)
 
 
 def document() -> "dict[str, JsonValue]":
     """Return the API's document, OpenAPI 3.1."""
-    services = cast("ApiServices", _Described())
-    routers = [area(services) for area in AREAS]
-    return described(_framework(services, AREAS).openapi(), routers, PREFIX)
+    return described(deepcopy(shipped().openapi()), ROUTERS, PREFIX)
 
 
-class _Described:
-    """Stands in for the services of routes that are described and not called."""
-
-    def __getattr__(self, name: str) -> "_Described":
-        """Return a part of it."""
-        return self
+@cache
+def shipped() -> FastAPI:
+    """Return the framework with the routes of every area: one for a process, as making it is slow."""
+    return framework_of(ROUTERS)
 
 
-def _framework(services: ApiServices, areas: Sequence[Area]) -> FastAPI:
+def framework_of(routers: Sequence[APIRouter]) -> FastAPI:
+    """Return a framework that answers requests by these routes, for any application of a process."""
     api = FastAPI(
         title="Lockgate",
         version=VERSION,
@@ -108,9 +135,18 @@ def _framework(services: ApiServices, areas: Sequence[Area]) -> FastAPI:
     refusals: dict[int | str, dict[str, Any]] = {
         status: {"model": ErrorDocument, "description": HTTPStatus(status).phrase} for status in _REFUSALS
     }
-    for area in areas:
-        api.include_router(area(services), prefix=PREFIX, responses=refusals, dependencies=[Depends(known_query)])
+    for router in routers:
+        api.include_router(router, prefix=PREFIX, responses=refusals, dependencies=[Depends(known_query)])
+    api.router.routes.append(Route(MCP, _Mounted(), methods=[*METHODS]))
     return api
+
+
+class _Mounted:
+    """Passes a request for MCP to the mount of the application that it came to."""
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        """Answer a request."""
+        await scope[_MOUNT](scope, receive, send)
 
 
 def _told(request: Request, answer: ErrorAnswer) -> Response:

@@ -9,7 +9,7 @@ from typing import Annotated, Final
 from fastapi import APIRouter, Query
 from pydantic import Field, JsonValue
 
-from bot.api.requests import Administering
+from bot.api.requests import Administering, Services
 from bot.api.services import ApiServices
 from bot.api.shapes import ApiOutput
 from bot.audit.anchors import OUTSIDE
@@ -53,36 +53,37 @@ class ChainList(ApiOutput):
     complete: bool
 
 
-def router(services: ApiServices) -> APIRouter:
-    """Return the routes of the audit."""
-    routes = APIRouter(tags=["audit"])
+ROUTER: Final = APIRouter(tags=["audit"])
+"""The routes of the audit."""
 
-    @routes.get("/audit")
-    async def newest(
-        asked: Administering,
-        chain: str = OUTSIDE,
-        limit: Annotated[int, Query(ge=1, le=_MOST)] = _FEW,
-    ) -> AuditRows:
-        """List the newest rows of a session's chain, or of the chain for decisions outside sessions."""
-        rows = await services.audit.newest(chain, limit, asked.reader)
-        return AuditRows(rows=tuple(_row(services, row) for row in rows))
 
-    @routes.get("/audit/verify")
-    async def verify(asked: Administering) -> ChainList:
-        """Check the chains that this program may know of, those that changed last."""
-        checked = await services.audit.checked(asked.reader)
-        chains = tuple(ChainDocument(name=one.name, intact=isinstance(one.result, Intact)) for one in checked.chains)
-        return ChainList(chains=chains, complete=checked.complete)
+@ROUTER.get("/audit")
+async def newest(
+    services: Services,
+    asked: Administering,
+    chain: str = OUTSIDE,
+    limit: Annotated[int, Query(ge=1, le=_MOST)] = _FEW,
+) -> AuditRows:
+    """List the newest rows of a session's chain, or of the chain for decisions outside sessions."""
+    rows = await services.audit.newest(chain, limit, asked.reader)
+    return AuditRows(rows=tuple(_row(services, row) for row in rows))
 
-    @routes.get("/audit/{chain}/{name}")
-    async def row(asked: Administering, chain: str, name: str) -> AuditRowDocument:
-        """Return one row in full."""
-        found = await services.audit.row(f"{chain}:{name}", asked.reader)
-        if found is None:
-            raise NotFoundError
-        return _row(services, found)
 
-    return routes
+@ROUTER.get("/audit/verify")
+async def verify(services: Services, asked: Administering) -> ChainList:
+    """Check the chains that this program may know of, those that changed last."""
+    checked = await services.audit.checked(asked.reader)
+    chains = tuple(ChainDocument(name=one.name, intact=isinstance(one.result, Intact)) for one in checked.chains)
+    return ChainList(chains=chains, complete=checked.complete)
+
+
+@ROUTER.get("/audit/{chain}/{name}")
+async def row(services: Services, asked: Administering, chain: str, name: str) -> AuditRowDocument:
+    """Return one row in full."""
+    found = await services.audit.row(f"{chain}:{name}", asked.reader)
+    if found is None:
+        raise NotFoundError
+    return _row(services, found)
 
 
 def _row(services: ApiServices, row: VisibleRow) -> AuditRowDocument:

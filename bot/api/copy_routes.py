@@ -9,14 +9,14 @@ from collections.abc import AsyncGenerator, Awaitable, Callable
 from contextlib import asynccontextmanager
 from dataclasses import replace
 from http import HTTPStatus
-from typing import TYPE_CHECKING, Any, Final
+from typing import TYPE_CHECKING, Annotated, Any, Final, cast
 from weakref import WeakValueDictionary
 
-from fastapi import APIRouter, Request, Response
+from fastapi import APIRouter, Depends, Request, Response
 from pydantic import Field
 
 from bot.api.errors import FORBIDDEN, ApiRefusedError, ErrorAnswer
-from bot.api.requests import ApiRequest, Reading, Steering
+from bot.api.requests import ApiRequest, Reading, Services, Steering
 from bot.api.services import ApiServices
 from bot.api.shapes import ApiOutput
 from bot.api.standing import knowing, standing_of
@@ -31,6 +31,9 @@ if TYPE_CHECKING:
     from starlette.types import Receive, Scope, Send
 
 JSON_LINES: Final = "application/jsonl"
+
+EXPORTS: Final = "lockgate.exports"
+"""The key of an ASGI scope at which the application puts its queue of exports."""
 
 _AT_ONCE: Final = 4
 """How many exports are made and sent at a time: each lies in memory as a whole until it is read."""
@@ -56,43 +59,7 @@ class ImportDocument(ApiOutput):
     known: bool = Field(description="Whether the same file was brought in before, as the same session.")
 
 
-def router(services: ApiServices) -> APIRouter:
-    """Return the routes that make copies of sessions and bring them in."""
-    routes = APIRouter(tags=["copies"])
-    exports = _Exports()
-
-    @routes.get("/sessions/{sid}/export", response_class=Response, responses={HTTPStatus.OK: {"content": _file()}})
-    async def export(asked: Reading, sid: str, *, whole: bool = False) -> Response:
-        """Return a session as signed JSON lines, each entry with its label.
-
-        `whole` adds events that conversations do not show, such as withheld answers, thoughts and errors. It needs a
-        token of the scope admin. Only such a file can be brought in again.
-        """
-        if whole and not asked.caller.may(Need.ADMIN):
-            raise ApiRefusedError(FORBIDDEN)
-        return _ExportResponse(exports, asked.caller.principal, lambda: _exported(services, asked, sid, whole=whole))
-
-    @routes.post(
-        "/import",
-        status_code=HTTPStatus.CREATED,
-        responses={HTTPStatus.OK: {"model": ImportDocument}},
-        openapi_extra={"requestBody": {"required": True, "content": _file()}},
-    )
-    async def bring(asked: Steering, request: Request, response: Response, *, as_top: bool = False) -> ImportDocument:
-        """Bring in a file that an export gave, as an archived session of this program.
-
-        `as_top` also takes a file whose signer is unknown here, and gives all of it the highest label.
-        """
-        principal = asked.caller.principal
-        made = await services.importer.bring(await request.body(), principal, principal, asked.reader, at_top=as_top)
-        if made.known:
-            response.status_code = HTTPStatus.OK
-        return ImportDocument(id=made.sid, label=str(made.label), entries=made.entries, known=made.known)
-
-    return routes
-
-
-class _Exports:
+class ExportQueue:
     """The exports of this process at a time: so many, and one of each program; the others wait."""
 
     def __init__(self) -> None:
@@ -107,10 +74,57 @@ class _Exports:
             yield
 
 
+async def _exports(request: Request) -> ExportQueue:
+    return cast("ExportQueue", request.scope[EXPORTS])
+
+
+ROUTER: Final = APIRouter(tags=["copies"])
+"""The routes that make copies of sessions and bring them in."""
+
+
+@ROUTER.get("/sessions/{sid}/export", response_class=Response, responses={HTTPStatus.OK: {"content": _file()}})
+async def export(
+    services: Services,
+    exports: Annotated[ExportQueue, Depends(_exports)],
+    asked: Reading,
+    sid: str,
+    *,
+    whole: bool = False,
+) -> Response:
+    """Return a session as signed JSON lines, each entry with its label.
+
+    `whole` adds events that conversations do not show, such as withheld answers, thoughts and errors. It needs a
+    token of the scope admin. Only such a file can be brought in again.
+    """
+    if whole and not asked.caller.may(Need.ADMIN):
+        raise ApiRefusedError(FORBIDDEN)
+    return _ExportResponse(exports, asked.caller.principal, lambda: _exported(services, asked, sid, whole=whole))
+
+
+@ROUTER.post(
+    "/import",
+    status_code=HTTPStatus.CREATED,
+    responses={HTTPStatus.OK: {"model": ImportDocument}},
+    openapi_extra={"requestBody": {"required": True, "content": _file()}},
+)
+async def bring(
+    services: Services, asked: Steering, request: Request, response: Response, *, as_top: bool = False
+) -> ImportDocument:
+    """Bring in a file that an export gave, as an archived session of this program.
+
+    `as_top` also takes a file whose signer is unknown here, and gives all of it the highest label.
+    """
+    principal = asked.caller.principal
+    made = await services.importer.bring(await request.body(), principal, principal, asked.reader, at_top=as_top)
+    if made.known:
+        response.status_code = HTTPStatus.OK
+    return ImportDocument(id=made.sid, label=str(made.label), entries=made.entries, known=made.known)
+
+
 class _ExportResponse(Response):
     """A file that is made when it is its turn, and sent in pieces: a slow reader has as long for each."""
 
-    def __init__(self, exports: _Exports, principal: str, made: Callable[[], Awaitable[str]]) -> None:
+    def __init__(self, exports: ExportQueue, principal: str, made: Callable[[], Awaitable[str]]) -> None:
         super().__init__(media_type=JSON_LINES)
         self._exports, self._principal, self._made = exports, principal, made
 

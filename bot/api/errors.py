@@ -28,6 +28,7 @@ from bot.core.errors import (
     StoreError,
     sentence,
 )
+from bot.sessions.installation.losses import LOG_TRUNCATED
 
 if TYPE_CHECKING:
     from pydantic import JsonValue
@@ -168,6 +169,17 @@ NOT_SERVING: Final = ErrorAnswer(
     "Try again in a moment; an admin can use `/policy reload`.",
     retry_after=5,
 )
+
+
+def log_truncated(after: int, last: int) -> ErrorAnswer:
+    """Return the refusal of a request for the events behind one that the log does not have: its last is another."""
+    return ErrorAnswer(
+        HTTPStatus.CONFLICT,
+        LOG_TRUNCATED,
+        f"The log of this session ends at {last}, before {after}.",
+        f"Ask for the events after {last}: the store lost later ones, or the number is not of this session.",
+    )
+
 
 _BY_KIND: Final[Mapping[type[LockgateError], ErrorAnswer]] = MappingProxyType(
     {

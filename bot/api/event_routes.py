@@ -4,19 +4,20 @@ The media type that a program accepts asks for a stream. `events` and `streams` 
 """
 
 from types import MappingProxyType
-from typing import Annotated, Final, Literal
+from typing import Annotated, Final, Literal, cast
 
-from fastapi import APIRouter, Header, Query, Response
+from fastapi import APIRouter, Depends, Header, Query, Request, Response
 from pydantic import BaseModel, ConfigDict, Field
 
 from bot.api.errors import INVALID, ApiRefusedError
 from bot.api.events import EventChoice, EventPage, PageRequest, ToldEvent, page_of
 from bot.api.requests import Reading
-from bot.api.services import ApiServices
 from bot.api.streams import MEDIA_TYPE, EventStreams, StreamRequest
 from bot.operations.reading import ReadingKind
-from bot.operations.told_events import EventTeller
 from bot.sessions.log.events import Visibility
+
+STREAMS: Final = "lockgate.streams"
+"""The key of an ASGI scope at which the application puts its streams."""
 
 _LAST_SEQ: Final = 2**53 - 1
 
@@ -62,40 +63,41 @@ LastSeen = Annotated[
     ),
 ]
 
+ROUTER: Final = APIRouter(tags=["sessions"])
+"""The route that tells events."""
 
-def router(services: ApiServices) -> APIRouter:
-    """Return the route that tells events."""
-    teller = EventTeller(services.reading, services.gate, services.tokens, services.clock)
-    streams = EventStreams(services, teller)
-    routes = APIRouter(tags=["sessions"])
 
-    @routes.get(
-        "/sessions/{sid}/events", response_model=EventPage, response_model_exclude_unset=True, responses={**_STREAMED}
-    )
-    async def events(
-        asked: Reading,
-        sid: str,
-        *,
-        query: Annotated[EventQuery, Query()],
-        accept: Accept = "",
-        last_event_id: LastSeen = None,
-    ) -> Response | EventPage:
-        """Tell what happened in a session, oldest first: a page, or a stream that goes on as more happens.
+async def _streams(request: Request) -> EventStreams:
+    return cast("EventStreams", request.scope[STREAMS])
 
-        A stream ends with an event `end`. Where its reason is `restart`, it is to be asked for again.
-        """
-        principal, choice = asked.caller.principal, query.choice
-        streamed = MEDIA_TYPE in accept
-        if streamed and query.limit is not None:
-            raise ApiRefusedError(INVALID)
-        state = await services.reading.see(principal, asked.reader, sid)
-        if streamed:
-            begin = query.after if last_event_id is None else int(last_event_id)
-            await services.reading.noted(principal, state, ReadingKind.STREAM)
-            return streams.response(state, StreamRequest(asked.caller, choice, begin))
-        await services.reading.noted(principal, state, ReadingKind.EVENTS)
-        page = PageRequest(principal, asked.reader, choice, query.after, query.limit or _DEFAULT_PAGE)
-        told, after = await page_of(services.store.sessions, teller, sid, page)
-        return EventPage(events=tuple(map(ToldEvent.model_validate, told)), next=after)
 
-    return routes
+@ROUTER.get(
+    "/sessions/{sid}/events", response_model=EventPage, response_model_exclude_unset=True, responses={**_STREAMED}
+)
+async def events(
+    streams: Annotated[EventStreams, Depends(_streams)],
+    asked: Reading,
+    sid: str,
+    *,
+    query: Annotated[EventQuery, Query()],
+    accept: Accept = "",
+    last_event_id: LastSeen = None,
+) -> Response | EventPage:
+    """Tell what happened in a session, oldest first: a page, or a stream that goes on as more happens.
+
+    A stream ends with an event `end`. Where its reason is `restart`, it is to be asked for again. An event
+    `log_truncated` tells that the log ends before the event that was named: the stream goes on behind its `last`.
+    """
+    services, principal, choice = streams.services, asked.caller.principal, query.choice
+    streamed = MEDIA_TYPE in accept
+    if streamed and query.limit is not None:
+        raise ApiRefusedError(INVALID)
+    state = await services.reading.see(principal, asked.reader, sid)
+    if streamed:
+        begin = query.after if last_event_id is None else int(last_event_id)
+        await services.reading.noted(principal, state, ReadingKind.STREAM)
+        return streams.response(state, StreamRequest(asked.caller, choice, begin))
+    await services.reading.noted(principal, state, ReadingKind.EVENTS)
+    page = PageRequest(principal, asked.reader, choice, query.after, query.limit or _DEFAULT_PAGE)
+    told, after = await page_of(services.store.sessions, streams.teller, sid, page)
+    return EventPage(events=tuple(map(ToldEvent.model_validate, told)), next=after)

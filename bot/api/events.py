@@ -5,7 +5,7 @@ from typing import Final
 
 from pydantic import Field, JsonValue
 
-from bot.api.errors import INVALID, ApiRefusedError
+from bot.api.errors import INVALID, ApiRefusedError, log_truncated
 from bot.api.shapes import ApiOutput
 from bot.api.watching import PAGE
 from bot.core.errors import NotFoundError, SchemaError
@@ -88,6 +88,7 @@ async def page_of(
 
     Raises:
         NotFoundError: the session may not be known of, by now.
+        ApiRefusedError: the log does not have the event that is named.
         StoreError: the store does not answer.
     """
     told, after, last = list[JsonObject](), asked.after, asked.after
@@ -95,6 +96,8 @@ async def page_of(
         events, state = await _news(store, sid, after)
         if state is None or not sees(state, asked.principal, asked.reader):
             raise NotFoundError
+        if asked.after > state.seq:
+            raise ApiRefusedError(log_truncated(asked.after, state.seq))
         for event in events:
             shown = told_of(teller, state, event, asked)
             if shown is None:

@@ -5,7 +5,7 @@ rest is the same for all routes, and is written here once.
 """
 
 import re
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Mapping
 from types import MappingProxyType
 from typing import Final, TypeAlias, cast
 
@@ -122,7 +122,7 @@ def described(found: Document, routers: Iterable[APIRouter], prefix: str) -> Doc
     """Return the document of these routers' routes, which FastAPI found, with the facts that it does not know."""
     told: Document = {**found, "info": {**cast("Document", found["info"]), "description": _ABOUT}}
     paths = cast("_Nested", told["paths"])
-    for route in (route for router in routers for route in _routes(router)):
+    for route in (route for router in routers for route in router.routes if isinstance(route, APIRoute)):
         path = f"{prefix}{route.path_format}"
         for method in route.methods or ():
             if method.lower() in paths.get(path, {}):
@@ -135,15 +135,6 @@ def described(found: Document, routers: Iterable[APIRouter], prefix: str) -> Doc
     told["security"] = [{"token": []}]
     told["tags"] = [{"name": name, "description": about} for name, about in _TAGS.items()]
     return told
-
-
-def _routes(router: APIRouter) -> Iterator[APIRoute]:
-    """Yield the routes of a router, and of those that it includes: the framework keeps these as they are."""
-    for route in router.routes:
-        if isinstance(route, APIRoute):
-            yield route
-        elif isinstance(included := getattr(route, "original_router", None), APIRouter):
-            yield from _routes(included)
 
 
 def _describe(operation: Document, route: APIRoute, method: str) -> None:

@@ -15,9 +15,8 @@ from fastapi import APIRouter
 from pydantic import Field, JsonValue
 
 from bot.access.decision_context import DecisionContext
-from bot.api import audit_routes, copy_routes
 from bot.api.errors import FORBIDDEN, ApiRefusedError, ErrorAnswer
-from bot.api.requests import ApiRequest, Reading, Steering
+from bot.api.requests import ApiRequest, Reading, Services, Steering
 from bot.api.services import ApiServices
 from bot.api.shapes import ApiInput, ApiOutput, short
 from bot.api.standing import knowing, standing_in, standing_of
@@ -139,80 +138,69 @@ class SimulationReport(ApiOutput):
     report: dict[str, JsonValue]
 
 
-def router(services: ApiServices) -> APIRouter:
-    """Return the routes by which programs oversee sessions."""
-    routes = APIRouter()
-    for part in (_questions, _approvals, _simulations, copy_routes.router, audit_routes.router):
-        routes.include_router(part(services))
-    return routes
+QUESTIONS: Final = APIRouter(tags=["questions"])
+APPROVALS: Final = APIRouter(tags=["approvals"])
+SIMULATIONS: Final = APIRouter(tags=["simulations"])
 
 
-def _questions(services: ApiServices) -> APIRouter:
-    routes = APIRouter(tags=["questions"])
-
-    @routes.get("/sessions/{sid}/questions")
-    async def questions(asked: Reading, sid: str) -> QuestionList:
-        """List what a session's agent wants to know of this program."""
-        async with knowing(services, asked, sid, reading.ReadingKind.QUESTIONS) as state:
-            standing = await standing_of(services, asked, state)
-            found = await _asked_in(services, asked, state)
-            return QuestionList(questions=tuple(_question(services, one, standing) for one in found))
-
-    @routes.post("/sessions/{sid}/questions/{qid}")
-    async def reply(asked: Steering, sid: str, qid: str, given: AnswerRequest) -> QuestionDocument:
-        """Answer a question of a session's agent, once: the same answer again is no error."""
-        async with knowing(services, asked, sid, reading.ReadingKind.QUESTIONS) as state:
-            one = _named_question(await _asked_in(services, asked, state), qid)
-            try:
-                value = one.given(given.answer)
-            except ValueError:
-                raise ApiRefusedError(UNFIT) from None
-            by = Replier(asked.caller.principal, asked.caller.caller.role, asked.caller.address, shared=False)
-            stands, counts = await services.question_answers.give(one, value, by)
-            if not counts:
-                raise ApiRefusedError(ANSWERED)
-            standing = await standing_of(services, asked, state)
-            return _question(services, AskedQuestion(state, stands), standing)
-
-    return routes
+@QUESTIONS.get("/sessions/{sid}/questions")
+async def questions(services: Services, asked: Reading, sid: str) -> QuestionList:
+    """List what a session's agent wants to know of this program."""
+    async with knowing(services, asked, sid, reading.ReadingKind.QUESTIONS) as state:
+        standing = await standing_of(services, asked, state)
+        found = await _asked_in(services, asked, state)
+        return QuestionList(questions=tuple(_question(services, one, standing) for one in found))
 
 
-def _approvals(services: ApiServices) -> APIRouter:
-    routes = APIRouter(tags=["approvals"])
-
-    @routes.get("/approvals")
-    async def approvals(asked: Reading) -> ApprovalList:
-        """List the calls that wait for an approval: of this program, and those that it may answer."""
-        pending = await services.approval_answers.pending(_decider(asked))
-        standing = await standing_of(services, asked)
-        return ApprovalList(approvals=tuple(_approval(services, asked, standing, one.approval) for one in pending))
-
-    @routes.post("/approvals/{aid}")
-    async def answer(asked: Steering, aid: str, given: ApprovalAnswer) -> SettledApprovals:
-        """Let a call go on, refuse it, or take back one's own: the same answer again is no error.
-
-        An id of several calls answers them all.
-        """
-        wanted = ApprovalState.APPROVED if given.answer == "approve" else ApprovalState.DENIED
-        if wanted is ApprovalState.APPROVED and not asked.caller.may(Scope.ADMIN):
-            raise ApiRefusedError(FORBIDDEN)
-        by = _decider(asked)
+@QUESTIONS.post("/sessions/{sid}/questions/{qid}")
+async def reply(services: Services, asked: Steering, sid: str, qid: str, *, given: AnswerRequest) -> QuestionDocument:
+    """Answer a question of a session's agent, once: the same answer again is no error."""
+    async with knowing(services, asked, sid, reading.ReadingKind.QUESTIONS) as state:
+        one = _named_question(await _asked_in(services, asked, state), qid)
         try:
-            calls = named(await services.approval_answers.pending(by), aid)
-        except NotFoundError:
-            # Nothing of it waits any more: they may have answered it, and missed the outcome.
-            return await _settled(services, asked, aid, wanted)
-        if wanted is ApprovalState.APPROVED and calls[0].approval.is_question:
-            raise ApiRefusedError(IS_QUESTION)
-        done = await services.approval_answers.answer(by, calls, wanted)
-        try:
-            return await _settled(services, asked, aid, wanted)
-        except NotFoundError:
-            if done.settled:
-                raise
-            raise ApiRefusedError(_not_eligible(services, calls)) from None
+            value = one.given(given.answer)
+        except ValueError:
+            raise ApiRefusedError(UNFIT) from None
+        by = Replier(asked.caller.principal, asked.caller.caller.role, asked.caller.address, shared=False)
+        stands, counts = await services.question_answers.give(one, value, by)
+        if not counts:
+            raise ApiRefusedError(ANSWERED)
+        standing = await standing_of(services, asked, state)
+        return _question(services, AskedQuestion(state, stands), standing)
 
-    return routes
+
+@APPROVALS.get("/approvals")
+async def approvals(services: Services, asked: Reading) -> ApprovalList:
+    """List the calls that wait for an approval: of this program, and those that it may answer."""
+    pending = await services.approval_answers.pending(_decider(asked))
+    standing = await standing_of(services, asked)
+    return ApprovalList(approvals=tuple(_approval(services, asked, standing, one.approval) for one in pending))
+
+
+@APPROVALS.post("/approvals/{aid}")
+async def answer(services: Services, asked: Steering, aid: str, given: ApprovalAnswer) -> SettledApprovals:
+    """Let a call go on, refuse it, or take back one's own: the same answer again is no error.
+
+    An id of several calls answers them all.
+    """
+    wanted = ApprovalState.APPROVED if given.answer == "approve" else ApprovalState.DENIED
+    if wanted is ApprovalState.APPROVED and not asked.caller.may(Scope.ADMIN):
+        raise ApiRefusedError(FORBIDDEN)
+    by = _decider(asked)
+    try:
+        calls = named(await services.approval_answers.pending(by), aid)
+    except NotFoundError:
+        # Nothing of it waits any more: they may have answered it, and missed the outcome.
+        return await _settled(services, asked, aid, wanted)
+    if wanted is ApprovalState.APPROVED and calls[0].approval.is_question:
+        raise ApiRefusedError(IS_QUESTION)
+    done = await services.approval_answers.answer(by, calls, wanted)
+    try:
+        return await _settled(services, asked, aid, wanted)
+    except NotFoundError:
+        if done.settled:
+            raise
+        raise ApiRefusedError(_not_eligible(services, calls)) from None
 
 
 async def _settled(services: ApiServices, asked: ApiRequest, aid: str, wanted: ApprovalState) -> SettledApprovals:
@@ -232,23 +220,19 @@ async def _settled(services: ApiServices, asked: ApiRequest, aid: str, wanted: A
     return SettledApprovals(approvals=told, waiting=sum(one.state is ApprovalState.PENDING for one in every))
 
 
-def _simulations(services: ApiServices) -> APIRouter:
-    routes = APIRouter(tags=["simulations"])
+@SIMULATIONS.post("/simulate")
+async def simulate(services: Services, asked: Reading, call: SimulatedCall) -> SimulationReport:
+    """Tell what the gate would decide about a call in a session that has not begun; nothing is done."""
+    by = Simulating(await standing_of(services, asked), asked.caller.address, asked.reader)
+    return _report(await services.simulator.asked(by, None, call.tool, call.arguments))
 
-    @routes.post("/simulate")
-    async def simulate(asked: Reading, call: SimulatedCall) -> SimulationReport:
-        """Tell what the gate would decide about a call in a session that has not begun; nothing is done."""
-        by = Simulating(await standing_of(services, asked), asked.caller.address, asked.reader)
-        return _report(await services.simulator.asked(by, None, call.tool, call.arguments))
 
-    @routes.post("/sessions/{sid}/simulate")
-    async def simulate_in(asked: Reading, sid: str, call: SimulatedCall) -> SimulationReport:
-        """Tell what the gate would decide about a call in a session as it stands; nothing is done."""
-        async with knowing(services, asked, sid) as state:
-            by = Simulating(await standing_in(services, asked, state), asked.caller.address, asked.reader)
-            return _report(await services.simulator.asked(by, state, call.tool, call.arguments))
-
-    return routes
+@SIMULATIONS.post("/sessions/{sid}/simulate")
+async def simulate_in(services: Services, asked: Reading, sid: str, call: SimulatedCall) -> SimulationReport:
+    """Tell what the gate would decide about a call in a session as it stands; nothing is done."""
+    async with knowing(services, asked, sid) as state:
+        by = Simulating(await standing_in(services, asked, state), asked.caller.address, asked.reader)
+        return _report(await services.simulator.asked(by, state, call.tool, call.arguments))
 
 
 async def _asked_in(services: ApiServices, asked: ApiRequest, state: SessionState) -> tuple[AskedQuestion, ...]:

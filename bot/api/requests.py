@@ -11,6 +11,7 @@ from pydantic.fields import FieldInfo
 
 from bot.access.tokens import ApiCaller
 from bot.api.errors import FORBIDDEN, ApiRefusedError, invalid
+from bot.api.services import ApiServices
 from bot.sessions.api_tokens import Scope
 from policy.labels import Label
 
@@ -19,6 +20,9 @@ if TYPE_CHECKING:
 
 ASKED: Final = "lockgate.asked"
 """The key of an ASGI scope at which the entrance puts who asks."""
+
+SERVICES: Final = "lockgate.services"
+"""The key of an ASGI scope at which the application puts the services of its routes."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -57,6 +61,14 @@ Steering = Annotated[ApiRequest, Depends(Needs(Scope.STEER))]
 
 Administering = Annotated[ApiRequest, Depends(Needs(Scope.ADMIN))]
 """The caller, with a token that may administer."""
+
+
+async def _services(request: Request) -> ApiServices:
+    return cast("ApiServices", request.scope[SERVICES])
+
+
+Services = Annotated[ApiServices, Depends(_services)]
+"""The services of the application that answers: routes are made once, for every application of a process."""
 
 
 async def known_query(request: Request) -> None:

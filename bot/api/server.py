@@ -7,16 +7,17 @@ If all connections are taken, the one that has been idle longest makes room; so 
 import asyncio
 import socket
 from collections import OrderedDict
-from collections.abc import Callable, Generator, Sequence
+from collections.abc import Callable, Generator
 from contextlib import contextmanager
 from typing import TYPE_CHECKING, ClassVar, Final, cast
 
 import anyio
 import h11
 import uvicorn
+from fastapi import FastAPI
 from uvicorn.protocols.http.h11_impl import H11Protocol
 
-from bot.api.application import AREAS, Area, make_api
+from bot.api.application import make_api
 from bot.api.entrance.caller_patience import PATIENCE, CallerPatience
 from bot.api.errors import MALFORMED
 from bot.api.mcp_server.mount import McpMount
@@ -34,7 +35,7 @@ async def serve(
     services: "ApiServices",
     began: Callable[[str], None],
     patience: CallerPatience = PATIENCE,
-    areas: Sequence[Area] = AREAS,
+    framework: FastAPI | None = None,
     *,
     mcp: McpMount | None = None,
 ) -> None:
@@ -51,7 +52,7 @@ async def serve(
         standing: ClassVar[OrderedDict[_Guarded, None]] = OrderedDict()
 
     mcp = mcp or McpMount(services)
-    api = make_api(services, patience, areas, mcp=mcp)
+    api = make_api(services, mcp, patience, framework)
     server = _Server(_config(api, Protocol, patience), lambda: began(_url(listening)))
     async with asyncio.TaskGroup() as tasks:
         mounted = tasks.create_task(mcp.serve())

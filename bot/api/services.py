@@ -26,8 +26,10 @@ from bot.operations.simulation import Simulator
 from bot.operations.workflows.workflows import WorkflowOperations
 from bot.pinned_agents import PinnedAgents
 from bot.policy_state import PolicyReloader
+from bot.rates import SharedRates
 from bot.sessions.ports.store import Store
 from bot.webhooks.keeper import WebhookKeeper
+from channels.port import ChannelVault
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -45,7 +47,9 @@ class ApiServices:
     gate: Gate
     calls: GatedCalls
     reloader: PolicyReloader
+    rates: SharedRates
     store: Store
+    vault: ChannelVault
     router: Router
     agents: PinnedAgents
     lifecycle: SessionLifecycle

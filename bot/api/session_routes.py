@@ -18,7 +18,7 @@ from fastapi import APIRouter, Header, Query, Response
 from bot.access import labelling
 from bot.access.tokens import address_of, program
 from bot.api.errors import NOT_SERVING, UNAUTHORIZED, ApiRefusedError, ErrorAnswer
-from bot.api.requests import ApiRequest, Reading, Steering
+from bot.api.requests import ApiRequest, Reading, Services, Steering
 from bot.api.services import ApiServices
 from bot.api.session_shapes import (
     BLIND,
@@ -86,194 +86,185 @@ _PAGE: Final = 200
 Key = Annotated[str | None, Header(alias="Idempotency-Key", min_length=1, max_length=256)]
 Limit = Annotated[int, Query(ge=1, le=_PAGE)]
 
-
-def router(services: ApiServices) -> APIRouter:
-    """Return the routes about sessions."""
-    routes = APIRouter(tags=["sessions"])
-    for part in (_beginning, _listing, _turns, _steering, _ending):
-        routes.include_router(part(services))
-    return routes
+ROUTER: Final = APIRouter(tags=["sessions"])
+"""The routes about sessions."""
 
 
-def _beginning(services: ApiServices) -> APIRouter:
-    routes = APIRouter()
+@ROUTER.post("/sessions", status_code=HTTPStatus.CREATED, responses={HTTPStatus.OK: {"model": SessionBegun}})
+async def begin(
+    services: Services, asked: Steering, new: SessionRequest, response: Response, *, idempotency_key: Key = None
+) -> SessionBegun:
+    """Begin a session, or return the one that was begun with the same key and the same body.
 
-    @routes.post("/sessions", status_code=HTTPStatus.CREATED, responses={HTTPStatus.OK: {"model": SessionBegun}})
-    async def begin(
-        asked: Steering, new: SessionRequest, response: Response, idempotency_key: Key = None
-    ) -> SessionBegun:
-        """Begin a session, or return the one that was begun with the same key and the same body.
-
-        With `Idempotency-Key` and without `key`, that takes the key's place. With another body a key is a conflict.
-        """
-        if new.key is not None:
-            thread = key_named("k", new.key)
-        else:
-            thread = f"r:{services.ids.op()}" if idempotency_key is None else key_named("i", idempotency_key)
-        wanted = WantedAgent(
-            new.agent or "", new.credential or "", new.limits.tokens, new.limits.turn_seconds, new.limits.turns
-        )
-        agent = await services.agents.pin_as(asked.caller.principal, wanted)
-        kept = "" if new.metadata is None else as_written(new.metadata)
-        begun = NewSession(new.digest, agent, QueueMode(new.mode), kept)
-        inbound = _inbound(asked, new.input, _BEGIN, thread)
-        sid, accepted = await services.router.begin(inbound, asked.caller.caller, begun)
-        if accepted.duplicate:
-            response.status_code = HTTPStatus.OK
-        return SessionBegun(id=sid, created=not accepted.duplicate, created_at=accepted.created_at)
-
-    return routes
+    With `Idempotency-Key` and without `key`, that takes the key's place. With another body a key is a conflict.
+    """
+    if new.key is not None:
+        thread = key_named("k", new.key)
+    else:
+        thread = f"r:{services.ids.op()}" if idempotency_key is None else key_named("i", idempotency_key)
+    wanted = WantedAgent(
+        new.agent or "", new.credential or "", new.limits.tokens, new.limits.turn_seconds, new.limits.turns
+    )
+    agent = await services.agents.pin_as(asked.caller.principal, wanted)
+    kept = "" if new.metadata is None else as_written(new.metadata)
+    begun = NewSession(new.digest, agent, QueueMode(new.mode), kept)
+    inbound = _inbound(asked, new.input, _BEGIN, thread)
+    sid, accepted = await services.router.begin(inbound, asked.caller.caller, begun)
+    if accepted.duplicate:
+        response.status_code = HTTPStatus.OK
+    return SessionBegun(id=sid, created=not accepted.duplicate, created_at=accepted.created_at)
 
 
-def _listing(services: ApiServices) -> APIRouter:
-    routes = APIRouter()
-
-    @routes.get("/sessions")
-    async def sessions(
-        asked: Reading,
-        *,
-        cursor: Annotated[str, Query(max_length=512)] = "",
-        limit: Limit = 50,
-        status: Status | None = None,
-        kind: SessionKind | None = None,
-    ) -> SessionList:
-        """List the sessions of this program, newest first; archived ones only where `status` asks for them."""
-        query = SessionQuery(
-            asked.caller.principal,
-            asked.reader,
-            cursor=cursor,
-            limit=limit,
-            kind=kind,
-            archived=status is Status.ARCHIVED,
-            status=status,
-        )
-        page = await services.store.index.listed(query)
-        told = tuple(session_document(state, asked.reader) for state in page.sessions)
-        return SessionList(sessions=told, cursor=page.cursor or None)
-
-    @routes.get("/sessions/{sid}")
-    async def session(asked: Reading, sid: str) -> SessionDocument:
-        """Return a session."""
-        async with knowing(services, asked, sid, ReadingKind.RECORD) as state:
-            return session_document(state, asked.reader)
-
-    @routes.get("/sessions/{sid}/result")
-    async def result(
-        asked: Reading, sid: str, wait: Annotated[int, Query(ge=0, le=LONGEST_WAIT)] = 0
-    ) -> ResultDocument:
-        """Return the result of the last turn; wait up to `wait` seconds while a turn runs or is about to."""
-        principal, reader = asked.caller.principal, asked.reader
-        state = await services.reading.see(principal, reader, sid)
-        if wait and state.status in _BUSY:
-            with anyio.move_on_after(wait):
-                await settled(services, asked, sid)
-            # As of now: the last look may be some time ago.
-            reader = await _reader(services, asked)
-        async with services.reading.knowing(principal, reader, sid, ReadingKind.RESULT) as state:
-            return await _result(services, reader, state)
-
-    return routes
+@ROUTER.get("/sessions")
+async def sessions(
+    services: Services,
+    asked: Reading,
+    *,
+    cursor: Annotated[str, Query(max_length=512)] = "",
+    limit: Limit = 50,
+    status: Status | None = None,
+    kind: SessionKind | None = None,
+) -> SessionList:
+    """List the sessions of this program, newest first; archived ones only where `status` asks for them."""
+    query = SessionQuery(
+        asked.caller.principal,
+        asked.reader,
+        cursor=cursor,
+        limit=limit,
+        kind=kind,
+        archived=status is Status.ARCHIVED,
+        status=status,
+    )
+    page = await services.store.index.listed(query)
+    told = tuple(session_document(state, asked.reader) for state in page.sessions)
+    return SessionList(sessions=told, cursor=page.cursor or None)
 
 
-def _turns(services: ApiServices) -> APIRouter:
-    routes = APIRouter()
-
-    @routes.get("/sessions/{sid}/turns")
-    async def turns(
-        asked: Reading, sid: str, before: Annotated[int | None, Query(ge=1, le=2**53)] = None, limit: Limit = 50
-    ) -> TurnList:
-        """List the turns of a session that ended, newest first."""
-        async with knowing(services, asked, sid, ReadingKind.RECORD) as state:
-            page = await services.store.lifecycle.turns(sid, before=before, limit=limit)
-            told = tuple(turn_document(turn) for turn in page.turns if turn.seq >= state.generation_seq)
-            return TurnList(turns=told, next=_further(state, page))
-
-    @routes.get("/sessions/{sid}/turns/{tid}")
-    async def turn(
-        asked: Reading, sid: str, tid: str, before: Annotated[int | None, Query(ge=1, le=2**53)] = None
-    ) -> TurnDocument:
-        """Return a turn of a session: the one that runs, or one that ended `before` an event, the newest if left out.
-
-        So much of a log is looked through at once. Where that is not all, `not_reached` tells where to look on.
-        """
-        async with knowing(services, asked, sid, ReadingKind.RECORD) as state:
-            running = open_turn(state)
-            if running is not None and running.id == tid:
-                return running
-            return turn_document(await _ended_turn(services, state, tid, before))
-
-    return routes
+@ROUTER.get("/sessions/{sid}")
+async def session(services: Services, asked: Reading, sid: str) -> SessionDocument:
+    """Return a session."""
+    async with knowing(services, asked, sid, ReadingKind.RECORD) as state:
+        return session_document(state, asked.reader)
 
 
-def _steering(services: ApiServices) -> APIRouter:
-    routes = APIRouter()
-
-    @routes.post("/sessions/{sid}/messages", status_code=HTTPStatus.ACCEPTED)
-    async def message(asked: Steering, sid: str, said: MessageRequest, idempotency_key: Key = None) -> MessageTaken:
-        """Send a session a message. The same `Idempotency-Key` with the same text is the same message."""
-        state = await services.reading.see(asked.caller.principal, asked.reader, sid)
-        dedupe = f"r:{services.ids.op()}" if idempotency_key is None else key_named("i", idempotency_key)
-        told = Steer(state, None if said.mode is None else QueueMode(said.mode), asked.reader)
-        accepted = await services.router.steer(_inbound(asked, said.text, dedupe), asked.caller.caller, told)
-        return MessageTaken(seq=accepted.position)
-
-    @routes.post("/sessions/{sid}/pause", status_code=HTTPStatus.NO_CONTENT)
-    async def pause(asked: Steering, sid: str) -> None:
-        """Pause a session: new messages to it wait."""
-        await _act(services, asked, sid, services.lifecycle.pause)
-
-    @routes.post("/sessions/{sid}/resume", status_code=HTTPStatus.NO_CONTENT)
-    async def resume(asked: Steering, sid: str) -> None:
-        """Let a session that rests go on; one that does not rest goes on."""
-        await _act(services, asked, sid, services.lifecycle.resume, there=_GOING)
-
-    @routes.post("/sessions/{sid}/restore", status_code=HTTPStatus.NO_CONTENT)
-    async def restore(asked: Steering, sid: str) -> None:
-        """Let an archived session be spoken in again, as any other can be."""
-        await _act(services, asked, sid, services.lifecycle.restore, there=_OPEN)
-
-    return routes
+@ROUTER.get("/sessions/{sid}/result")
+async def result(
+    services: Services, asked: Reading, sid: str, wait: Annotated[int, Query(ge=0, le=LONGEST_WAIT)] = 0
+) -> ResultDocument:
+    """Return the result of the last turn; wait up to `wait` seconds while a turn runs or is about to."""
+    principal, reader = asked.caller.principal, asked.reader
+    state = await services.reading.see(principal, reader, sid)
+    if wait and state.status in _BUSY:
+        with anyio.move_on_after(wait):
+            await settled(services, asked, sid)
+        # As of now: the last look may be some time ago.
+        reader = await _reader(services, asked)
+    async with services.reading.knowing(principal, reader, sid, ReadingKind.RESULT) as state:
+        return await _result(services, reader, state)
 
 
-def _ending(services: ApiServices) -> APIRouter:
-    routes = APIRouter()
+@ROUTER.get("/sessions/{sid}/turns")
+async def turns(
+    services: Services,
+    asked: Reading,
+    sid: str,
+    *,
+    before: Annotated[int | None, Query(ge=1, le=2**53)] = None,
+    limit: Limit = 50,
+) -> TurnList:
+    """List the turns of a session that ended, newest first."""
+    async with knowing(services, asked, sid, ReadingKind.RECORD) as state:
+        page = await services.store.lifecycle.turns(sid, before=before, limit=limit)
+        told = tuple(turn_document(turn) for turn in page.turns if turn.seq >= state.generation_seq)
+        return TurnList(turns=told, next=_further(state, page))
 
-    @routes.post("/sessions/{sid}/cancel", status_code=HTTPStatus.ACCEPTED, response_class=Response)
-    async def cancel(asked: Steering, sid: str) -> None:
-        """Stop the running turn and all that it started, and cancel the waiting messages."""
 
-        async def act(state: SessionState) -> None:
-            await services.lifecycle.cancel(state, asked.caller.principal, typed=_typed(services, asked))
+@ROUTER.get("/sessions/{sid}/turns/{tid}")
+async def turn(
+    services: Services,
+    asked: Reading,
+    sid: str,
+    tid: str,
+    *,
+    before: Annotated[int | None, Query(ge=1, le=2**53)] = None,
+) -> TurnDocument:
+    """Return a turn of a session: the one that runs, or one that ended `before` an event, the newest if left out.
 
-        await _blindly(services, asked, sid, act)
+    So much of a log is looked through at once. Where that is not all, `not_reached` tells where to look on.
+    """
+    async with knowing(services, asked, sid, ReadingKind.RECORD) as state:
+        running = open_turn(state)
+        if running is not None and running.id == tid:
+            return running
+        return turn_document(await _ended_turn(services, state, tid, before))
 
-    @routes.post("/sessions/{sid}/archive", status_code=HTTPStatus.NO_CONTENT)
-    async def archive(asked: Steering, sid: str) -> None:
-        """Make a session read-only, and stop its running turn."""
 
-        async def act(state: SessionState) -> None:
-            await services.lifecycle.archive(state, asked.caller.principal)
+@ROUTER.post("/sessions/{sid}/messages", status_code=HTTPStatus.ACCEPTED)
+async def message(
+    services: Services, asked: Steering, sid: str, said: MessageRequest, *, idempotency_key: Key = None
+) -> MessageTaken:
+    """Send a session a message. The same `Idempotency-Key` with the same text is the same message."""
+    state = await services.reading.see(asked.caller.principal, asked.reader, sid)
+    dedupe = f"r:{services.ids.op()}" if idempotency_key is None else key_named("i", idempotency_key)
+    told = Steer(state, None if said.mode is None else QueueMode(said.mode), asked.reader)
+    accepted = await services.router.steer(_inbound(asked, said.text, dedupe), asked.caller.caller, told)
+    return MessageTaken(seq=accepted.position)
 
-        await _blindly(services, asked, sid, act)
 
-    @routes.delete("/sessions/{sid}")
-    async def delete(asked: Steering, sid: str) -> DeletedDocument:
-        """Erase a session, its files and all that it spawned; its key may begin another one.
+@ROUTER.post("/sessions/{sid}/pause", status_code=HTTPStatus.NO_CONTENT)
+async def pause(services: Services, asked: Steering, sid: str) -> None:
+    """Pause a session: new messages to it wait."""
+    await _act(services, asked, sid, services.lifecycle.pause)
 
-        Copies that were sent are beyond reach, so they are listed. Nothing is, where it rose above this program.
-        """
-        done = BLIND
 
-        async def act(state: SessionState) -> None:
-            nonlocal done
-            typed = _typed(services, asked)
-            made = await services.lifecycle.delete(state, asked.caller.principal, reader=asked.reader, typed=typed)
-            done = deleted_document(made)
+@ROUTER.post("/sessions/{sid}/resume", status_code=HTTPStatus.NO_CONTENT)
+async def resume(services: Services, asked: Steering, sid: str) -> None:
+    """Let a session that rests go on; one that does not rest goes on."""
+    await _act(services, asked, sid, services.lifecycle.resume, there=_GOING)
 
-        await _blindly(services, asked, sid, act)
-        return done
 
-    return routes
+@ROUTER.post("/sessions/{sid}/restore", status_code=HTTPStatus.NO_CONTENT)
+async def restore(services: Services, asked: Steering, sid: str) -> None:
+    """Let an archived session be spoken in again, as any other can be."""
+    await _act(services, asked, sid, services.lifecycle.restore, there=_OPEN)
+
+
+@ROUTER.post("/sessions/{sid}/cancel", status_code=HTTPStatus.ACCEPTED, response_class=Response)
+async def cancel(services: Services, asked: Steering, sid: str) -> None:
+    """Stop the running turn and all that it started, and cancel the waiting messages."""
+
+    async def act(state: SessionState) -> None:
+        await services.lifecycle.cancel(state, asked.caller.principal, typed=_typed(services, asked))
+
+    await _blindly(services, asked, sid, act)
+
+
+@ROUTER.post("/sessions/{sid}/archive", status_code=HTTPStatus.NO_CONTENT)
+async def archive(services: Services, asked: Steering, sid: str) -> None:
+    """Make a session read-only, and stop its running turn."""
+
+    async def act(state: SessionState) -> None:
+        await services.lifecycle.archive(state, asked.caller.principal)
+
+    await _blindly(services, asked, sid, act)
+
+
+@ROUTER.delete("/sessions/{sid}")
+async def delete(services: Services, asked: Steering, sid: str) -> DeletedDocument:
+    """Erase a session, its files and all that it spawned; its key may begin another one.
+
+    Copies that were sent are beyond reach, so they are listed. Nothing is, where it rose above this program.
+    """
+    done = BLIND
+
+    async def act(state: SessionState) -> None:
+        nonlocal done
+        typed = _typed(services, asked)
+        made = await services.lifecycle.delete(state, asked.caller.principal, reader=asked.reader, typed=typed)
+        done = deleted_document(made)
+
+    await _blindly(services, asked, sid, act)
+    return done
 
 
 async def settled(services: ApiServices, asked: ApiRequest, sid: str) -> None:

@@ -26,6 +26,7 @@ from bot.api.watching import PAGE, Frame, RecentEvent, WatchedSession, Watching,
 from bot.core.errors import SchemaError, StoreError
 from bot.operations.reading import ReadingKind
 from bot.operations.told_events import EventTeller
+from bot.sessions.installation.losses import LOG_TRUNCATED
 from bot.sessions.models import SessionState
 from bot.sessions.visibility import sees
 from policy.labels import Label
@@ -49,6 +50,12 @@ _HEADERS: Final = MappingProxyType({"x-accel-buffering": "no"})
 
 _PIECE: Final = 64 * 1024
 """How many bytes are sent at once, unless one event has more."""
+
+
+def truncated(after: int, last: int) -> bytes:
+    """Return the frame for a reader who knows later events than the log has: from here on it goes on behind `last`."""
+    told = json.dumps({"after": after, "last": last}, separators=(",", ":"))
+    return f"id: {last}\nevent: {LOG_TRUNCATED}\ndata: {told}\n\n".encode("ascii")
 
 
 @dataclass(frozen=True, slots=True)
@@ -184,6 +191,9 @@ class EventStream:
             return []
         told = await self._told(state, map(RecentEvent.of, events))
         self._behind = len(events) == PAGE
+        if told is not None and state is not None and self._after > state.seq:
+            told.append(truncated(self._after, state.seq))
+            self._after = state.seq
         return told
 
     async def _told(self, state: SessionState | None, events: Iterable[RecentEvent]) -> list[bytes] | None:

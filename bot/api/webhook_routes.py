@@ -11,14 +11,13 @@ from typing import Annotated, Final, Literal, TypeVar
 from fastapi import APIRouter, Header, Response
 from pydantic import Field
 
-from bot.api.requests import Reading, Steering
-from bot.api.services import ApiServices
+from bot.api.requests import Reading, Services, Steering
 from bot.api.shapes import ApiInput, ApiOutput
 from bot.sessions.log.events import Visibility
 from bot.sessions.visibility import LONGEST_ID
 from bot.sessions.webhooks import DeadEvent, Ended, ProgramWebhook
 from bot.tools.web_address import LONGEST
-from bot.webhooks.keeper import WebhookKeeper, WebhookRequest
+from bot.webhooks.keeper import WebhookRequest
 
 _T = TypeVar("_T")
 
@@ -92,78 +91,72 @@ class Redelivery(ApiOutput):
     id: str
 
 
-def router(services: ApiServices) -> APIRouter:
-    """Return the routes by which programs have events sent."""
-    routes = APIRouter(tags=["webhooks"])
-    # Before those with an id, which would take its name for one.
-    routes.include_router(_not_taken(services.webhooks))
-    routes.include_router(_kept(services.webhooks))
-    return routes
+ROUTER: Final = APIRouter(tags=["webhooks"])
+"""The routes by which programs have events sent."""
 
 
-def _kept(keeper: WebhookKeeper) -> APIRouter:
-    routes = APIRouter()
-
-    @routes.post("/webhooks", status_code=HTTPStatus.CREATED, responses={HTTPStatus.OK: {"model": WebhookWithSecret}})
-    async def make(
-        asked: Steering, new: NewWebhook, response: Response, idempotency_key: Key = None
-    ) -> WebhookWithSecret:
-        """Have events sent to a server from now on. The secret is in this answer and in no other.
-
-        For ten minutes the same `Idempotency-Key` with the same body is answered alike; with another it is a conflict.
-        """
-        wanted = WebhookRequest(new.url, Visibility(new.level), _once(new.types), _once(new.sessions))
-        made = await keeper.make(asked.caller, wanted, idempotency_key or "")
-        if made.known:
-            response.status_code = HTTPStatus.OK
-        return WebhookWithSecret(**dict(_webhook(made.webhook)), secret=made.secret)
-
-    @routes.get("/webhooks")
-    async def webhooks(asked: Reading) -> WebhookList:
-        """List the webhooks of this program."""
-        return WebhookList(webhooks=tuple(map(_webhook, await keeper.all(asked.caller))))
-
-    @routes.get("/webhooks/{wid}")
-    async def webhook(asked: Reading, wid: str) -> WebhookDocument:
-        """Tell of a webhook."""
-        return _webhook(await keeper.find(asked.caller, wid))
-
-    @routes.delete("/webhooks/{wid}", status_code=HTTPStatus.NO_CONTENT)
-    async def drop(asked: Steering, wid: str) -> None:
-        """Have nothing sent there any more. Its undelivered events are forgotten."""
-        await keeper.drop(asked.caller, wid)
-
-    @routes.post("/webhooks/{wid}/secret")
-    async def replace_secret(asked: Steering, wid: str, idempotency_key: Key = None) -> WebhookWithSecret:
-        """Give a webhook another secret. For a day messages have a signature by the one before, too.
-
-        For ten minutes the same `Idempotency-Key` is answered alike.
-        """
-        made = await keeper.replace_secret(asked.caller, wid, idempotency_key or "")
-        return WebhookWithSecret(**dict(_webhook(made.webhook)), secret=made.secret)
-
-    @routes.post("/webhooks/{wid}/enable")
-    async def enable(asked: Steering, wid: str) -> WebhookDocument:
-        """Send to a disabled webhook again, events since then included."""
-        return _webhook(await keeper.enable(asked.caller, wid))
-
-    return routes
+# Before those with an id, which would take its name for one.
+@ROUTER.get("/webhooks/dead")
+async def dead(services: Services, asked: Reading, webhook: str = "") -> DeadEventList:
+    """List what was not taken, by one webhook or by all."""
+    return DeadEventList(dead=tuple(map(_dead, await services.webhooks.dead(asked.caller, asked.reader, webhook))))
 
 
-def _not_taken(keeper: WebhookKeeper) -> APIRouter:
-    routes = APIRouter()
+@ROUTER.post("/webhooks/dead/{did}/redeliver", status_code=HTTPStatus.ACCEPTED)
+async def redeliver(services: Services, asked: Steering, did: str) -> Redelivery:
+    """Have an event that was not taken tried once more, under the same id."""
+    return Redelivery(id=(await services.webhooks.redeliver(asked.caller, asked.reader, did)).id)
 
-    @routes.get("/webhooks/dead")
-    async def dead(asked: Reading, webhook: str = "") -> DeadEventList:
-        """List what was not taken, by one webhook or by all."""
-        return DeadEventList(dead=tuple(map(_dead, await keeper.dead(asked.caller, asked.reader, webhook))))
 
-    @routes.post("/webhooks/dead/{did}/redeliver", status_code=HTTPStatus.ACCEPTED)
-    async def redeliver(asked: Steering, did: str) -> Redelivery:
-        """Have an event that was not taken tried once more, under the same id."""
-        return Redelivery(id=(await keeper.redeliver(asked.caller, asked.reader, did)).id)
+@ROUTER.post("/webhooks", status_code=HTTPStatus.CREATED, responses={HTTPStatus.OK: {"model": WebhookWithSecret}})
+async def make(
+    services: Services, asked: Steering, new: NewWebhook, response: Response, *, idempotency_key: Key = None
+) -> WebhookWithSecret:
+    """Have events sent to a server from now on. The secret is in this answer and in no other.
 
-    return routes
+    For ten minutes the same `Idempotency-Key` with the same body is answered alike; with another it is a conflict.
+    """
+    wanted = WebhookRequest(new.url, Visibility(new.level), _once(new.types), _once(new.sessions))
+    made = await services.webhooks.make(asked.caller, wanted, idempotency_key or "")
+    if made.known:
+        response.status_code = HTTPStatus.OK
+    return WebhookWithSecret(**dict(_webhook(made.webhook)), secret=made.secret)
+
+
+@ROUTER.get("/webhooks")
+async def webhooks(services: Services, asked: Reading) -> WebhookList:
+    """List the webhooks of this program."""
+    return WebhookList(webhooks=tuple(map(_webhook, await services.webhooks.all(asked.caller))))
+
+
+@ROUTER.get("/webhooks/{wid}")
+async def webhook(services: Services, asked: Reading, wid: str) -> WebhookDocument:
+    """Tell of a webhook."""
+    return _webhook(await services.webhooks.find(asked.caller, wid))
+
+
+@ROUTER.delete("/webhooks/{wid}", status_code=HTTPStatus.NO_CONTENT)
+async def drop(services: Services, asked: Steering, wid: str) -> None:
+    """Have nothing sent there any more. Its undelivered events are forgotten."""
+    await services.webhooks.drop(asked.caller, wid)
+
+
+@ROUTER.post("/webhooks/{wid}/secret")
+async def replace_secret(
+    services: Services, asked: Steering, wid: str, idempotency_key: Key = None
+) -> WebhookWithSecret:
+    """Give a webhook another secret. For a day messages have a signature by the one before, too.
+
+    For ten minutes the same `Idempotency-Key` is answered alike.
+    """
+    made = await services.webhooks.replace_secret(asked.caller, wid, idempotency_key or "")
+    return WebhookWithSecret(**dict(_webhook(made.webhook)), secret=made.secret)
+
+
+@ROUTER.post("/webhooks/{wid}/enable")
+async def enable(services: Services, asked: Steering, wid: str) -> WebhookDocument:
+    """Send to a disabled webhook again, events since then included."""
+    return _webhook(await services.webhooks.enable(asked.caller, wid))
 
 
 def _once(given: Iterable[_T]) -> tuple[_T, ...]:

@@ -1,10 +1,11 @@
 """Who a token is."""
 
+from typing import Final
+
 from fastapi import APIRouter
 from pydantic import Field
 
 from bot.api.requests import Reading
-from bot.api.services import ApiServices
 from bot.api.shapes import ApiOutput
 from bot.sessions.api_tokens import Scope
 
@@ -19,21 +20,18 @@ class WhoAmI(ApiOutput):
     expires_at: int = Field(description="Milliseconds since 1970; 0 for never.")
 
 
-def router(services: ApiServices) -> APIRouter:
-    """Return the routes that tell who asks."""
-    del services
-    routes = APIRouter(tags=["tokens"])
+ROUTER: Final = APIRouter(tags=["tokens"])
+"""The routes that tell who asks."""
 
-    @routes.get("/whoami")
-    async def whoami(asked: Reading) -> WhoAmI:
-        """Return the name and rights of this token."""
-        token = asked.caller.token
-        return WhoAmI(
-            name=token.name,
-            principal=asked.caller.principal,
-            scope=token.scope,
-            clearance=str(asked.reader),
-            expires_at=token.expires_at,
-        )
 
-    return routes
+@ROUTER.get("/whoami")
+async def whoami(asked: Reading) -> WhoAmI:
+    """Return the name and rights of this token."""
+    token = asked.caller.token
+    return WhoAmI(
+        name=token.name,
+        principal=asked.caller.principal,
+        scope=token.scope,
+        clearance=str(asked.reader),
+        expires_at=token.expires_at,
+    )

@@ -6,7 +6,7 @@ subjects does not go first. How new something is and how often it was recalled m
 here that the reader may not see, and the same is always in the same order.
 """
 
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 from typing import Final
 
@@ -46,17 +46,24 @@ class Candidate:
     """The number of its recalls, as far as the reader may know."""
 
 
-def overlap(asked: Iterable[str], text: str) -> int:
-    """Return how much of a query is in a text: long words say more than short ones, and their endings little.
+def overlap_with(asked: Iterable[str]) -> Callable[[str], int]:
+    """Return the measure of how much of a query is in a text: long words say more than short ones, endings little.
 
     Args:
         asked: the phrases of the query, from `bot.knowledge.index.phrases`.
-        text: the text of a memory.
     """
-    wanted = {phrase: _beginnings(phrase) for phrase in asked}
-    firsts = frozenset(parts[0][0] for parts in wanted.values())
-    there = frozenset(part for word in words_of(text) if word[0].lower()[0] in firsts for part in _beginnings(word))
-    return sum(len(phrase) ** 2 for phrase, parts in wanted.items() if not there.isdisjoint(parts))
+    wanted = [(len(phrase) ** 2, frozenset(_beginnings(phrase.lower()))) for phrase in asked]
+    firsts = frozenset(next(iter(parts))[0] for _, parts in wanted)
+
+    def overlap(text: str) -> int:
+        there = set[str]()
+        for word in words_of(text):
+            lower = word.lower()
+            if lower[0] in firsts:
+                there.update(_beginnings(lower))
+        return sum(worth for worth, parts in wanted if not parts.isdisjoint(there))
+
+    return overlap
 
 
 def fused(candidates: Iterable[Candidate]) -> tuple[str, ...]:
@@ -74,10 +81,10 @@ def fused(candidates: Iterable[Candidate]) -> tuple[str, ...]:
     return tuple(one.id for one in sorted(found, key=order))
 
 
-def _beginnings(phrase: str) -> tuple[str, ...]:
+def _beginnings(word: str) -> list[str]:
     """Return a word without its last letters, in each way that leaves enough: two that share one are alike."""
-    word = phrase.lower()
-    return tuple(word[:length] for length in range(max(len(word) - _ENDING, min(len(word), _SHORTEST)), len(word) + 1))
+    whole = len(word)
+    return [word[:length] for length in range(max(whole - _ENDING, min(whole, _SHORTEST)), whole + 1)]
 
 
 def _worth(place: int) -> float:

@@ -12,13 +12,13 @@ from collections import OrderedDict
 from collections.abc import AsyncGenerator, Callable, Collection, Generator, Iterable, Iterator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import asynccontextmanager, contextmanager
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from functools import partial
 from typing import Final, TypeVar
 from weakref import WeakValueDictionary
 
 from bot.knowledge.index import Hit, LabelIndex, phrases
-from bot.knowledge.ranking import Candidate, fused, overlap
+from bot.knowledge.ranking import Candidate, fused, overlap_with
 from bot.sessions.knowledge.memories import Memory, MemoryState
 from bot.sessions.ports.knowledge import MemoryStore
 from policy.labels import Label
@@ -331,8 +331,9 @@ def _ranked(
     asked: tuple[str, ...], candidates: Iterable[Candidate], kept: Mapping[str, Memory], uses: Mapping[str, int]
 ) -> tuple[str, ...]:
     """Return the ids of the candidates that are kept, the best first."""
+    overlap = overlap_with(asked)
     return fused(
-        replace(one, overlap=overlap(asked, kept[one.id].text), uses=uses.get(one.id, 0))
+        Candidate(one.id, one.place, one.learned_at, overlap(kept[one.id].text), uses.get(one.id, 0))
         for one in candidates
         if one.id in kept
     )

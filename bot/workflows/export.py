@@ -9,7 +9,7 @@ that. A file is compared with the earlier look once more when it is written over
 import asyncio
 import hashlib
 import logging
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator
 from dataclasses import dataclass, replace
 from enum import StrEnum
 from functools import partial
@@ -247,7 +247,7 @@ class WriteThrough:
         raise UnwritableError
 
     async def _append(
-        self, log: WorkflowPlace, file: ExportedFile, look: _Look, every: Sequence[WorkflowEvent]
+        self, log: WorkflowPlace, file: ExportedFile, look: _Look, every: tuple[WorkflowEvent, ...]
     ) -> bool:
         """Add events about a file to the log, with the label of the file; False if another writer came first."""
         label = look.label or log.label
@@ -262,7 +262,7 @@ class WriteThrough:
         principal: str,
         place: ExportPlace,
         file: ExportedFile | None,
-        events: Sequence[WorkflowEvent],
+        events: tuple[WorkflowEvent, ...],
         *,
         now: Fold,
     ) -> _Look:
@@ -288,7 +288,7 @@ class WriteThrough:
         self,
         principal: str,
         file: ExportedFile,
-        events: Sequence[WorkflowEvent],
+        events: tuple[WorkflowEvent, ...],
         *,
         now: Fold,
         found: WorkflowDocument,
@@ -316,7 +316,7 @@ class WriteThrough:
         bodies = (*told.bodies, FileTakenIn(edit.changes)) if edit.changes else told.bodies
         return replace(told, bodies=bodies, label=file.label.join(bak.label), note=f"{reason}, and {BAK} was taken in")
 
-    def _hand_off(self, principal: str, place: ExportPlace, events: Sequence[WorkflowEvent], now: Fold) -> None:
+    def _hand_off(self, principal: str, place: ExportPlace, events: tuple[WorkflowEvent, ...], now: Fold) -> None:
         """Write the hand-off of the last gate that was passed, unless it is there. It blocks."""
         ends = [number for number, event in enumerate(events, start=1) if _passes(event.body, now)]
         then = fold(principal, place.project, events[: ends[-1]]) if ends else None
@@ -355,7 +355,7 @@ def _left(place: ExportPlace, file: ExportedFile, why: str) -> _Look:
     return _Look(_Found.BROKEN, (StateRecovered(reason),), file.label, reason)
 
 
-def _earlier(principal: str, project: str, events: Sequence[WorkflowEvent], updated: str) -> Iterator[Fold]:
+def _earlier(principal: str, project: str, events: tuple[WorkflowEvent, ...], updated: str) -> Iterator[Fold]:
     """Yield the state before the present one that was made at a time, if there was one."""
     last = 0
     for end, event in enumerate(events[:-1], start=1):
@@ -364,7 +364,7 @@ def _earlier(principal: str, project: str, events: Sequence[WorkflowEvent], upda
             yield then
 
 
-def _has_work(events: Sequence[WorkflowEvent]) -> bool:
+def _has_work(events: tuple[WorkflowEvent, ...]) -> bool:
     """Say whether more happened than that the workflow began."""
     return any(not isinstance(event.body, WorkflowStarted | StateRecovered) for event in events)
 
@@ -377,7 +377,7 @@ def _passes(body: WorkflowBody, now: Fold) -> bool:
     return bool(body.passed_by) or (step is not None and step.gate)
 
 
-def _call(look: _Look, file: ExportedFile, label: Label, every: Sequence[WorkflowEvent]) -> str:
+def _call(look: _Look, file: ExportedFile, label: Label, every: tuple[WorkflowEvent, ...]) -> str:
     """Return the key that makes the events about a file the same when another process looks at it at once.
 
     The same bytes are another thing at another label, or when something was found in between.
@@ -385,7 +385,7 @@ def _call(look: _Look, file: ExportedFile, label: Label, every: Sequence[Workflo
     return f"{_content(look, file)}/{label}/{sum(event.label == label for event in every)}"
 
 
-def _is_known(every: Sequence[WorkflowEvent], look: _Look, file: ExportedFile, label: Label) -> bool:
+def _is_known(every: tuple[WorkflowEvent, ...], look: _Look, file: ExportedFile, label: Label) -> bool:
     """Say whether the last that was found of a file was just that: then it was not written anew since."""
     found = [event.call for event in every if event.call.startswith(_FILE) and event.label == (look.label or label)]
     return bool(found) and found[-1].startswith(f"{_content(look, file)}/")

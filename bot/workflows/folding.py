@@ -6,9 +6,10 @@ has all that the fold of fewer ones has, no matter who wrote the others.
 
 import hashlib
 import json
-from collections.abc import Iterable, Mapping
+from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 from datetime import UTC, datetime, timedelta
+from functools import lru_cache
 from types import MappingProxyType
 from typing import Any, Final, TypeAlias, cast
 
@@ -32,6 +33,7 @@ Edit: TypeAlias = Mapping[str, Any]
 
 _EPOCH: Final = datetime(1970, 1, 1, tzinfo=UTC)
 _ID: Final = 12
+_REMEMBERED: Final = 32
 
 
 @dataclass(frozen=True, slots=True)
@@ -61,8 +63,13 @@ def workflow_id(principal: str, project: str) -> str:
     return f"wf_{hashlib.sha256(f'{principal}/{project}'.encode()).hexdigest()[:_ID]}"
 
 
-def fold(principal: str, project: str, events: Iterable[WorkflowEvent]) -> Fold | None:
-    """Return the fold of events, in their order; None where no workflow began with them."""
+@lru_cache(maxsize=_REMEMBERED)
+def fold(principal: str, project: str, events: tuple[WorkflowEvent, ...]) -> Fold | None:
+    """Return the fold of events, in their order; None where no workflow began with them.
+
+    A write needs the same folds several times: before and after it, for the caller and for the file. So the last ones
+    are remembered, which events and fold allow as nothing of them changes.
+    """
     state, count = None, 0
     for count, event in enumerate(events, start=1):  # noqa: B007 - how many there were
         if isinstance(event.body, WorkflowStarted):

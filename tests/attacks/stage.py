@@ -17,10 +17,10 @@ from typing import cast
 from pydantic import JsonValue
 
 from bot.app.app import App
-from bot.app.first_run import FILES, WORKSPACES
 from bot.app.opening import open_app
 from bot.config.load import load_config
 from bot.core.errors import ConfigError
+from bot.files.areas import Area
 from bot.sessions.approvals import Approval, ApprovalState
 from bot.sessions.audit import AuditRow
 from bot.sessions.background.schedules import Schedule
@@ -32,6 +32,7 @@ from bot.sessions.models import SessionState, Status, Write
 from bot.store.records.kinds import APPROVAL
 from bot.store.schema import session_keys
 from bot.tools import catalogue
+from bot.tools.files import placed
 from channels.console import Console
 from channels.messages import Address, Attachment, Inbound, Outbound
 from policy.labels import parse
@@ -350,8 +351,8 @@ class Stage:
     def path(self, name: str) -> Path:
         """Return where a file of the file root, or of the owner's workspace, is on disk."""
         if name.startswith("workspace/"):
-            return self.folder / "data" / WORKSPACES / self.sid / name.removeprefix("workspace/")
-        return self.folder / "data" / FILES / name
+            return self.folder / "data" / Area.SESSIONS / self.sid / name.removeprefix("workspace/")
+        return self.folder / "data" / Area.SHARED / name
 
     def label(self, name: str) -> str | None:
         """Return the label that stands beside a file, or beside the file of that name above its folder's floor."""
@@ -370,7 +371,7 @@ class Stage:
         if file.label is not None and file.label != _DAMAGED:
             content = file.text.encode() if file.raw is None else bytes(file.raw)
             inside = f"{name}/inside" if file.folder else name
-            place = self.app.files.place(inside, tool_context(document=self.app.gate.document))
+            place = placed(inside, tool_context(document=self.app.gate.document))
             self.app.files.keep(place, content, parse(file.label))
             return
         path.parent.mkdir(parents=True, exist_ok=True)
@@ -394,11 +395,11 @@ class Stage:
 
     def _taken_apart(self, name: str) -> tuple[Path, str]:
         folder, _, rest = name.partition("/")
-        return self.folder / "data" / FILES / folder, rest
+        return self.folder / "data" / Area.SHARED / folder, rest
 
     def on_disk(self) -> dict[str, bytes]:
         """Return every file of the file root and the workspaces."""
-        found = (self.folder / "data" / name for name in (FILES, WORKSPACES))
+        found = (self.folder / "data" / name for name in (Area.SHARED, Area.SESSIONS))
         return {str(path): path.read_bytes() for root in found for path in sorted(root.rglob("*")) if path.is_file()}
 
     def _tools(self) -> dict[str, dict[str, str]]:

@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Any, Final, TypeAlias
 import anyio
 
 from bot.api.entrance.caller_patience import CallerPatience
-from bot.api.entrance.request_rates import RequestRates, network
+from bot.api.entrance.request_rates import PROGRAMS, STRANGERS, RequestRates, network
 from bot.api.errors import (
     BUSY,
     INTERNAL,
@@ -88,7 +88,9 @@ class Entrance:
         self._patience = patience.body
         self._services = services
         self._settings = services.settings
-        self._programs, self._strangers = RequestRates(services.clock), RequestRates(services.clock)
+        self._programs, self._strangers = (
+            RequestRates(services.rates.uses(name), services.clock) for name in (PROGRAMS, STRANGERS)
+        )
         self._held = 0
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
@@ -102,7 +104,7 @@ class Entrance:
     async def _answer(self, scope: Scope, receive: Receive, send: "_Sender") -> None:
         try:
             caller = await self._known(scope)
-            self._paced(caller)
+            await self._paced(caller)
             _plain(scope["headers"])
             scope[ASKED] = ApiRequest(caller, send.request_id, self._services.tokens.reader(caller))
             body = bytearray()
@@ -142,12 +144,12 @@ class Entrance:
                 if not serves:
                     raise ApiRefusedError(NOT_SERVING)
                 return caller
-        self._strangers.use(address, STRANGERS_PER_MINUTE)
+        await self._strangers.use(address, STRANGERS_PER_MINUTE)
         raise ApiRefusedError(UNAUTHORIZED)
 
-    def _paced(self, caller: "ApiCaller") -> None:
+    async def _paced(self, caller: "ApiCaller") -> None:
         most = caller.token.per_minute or self._settings.requests_per_minute
-        if waits := self._programs.use(caller.token.name, most):
+        if waits := await self._programs.use(caller.token.name, most):
             raise ApiRefusedError(replace(RATE_LIMITED, retry_after=waits))
 
     def _most(self, scope: Scope, caller: "ApiCaller") -> int:

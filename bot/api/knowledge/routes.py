@@ -23,7 +23,7 @@ from bot.api.knowledge.shapes import (
     RecalledMemories,
     RecallQuery,
 )
-from bot.api.requests import ApiRequest, Reading, Steering
+from bot.api.requests import ApiRequest, Reading, Services, Steering
 from bot.api.services import ApiServices
 from bot.api.session_routes import Key, Limit, call_named
 from bot.api.standing import standing_of
@@ -40,73 +40,64 @@ REFUSED: Final = ErrorAnswer(
     "`POST /v1/simulate` tells which rules decide on `memory`.",
 )
 
-
-def router(services: ApiServices) -> APIRouter:
-    """Return the routes about memories."""
-    routes = APIRouter(tags=["memories"])
-    for part in (_found, _changed):
-        routes.include_router(part(services))
-    return routes
+ROUTER: Final = APIRouter(tags=["memories"])
+"""The routes about memories."""
 
 
-def _found(services: ApiServices) -> APIRouter:
-    routes = APIRouter()
-
-    @routes.get("/memories")
-    async def memories(
-        asked: Reading, cursor: Annotated[str, Query(max_length=512)] = "", limit: Limit = 50
-    ) -> MemoryList:
-        """List what is known of this program, newest first."""
-        page = await services.memories.listed(_viewer(asked), after=cursor, limit=limit)
-        return MemoryList(memories=await _told(services, asked, page.memories), cursor=page.cursor or None)
-
-    @routes.post("/memories/recall")
-    async def recall(asked: Reading, wanted: RecallQuery) -> RecalledMemories:
-        """Return the memories that fit a query best, as an agent of this program would find them.
-
-        This does not count as a recall.
-        """
-        found = await services.memories.recall(_viewer(asked), wanted.query, domain=wanted.domain, limit=wanted.limit)
-        return RecalledMemories(memories=await _told(services, asked, found))
-
-    @routes.get("/memories/{mid}")
-    async def memory(asked: Reading, mid: str) -> MemoryInFull:
-        """Return a memory, also one that was corrected or forgotten."""
-        known = await services.memories.show(_viewer(asked), mid)
-        (told,) = await _told(services, asked, (known.memory,))
-        return MemoryInFull(**told.model_dump(), uses=known.uses)
-
-    return routes
+@ROUTER.get("/memories")
+async def memories(
+    services: Services, asked: Reading, cursor: Annotated[str, Query(max_length=512)] = "", limit: Limit = 50
+) -> MemoryList:
+    """List what is known of this program, newest first."""
+    page = await services.memories.listed(_viewer(asked), after=cursor, limit=limit)
+    return MemoryList(memories=await _told(services, asked, page.memories), cursor=page.cursor or None)
 
 
-def _changed(services: ApiServices) -> APIRouter:
-    routes = APIRouter()
+@ROUTER.post("/memories/recall")
+async def recall(services: Services, asked: Reading, wanted: RecallQuery) -> RecalledMemories:
+    """Return the memories that fit a query best, as an agent of this program would find them.
 
-    @routes.post("/memories", status_code=HTTPStatus.CREATED)
-    async def learn(asked: Steering, new: NewMemory, idempotency_key: Key = None) -> MemoryMade:
-        """Teach a memory; it has the label of this program's own words.
+    This does not count as a recall.
+    """
+    found = await services.memories.recall(_viewer(asked), wanted.query, domain=wanted.domain, limit=wanted.limit)
+    return RecalledMemories(memories=await _told(services, asked, found))
 
-        The same `Idempotency-Key` is the same memory.
-        """
-        standing, key = await standing_of(services, asked), call_named(services, asked, idempotency_key)
-        made = await services.memories.learn(standing, key, new.text, _typed(services, asked), domain=new.domain)
-        return _made(made)
 
-    @routes.post("/memories/{mid}/correct", status_code=HTTPStatus.CREATED)
-    async def correct(asked: Steering, mid: str, right: CorrectedText, idempotency_key: Key = None) -> MemoryMade:
-        """Have something else known in the place of a memory. The same `Idempotency-Key` is the same one."""
-        standing, key = await standing_of(services, asked), call_named(services, asked, idempotency_key)
-        made = await services.memories.correct(
-            standing, _viewer(asked), mid, right.text, key=f"{key}/{mid}", typed=_typed(services, asked)
-        )
-        return _made(made)
+@ROUTER.get("/memories/{mid}")
+async def memory(services: Services, asked: Reading, mid: str) -> MemoryInFull:
+    """Return a memory, also one that was corrected or forgotten."""
+    known = await services.memories.show(_viewer(asked), mid)
+    (told,) = await _told(services, asked, (known.memory,))
+    return MemoryInFull(**told.model_dump(), uses=known.uses)
 
-    @routes.delete("/memories/{mid}", status_code=HTTPStatus.NO_CONTENT)
-    async def forget(asked: Steering, mid: str) -> None:
-        """Erase the words of a memory for good; one that is forgotten already stays so."""
-        await services.memories.forget(_viewer(asked), mid)
 
-    return routes
+@ROUTER.post("/memories", status_code=HTTPStatus.CREATED)
+async def learn(services: Services, asked: Steering, new: NewMemory, idempotency_key: Key = None) -> MemoryMade:
+    """Teach a memory; it has the label of this program's own words.
+
+    The same `Idempotency-Key` is the same memory.
+    """
+    standing, key = await standing_of(services, asked), call_named(services, asked, idempotency_key)
+    made = await services.memories.learn(standing, key, new.text, _typed(services, asked), domain=new.domain)
+    return _made(made)
+
+
+@ROUTER.post("/memories/{mid}/correct", status_code=HTTPStatus.CREATED)
+async def correct(
+    services: Services, asked: Steering, mid: str, right: CorrectedText, *, idempotency_key: Key = None
+) -> MemoryMade:
+    """Have something else known in the place of a memory. The same `Idempotency-Key` is the same one."""
+    standing, key = await standing_of(services, asked), call_named(services, asked, idempotency_key)
+    made = await services.memories.correct(
+        standing, _viewer(asked), mid, right.text, key=f"{key}/{mid}", typed=_typed(services, asked)
+    )
+    return _made(made)
+
+
+@ROUTER.delete("/memories/{mid}", status_code=HTTPStatus.NO_CONTENT)
+async def forget(services: Services, asked: Steering, mid: str) -> None:
+    """Erase the words of a memory for good; one that is forgotten already stays so."""
+    await services.memories.forget(_viewer(asked), mid)
 
 
 def _made(made: str | RefusedCall) -> MemoryMade:

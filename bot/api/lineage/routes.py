@@ -4,14 +4,13 @@ A program sees its own things, and one with an admin's token all things, as far 
 it are one constant node, even if there are none (law `no_read_up`).
 """
 
-from typing import Annotated
+from typing import Annotated, Final
 
-from fastapi import APIRouter, Query
+from fastapi import APIRouter, Depends, Query
 from pydantic import Field
 
 from bot.access import labelling
-from bot.api.requests import ApiRequest, Reading
-from bot.api.services import ApiServices
+from bot.api.requests import ApiRequest, Reading, Services
 from bot.api.shapes import ApiOutput
 from bot.lineage import rendering
 from bot.lineage.graph import NodeKind
@@ -51,27 +50,31 @@ class LineageDocument(ApiOutput):
     complete: bool
 
 
-def router(services: ApiServices) -> APIRouter:
-    """Return the routes of lineage."""
-    routes = APIRouter(tags=["lineage"])
+ROUTER: Final = APIRouter(tags=["lineage"])
+"""The routes of lineage."""
 
-    @routes.get("/lineage/{lid:path}")
-    async def lineage(
-        asked: Reading,
-        lid: str,
-        *,
-        direction: Direction = Direction.BACK,
-        depth: Annotated[int, Query(ge=1, le=DEEPEST)] = DEEPEST,
-        cursor: Annotated[str, Query(max_length=16)] = "",
-        limit: Annotated[int, Query(ge=1, le=MOST_LISTED)] = LISTED,
-    ) -> LineageDocument:
-        """Trace something back to its sources, or `forward` to all that came of it."""
-        query = LineageQuery(lid, direction, depth, cursor, limit)
-        found = await services.lineage.trace(query, _viewer(asked))
-        await services.reading.traced(asked.caller.principal, ", ".join(found.start), found.label)
-        return LineageDocument.model_validate(rendering.document(found))
 
-    return routes
+async def _query(
+    lid: str,
+    *,
+    direction: Direction = Direction.BACK,
+    depth: Annotated[int, Query(ge=1, le=DEEPEST)] = DEEPEST,
+    cursor: Annotated[str, Query(max_length=16)] = "",
+    limit: Annotated[int, Query(ge=1, le=MOST_LISTED)] = LISTED,
+) -> LineageQuery:
+    return LineageQuery(lid, direction, depth, cursor, limit)
+
+
+@ROUTER.get("/lineage/{lid:path}")
+async def lineage(
+    services: Services,
+    asked: Reading,
+    query: Annotated[LineageQuery, Depends(_query)],
+) -> LineageDocument:
+    """Trace something back to its sources, or `forward` to all that came of it."""
+    found = await services.lineage.trace(query, _viewer(asked))
+    await services.reading.traced(asked.caller.principal, ", ".join(found.start), found.label)
+    return LineageDocument.model_validate(rendering.document(found))
 
 
 def _viewer(asked: ApiRequest) -> LineageViewer:

@@ -5,6 +5,8 @@ program's own words with all that. It rises and never falls; only the program th
 connection.
 """
 
+import asyncio
+from collections.abc import Awaitable, Callable
 from dataclasses import dataclass
 from typing import Final
 
@@ -30,21 +32,34 @@ class McpLimits:
 LIMITS: Final = McpLimits()
 
 
-class AgentConnection:
-    """A connection of an agent, from its first message to its last."""
+async def _kept_nowhere(_label: Label) -> None:
+    """Keep nothing: the connection ends with its process."""
 
-    def __init__(self) -> None:
-        """Begin, with nothing told."""
-        self._told = PUBLIC
+
+class AgentConnection:
+    """A connection of an agent, from its first message to its last.
+
+    `told` is the label of all that the agent was told before. `keep` keeps a higher one for other processes.
+    """
+
+    def __init__(self, told: Label = PUBLIC, keep: Callable[[Label], Awaitable[None]] = _kept_nowhere) -> None:
+        """Begin."""
+        self._told = told
+        self._keep = keep
+        self._telling = asyncio.Lock()
 
     @property
     def told(self) -> Label:
         """The label of all answers on it."""
         return self._told
 
-    def tell(self, label: Label) -> None:
-        """Note that an answer of a label goes out on it, before it does."""
-        self._told = self._told.join(label)
+    async def tell(self, label: Label) -> None:
+        """Note that an answer of a label goes out on it, before it does. Raises VaultError: it must not go out."""
+        async with self._telling:
+            told = self._told.join(label)
+            if told != self._told:
+                await self._keep(told)
+                self._told = told
 
 
 def words_of(services: ApiServices, asked: ApiRequest, connection: AgentConnection | None) -> Label:

@@ -9,9 +9,10 @@ read. `server/discover` names the protocols that have connections, so that clien
 """
 
 import logging
-from collections.abc import AsyncGenerator, Awaitable, Callable
-from contextlib import asynccontextmanager
+from collections.abc import AsyncGenerator, Awaitable, Callable, Generator
+from contextlib import asynccontextmanager, contextmanager
 from dataclasses import dataclass
+from functools import partial
 from http import HTTPStatus
 from typing import Any, Final, cast
 
@@ -26,10 +27,12 @@ from mcp.types.version import HANDSHAKE_PROTOCOL_VERSIONS
 from bot.api.entrance.entrance import Message, Receive, Scope, Send
 from bot.api.errors import BUSY, NO_CONNECTION, UNAVAILABLE, ApiRefusedError
 from bot.api.mcp_server.connection import AgentConnection, McpLimits
+from bot.api.mcp_server.kept_taints import KeptTaints, TaintKey
 from bot.api.mcp_server.protocol import Context, mcp_server
 from bot.api.mcp_server.served import ServedTools
 from bot.api.requests import ASKED, ApiRequest
 from bot.api.services import ApiServices
+from channels.port import VaultError
 
 _SESSION: Final = b"mcp-session-id"
 _VERSION: Final = b"mcp-protocol-version"
@@ -57,6 +60,7 @@ class McpEndpoint:
         self._stateless = StreamableHTTPSessionManager(
             self._server, json_response=True, stateless=True, max_request_body_size=largest
         )
+        self._taints = KeptTaints(services.vault)
         self._open = dict[str, _OpenConnection]()
         self._group: TaskGroup | None = None
 
@@ -89,35 +93,47 @@ class McpEndpoint:
             return
         found = self._open.get(named)
         if found is None or found.owner != owner:
+            with _vaulted():
+                await self._taints.lost(TaintKey(owner, named))
             raise ApiRefusedError(NO_CONNECTION)
         await found.transport.handle_request(scope, receive, send)
         if found.transport.is_terminated:
             await self._end(named)
+            with _vaulted():
+                await self._taints.ended(TaintKey(owner, named))
 
     async def _begin(self, owner: str, scope: Scope, receive: Receive, send: Send) -> None:
         """Begin a connection by the request that opens it; one that opens none leaves nothing behind."""
         if sum(one.owner == owner for one in self._open.values()) >= self._limits.most:
             raise ApiRefusedError(BUSY)
         name = self._services.ids.secret()
+        key = TaintKey(owner, name)
+        with _vaulted():
+            connection = AgentConnection(await self._taints.inherited(key), partial(self._taints.keep, key))
         transport = StreamableHTTPServerTransport(name, is_json_response_enabled=True, idle_timeout=self._limits.idle)
         self._open[name] = _OpenConnection(owner, transport)
         watched = _Watched(send)
         try:
-            await cast("TaskGroup", self._group).start(self._serve, name, transport)
+            await cast("TaskGroup", self._group).start(self._serve, name, transport, connection)
             await transport.handle_request(scope, receive, watched)
         finally:
             if not 0 < watched.status < HTTPStatus.BAD_REQUEST:
                 await self._end(name)
 
     async def _serve(
-        self, name: str, transport: StreamableHTTPServerTransport, *, task_status: TaskStatus[None]
+        self,
+        name: str,
+        transport: StreamableHTTPServerTransport,
+        connection: AgentConnection,
+        *,
+        task_status: TaskStatus[None],
     ) -> None:
         """Serve a connection until its client ends it or it was not used for long."""
         async with transport.connect() as (reading, writing):
             task_status.started()
             try:
                 with cast("anyio.CancelScope", transport.idle_scope):
-                    await serve_loop(self._server, reading, writing, lifespan_state=AgentConnection(), session_id=name)
+                    await serve_loop(self._server, reading, writing, lifespan_state=connection, session_id=name)
             except Exception:
                 _LOGGER.exception(_BROKE)
             finally:
@@ -137,6 +153,15 @@ class McpEndpoint:
             capabilities=self._server.get_capabilities(),
             instructions=self._server.instructions,
         )
+
+
+@contextmanager
+def _vaulted() -> Generator[None]:
+    """Refuse a request while the store does not keep taints. Raises ApiRefusedError."""
+    try:
+        yield
+    except VaultError:
+        raise ApiRefusedError(UNAVAILABLE) from None
 
 
 class _Watched:

@@ -11,7 +11,7 @@ from typing import Any, Final, cast
 
 from pydantic import JsonValue
 
-from bot.api.errors import INTERNAL, NOT_FOUND, ErrorAnswer, answer_to
+from bot.api.errors import INTERNAL, NOT_FOUND, UNAVAILABLE, ErrorAnswer, answer_to
 from bot.api.mcp_server.agent_tools import AgentTool, agent_tools
 from bot.api.mcp_server.calls import AgentCall, CallGiver, McpAnswer
 from bot.api.mcp_server.connection import AgentConnection
@@ -21,6 +21,7 @@ from bot.core.errors import RequestError
 from bot.sessions.api_tokens import Scope
 from bot.tools.arguments import checked
 from bot.tools.base import RefusedCallError, Tool
+from channels.port import VaultError
 
 ACTION: Final = "action"
 """The argument by which some tools name the action of a call."""
@@ -146,8 +147,13 @@ class ServedTools:
             if told is INTERNAL:
                 _LOGGER.exception(BROKE, extra={"reference": asked.request_id})
             answer = call.failed(_words(told, asked.request_id))
-        if connection is not None:
-            connection.tell(answer.label)
+        if connection is None:
+            return answer
+        try:
+            await connection.tell(answer.label)
+        except VaultError:
+            # The call was made, and the agent does not learn its result.
+            return call.failed(_words(UNAVAILABLE, asked.request_id))
         return answer
 
     async def _answered(self, call: AgentCall, wanted: WantedCall) -> McpAnswer:

@@ -10,7 +10,7 @@ from typing import Final
 from mcp.server.runner import serve_dual_era_loop
 from mcp.server.stdio import stdio_server
 
-from bot.api.entrance.request_rates import RequestRates
+from bot.api.entrance.request_rates import PROGRAMS, RequestRates
 from bot.api.errors import NOT_SERVING, RATE_LIMITED, UNAUTHORIZED, UNAVAILABLE
 from bot.api.mcp_server.connection import AgentConnection
 from bot.api.mcp_server.protocol import mcp_server, refused
@@ -30,7 +30,7 @@ class StdioCaller:
     def __init__(self, services: ApiServices, token: str) -> None:
         """Let in the program with this token."""
         self._services, self._token = services, token
-        self._rates = RequestRates(services.clock)
+        self._rates = RequestRates(services.rates.uses(PROGRAMS), services.clock)
 
     async def __call__(self, _request: object = None) -> ApiRequest:
         """Return who asks. Raises MCPError: the token counts no more, it asks too often, or nothing is served."""
@@ -45,7 +45,7 @@ class StdioCaller:
         if not serves:
             raise refused(NOT_SERVING)
         most = caller.token.per_minute or services.settings.requests_per_minute
-        if waits := self._rates.use(caller.name, most):
+        if waits := await self._rates.use(caller.token.name, most):
             raise refused(replace(RATE_LIMITED, retry_after=waits))
         return ApiRequest(caller, f"req_{services.ids.op()}", services.tokens.reader(caller))
 

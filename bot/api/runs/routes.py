@@ -12,7 +12,7 @@ from fastapi import APIRouter, Query, Response
 
 from bot.access import labelling
 from bot.api.errors import ApiRefusedError, ErrorAnswer
-from bot.api.requests import ApiRequest, Reading, Steering
+from bot.api.requests import ApiRequest, Reading, Services, Steering
 from bot.api.runs.shapes import (
     NewNoteRequest,
     NewRun,
@@ -49,145 +49,141 @@ REFUSED: Final = ErrorAnswer(
 
 _Told = TypeVar("_Told")
 
-
-def router(services: ApiServices) -> APIRouter:
-    """Return the routes about runs and schedules."""
-    routes = APIRouter()
-    for part in (_runs, _steering, _schedules):
-        routes.include_router(part(services))
-    return routes
+RUNS: Final = APIRouter(tags=["runs"])
+SCHEDULES: Final = APIRouter(tags=["schedules"])
 
 
-def _runs(services: ApiServices) -> APIRouter:
-    routes = APIRouter(tags=["runs"])
-
-    @routes.post("/runs", status_code=HTTPStatus.CREATED)
-    async def start(asked: Steering, new: NewRun, idempotency_key: Key = None) -> RunStarted:
-        """Start a run. The same `Idempotency-Key` with the same body is the same run."""
-        wish = RunWish(
-            new.goal,
-            type=RunType(new.type),
-            title=new.title,
-            slot=new.slot,
-            hours=new.hours or 0,
-            deliver_to=new.deliver_to,
-        )
-        standing, by = await standing_of(services, asked), _viewer(services, asked)
-        run = await services.runs.start(standing, call_named(services, asked, idempotency_key), wish, by.typed)
-        if isinstance(run, RefusedCall):
-            raise ApiRefusedError(REFUSED)
-        return RunStarted(id=run)
-
-    @routes.get("/runs")
-    async def runs(
-        asked: Reading,
-        *,
-        cursor: Annotated[str, Query(max_length=512)] = "",
-        limit: Limit = 50,
-        ended: bool = False,
-    ) -> RunList:
-        """List the runs of this program, newest first; with `ended` also those that are over."""
-        by = _viewer(services, asked)
-        page = await services.runs.page(by, cursor=cursor, limit=limit, ended=ended)
-        told = [await _document(services, by, known) for known in page.runs]
-        return RunList(runs=tuple(told), cursor=page.cursor or None)
-
-    @routes.get("/runs/{rid}")
-    async def run(asked: Reading, rid: str) -> RunDocument:
-        """Return a run."""
-        return await _read(services, asked, rid, lambda by, known: _document(services, by, known))
-
-    @routes.get("/runs/{rid}/stats")
-    async def stats(asked: Reading, rid: str) -> RunNumbers:
-        """Return a run in numbers."""
-
-        async def told(_by: RunViewer, known: KnownRun) -> RunNumbers:
-            return numbers_document(services.runs.numbers(known))
-
-        return await _read(services, asked, rid, told)
-
-    return routes
+@RUNS.post("/runs", status_code=HTTPStatus.CREATED)
+async def start_run(services: Services, asked: Steering, new: NewRun, idempotency_key: Key = None) -> RunStarted:
+    """Start a run. The same `Idempotency-Key` with the same body is the same run."""
+    wish = RunWish(
+        new.goal,
+        type=RunType(new.type),
+        title=new.title,
+        slot=new.slot,
+        hours=new.hours or 0,
+        deliver_to=new.deliver_to,
+    )
+    standing, by = await standing_of(services, asked), _viewer(services, asked)
+    run = await services.runs.start(standing, call_named(services, asked, idempotency_key), wish, by.typed)
+    if isinstance(run, RefusedCall):
+        raise ApiRefusedError(REFUSED)
+    return RunStarted(id=run)
 
 
-def _steering(services: ApiServices) -> APIRouter:
-    routes = APIRouter(tags=["runs"])
-
-    @routes.post("/runs/{rid}/notes", status_code=HTTPStatus.ACCEPTED)
-    async def steer(asked: Steering, rid: str, note: NewNoteRequest, idempotency_key: Key = None) -> NoteTaken:
-        """Give a run a steering note. The same `Idempotency-Key` is the same note."""
-        by, name = _viewer(services, asked), call_named(services, asked, idempotency_key)
-        await services.runs.steer(by, rid, note.text, priority=Priority(note.priority), key=name)
-        return NoteTaken(id=name)
-
-    @routes.post("/runs/{rid}/pause", status_code=HTTPStatus.NO_CONTENT)
-    async def pause(asked: Steering, rid: str) -> None:
-        """Let a run rest: no turn of it begins."""
-        await services.runs.pause(_viewer(services, asked), rid)
-
-    @routes.post("/runs/{rid}/resume", status_code=HTTPStatus.NO_CONTENT)
-    async def resume(asked: Steering, rid: str) -> None:
-        """Let a run that rests go on, also one that failed too often in a row."""
-        await services.runs.resume(_viewer(services, asked), rid)
-
-    @routes.post("/runs/{rid}/stop", status_code=HTTPStatus.ACCEPTED, response_class=Response)
-    async def stop(asked: Steering, rid: str) -> None:
-        """End a run for good, with all that it set going; one that has ended stays so."""
-        try:
-            await services.runs.stop(_viewer(services, asked), rid)
-        except ArchivedError:
-            return
-
-    return routes
+@RUNS.get("/runs")
+async def runs(
+    services: Services,
+    asked: Reading,
+    *,
+    cursor: Annotated[str, Query(max_length=512)] = "",
+    limit: Limit = 50,
+    ended: bool = False,
+) -> RunList:
+    """List the runs of this program, newest first; with `ended` also those that are over."""
+    by = _viewer(services, asked)
+    page = await services.runs.page(by, cursor=cursor, limit=limit, ended=ended)
+    told = [await _document(services, by, known) for known in page.runs]
+    return RunList(runs=tuple(told), cursor=page.cursor or None)
 
 
-def _schedules(services: ApiServices) -> APIRouter:
-    routes = APIRouter(tags=["schedules"])
+@RUNS.get("/runs/{rid}")
+async def run(services: Services, asked: Reading, rid: str) -> RunDocument:
+    """Return a run."""
+    return await _read(services, asked, rid, lambda by, known: _document(services, by, known))
 
-    @routes.post("/schedules", status_code=HTTPStatus.CREATED)
-    async def make(asked: Steering, new: NewSchedule, idempotency_key: Key = None) -> ScheduleDocument:
-        """Make a schedule or reminder. The same `Idempotency-Key` with the same body is the same schedule."""
-        wish = ScheduleWish(
-            ScheduleKind(new.kind),
-            new.when,
-            new.text,
-            time_zone=new.time_zone,
-            title=new.title,
-            deliver_to=new.deliver_to,
-            overlap=Overlap(new.overlap),
-        )
-        standing, by = await standing_of(services, asked), _viewer(services, asked)
-        made = await services.schedules.create(standing, call_named(services, asked, idempotency_key), wish, by.typed)
-        if isinstance(made, RefusedCall):
-            raise ApiRefusedError(REFUSED)
-        return schedule_document(KnownSchedule(made))
 
-    @routes.get("/schedules")
-    async def schedules(asked: Reading) -> ScheduleList:
-        """List the schedules of this program, the oldest first."""
-        known = await services.schedules.listed(_viewer(services, asked))
-        return ScheduleList(schedules=tuple(map(schedule_document, known)))
+@RUNS.get("/runs/{rid}/stats")
+async def stats(services: Services, asked: Reading, rid: str) -> RunNumbers:
+    """Return a run in numbers."""
 
-    @routes.get("/schedules/{hid}")
-    async def schedule(asked: Reading, hid: str) -> ScheduleDocument:
-        """Return a schedule."""
-        return schedule_document(await services.schedules.show(_viewer(services, asked), hid))
+    async def told(_by: RunViewer, known: KnownRun) -> RunNumbers:
+        return numbers_document(services.runs.numbers(known))
 
-    @routes.delete("/schedules/{hid}", status_code=HTTPStatus.NO_CONTENT)
-    async def cancel(asked: Steering, hid: str) -> None:
-        """Forget a schedule; a run that it started goes on."""
-        await services.schedules.cancel(_viewer(services, asked), hid)
+    return await _read(services, asked, rid, told)
 
-    @routes.post("/schedules/{hid}/pause", status_code=HTTPStatus.NO_CONTENT)
-    async def pause(asked: Steering, hid: str) -> None:
-        """Let a schedule rest."""
-        await services.schedules.pause(_viewer(services, asked), hid)
 
-    @routes.post("/schedules/{hid}/resume", status_code=HTTPStatus.NO_CONTENT)
-    async def resume(asked: Steering, hid: str) -> None:
-        """Let a schedule that rests go on, from its next moment."""
-        await services.schedules.resume(_viewer(services, asked), hid)
+@RUNS.post("/runs/{rid}/notes", status_code=HTTPStatus.ACCEPTED)
+async def steer_run(
+    services: Services, asked: Steering, rid: str, note: NewNoteRequest, *, idempotency_key: Key = None
+) -> NoteTaken:
+    """Give a run a steering note. The same `Idempotency-Key` is the same note."""
+    by, name = _viewer(services, asked), call_named(services, asked, idempotency_key)
+    await services.runs.steer(by, rid, note.text, priority=Priority(note.priority), key=name)
+    return NoteTaken(id=name)
 
-    return routes
+
+@RUNS.post("/runs/{rid}/pause", status_code=HTTPStatus.NO_CONTENT)
+async def pause_run(services: Services, asked: Steering, rid: str) -> None:
+    """Let a run rest: no turn of it begins."""
+    await services.runs.pause(_viewer(services, asked), rid)
+
+
+@RUNS.post("/runs/{rid}/resume", status_code=HTTPStatus.NO_CONTENT)
+async def resume_run(services: Services, asked: Steering, rid: str) -> None:
+    """Let a run that rests go on, also one that failed too often in a row."""
+    await services.runs.resume(_viewer(services, asked), rid)
+
+
+@RUNS.post("/runs/{rid}/stop", status_code=HTTPStatus.ACCEPTED, response_class=Response)
+async def stop_run(services: Services, asked: Steering, rid: str) -> None:
+    """End a run for good, with all that it set going; one that has ended stays so."""
+    try:
+        await services.runs.stop(_viewer(services, asked), rid)
+    except ArchivedError:
+        return
+
+
+@SCHEDULES.post("/schedules", status_code=HTTPStatus.CREATED)
+async def make_schedule(
+    services: Services, asked: Steering, new: NewSchedule, idempotency_key: Key = None
+) -> ScheduleDocument:
+    """Make a schedule or reminder. The same `Idempotency-Key` with the same body is the same schedule."""
+    wish = ScheduleWish(
+        ScheduleKind(new.kind),
+        new.when,
+        new.text,
+        time_zone=new.time_zone,
+        title=new.title,
+        deliver_to=new.deliver_to,
+        overlap=Overlap(new.overlap),
+    )
+    standing, by = await standing_of(services, asked), _viewer(services, asked)
+    made = await services.schedules.create(standing, call_named(services, asked, idempotency_key), wish, by.typed)
+    if isinstance(made, RefusedCall):
+        raise ApiRefusedError(REFUSED)
+    return schedule_document(KnownSchedule(made))
+
+
+@SCHEDULES.get("/schedules")
+async def schedules(services: Services, asked: Reading) -> ScheduleList:
+    """List the schedules of this program, the oldest first."""
+    known = await services.schedules.listed(_viewer(services, asked))
+    return ScheduleList(schedules=tuple(map(schedule_document, known)))
+
+
+@SCHEDULES.get("/schedules/{hid}")
+async def schedule(services: Services, asked: Reading, hid: str) -> ScheduleDocument:
+    """Return a schedule."""
+    return schedule_document(await services.schedules.show(_viewer(services, asked), hid))
+
+
+@SCHEDULES.delete("/schedules/{hid}", status_code=HTTPStatus.NO_CONTENT)
+async def cancel_schedule(services: Services, asked: Steering, hid: str) -> None:
+    """Forget a schedule; a run that it started goes on."""
+    await services.schedules.cancel(_viewer(services, asked), hid)
+
+
+@SCHEDULES.post("/schedules/{hid}/pause", status_code=HTTPStatus.NO_CONTENT)
+async def pause_schedule(services: Services, asked: Steering, hid: str) -> None:
+    """Let a schedule rest."""
+    await services.schedules.pause(_viewer(services, asked), hid)
+
+
+@SCHEDULES.post("/schedules/{hid}/resume", status_code=HTTPStatus.NO_CONTENT)
+async def resume_schedule(services: Services, asked: Steering, hid: str) -> None:
+    """Let a schedule that rests go on, from its next moment."""
+    await services.schedules.resume(_viewer(services, asked), hid)
 
 
 async def _read(

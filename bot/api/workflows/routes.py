@@ -14,7 +14,7 @@ from pydantic import JsonValue
 
 from bot.access import labelling
 from bot.api.errors import ApiRefusedError, ErrorAnswer
-from bot.api.requests import ApiRequest, Reading, Steering
+from bot.api.requests import ApiRequest, Reading, Services, Steering
 from bot.api.services import ApiServices
 from bot.api.session_routes import Key, call_named
 from bot.api.standing import standing_of
@@ -48,106 +48,94 @@ REFUSED: Final = ErrorAnswer(
 
 Step = Annotated[str, Query(max_length=64)]
 
-
-def router(services: ApiServices) -> APIRouter:
-    """Return the routes about workflows."""
-    routes = APIRouter(tags=["workflows"])
-    for part in (_found, _begun, _carried_on):
-        routes.include_router(part(services))
-    return routes
+ROUTER: Final = APIRouter(tags=["workflows"])
+"""The routes about workflows."""
 
 
-def _found(services: ApiServices) -> APIRouter:
-    routes = APIRouter()
-
-    @routes.get("/workflows")
-    async def workflows(asked: Reading) -> WorkflowList:
-        """List the workflows of this program, and the definitions to begin with."""
-        known = await services.workflows.listed(_viewer(services, asked))
-        listed: list[JsonValue] = [{**telling.brief(one), "label": str(one.label)} for one in known]
-        told = await _told(services, asked, {"workflows": listed}, join_all(one.label for one in known))
-        definitions = tuple(
-            WorkflowDefinitionDocument(name=one.name, title=one.title, steps=tuple(step.id for step in one.steps))
-            for one in services.workflows.definitions.values()
-        )
-        return WorkflowList.model_validate({**told, "definitions": definitions})
-
-    @routes.get("/workflows/{project}")
-    async def workflow(asked: Reading, project: str) -> WorkflowInFull:
-        """Return a workflow."""
-        found = await services.workflows.show(_viewer(services, asked), project)
-        return WorkflowInFull.model_validate(await _told(services, asked, telling.whole(found), found.label))
-
-    @routes.get("/workflows/{project}/log")
-    async def log(asked: Reading, project: str) -> WorkflowLog:
-        """Return the events of a workflow."""
-        found = await services.workflows.show(_viewer(services, asked), project)
-        events: list[JsonValue] = [telling.happening(event) for event in found.events]
-        return WorkflowLog.model_validate(await _told(services, asked, {"events": events}, found.label))
-
-    @routes.get("/workflows/{project}/resume")
-    async def resume(asked: Reading, project: str, step: Step = "") -> WorkflowResumption:
-        """Return where work goes on, at the current step if none is named."""
-        found = await services.workflows.resume(_viewer(services, asked), project, step)
-        told = await _told(services, asked, telling.resumption(found), found.workflow.label)
-        return WorkflowResumption.model_validate(told)
-
-    return routes
+@ROUTER.get("/workflows")
+async def workflows(services: Services, asked: Reading) -> WorkflowList:
+    """List the workflows of this program, and the definitions to begin with."""
+    known = await services.workflows.listed(_viewer(services, asked))
+    listed: list[JsonValue] = [{**telling.brief(one), "label": str(one.label)} for one in known]
+    told = await _told(services, asked, {"workflows": listed}, join_all(one.label for one in known))
+    definitions = tuple(
+        WorkflowDefinitionDocument(name=one.name, title=one.title, steps=tuple(step.id for step in one.steps))
+        for one in services.workflows.definitions.values()
+    )
+    return WorkflowList.model_validate({**told, "definitions": definitions})
 
 
-def _begun(services: ApiServices) -> APIRouter:
-    routes = APIRouter()
-
-    @routes.post("/workflows", status_code=HTTPStatus.CREATED)
-    async def start(asked: Steering, new: NewWorkflow, idempotency_key: Key = None) -> WorkflowChanged:
-        """Begin a workflow; it has the label of this program's own words.
-
-        The same `Idempotency-Key` is the same one.
-        """
-        given: dict[str, JsonValue] = {"action": "start", "project": new.project, "definition": new.definition}
-        return await _acted(services, asked, {**given, "branch": new.branch or None}, idempotency_key)
-
-    @routes.post("/workflows/{project}/steps")
-    async def step(asked: Steering, project: str, begun: StepBegun, idempotency_key: Key = None) -> WorkflowChanged:
-        """Begin a step, or with `again` one anew. The same `Idempotency-Key` is the same change."""
-        files: list[JsonValue] = list(begun.files)
-        given: dict[str, JsonValue] = {"action": "step", "project": project, "step": begun.step, "files": files}
-        given |= {"version": begun.version, "again": begun.again}
-        return await _acted(services, asked, given, idempotency_key)
-
-    return routes
+@ROUTER.get("/workflows/{project}")
+async def workflow(services: Services, asked: Reading, project: str) -> WorkflowInFull:
+    """Return a workflow."""
+    found = await services.workflows.show(_viewer(services, asked), project)
+    return WorkflowInFull.model_validate(await _told(services, asked, telling.whole(found), found.label))
 
 
-def _carried_on(services: ApiServices) -> APIRouter:
-    routes = APIRouter()
+@ROUTER.get("/workflows/{project}/log")
+async def log(services: Services, asked: Reading, project: str) -> WorkflowLog:
+    """Return the events of a workflow."""
+    found = await services.workflows.show(_viewer(services, asked), project)
+    events: list[JsonValue] = [telling.happening(event) for event in found.events]
+    return WorkflowLog.model_validate(await _told(services, asked, {"events": events}, found.label))
 
-    @routes.post("/workflows/{project}/checkpoints")
-    async def checkpoint(
-        asked: Steering, project: str, reached: SubStepReached, idempotency_key: Key = None
-    ) -> WorkflowChanged:
-        """Note that a part of the step in progress is done. The same `Idempotency-Key` is the same change."""
-        artifacts: list[JsonValue] = list(reached.artifacts)
-        given: dict[str, JsonValue] = {"action": "checkpoint", "project": project, "version": reached.version}
-        given |= {"sub_step": reached.sub_step, "artifacts": artifacts}
-        return await _acted(services, asked, given, idempotency_key)
 
-    @routes.post("/workflows/{project}/decisions")
-    async def decide(
-        asked: Steering, project: str, noted: DecisionNoted, idempotency_key: Key = None
-    ) -> WorkflowChanged:
-        """Write down a decision at the step in progress. The same `Idempotency-Key` is the same one."""
-        given: dict[str, JsonValue] = {"action": "decide", "project": project, **noted.model_dump()}
-        return await _acted(services, asked, given, idempotency_key)
+@ROUTER.get("/workflows/{project}/resume")
+async def resume(services: Services, asked: Reading, project: str, step: Step = "") -> WorkflowResumption:
+    """Return where work goes on, at the current step if none is named."""
+    found = await services.workflows.resume(_viewer(services, asked), project, step)
+    told = await _told(services, asked, telling.resumption(found), found.workflow.label)
+    return WorkflowResumption.model_validate(told)
 
-    @routes.post("/workflows/{project}/complete")
-    async def complete(
-        asked: Steering, project: str, seen: SeenVersion, idempotency_key: Key = None
-    ) -> WorkflowChanged:
-        """Complete the step in progress, unless a person has to pass it. The same `Idempotency-Key` is the same."""
-        given: dict[str, JsonValue] = {"action": "complete", "project": project, "version": seen.version}
-        return await _acted(services, asked, given, idempotency_key)
 
-    return routes
+@ROUTER.post("/workflows", status_code=HTTPStatus.CREATED)
+async def start(services: Services, asked: Steering, new: NewWorkflow, idempotency_key: Key = None) -> WorkflowChanged:
+    """Begin a workflow; it has the label of this program's own words.
+
+    The same `Idempotency-Key` is the same one.
+    """
+    given: dict[str, JsonValue] = {"action": "start", "project": new.project, "definition": new.definition}
+    return await _acted(services, asked, {**given, "branch": new.branch or None}, idempotency_key)
+
+
+@ROUTER.post("/workflows/{project}/steps")
+async def step(
+    services: Services, asked: Steering, project: str, begun: StepBegun, *, idempotency_key: Key = None
+) -> WorkflowChanged:
+    """Begin a step, or with `again` one anew. The same `Idempotency-Key` is the same change."""
+    files: list[JsonValue] = list(begun.files)
+    given: dict[str, JsonValue] = {"action": "step", "project": project, "step": begun.step, "files": files}
+    given |= {"version": begun.version, "again": begun.again}
+    return await _acted(services, asked, given, idempotency_key)
+
+
+@ROUTER.post("/workflows/{project}/checkpoints")
+async def checkpoint(
+    services: Services, asked: Steering, project: str, reached: SubStepReached, *, idempotency_key: Key = None
+) -> WorkflowChanged:
+    """Note that a part of the step in progress is done. The same `Idempotency-Key` is the same change."""
+    artifacts: list[JsonValue] = list(reached.artifacts)
+    given: dict[str, JsonValue] = {"action": "checkpoint", "project": project, "version": reached.version}
+    given |= {"sub_step": reached.sub_step, "artifacts": artifacts}
+    return await _acted(services, asked, given, idempotency_key)
+
+
+@ROUTER.post("/workflows/{project}/decisions")
+async def decide(
+    services: Services, asked: Steering, project: str, noted: DecisionNoted, *, idempotency_key: Key = None
+) -> WorkflowChanged:
+    """Write down a decision at the step in progress. The same `Idempotency-Key` is the same one."""
+    given: dict[str, JsonValue] = {"action": "decide", "project": project, **noted.model_dump()}
+    return await _acted(services, asked, given, idempotency_key)
+
+
+@ROUTER.post("/workflows/{project}/complete")
+async def complete(
+    services: Services, asked: Steering, project: str, seen: SeenVersion, *, idempotency_key: Key = None
+) -> WorkflowChanged:
+    """Complete the step in progress, unless a person has to pass it. The same `Idempotency-Key` is the same."""
+    given: dict[str, JsonValue] = {"action": "complete", "project": project, "version": seen.version}
+    return await _acted(services, asked, given, idempotency_key)
 
 
 async def _acted(

@@ -1,16 +1,13 @@
 """What may not be known is absent, on every route of the application's own table (law `no_read_up`)."""
 
-# What stands for the services of routes that are listed and not called is the application's own.
-# pyright: reportPrivateUsage=false
-
 import asyncio
 from collections.abc import Iterable, Iterator
 from pathlib import Path
 from types import MappingProxyType
-from typing import TYPE_CHECKING, Final, cast
+from typing import Final, cast
 
 import pytest
-from fastapi.routing import APIRoute
+from fastapi.routing import APIRoute, APIRouter
 from starlette.routing import BaseRoute
 
 from bot.api import application
@@ -29,9 +26,6 @@ from tests.attacks.api.targets import (
 )
 from tests.bot.api.kit import MAKER, ApiHost, served
 
-if TYPE_CHECKING:
-    from bot.api.services import ApiServices
-
 pytestmark = [pytest.mark.anyio, pytest.mark.timeout(300)]
 
 CASES: Final = cases()
@@ -47,12 +41,7 @@ def test_every_route_has_a_case_and_every_case_a_route() -> None:
     }
     assert table == {case.route for case in CASES}
     # None is served that the document leaves out.
-    services = cast("ApiServices", application._Described())
-    every = [
-        method
-        for route in _routes(application._framework(services, application.AREAS).routes)
-        for method in route.methods or ()
-    ]
+    every = [method for route in _routes(application.shipped().routes) for method in route.methods or ()]
     assert len(every) == len(table)
 
 
@@ -60,8 +49,8 @@ def _routes(routes: Iterable[BaseRoute]) -> Iterator[APIRoute]:
     for route in routes:
         if isinstance(route, APIRoute):
             yield route
-        else:
-            yield from _routes(route.original_router.routes)  # pyright: ignore[reportAttributeAccessIssue, reportUnknownMemberType, reportUnknownArgumentType] - FastAPI's own
+        elif isinstance(included := getattr(route, "original_router", None), APIRouter):
+            yield from _routes(included.routes)
 
 
 @pytest.mark.parametrize("scope", Scope)

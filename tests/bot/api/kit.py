@@ -15,6 +15,7 @@ from bot.access.authorize import Caller, Ingress
 from bot.app import programs
 from bot.app.app import App
 from bot.app.extensions import Extensions
+from bot.core.trust import trust
 from bot.operations.tokens import TokenRequest
 from bot.sessions.api_tokens import Scope
 from policy.labels import parse
@@ -67,7 +68,9 @@ class ApiHost:
     async def client(self, token: str = "", **headers: str) -> AsyncGenerator[httpx2.AsyncClient]:
         """Connect as a program that shows a token, none if it is empty."""
         shown = {"authorization": f"Bearer {token}"} if token else {}
-        async with httpx2.AsyncClient(base_url=self.url, headers={**shown, **headers}, timeout=30) as client:
+        async with httpx2.AsyncClient(
+            base_url=self.url, headers={**shown, **headers}, verify=trust(), timeout=30
+        ) as client:
             yield client
 
 

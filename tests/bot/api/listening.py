@@ -29,7 +29,10 @@ PATIENCE: Final = 20.0
 
 @dataclass
 class Listener:
-    """Hears a session's stream; `seqs` are those of all events that it heard, on all its connections."""
+    """Hears a session's stream; `seqs` are those of all events that it heard, on all its connections.
+
+    `truncated` is how often it was told that the log lacks events that it had heard.
+    """
 
     client: httpx2.AsyncClient
     sid: str
@@ -40,6 +43,7 @@ class Listener:
     status: int = 0
     last: str = ""
     beats: int = 0
+    truncated: int = 0
     _task: "asyncio.Task[None] | None" = None
     _heard: asyncio.Event = field(default_factory=asyncio.Event)
 
@@ -114,6 +118,9 @@ class Listener:
             data = json.loads(fields["data"])
             if fields.get("event") == "end":
                 self.end = data["reason"]
+            elif fields.get("event") == "log_truncated":
+                self.truncated += 1
+                self.last = fields["id"]
             else:
                 assert fields["id"] == str(data["seq"])
                 self.last = fields["id"]

@@ -112,6 +112,33 @@ async def test_what_was_told_last_decides_where_a_stream_begins(tmp_path: Path) 
             assert refused.status_code == 422
 
 
+async def test_a_page_behind_the_end_of_the_log_is_refused_with_both_numbers(tmp_path: Path) -> None:
+    async with served(tmp_path, QUIET, works=False) as host:
+        token = await host.token()
+        scribe = await Scribe.begun(store_of(host))
+        last = await scribe.write(said("one"))
+        async with host.client(token) as client:
+            refused = await client.get(f"/v1/sessions/{scribe.sid}/events?after={last + 3}")
+            assert refused.status_code == HTTPStatus.CONFLICT
+            told = refused.json()["error"]
+            assert told["code"] == "log_truncated"
+            assert told["message"] == f"The log of this session ends at {last}, before {last + 3}."
+            assert (await client.get(f"/v1/sessions/{scribe.sid}/events?after={last}")).json()["events"] == []
+
+
+async def test_a_stream_behind_the_end_of_the_log_says_so_and_goes_on(tmp_path: Path) -> None:
+    async with served(tmp_path, QUIET, works=False) as host:
+        token = await host.token()
+        scribe = await Scribe.begun(store_of(host))
+        last = await scribe.write(said("one"))
+        told = f'id: {last}\nevent: log_truncated\ndata: {{"after":{last + 3},"last":{last}}}\n\n'.encode()
+        async with host.client(token) as client:
+            async with Listener(client, scribe.sid, last=str(last + 3)).connected() as one:
+                await one.until(lambda: told in one.raw)
+                await one.heard(await scribe.write(said("two")))
+            assert one.raw.count(b"log_truncated") == 1
+
+
 async def test_a_stream_is_filtered_as_a_page_is(tmp_path: Path) -> None:
     async with served(tmp_path, QUIET, works=False) as host:
         token = await host.token()

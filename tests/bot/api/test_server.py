@@ -3,21 +3,21 @@
 import asyncio
 import json
 import socket
-from collections.abc import AsyncGenerator, AsyncIterator, Sequence
+from collections.abc import AsyncGenerator, AsyncIterator
 from contextlib import AsyncExitStack, asynccontextmanager, suppress
 from dataclasses import replace
 from pathlib import Path
+from typing import Final
 
 import httpx2
 import pytest
 from fastapi import APIRouter
 from fastapi.responses import StreamingResponse
 
-from bot.api.application import AREAS, Area
+from bot.api.application import ROUTERS, framework_of
 from bot.api.entrance.caller_patience import PATIENCE, CallerPatience
-from bot.api.requests import Reading
+from bot.api.requests import Reading, Services
 from bot.api.server import bound, serve
-from bot.api.services import ApiServices
 from bot.app.programs import api_services
 from bot.core.errors import LeaseLostError, StoreGoneError
 from tests.bot.api.kit import ApiHost, api_config, served
@@ -29,73 +29,72 @@ pytestmark = pytest.mark.anyio
 HASTE = CallerPatience(headers=0.5, body=0.5, idle=1, rest=0.3, reading=0.5)
 
 
-def breaking(_services: ApiServices) -> APIRouter:
-    """Routes that break."""
-    routes = APIRouter()
-
-    @routes.get("/breaks")
-    async def breaks(asked: Reading) -> None:
-        raise RuntimeError(f"the secret of {asked.caller.name}")
-
-    @routes.get("/loses")
-    async def loses(_asked: Reading) -> None:
-        raise LeaseLostError("held by another worker")
-
-    @routes.get("/lacks")
-    async def lacks(_asked: Reading) -> None:
-        raise StoreGoneError("no answer from 10.0.0.7", next_step="start it")
-
-    @routes.get("/echoes/{number}")
-    async def echoes(_asked: Reading, number: int) -> int:
-        return number
-
-    return routes
+TROUBLE: Final = APIRouter()
+"""Routes that break, and some that say much and for ever, or half of it."""
 
 
-def following(services: ApiServices) -> APIRouter:
-    """Routes that say much and for ever, or half of it."""
-    routes = APIRouter()
+@TROUBLE.get("/breaks")
+async def breaks(asked: Reading) -> None:
+    raise RuntimeError(f"the secret of {asked.caller.name}")
 
+
+@TROUBLE.get("/loses")
+async def loses(_asked: Reading) -> None:
+    raise LeaseLostError("held by another worker")
+
+
+@TROUBLE.get("/lacks")
+async def lacks(_asked: Reading) -> None:
+    raise StoreGoneError("no answer from 10.0.0.7", next_step="start it")
+
+
+@TROUBLE.get("/echoes/{number}")
+async def echoes(_asked: Reading, number: int) -> int:
+    return number
+
+
+@TROUBLE.get("/follows")
+async def follows(services: Services, _asked: Reading) -> StreamingResponse:
     async def until_closing() -> AsyncIterator[bytes]:
         yield b"begun\n"
         await services.closing.wait()
         yield b"ended\n"
 
-    @routes.get("/follows")
-    async def follows(_asked: Reading) -> StreamingResponse:
-        return StreamingResponse(until_closing())
+    return StreamingResponse(until_closing())
 
+
+@TROUBLE.get("/halves")
+async def halves(_asked: Reading) -> StreamingResponse:
     async def half() -> AsyncIterator[bytes]:
         yield b"begun\n"
         raise RuntimeError("the rest is a secret")
 
-    @routes.get("/halves")
-    async def halves(_asked: Reading) -> StreamingResponse:
-        return StreamingResponse(half())
+    return StreamingResponse(half())
 
+
+@TROUBLE.get("/floods")
+async def floods(_asked: Reading) -> StreamingResponse:
     async def flood() -> AsyncIterator[bytes]:
         while True:
             yield b"x" * 100_000
             await asyncio.sleep(0)
 
-    @routes.get("/floods")
-    async def floods(_asked: Reading) -> StreamingResponse:
-        return StreamingResponse(flood())
+    return StreamingResponse(flood())
 
-    return routes
+
+WITH_TROUBLE: Final = framework_of((*ROUTERS, TROUBLE))
 
 
 @asynccontextmanager
 async def host(
     folder: Path,
     patience: CallerPatience = PATIENCE,
-    areas: Sequence[Area] = (*AREAS, breaking, following),
     **settings: object,
 ) -> AsyncGenerator[tuple[ApiHost, "asyncio.Task[None]"]]:
-    """Serve an API with other patience and areas than usual; return it, and the task that serves it."""
+    """Serve an API with routes that are in trouble; return it, and the task that serves it."""
     async with served(folder, api_config(settings=settings), works=False) as first:
         began = asyncio.get_running_loop().create_future()
-        serving = asyncio.create_task(serve(api_services(first.app), began.set_result, patience, areas))
+        serving = asyncio.create_task(serve(api_services(first.app), began.set_result, patience, WITH_TROUBLE))
         try:
             yield ApiHost(first.person, await began), serving
         finally:

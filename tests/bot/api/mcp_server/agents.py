@@ -12,6 +12,7 @@ from mcp.client.streamable_http import streamable_http_client
 from mcp.types import CallToolResult, TextContent
 
 from bot.api.mcp_server.protocol import KEY, LABEL
+from bot.core.trust import trust
 from bot.sessions.api_tokens import Scope
 from tests.bot.api.kit import ApiHost, api_config
 
@@ -80,7 +81,7 @@ async def agent(host: ApiHost, token: str, *, url: str = "") -> AsyncGenerator[A
     """Connect an agent with a token."""
     headers = {"authorization": f"Bearer {token}"}
     async with (
-        httpx2.AsyncClient(headers=headers, timeout=30) as http,
+        httpx2.AsyncClient(headers=headers, verify=trust(), timeout=30) as http,
         streamable_http_client(f"{url or host.url}/mcp", http_client=http) as (reading, writing),
         ClientSession(reading, writing) as client,
     ):

@@ -183,6 +183,58 @@ async def limited(folder: Path, limits: McpLimits) -> AsyncGenerator[ApiHost]:
                 await serving
 
 
+@asynccontextmanager
+async def beside(host: ApiHost) -> AsyncGenerator[ApiHost]:
+    """Serve the API once more, as another process does: connections of the first are not there."""
+    services = api_services(host.app)
+    began = asyncio.get_running_loop().create_future()
+    serving = asyncio.create_task(serve(services, began.set_result))
+    try:
+        yield ApiHost(host.person, await began)
+    finally:
+        services.closing.set()
+        serving.cancel()
+        with suppress(asyncio.CancelledError):
+            await serving
+
+
+async def words(client: httpx2.AsyncClient, named: dict[str, str], **arguments: str) -> str:
+    """Return the label of what an agent says, after a call that may raise it."""
+    answer = await client.post("/mcp", json=calls("connection", 3, **arguments), headers=named)
+    assert answer.status_code == HTTPStatus.OK, answer.text
+    return str(json.loads(answer.json()["result"]["content"][0]["text"])["label"])
+
+
+async def test_a_connection_that_is_lost_passes_its_taint_on(tmp_path: Path) -> None:
+    """A client that meets another process opens a connection by itself, and its model goes on with its context."""
+    async with served(tmp_path, configured(), works=False) as host, beside(host) as elsewhere:
+        token, others = await host.token("crane", Scope.STEER), await host.token("heron", Scope.STEER)
+        async with by_hand(host, token) as one, by_hand(elsewhere, token) as two:
+            named = await opened(one)
+            assert await words(one, named, up_to="INTERNAL~") == "INTERNAL~"
+            # Nothing is passed on before the client shows it where it is not.
+            assert await words(two, await opened(two)) == "PUBLIC"
+            assert (await two.post("/mcp", json=LISTS, headers=named)).status_code == HTTPStatus.NOT_FOUND
+            again = await opened(two)
+            assert await words(two, again) == "INTERNAL~"
+            # It is the token's own, and it stands where it was as well.
+            async with by_hand(elsewhere, others) as third:
+                assert await words(third, await opened(third)) == "PUBLIC"
+            assert await words(one, named) == "INTERNAL~"
+
+
+async def test_a_connection_that_its_program_ends_passes_nothing_on(tmp_path: Path) -> None:
+    async with (
+        served(tmp_path, configured(), works=False) as host,
+        by_hand(host, await host.token("crane", Scope.STEER)) as client,
+    ):
+        named = await opened(client)
+        assert await words(client, named, up_to="INTERNAL") == "INTERNAL"
+        assert (await client.delete("/mcp", headers=named)).status_code == HTTPStatus.OK
+        assert (await client.post("/mcp", json=LISTS, headers=named)).status_code == HTTPStatus.NOT_FOUND
+        assert await words(client, await opened(client)) == "PUBLIC"
+
+
 async def test_connections_of_a_token_are_few_and_end_unused(tmp_path: Path) -> None:
     async with limited(tmp_path, McpLimits(most=2, idle=1)) as host:
         mine, theirs = await host.token("crane"), await host.token("heron")
