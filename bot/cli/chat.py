@@ -5,15 +5,19 @@ person waits. A command line's own way in is the router's, like every channel's.
 """
 
 import asyncio
+import fcntl
 import os
 import signal
 import sys
 from collections.abc import AsyncGenerator, Generator
 from contextlib import asynccontextmanager, contextmanager
+from functools import partial
+from pathlib import Path
 from types import MappingProxyType
 from typing import TYPE_CHECKING, Final, TextIO
 
 from bot.app.first_run import seed
+from bot.app.stores import early_store
 from bot.cli import identity
 from bot.cli.console import BadLine, ConsoleView, LineReader, Lines
 from bot.cli.run import reloading
@@ -32,6 +36,10 @@ if TYPE_CHECKING:
 GREETING: Final = "Lockgate. /help lists the commands, /quit leaves."
 SET_UP: Final = "There is no config.yaml here: `lockgate init` sets up a model, Telegram or Slack."
 """The line that a terminal shows below the greeting until there is a configuration."""
+
+SECOND: Final = "Another console is open here: each answer appears at one of them alone. Close the other one."
+OPEN: Final = "console"
+"""The file of the data directory that an open console locks."""
 
 _ERASE: Final = "\r\x1b[K"
 _POLL_SECONDS: Final = 0.25
@@ -55,7 +63,7 @@ async def chat(config: Config, level: LogLevel | None = None) -> None:
 
     Raises OperatorError: the data directory or the store cannot be used.
     """
-    await asyncio.to_thread(seed, config.data_dir)
+    await asyncio.to_thread(seed, config.data_dir, examples=config.files.bucket is None)
     who = await asyncio.to_thread(identity.person, config.data_dir)
     terminal = sys.stdin.isatty() and sys.stdout.isatty()
     # Control sequences mean nothing to a terminal that is called so.
@@ -71,9 +79,27 @@ async def chat(config: Config, level: LogLevel | None = None) -> None:
         again = console.prompt() if console.prompt is not None else ""
         _write(sys.stderr, f"{erase}{text}{again}")
 
-    async with serving(config, level, console, beside if terminal else None) as app:
-        sid = await session(app, who)
-        await ConsoleChat(app, console, lines, who, sid=sid, terminal=terminal).run()
+    with _opened(config.data_dir) as first:
+        async with early_store(config), serving(config, level, console, beside if terminal else None) as app:
+            if not first:
+                (beside if terminal else partial(_write, sys.stderr))(f"{SECOND}\n")
+            sid = await session(app, who)
+            await ConsoleChat(app, console, lines, who, sid=sid, terminal=terminal).run()
+
+
+@contextmanager
+def _opened(data_dir: Path) -> Generator[bool]:
+    """Open a console of a data directory, and yield whether it is the only one; the kernel drops a dead one's lock."""
+    descriptor = os.open(data_dir / OPEN, os.O_RDWR | os.O_CREAT | os.O_NOFOLLOW, 0o600)
+    try:
+        try:
+            fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except BlockingIOError:
+            yield False
+        else:
+            yield True
+    finally:
+        os.close(descriptor)
 
 
 def greeting(config: Config) -> str:

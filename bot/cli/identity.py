@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING
 
 from bot.access.authorize import Caller, Ingress, Refusal, authorize
 from bot.app.first_run import seed
+from bot.app.stores import early_store
 from bot.config.model import Config
 from bot.core.errors import OperatorError
 from channels.console import NAME, OWNER, Console
@@ -47,12 +48,14 @@ def address(chat: str) -> Address:
 
 
 @asynccontextmanager
-async def as_owner(config: Config) -> AsyncGenerator[tuple["App", Caller]]:
+async def as_owner(config: Config, *, with_any_keys: bool = False) -> AsyncGenerator[tuple["App", Caller]]:
     """Open the application for an operator's command; nothing of it runs turns.
+
+    `with_any_keys` is as in `open_app`.
 
     Raises OperatorError: the user who runs this is not the owner, or the store cannot be used.
     """
-    await asyncio.to_thread(seed, config.data_dir)
+    await asyncio.to_thread(seed, config.data_dir, examples=config.files.bucket is None)
     who = account(await asyncio.to_thread(person, config.data_dir))
     caller = authorize(config.policy, who, Ingress.COMMAND, Role.OWNER)
     if isinstance(caller, Refusal):
@@ -60,8 +63,9 @@ async def as_owner(config: Config) -> AsyncGenerator[tuple["App", Caller]]:
             f"{who} is not the owner here, {caller.reason}",
             next_step="run this as the user who owns the data directory",
         )
-    from bot.app.opening import open_app
+    async with early_store(config):
+        from bot.app.opening import open_app
 
-    # Decisions ask the console who reads there; nothing is said, as nothing serves the outbox.
-    async with open_app(config, [Console(StringIO())]) as app:
-        yield app, caller
+        # Decisions ask the console who reads there; nothing is said, as nothing serves the outbox.
+        async with open_app(config, [Console(StringIO())], with_any_keys=with_any_keys) as app:
+            yield app, caller

@@ -11,6 +11,7 @@ import typer
 from bot.cli.groups import backups
 from bot.cli.groups.audit import audit_app
 from bot.cli.groups.background import runs_app, schedules_app
+from bot.cli.groups.files import files_app
 from bot.cli.groups.keys import keys_app
 from bot.cli.groups.knowledge import memory_app, skills_app
 from bot.cli.groups.mcp import mcp_app
@@ -48,6 +49,7 @@ app.add_typer(sessions_app, name="sessions")
 app.add_typer(audit_app, name="audit")
 app.add_typer(slack_app, name="slack")
 app.add_typer(keys_app, name="keys")
+app.add_typer(files_app, name="files")
 backups.add_to(app)
 
 _LogLevel = Annotated[

@@ -13,7 +13,17 @@ from bot.sessions.models import Status, Write
 from bot.sessions.ports.backups import CopiedUnit
 from bot.store.opening import open_store
 from bot.store.redis_store import RedisStore
-from bot.store.schema import AUDIT, AUDIT_HEAD, LETTERS, OPEN, PAIRINGS, RESTORING, offer_key
+from bot.store.schema import (
+    AUDIT,
+    AUDIT_HEAD,
+    LETTERS,
+    OPEN,
+    PAIRINGS,
+    READY_POOLS,
+    RESTORING,
+    offer_key,
+    session_keys,
+)
 from bot.store.servers.connection import WALKED
 from tests.store.test_audit_chains import check
 from tests.store.world import KEY, answer, claimed, command, ending, event, fresh, item, keys, offered, row, started
@@ -72,7 +82,14 @@ async def test_all_keys_come_back_as_they_were(own: RedisStore) -> None:
     await own.access.ask_pairing("slack::U1", "slack", "", "digest")
     once = offered(fresh())
     await own.alternatives.make_offer(once, 60_000)
-    hints = {b"lg:ready", b"lg:open", b"lg:recent", PAIRINGS.encode(), offer_key(once.code).encode()}
+    hints = {
+        b"lg:ready",
+        READY_POOLS.encode(),
+        b"lg:open",
+        b"lg:recent",
+        PAIRINGS.encode(),
+        offer_key(once.code).encode(),
+    }
     before = {
         name: value
         for name, value in (await everything(own)).items()
@@ -93,6 +110,14 @@ async def test_all_keys_come_back_as_they_were(own: RedisStore) -> None:
     read = await own.sessions.events(claim.sid, limit=10_000)
     assert len(read) > MANY
     assert any(large in str(one.body) for one in read)
+
+
+async def test_a_short_session_is_copied_in_one_exchange(own: RedisStore) -> None:
+    claim, written = await started(own)
+    await own.sessions.commit(claim, ending(written.seq, 1, deliver=(answer(),)))
+    theirs = session_keys(claim.sid).prefix.encode()
+    units = [unit for unit in await copied(own) if any(key.name.startswith(theirs) for key in unit.keys)]
+    assert [unit.sid for unit in units] == [claim.sid]
 
 
 async def test_nothing_goes_on_by_itself_and_no_text_is_sent_twice(own: RedisStore) -> None:

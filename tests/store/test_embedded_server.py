@@ -7,9 +7,11 @@ import errno
 import os
 import shutil
 import signal
+import socket
 import stat
 import subprocess
 import sys
+import time
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -17,9 +19,19 @@ import pytest
 
 from bot.core.errors import StoreError, StoreGoneError, StoreRefusedError
 from bot.store.opening import open_store
-from bot.store.servers.embedded_server import ServerFiles, Supervisor, _complaint, _unusable, locate
+from bot.store.servers.embedded_server import (
+    ServerFiles,
+    Supervisor,
+    _complaint,
+    _leave,
+    _loads,
+    _options,
+    _try_lock,
+    _unusable,
+    locate,
+)
 from tests.bot.clock import Hurried
-from tests.store.world import KEY, fresh, item, kill, lives, pid_of
+from tests.store.world import KEY, command, fresh, item, kill, lives, pid_of
 
 pytestmark = pytest.mark.anyio
 ROOT = Path(__file__).parents[2]
@@ -369,6 +381,60 @@ async def test_a_server_that_hangs_is_one_sentence(data: Path) -> None:
         os.kill(pid, signal.SIGCONT)
     await store.close()
     assert not lives(pid)
+
+
+async def test_a_server_that_loads_for_long_is_waited_for_and_so_is_its_starter(data: Path) -> None:
+    before = Supervisor(data)
+    await before.attach()
+    await asyncio.to_thread(_fill, before.files)
+    await before.detach()
+    other = await asyncio.to_thread(_start_slowly, before.files)
+    clock = Hurried()
+    waiting = Supervisor(data, clock=clock)
+    async with asyncio.TaskGroup() as tasks:
+        attached = tasks.create_task(waiting.attach())
+        # By then it would have given up several times.
+        while clock.now < 2_000:  # noqa: ASYNC110 - the clock tells nobody
+            await asyncio.sleep(0.001)
+        assert not attached.done()
+        os.close(other)
+    assert not await asyncio.to_thread(_loads, data / "store")
+    last = Supervisor(data)
+    await last.attach()
+    await waiting.detach()
+    await last.detach()
+
+
+def _fill(files: ServerFiles) -> None:
+    with socket.socket(socket.AF_UNIX, socket.SOCK_STREAM) as line:
+        line.connect(str(files.socket))
+        line.sendall(b"".join(b"SET key%d %s\r\n" % (number, b"x" * 1000) for number in range(500)))
+        line.recv(500 * len(b"+OK\r\n"), socket.MSG_WAITALL)
+        # As of a rewritten file it answers more often.
+        line.sendall(b"BGREWRITEAOF\r\n")
+        while b"aof_rewrite_in_progress:0" not in line.recv(10_000):
+            line.sendall(b"INFO persistence\r\n")
+
+
+def _start_slowly(files: ServerFiles) -> int:
+    """Start a server that takes a millisecond for each record, and answers in between; return its starter's lock."""
+    starter, lock = _try_lock(files.folder / "start.lock"), _try_lock(files.folder / "server.lock")
+    assert starter is not None
+    assert lock is not None
+    slow = ["--key-load-delay", "1000", "--loading-process-events-interval-bytes", "1024"]
+    with files.log.open("ab") as log:
+        _leave([str(locate()), *_options(files), *slow], log.fileno(), lock)
+    os.close(lock)
+    while not _loads(files.folder):
+        time.sleep(0.001)
+    return starter
+
+
+async def test_its_file_is_rewritten_when_a_tenth_was_appended_so_that_a_restart_stays_short(data: Path) -> None:
+    store = await open_store(audit_key=KEY, data=data)
+    _, percentage = await command(store, "CONFIG", "GET", "auto-aof-rewrite-percentage")
+    await store.close()
+    assert percentage == b"10"
 
 
 async def test_a_start_that_hangs_is_one_sentence(data: Path) -> None:

@@ -1,10 +1,10 @@
 """The backup part of the store: copies of its lasting keys, slot by slot, and their return into an empty store.
 
 The keys of a session are read by one script, so they agree with one another: log, outbox and audit chain are of one
-moment. Its log and its audit chain only grow, so their values up to that moment are read afterwards, in pages. Large
-bodies are written once, before any reference to them, so they are read last. Sessions are not of one moment with one
-another. Hints are not copied: they are made anew. Leases, rights and rate limits are of processes that are gone. Codes
-of pairings and offers are not copied: each may have been used since.
+moment. Its log and its audit chain only grow. Where they are long, their values up to that moment are read afterwards,
+in pages. Large bodies are written once, before any reference to them, so they are read last. Sessions are not of one
+moment with one another. Hints are not copied: they are made anew. Leases, rights and rate limits are of processes that
+are gone. Codes of pairings and offers are not copied: each may have been used since.
 """
 
 import re
@@ -19,7 +19,19 @@ from bot.store.calls import answer, session_call
 from bot.store.records import codec
 from bot.store.records.codec import raw, text
 from bot.store.records.form import pack_arguments
-from bot.store.schema import AUDIT_CHAIN, LETTERS, OPEN, PAIRINGS, PROCESS, RESTORING, encode, session_keys, sid_of
+from bot.store.schema import (
+    AUDIT_CHAIN,
+    LETTERS,
+    OPEN,
+    PAIRINGS,
+    PROCESS,
+    READY,
+    READY_POOLS,
+    RESTORING,
+    encode,
+    session_keys,
+    sid_of,
+)
 from bot.store.scripts.loader import Script
 from bot.store.servers.connection import WALKED, Reply
 from bot.store.session_index import Filing
@@ -39,11 +51,17 @@ _TAGGED: Final = re.compile(rb"lg:\{([^}]*)\}:(.*)", re.DOTALL)
 _OUTSIDE: Final = frozenset({b"audit", b"vault", b"webhooks", b"budget"})
 """The tags of no session, beside those with a colon."""
 
-_PASSING: Final = (b"lg:right:", b"lg:sweep:", b"lg:list:", b"lg:past:", b"lg:turned:", b"lg:{pace:", b"lg:offer:")
+_PASSING: Final = (
+    *(b"lg:right:", b"lg:sweep:", b"lg:list:", b"lg:past:", b"lg:turned:", b"lg:offer:"),
+    *(b"lg:{pace:", b"lg:{rate:"),
+)
 """The beginnings of keys that are not copied, beside `_LEFT`; an offer may have been taken since."""
 
 _LEFT: Final = frozenset(
-    {b"lg:ready", b"lg:open", b"lg:recent", b"lg:dead", b"lg:{webhooks}:rights", PAIRINGS.encode(), RESTORING.encode()}
+    {
+        *(key.encode() for key in (READY, READY_POOLS, OPEN, PAIRINGS, RESTORING)),
+        *(b"lg:recent", b"lg:dead", b"lg:{webhooks}:rights"),
+    }
 )
 
 _Asked: TypeAlias = tuple[str, Sequence[bytes], Sequence[bytes]]
@@ -121,7 +139,7 @@ class RedisBackups:
 
         Raises StoreError: some of these vanished each time before they were read.
         """
-        args = pack_arguments({"long": [name for name in names if name in growing]})
+        args = pack_arguments({"long": [name for name in names if name in growing], "most": _STEP})
         for _ in range(_TRIES):
             found = await self._shared.connection.script(Script.COPY_KEYS, [text(name) for name in names], [args])
             keys, later = list[CopiedKey](), list[tuple[CopiedKey, int]]()
@@ -212,6 +230,7 @@ class RedisBackups:
         got = answer(await self._shared.connection.script(asked.script, asked.keys, asked.args))
         found = RestedSession(got.flag("open"), got.number("waiting"), got.number("doubtful"))
         await self._filing.refile((sid,))
+        self._shared.queue.know_by(sid, got)
         hints = [("SADD", OPEN, raw(sid)), ("SADD", LETTERS, raw(sid)), self._shared.ready_hint(sid)]
         await self._shared.connection.commands(*hints)
         return found

@@ -36,6 +36,7 @@ _FALLBACK: Final = Path("/tmp")  # noqa: S108 - a folder in it is ours alone, th
 
 
 _START_SECONDS: Final = 30.0
+"""Seconds without an answer after which a start has failed. A server that reads a large file answers meanwhile."""
 
 
 _STOP_SECONDS: Final = 10.0
@@ -59,6 +60,12 @@ _SHUTDOWN_LINE: Final = b"SHUTDOWN\r\n"
 
 
 _PING_LINE: Final = b"PING\r\n"
+
+
+_PONG: Final = b"+PONG"
+
+
+_LOADING: Final = b"-LOADING"
 
 
 _FULL: Final = ("the disk of `{folder}` is full", "make room on it")
@@ -140,13 +147,14 @@ class Supervisor:
 
         Raises OperatorError: there is no server for this platform, or its files cannot be used.
         """
-        await asyncio.to_thread(self._attach)
+        await asyncio.to_thread(self.attach_blocking)
 
     async def detach(self) -> None:
         """Leave the server; the last process to leave stops it."""
         await asyncio.to_thread(self._detach)
 
-    def _attach(self) -> None:
+    def attach_blocking(self) -> None:
+        """Attach as `attach` does, in a thread that may wait. Raises OperatorError."""
         folder = self._data / "store"
         try:
             folder.mkdir(parents=True, exist_ok=True, mode=0o700)
@@ -221,7 +229,12 @@ class Supervisor:
     def _await_ready(self, files: ServerFiles) -> bool:
         """Wait until the server answers; return False if it ended instead."""
         deadline = self._clock.monotonic() + _START_SECONDS
-        while not _answers(files.socket):
+        while not (said := _say(files.socket, _PING_LINE)).startswith(_PONG):
+            if said:
+                # It still loads its records: how long that takes depends on their number.
+                deadline = self._clock.monotonic() + _START_SECONDS
+                _pause()
+                continue
             lock = _try_lock(files.folder / "server.lock")
             if lock is not None:
                 os.close(lock)
@@ -266,8 +279,11 @@ class Supervisor:
         deadline = self._clock.monotonic() + _START_SECONDS + _STOP_SECONDS
         while not _flock(descriptor, kind):
             if self._clock.monotonic() > deadline:
-                os.close(descriptor)
-                raise StoreGoneError(f"another process holds `{path}`", next_step="end the lockgate process that hangs")
+                if not _loads(path.parent):
+                    os.close(descriptor)
+                    hangs = f"another process holds `{path}`"
+                    raise StoreGoneError(hangs, next_step="end the lockgate process that hangs")
+                deadline = self._clock.monotonic() + _START_SECONDS
             _pause()
         return descriptor
 
@@ -296,7 +312,9 @@ def _options(files: ServerFiles) -> list[str]:
         "pidfile": str(files.pid),
         "appendonly": "yes",
         "appendfsync": "always",
-        # Appended commands are read one by one at the next start; a rewritten file is read in a third of that time.
+        # Appended commands are read one by one at the next start; a rewritten file is read in a part of that time. So
+        # few are appended before it is rewritten, however many sessions there are.
+        "auto-aof-rewrite-percentage": "10",
         "auto-aof-rewrite-min-size": "16mb",
         # A rewrite shares the machine with the turns; most of it would be the compression.
         "rdbcompression": "no",
@@ -339,8 +357,10 @@ def _say(path: Path, line: bytes) -> bytes:
             return b""
 
 
-def _answers(path: Path) -> bool:
-    return _say(path, _PING_LINE).startswith(b"+PONG")
+def _loads(folder: Path) -> bool:
+    """Say whether the server of a folder loads its records, which its starter waits for."""
+    note = folder / "socket"
+    return note.exists() and _say(Path(note.read_text(encoding="utf-8")), _PING_LINE).startswith(_LOADING)
 
 
 def _pause() -> None:
