@@ -6,6 +6,7 @@ from typing import Final
 from bot.access import principals
 from bot.access.approvals import ANSWER, answering, may_answer, may_withdraw
 from bot.core.invisible import spelled
+from bot.gate.calls import MAY_BE_LOST
 from bot.sessions.approvals import Approval
 from bot.sessions.background.runs import Background, Charter, called
 from channels.messages import Address, Button
@@ -29,6 +30,12 @@ MAY_BE_DONE: Final = (
     "approving it makes it happen again."
 )
 """Stands in a question about a call with an unknown outcome."""
+
+MAY_BE_REPEATED: Final = (
+    "The last messages of this conversation may be lost, so this call may have taken effect already. Look first; if it "
+    "did, approving it makes it happen again."
+)
+"""Stands in a question about a call after the store lost the newest events."""
 
 _TASK: Final = "{name} asks you alone, `/agents log {run}` tells its task."
 _GOAL: Final = "{name} asks you alone, `/runs log {run}` tells its goal."
@@ -136,7 +143,8 @@ def _withheld(approval: Approval) -> str:
 
 
 def _begun(approval: Approval) -> str:
-    return f"\n{MAY_BE_DONE}" if OUTCOME in approval.rules else ""
+    doubt = MAY_BE_REPEATED if approval.question.interrupted == MAY_BE_LOST else MAY_BE_DONE
+    return f"\n{doubt}" if OUTCOME in approval.rules else ""
 
 
 def _others(approval: Approval) -> str:

@@ -139,7 +139,7 @@ class Outbox:
             # A stop in mid-send would leave a text with an unknown outcome.
             with anyio.CancelScope(shield=True), bound(session=delivery.sid, turn=delivery.turn):
                 behind = delivery.address in waiting
-                fate = self._unasked(delivery) if behind else await self._tried(delivery, patience, failed)
+                fate = self._back(delivery) if behind else await self._tried(delivery, patience, failed)
                 if fate.state is DeliveryState.PENDING:
                     waiting.add(delivery.address)
                 self._owed[delivery.sid, delivery.key] = (delivery, fate)
@@ -345,25 +345,30 @@ class Outbox:
         except StoreError as error:
             # Between sending a text and its outcome no request goes to the store.
             failed.append(error)
-            return self._unasked(delivery)
+            return self._back(delivery)
         except _BrokenSendError as error:
             failed.append(error.why)
             return _Fate(DeliveryState.AMBIGUOUS)
         except Exception as error:  # noqa: BLE001 - a bug in one text must not leave the others claimed and unsaid
             failed.append(error)
-            return self._unasked(delivery)
+            return self._back(delivery)
 
-    def _unasked(self, delivery: Delivery) -> "_Fate":
-        """Give back an entry that was certainly not sent now; an earlier doubt about it remains."""
+    def _back(self, delivery: Delivery, wait: int = 0, *, failed: bool = False) -> "_Fate":
+        """Give back an entry that was certainly not sent now, for a try after `wait` milliseconds.
+
+        One in doubt is shown then with its mark; where its channel has none, it stays in doubt and is reported.
+        """
         channel = Address.parse(delivery.address).channel
         marks = channel == SESSION or self._channels[channel].marks_repeats
-        return _Fate(DeliveryState.PENDING) if marks else _back(delivery)
+        if delivery.state is DeliveryState.AMBIGUOUS and not delivery.replaces and not marks:
+            return _Fate(DeliveryState.AMBIGUOUS)
+        return _Fate(DeliveryState.PENDING, wait=wait, failed=failed)
 
     async def _deliver(self, delivery: Delivery, patience: Patience) -> "_Fate":
         """Send an entry, and return its outcome."""
         if not await self._in_force():
             # Claimed before that was known.
-            return _back(delivery)
+            return self._back(delivery)
         address, turn = Address.parse(delivery.address), SendSlot(delivery.address, delivery.sid, delivery.key)
         obstacle = self._obstacle(delivery, address) or await self._over(delivery)
         if obstacle is not None:
@@ -371,7 +376,7 @@ class Outbox:
         destination, before = await self._gate.readers.destination(address), anyio.current_time()
         wait = await self._rate_limits.wait(turn, shared=destination.shared, patience=patience)
         if wait != 0:
-            return _back(delivery, wait) if wait else self._unsaid(delivery, DeliveryState.FAILED, GONE)
+            return self._back(delivery, wait) if wait else self._unsaid(delivery, DeliveryState.FAILED, GONE)
         said, buttons = await self._said_before(delivery), await self._buttons(delivery, address)
         release = await self._release(delivery)
         await self._gate.output.read_ahead((delivery.text,))
@@ -416,7 +421,9 @@ class Outbox:
         if repeated and address.channel != SESSION and not self._channels[address.channel].marks_repeats:
             return _Fate(DeliveryState.AMBIGUOUS)
         if self._clock.wall_ms() - delivery.created_at > self._oldest_ms:
-            return _back(delivery) if repeated else self._unsaid(delivery, DeliveryState.EXPIRED, TOO_OLD)
+            if repeated:
+                return _Fate(DeliveryState.AMBIGUOUS)
+            return self._unsaid(delivery, DeliveryState.EXPIRED, TOO_OLD)
         ours = delivery.approved == OURS
         if principals.is_anothers(self._gate.document, address, delivery.meant_for, ours=ours):
             return self._unsaid(delivery, DeliveryState.FAILED, NOT_THEIRS)
@@ -437,7 +444,7 @@ class Outbox:
         try:
             receipt = await self._send(outbound)
         except BusyChannelError as error:
-            return _back(delivery, await self._rate_limits.busy(turn, error))
+            return self._back(delivery, await self._rate_limits.busy(turn, error))
         except ChannelError as error:
             _log_unsent(turn.address, error, delivery.label, attempt=delivery.failures + 1)
             return await (self._unedited if delivery.replaces else self._failed)(delivery, turn, error)
@@ -453,13 +460,13 @@ class Outbox:
             await self._rate_limits.gone(turn)
             return self._unsaid(delivery, DeliveryState.FAILED, GONE)
         wait = await self._rate_limits.failed(turn, delivery.failures)
-        return _back(delivery, wait, failed=True) if wait else self._unsaid(delivery, DeliveryState.FAILED, FAILED)
+        return self._back(delivery, wait, failed=True) if wait else self._unsaid(delivery, DeliveryState.FAILED, FAILED)
 
     async def _unedited(self, delivery: Delivery, turn: SendSlot, error: ChannelError) -> "_Fate":
         """Return the outcome of an edit that was not made: one more try, since later entries wait for it."""
         if isinstance(error, GoneError) or delivery.failures:
             return self._unsaid(delivery, DeliveryState.FAILED, FAILED)
-        return _back(delivery, await self._rate_limits.failed(turn, 0), failed=True)
+        return self._back(delivery, await self._rate_limits.failed(turn, 0), failed=True)
 
     async def _buttons(self, delivery: Delivery, address: Address) -> tuple[Button, ...]:
         """Return the buttons of a question or an offer; those of a question only for readers who may answer."""
@@ -488,7 +495,7 @@ class Outbox:
         """Hand a text to another session, and return its outcome there."""
         arrival = await self._handoff.hand_over(delivery, text)
         if arrival is None:
-            return _back(delivery)
+            return self._back(delivery)
         if arrival is Arrival.HELD:
             with suppress(NotFoundError):
                 await self._holding.tell(delivery)
@@ -565,13 +572,6 @@ class _Fate:
     failed: bool = False
     receipt: str = ""
     audit: tuple[AuditRow, ...] = ()
-
-
-def _back(delivery: Delivery, wait: int = 0, *, failed: bool = False) -> _Fate:
-    """Give an entry back for a later try. One in doubt stays in doubt, and is reported."""
-    if delivery.state is DeliveryState.AMBIGUOUS and not delivery.replaces:
-        return _Fate(DeliveryState.AMBIGUOUS)
-    return _Fate(DeliveryState.PENDING, wait=wait, failed=failed)
 
 
 def _open(label: Label) -> bool:

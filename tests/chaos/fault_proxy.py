@@ -27,11 +27,15 @@ class Cut(StrEnum):
 
 @dataclass
 class FaultProxy:
-    """Listens at `path` in front of the store's socket; `done` counts the cuts that were made."""
+    """Listens at `path` in front of the store's socket; `done` counts the cuts that were made.
+
+    While it is `silent` nothing passes, and nobody is told.
+    """
 
     path: Path
     upstream: Path
     done: Counter[Cut] = field(default_factory=Counter[Cut])
+    silent: bool = False
     _armed: deque[Cut] = field(default_factory=deque[Cut])
     _lines: "set[_Line]" = field(default_factory=set["_Line"])
 
@@ -99,6 +103,8 @@ class _Line:
         """Pass requests on up to one that is cut."""
         with suppress(OSError):
             while data := await self._reader.read(_READ):
+                if self._proxy.silent:
+                    continue
                 match self._proxy.cut(data):
                     case Cut.REQUEST:
                         break

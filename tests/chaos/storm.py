@@ -22,7 +22,6 @@ from bot.sessions.deliveries import DeliveryState
 from bot.sessions.inbox import QueueMode
 from bot.sessions.models import Status
 from bot.store.opening import open_store
-from bot.store.records.names import NAMES
 from bot.store.redis_store import RedisStore
 from bot.store.servers.embedded_server import Supervisor
 from channels.messages import Address, Inbound
@@ -35,16 +34,16 @@ from tests.chaos.storm_plan import Fault, FaultKind, Input, Plan, Size, Work, dr
 from tests.chaos.storm_readers import StormReaders, reading, storm_settings
 from tests.chaos.storm_run_laws import check_runs
 from tests.chaos.storm_runs import StormRuns, working
+from tests.chaos.takeovers import Held, Takeovers
 from tests.chaos.tap import killed
 from tests.chaos.worker import parts, settings, write_settings
 from tests.sim.ports import free_port
 from tests.sim.receiver import receiver
-from tests.store.world import KEY, command, keys, kill, lives
+from tests.store.world import KEY, kill, lives
 
 _ROOT: Final = Path(__file__).parents[2]
 _HEALED_SECONDS: Final = 90.0
 _BEGIN_SECONDS: Final = 30.0
-_CALM_SECONDS: Final = 1.0
 _TAKEN_SECONDS: Final = 0.1
 _UNSAID: Final = frozenset({DeliveryState.PENDING, DeliveryState.SENDING})
 
@@ -57,14 +56,6 @@ class Worker:
     line: str
     pid: int = 0
     lock: asyncio.Lock = field(default_factory=asyncio.Lock)
-
-
-@dataclass(frozen=True, slots=True)
-class Held:
-    """A session that a worker ran a turn of; `fence` is that of its claim."""
-
-    sid: str
-    fence: int
 
 
 @dataclass(frozen=True, slots=True)
@@ -240,43 +231,16 @@ class Storm:
                     await asyncio.sleep(0.02)
                 self.recovery[FaultKind.KILL_STORE].append(new[0] - at)
 
+    @property
+    def takeovers(self) -> Takeovers:
+        """Return a look at the sessions that workers hold."""
+        return Takeovers(self.watch, tuple(self.sids.values()))
+
     async def _caught(self, worker: Worker) -> list[Held]:
-        """Return the sessions that a worker runs turns of, once it runs any; in a calm it is not waited for long."""
-        loop = asyncio.get_running_loop()
-        until = loop.time() + _CALM_SECONDS
-        while not (held := await self.held(worker)) and loop.time() < until:  # noqa: ASYNC110 - nobody tells
-            await asyncio.sleep(0.02)
-        return held
-
-    async def held(self, worker: Worker) -> list[Held]:
-        """Return the sessions that a worker runs turns of."""
-        process, found = self.platform.processes.get(worker.pid, ""), list[Held]()
-        for sid, (owner, fence, until, turn) in (await self._claims()).items():
-            if until and turn and owner is not None and owner.decode().partition(".")[0] == process:
-                found.append(Held(sid, int(fence or 0)))
-        return found
-
-    async def _claims(self, only: Iterable[str] = ()) -> dict[str, list[bytes | None]]:
-        """Return owner, fence, end of the lease and turn of sessions, nothing while the store is away."""
-        names = [NAMES[name] for name in ("owner", "fence", "lease_until", "turn")]
-        with suppress(StoreError):
-            return {
-                sid: await command(self.watch, "HMGET", keys(sid).state, *names) for sid in (only or self.sids.values())
-            }
-        return {}
+        return await self.takeovers.caught(self.platform.processes.get(worker.pid, ""))
 
     async def _taken_over(self, kind: FaultKind, held: list[Held]) -> None:
-        """Note how long it takes until each session is claimed by another worker; one whose turn had ended is left."""
-        loop = asyncio.get_running_loop()
-        at, waited = loop.time(), {one.sid: one for one in held}
-        while waited and loop.time() < at + _HEALED_SECONDS:
-            for sid, (_, fence, _, turn) in (await self._claims(waited)).items():
-                if int(fence or 0) > waited[sid].fence:
-                    self.recovery[kind].append(loop.time() - at)
-                    del waited[sid]
-                elif not turn:
-                    del waited[sid]
-            await asyncio.sleep(0.05)
+        self.recovery[kind] += await self.takeovers.seconds(held)
 
     async def _quiet(self) -> bool:
         """Say whether nothing waits, runs or is still to be said."""

@@ -22,7 +22,9 @@ from tests.events import bodies
 from tests.store.world import dump, event, fresh, statuses
 
 _MOST_EVENTS: Final = 1_000_000
-_NAME: Final = re.compile(r"answer-\d+-\d+;")
+NAME: Final = re.compile(r"answer-\d+-\d+;")
+"""How the names of inputs look."""
+
 _OPEN: Final = frozenset({ItemStatus.WAITING, ItemStatus.TAKEN})
 
 
@@ -50,8 +52,8 @@ class Checked:
 
 
 @dataclass(frozen=True, slots=True)
-class _Chat:
-    """All that is left of one chat: its log, its open inputs, what was shown and what is in doubt there."""
+class StormChat:
+    """All that is left of one chat: its log, its inputs, what was shown and what is in doubt there."""
 
     name: str
     sid: str
@@ -59,7 +61,7 @@ class _Chat:
     queued: bool
     events: tuple[Event, ...]
     shown: tuple[Shown, ...]
-    doubtful: str
+    doubtful: tuple[str, ...]
 
 
 async def checked(app: App, plan: Plan, sids: Mapping[int, str], shown: Iterable[Shown]) -> Checked:
@@ -68,30 +70,40 @@ async def checked(app: App, plan: Plan, sids: Mapping[int, str], shown: Iterable
     for one in shown:
         at[one.chat].append(one)
     for number, sid in sorted(sids.items()):
-        name = f"c{number}"
-        deliveries = await app.store.outbox.deliveries(sid)
-        in_doubt = [one for one in deliveries if one.state is DeliveryState.AMBIGUOUS]
-        found.in_doubt += len(in_doubt)
-        chat = _Chat(
-            name=name,
-            sid=sid,
-            inputs=tuple(one for one in plan.inputs if one.chat == number),
-            queued=number in plan.queued,
-            events=await app.store.sessions.events(sid, limit=_MOST_EVENTS),
-            shown=tuple(at[name]),
-            doubtful="\n".join(one.text for one in in_doubt),
-        )
-        await _check_store(app, chat, found)
-        _check_log(chat, found)
-        _check_turns(chat, found)
-        _check_shown(chat, found)
+        inputs = tuple(one for one in plan.inputs if one.chat == number)
+        await check_chat(app, await chat_left(app, sid, inputs, at[f"c{number}"], queued=number in plan.queued), found)
     found.law("audit_chains_hold", "audit", holds=isinstance(await app.chains.verify("audit"), Intact))
     resting = await app.store.quarantine.quarantined()
     found.law("crash_heals", "quarantine", holds=not resting, found=resting)
     return found
 
 
-async def _check_store(app: App, chat: _Chat, found: Checked) -> None:
+async def chat_left(
+    app: App, sid: str, inputs: tuple[Input, ...], shown: Iterable[Shown], *, queued: bool
+) -> StormChat:
+    """Read all that is left of the chat of a session, which has at least one input."""
+    deliveries = await app.store.outbox.deliveries(sid)
+    return StormChat(
+        name=f"c{inputs[0].chat}",
+        sid=sid,
+        inputs=inputs,
+        queued=queued,
+        events=await app.store.sessions.events(sid, limit=_MOST_EVENTS),
+        shown=tuple(shown),
+        doubtful=tuple(one.text for one in deliveries if one.state is DeliveryState.AMBIGUOUS),
+    )
+
+
+async def check_chat(app: App, chat: StormChat, found: Checked) -> None:
+    """Look at a session."""
+    found.in_doubt += len(chat.doubtful)
+    await _check_store(app, chat, found)
+    _check_log(chat, found)
+    _check_turns(chat, found)
+    _check_shown(chat, found)
+
+
+async def _check_store(app: App, chat: StormChat, found: Checked) -> None:
     """Look at the record, the inbox and the chain of a session; a claim that is over must write nothing."""
     state = await app.store.sessions.state(chat.sid)
     if state is None:
@@ -138,9 +150,9 @@ async def _refused(app: App, claim: Claim) -> bool:
     return False
 
 
-def _check_log(chat: _Chat, found: Checked) -> None:
+def _check_log(chat: StormChat, found: Checked) -> None:
     """Every input is in the log once and in order."""
-    said = [_named(one.text) for one in bodies(chat.events, UserMessage)]
+    said = [input_name(one.text) for one in bodies(chat.events, UserMessage)]
     found.law("accepted_once_in_order", chat.name, holds=said == [one.name for one in chat.inputs], found=said)
     check_calls(chat.name, chat.events, found)
 
@@ -157,7 +169,7 @@ def check_calls(name: str, events: tuple[Event, ...], found: Checked) -> None:
     found.events += len(events)
 
 
-def _check_turns(chat: _Chat, found: Checked) -> None:
+def _check_turns(chat: StormChat, found: Checked) -> None:
     """Every turn ended once, with one answer or with an error."""
     ended = Counter(one.turn for one in chat.events if one.type is EventType.TURN_COMPLETED)
     answers = Counter(one.turn for one in chat.events if one.type is EventType.AGENT_MESSAGE)
@@ -172,26 +184,26 @@ def _check_turns(chat: _Chat, found: Checked) -> None:
     found.given_up += len(set(ended) - set(answers))
 
 
-def _check_shown(chat: _Chat, found: Checked) -> None:
+def _check_shown(chat: StormChat, found: Checked) -> None:
     """Every answer was shown once, or again with its mark, or it is reported as in doubt."""
     plain = Counter(one.key for one in chat.shown if not one.repeated)
     twice = [key for key, count in plain.items() if count > 1]
     found.law("answered_at_most_once", chat.name, holds=not twice, found=twice)
     found.marked += sum(one.repeated for one in chat.shown)
-    texts = "\n".join(one.text for one in chat.shown)
-    logged = Counter(name for one in bodies(chat.events, AgentMessage) for name in set(_NAME.findall(one.text)))
-    unsaid = [name for name in logged if name not in texts and name not in chat.doubtful]
+    texts, doubtful = "\n".join(one.text for one in chat.shown), "\n".join(chat.doubtful)
+    logged = Counter(name for one in bodies(chat.events, AgentMessage) for name in set(NAME.findall(one.text)))
+    unsaid = [name for name in logged if name not in texts and name not in doubtful]
     found.law("crash_heals", chat.name, holds=not unsaid, found=f"never shown: {unsaid}")
     if chat.queued:
         again = [name for name, count in logged.items() if count > 1]
         found.law("answered_at_most_once", chat.name, holds=not again, found=again)
-        named = Counter(name for one in chat.shown if not one.repeated for name in set(_NAME.findall(one.text)))
+        named = Counter(name for one in chat.shown if not one.repeated for name in set(NAME.findall(one.text)))
         again = [name for name, count in named.items() if count > 1]
         found.law("answered_at_most_once", chat.name, holds=not again, found=again)
     found.answered += len(logged)
 
 
-def _named(text: str) -> str:
+def input_name(text: str) -> str:
     """Return the name that an input bears."""
-    match = _NAME.search(text)
+    match = NAME.search(text)
     return match[0] if match else text
