@@ -23,12 +23,12 @@ from collections.abc import Awaitable, Callable
 from dataclasses import dataclass
 from datetime import UTC, datetime
 from functools import partial
-from typing import Final
+from typing import Final, Protocol
 
 from bot.access.tokens import LiveTokens
 from bot.config.model import Config
 from bot.core.clock import moment
-from bot.core.errors import BusyError, ConfigError
+from bot.core.errors import BusyError, ConfigError, StoreError
 from bot.gate.gate import Gate
 from bot.gate.judge import ReadyPolicy, Renewal
 from bot.sessions.api_tokens import ApiToken
@@ -51,6 +51,9 @@ REMOVED: Final = (
     " answer nothing until `/reset confirm`."
 )
 """The effect of a removed compartment, for the person who reloads."""
+
+_UNKNOWN: Final = -1
+"""Stands for the number of changes when those in force are to be read again."""
 
 _TRIES: Final = 20
 """How often a change is tried again because of other changes meanwhile."""
@@ -102,10 +105,20 @@ class Reloaded:
         return "\n".join((f"Policy {self.digest[:12]} is in force.", *map(REMOVED.format, self.removed)))
 
 
+class ProcessKeys(Protocol):
+    """The keys of this process."""
+
+    @property
+    def problem(self) -> StoreError | None:
+        """Why this process may not serve with them, None if it may."""
+        ...
+
+
 class PolicyReloader:
     """Keeps the gate's policy the one in force.
 
     `load` reads the file again, with the plugins that this process loaded; `process` tells people which process it is.
+    A process that `keys` bar may not continue either.
     """
 
     def __init__(
@@ -116,7 +129,9 @@ class PolicyReloader:
         load: Callable[[], Config],
         store: Store,
         process: str,
+        keys: ProcessKeys,
     ) -> None:
+        self._keys = keys
         self._gate, self._store, self._latest = gate, store, 0
         self._keep(config.policy)
         self._overrides = Overrides()
@@ -175,6 +190,18 @@ class PolicyReloader:
         async with self._lock:
             await self._read_changes()
 
+    async def lost_changes(self) -> tuple[tuple[ApiToken, ...], Overrides] | None:
+        """Return the tokens and people's changes that are in force here if the store has fewer of them, None otherwise.
+
+        `open` puts those of the store in force. Raises StoreError.
+        """
+        async with self._lock:
+            over, overrides = await self._store.access.overrides()
+            if over > self._over or (over, overrides) == (self._over, self._overrides):
+                return None
+            known, self._over = (self._tokens, self._overrides), _UNKNOWN
+            return known
+
     async def change(self, made: Callable[[ChangeBase], Changing]) -> None:
         """Change principals or chats; it is in force here when this returns, and elsewhere before the next decision.
 
@@ -197,8 +224,10 @@ class PolicyReloader:
     async def current(self) -> bool:
         """Say whether this process may continue: its policy was in force when the store was asked last.
 
-        A process that does not serve always may. Raises StoreError.
+        A process that does not serve always may, unless it is barred. Raises StoreError.
         """
+        if self._keys.problem is not None:
+            return False
         if self._lapsed():
             await self._forget_lapsed()
         if self._tell is None or (self._behind is None and self._holds(self._store.policy.policy_head)):
@@ -297,7 +326,7 @@ class PolicyReloader:
             await self._put(overrides, await self._store.tokens.tokens(), over)
 
     async def _put(self, overrides: Overrides, tokens: tuple[ApiToken, ...], over: int) -> None:
-        live = LiveTokens.of(tokens, self._store.tokens.now_ms())
+        live = LiveTokens.of(tokens, self._latest_ms())
         force = await asyncio.to_thread(lambda: self._ready(self._file, overrides, live).loaded())
         self._gate.policy.put_in_force(force)
         self._overrides, self._tokens, self._live, self._over = overrides, tokens, live, over
@@ -308,16 +337,19 @@ class PolicyReloader:
                 await self._put(self._overrides, self._tokens, self._over)
 
     def _lapsed(self) -> bool:
-        return self._live.lapsed(self._store.tokens.now_ms())
+        return self._live.lapsed(self._latest_ms())
 
     def _keep(self, file: Document) -> None:
         # Asked for with every message and text; the larger a policy, the longer its digest takes.
         self._file, self._digest = file, file.digest
 
-    def _moment(self) -> datetime:
+    def _latest_ms(self) -> int:
         """Return the time on the store's clock; where that is set back, the latest time that was seen."""
         self._latest = max(self._latest, self._store.tokens.now_ms())
-        return datetime.fromtimestamp(self._latest / 1000, UTC)
+        return self._latest
+
+    def _moment(self) -> datetime:
+        return datetime.fromtimestamp(self._latest_ms() / 1000, UTC)
 
     def _ready(self, file: Document, overrides: Overrides, live: LiveTokens) -> ReadyPolicy:
         """Return the policy of now, ready to decide until the next access ends."""

@@ -1,7 +1,9 @@
 """The client of Lockgate's HTTP API: made with an address and a token, and used within `async with`."""
 
 import asyncio
+import ssl
 from collections.abc import Mapping
+from functools import cache
 from typing import Final, Self
 from urllib.parse import urlsplit
 
@@ -21,6 +23,12 @@ _VERSION: Final = "/v1"
 
 _KEPT_SECONDS: Final = 30.0
 """For how long an idle connection is kept: half as long as the API keeps it, so that none is used as it is closed."""
+
+
+@cache
+def _trust() -> ssl.SSLContext:
+    """Return the certificates by which servers are known: to read them takes longer than many a request."""
+    return httpx2.create_ssl_context()
 
 
 class Client:
@@ -55,8 +63,8 @@ class Client:
         self.webhooks = Webhooks(self._transport)
 
     async def __aenter__(self) -> Self:
-        # Certificates are read from the disk.
-        trust = await asyncio.to_thread(httpx2.create_ssl_context)
+        # The first time certificates are read from the disk.
+        trust = await asyncio.to_thread(_trust)
         self._transport.opened(
             httpx2.AsyncClient(
                 base_url=self._url,

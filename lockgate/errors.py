@@ -3,8 +3,8 @@
 - `LockgateClientError` - `ApiError`: the API refused; its `code` is stable, and `next_step` says what helps -
   `UnreachableError`: no answer came for as long as the client waits; the request may have been done -
   `UnexpectedAnswerError`: an answer that the API does not give, as of a proxy, or of a newer version -
-  `StreamEndedError`: the session cannot be read any more by this token - `ForgedWebhookError`: a webhook's request that
-  the API did not send, or not lately
+  `StreamEndedError`: the session cannot be read any more by this token - `LogTruncatedError`: the log lacks events -
+  `ForgedWebhookError`: a webhook's request that the API did not send, or not lately
 
 No message holds the token or a body that was sent.
 """
@@ -65,6 +65,20 @@ class StreamEndedError(LockgateClientError):
     def __init__(self, reason: str) -> None:
         super().__init__(f"the stream ended: {reason}")
         self.reason = reason
+
+
+class LogTruncatedError(LockgateClientError):
+    """The log ends before the last event that the stream told, as its store lost later ones; the stream can go on.
+
+    Args:
+        after: the number of the last event that was told.
+        last: the number of the last event that the log has.
+    """
+
+    def __init__(self, after: int, last: int) -> None:
+        super().__init__(f"the log ends at {last}, before {after}")
+        self.after = after
+        self.last = last
 
 
 class ForgedWebhookError(LockgateClientError):

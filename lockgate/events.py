@@ -12,13 +12,14 @@ from typing import Final, Self
 
 import httpx2
 
-from lockgate.errors import LockgateClientError, StreamEndedError, UnreachableError
+from lockgate.errors import LockgateClientError, LogTruncatedError, StreamEndedError, UnreachableError
 from lockgate.retries import Retry, for_now
-from lockgate.shapes import SessionEvent, StreamEnd
+from lockgate.shapes import LogEnd, SessionEvent, StreamEnd
 from lockgate.transport import Query, Transport, read, unanswered
 
 _END: Final = "end"
 _RESTART: Final = "restart"
+_TRUNCATED: Final = "log_truncated"
 
 
 class EventStream:
@@ -42,7 +43,7 @@ class EventStream:
     async def __anext__(self) -> SessionEvent:
         try:
             return await anext(self._events)
-        except asyncio.CancelledError:
+        except (asyncio.CancelledError, LogTruncatedError):
             # Who gave this wait up, as by a timeout, ended the generator and not the stream.
             self._events = self._all()
             raise
@@ -83,6 +84,10 @@ class EventStream:
                         if reason != _RESTART:
                             raise StreamEndedError(reason)
                         return
+                    if frame.event == _TRUNCATED:
+                        end = read(LogEnd, frame.data)
+                        self.last = end.last
+                        raise LogTruncatedError(end.after, end.last)
                     event = read(SessionEvent, frame.data)
                     if event.seq > self.last:
                         self.last = event.seq

@@ -211,6 +211,13 @@ class StreamEnd(Told):
     reason: str
 
 
+class LogEnd(Told):
+    """Where a log ends, for a reader who knows later events."""
+
+    after: int
+    last: int
+
+
 class AgentQuestion(Told):
     """An agent's question to its program."""
 

@@ -1,6 +1,6 @@
-"""Store servers that tests take one after another: to start one takes as long as many a test.
+"""Servers that tests share, one after another: to start one takes as long as many a test.
 
-Each is one server, or what LOCKGATE_TEST_STORES names: `sentinel` or `cluster`.
+Each store is one server, or what LOCKGATE_TEST_STORES names: `sentinel` or `cluster`. Buckets have one server.
 """
 
 import asyncio
@@ -9,11 +9,14 @@ import socket
 from contextlib import ExitStack
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Final, Protocol
+from typing import TYPE_CHECKING, Final, Protocol
 
 from bot.store.servers.embedded_server import Supervisor
 from tests.fleets import Kind, cluster, sentinels
 from tests.folders import quick_folder
+
+if TYPE_CHECKING:
+    from tests.buckets import BucketServer
 
 
 class _Servers(Protocol):
@@ -60,6 +63,7 @@ class Servers:
     def __init__(self) -> None:
         self._all = list[_Server]()
         self._until = ExitStack()
+        self._buckets: BucketServer | None = None
 
     async def at(self, folder: Path) -> str:
         """Return the address of a folder's store: the same as before, or an empty one."""
@@ -77,6 +81,16 @@ class Servers:
         """Return the environment that names a data folder, and its store unless that is to be `embedded`."""
         place = {"LOCKGATE_DATA_DIR": str(data)}
         return place if embedded else {**place, "LOCKGATE_STORE_URL": await self.at(data)}
+
+    def buckets(self) -> "BucketServer":
+        """Return the server of buckets."""
+        if self._buckets is None:
+            # Its library is large, and few tests need it.
+            from tests.buckets import BucketServer  # noqa: PLC0415
+
+            self._buckets = BucketServer()
+            self._until.callback(self._buckets.close)
+        return self._buckets
 
     def release(self) -> None:
         """Let the stores of all folders go: a test is over."""

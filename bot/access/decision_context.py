@@ -42,6 +42,7 @@ class DecisionContext:
         model: The model that people chose, empty for the first of its `agent`.
         authors: The people whose words are in its context (`bot.access.authors`).
         endorsed: The bounded answers that it has heard, itself or through another session.
+        truncated: Whether the store lost events of its log and no turn ended since, so that a call may have been made.
         allowance: Its own token budget, None for none and outside a turn.
         agent: Its pinned agent, None outside a session.
         run: The facts of its run when the model was asked last, None for any other session.
@@ -68,6 +69,7 @@ class DecisionContext:
     model: str = ""
     authors: frozenset[str] = frozenset()
     endorsed: tuple[Endorsed, ...] = ()
+    truncated: bool = False
     allowance: TokenAllowance | None = None
     agent: AgentSnapshot | None = None
     run: RunFacts | None = None

@@ -23,6 +23,7 @@ from bot.agent import offline
 from bot.config.model import OFFLINE, ModelSettings, ProviderSettings
 from bot.core.errors import ConfigError
 from bot.core.faults import place
+from bot.core.trust import trust
 from policy.errors import nearest
 
 Maker = Callable[[str], Model]
@@ -119,7 +120,9 @@ def seats(
     """
     # A redirect would carry the context to a host that nobody configured.
     client = httpx2.AsyncClient(
-        timeout=httpx2.Timeout(settings.first_byte_seconds, connect=settings.connect_seconds), follow_redirects=False
+        verify=trust(),
+        timeout=httpx2.Timeout(settings.first_byte_seconds, connect=settings.connect_seconds),
+        follow_redirects=False,
     )
     make = maker or partial(_make, settings=settings, environment=environment, client=client)
 

@@ -6,7 +6,7 @@ need pydantic-ai are imported when serving begins, off the event loop, so that a
 
 import asyncio
 from collections.abc import AsyncGenerator, Callable, Iterable, Mapping, Sequence
-from contextlib import asynccontextmanager, suppress
+from contextlib import asynccontextmanager
 from functools import partial
 from importlib import import_module
 from typing import TYPE_CHECKING
@@ -18,12 +18,13 @@ from bot.admission.ambient import Observer
 from bot.admission.result_files import ResultFiles
 from bot.app.accounts import Accounts, accounts
 from bot.app.extensions import Extensions
-from bot.app.first_run import FILES, WORKSPACES
-from bot.app.keys import Secrets
+from bot.app.files import file_keeper, opened_files, tidy
+from bot.app.keys import Secrets, shared_keys
 from bot.app.knowledge import Knowledge
 from bot.app.plugins import NO_PLUGINS, Plugins, ToolSetup, find_plugin
 from bot.app.runs import managing, run_recorder, schedule_keeper, starters
 from bot.app.stores import opened_store
+from bot.app.telemetry import made_telemetry
 from bot.app.workflows import workflow_keeper
 from bot.audit.anchors import AnchoredChains
 from bot.audit.visibility import AuditTrail
@@ -33,12 +34,10 @@ from bot.commands.suggestions import Suggestions
 from bot.commands.table import CommandTable
 from bot.config.load import load_config
 from bot.config.model import Config
-from bot.config.observability.telemetry import given_headers
-from bot.core.clock import Clock
-from bot.core.errors import ElsewhereError, StoreError, StoreGoneError
+from bot.core.clock import Clock, SystemClock
+from bot.core.errors import ElsewhereError, StoreGoneError
 from bot.core.ids import Ids
 from bot.core.logs import bound
-from bot.core.rate_limiter import RateLimiter
 from bot.delegation.handoff import Handoff
 from bot.delivery.alerts import Alerts
 from bot.delivery.alternatives import Alternatives
@@ -69,10 +68,14 @@ from bot.operations.audit import AuditReader
 from bot.operations.backups.backup import BackupMaker
 from bot.operations.diagnostics import Diagnostics
 from bot.operations.export import Exporter
+from bot.operations.files.keeper import FileKeeper
 from bot.operations.importing import Importer
 from bot.operations.keys import KeyKeeper
 from bot.operations.lifecycle import SessionLifecycle
 from bot.operations.probes.replaced import log_dropped
+from bot.operations.processes.failover import FailoverWatch
+from bot.operations.processes.settings import ProcessSettings
+from bot.operations.processes.shared_keys import SharedKeys
 from bot.operations.question_answers import QuestionAnswers
 from bot.operations.readiness import ReadinessChecks
 from bot.operations.simulation import Simulator
@@ -81,13 +84,13 @@ from bot.operations.workflows.workflows import WorkflowOperations
 from bot.pinned_agents import PinnedAgents
 from bot.policy_state import PolicyReloader, Tell, named
 from bot.quarantine import Quarantine
+from bot.rates import SharedRates
 from bot.run_records.recorder import RunRecorder
 from bot.schedules.keeper import ScheduleKeeper
-from bot.telemetry.telemetry import Sink, Telemetry
+from bot.telemetry.telemetry import Telemetry
 from bot.tools import catalogue
 from bot.tools.arguments import types
 from bot.tools.base import Tool
-from bot.tools.labelled_files import FileRoot
 from bot.tools.references import definition_digest
 from bot.tools.web_connection import Connector
 from bot.tools.web_fetch import WebFetch
@@ -97,7 +100,6 @@ from bot.workflows.keeper import WorkflowKeeper
 from channels.api import Api
 from channels.messages import Address, Inbound, Membership, Moved
 from channels.port import Answer, Audience, Channel, ChannelVault, Platform
-from policy.labels import PUBLIC
 
 if TYPE_CHECKING:
     from bot.admission.transcription import Transcriber
@@ -133,13 +135,14 @@ class App:
     ) -> None:
         self.config, self.store, self.clock, self.ids = config, store, clock, Ids()
         self.session_ids = named_by = SessionIds(store.lifecycle, secrets.session, self.clock)
-        self.chains = AnchoredChains(store.audit, config.data_dir / "anchors", secrets.audit)
-        self.files = FileRoot(config.data_dir / FILES, config.data_dir / WORKSPACES, lambda: self.gate.document.top)
+        self.chains = AnchoredChains(store.audit, config.data_dir / "anchors", secrets.audit, store.losses)
+        self.files = opened_files(config, environment, self.ids, lambda: self.gate.document.top)
         self._secrets, self._environment, self._parts, self.plugins = secrets, environment, parts, plugins
         self.failures = Failures(self.vault, clock, store.process)
         self.resolve, self.listened = parts.resolve, tuple(listened)
-        self.channels, self.telemetry = self._channels(channels), self._telemetry()
-        self._simulations = RateLimiter(clock, config.limits.simulations_per_minute)
+        self.channels, self.rates = self._channels(channels), SharedRates(store.uses, clock)
+        self.shared_keys, self.settings, self.telemetry = self._process()
+        self._simulations = self.rates.limiter("simulations", config.limits.simulations_per_minute)
         self._serving: Worker | None = None
         self.accounts, self.servers = self._served()
         self.budget, self.model_loader = budget(store.budgets, self.ids, config), ModelLoader(self._made_thinking)
@@ -148,18 +151,17 @@ class App:
         tools = self._known_tools = self._tools()
         self.spawner, self.run_starter = starters(store, config, named_by, self.agents.pin)
         self.gate = self._gate(tools)
-        self.reloader = self._reloader(tools)
-        self.tokens, self.token_keeper = self._programs()
-        self.quarantine, self.pairing = Quarantine(store.quarantine, store.lifecycle), self._pairing()
+        self.reloader = reloader = self._reloader(tools)
+        self.failover, (self.tokens, self.token_keeper) = FailoverWatch(store, reloader), self._programs()
+        self.pairing = Pairing(store, self.ids, secrets.session)
         self.exporter, self.importer = self._copies()
-        self.simulator = Simulator(self.gate, store.audit, store.sessions, self._simulations)
-        self.audit, self.lineage = self._traces()
-        self.alternatives = self._alternatives()
+        self.simulator, self.audit, self.lineage = self._readings()
+        self.quarantine, self.alternatives = Quarantine(store.quarantine, store.lifecycle), self._alternatives()
         self.outbox = self._outbox()
         self.question_updates = QuestionUpdates(store, self.gate, self.outbox)
         self.approval_answers, self.question_answers = self._answers()
         self._notices, self.new_chats, self._memberships = self._arrivals()
-        self.observer, self.lifecycle = Observer(store.observed, self.gate, named_by.first, clock), self._lifecycle()
+        self.observer, self.lifecycle = self._observer(), self._lifecycle()
         self.calls, self.runs, self.schedules = managing(
             store, self.gate, keeper=self.schedule_keeper, lifecycle=self.lifecycle, ids=self.session_ids, clock=clock
         )
@@ -169,6 +171,14 @@ class App:
         self.commands = self._commands()
         self.router = self._router()
 
+    def _process(self) -> tuple[SharedKeys, ProcessSettings, Telemetry]:
+        """Return this process's keys and settings, which others compare, and its telemetry. Raises OperatorError."""
+        config, store, name, secrets = self.config, self.store, named(self.store.process), self._secrets
+        keys = shared_keys(secrets, store, self.chains.retired, name)
+        settings = ProcessSettings(self.vault, config, self._environment, name=store.process, process=name)
+        key = secrets.session.current
+        return keys, settings, made_telemetry(config, self._environment, store, self.clock, key=key)
+
     def _served(self) -> tuple[Accounts, Servers]:
         """Return the MCP servers and the accounts at them. Raises OperatorError: a client's secret is not set."""
         config, environment, clock = self.config, self._environment, self.clock
@@ -176,14 +186,15 @@ class App:
         scrub, files = self._secrets.keyring.scrub, ResultFiles(self.files)
         return made, Servers(config.mcp_servers, environment, clock, scrub, keep=files, accounts=made.tokens)
 
-    def _pairing(self) -> Pairing:
-        return Pairing(self.store, self.ids, self._secrets.session)
+    def _observer(self) -> Observer:
+        return Observer(self.store.observed, self.gate, self.session_ids.first, self.rates)
 
-    def _traces(self) -> tuple[AuditReader, LineageTracer]:
-        """Return the readers of decisions, and of lineage."""
+    def _readings(self) -> tuple[Simulator, AuditReader, LineageTracer]:
+        """Return the simulator of calls, and the readers of decisions and of lineage."""
         trail = AuditTrail(self.store, self.chains, lambda: self.gate.document.top)
         lineage = LineageTracer(self.store, self.files, lambda: self.gate.document, self.gate.masks.masked)
-        return AuditReader(self.chains, trail), lineage
+        simulator = Simulator(self.gate, self.store.audit, self.store.sessions, self._simulations)
+        return simulator, AuditReader(self.chains, trail), lineage
 
     def _arrivals(self) -> tuple[AdminNotices, NewChats, Memberships]:
         """Return the parts that take note of chats that the bot joins or leaves."""
@@ -194,7 +205,7 @@ class App:
     def _tools(self) -> tuple[Tool, ...]:
         parts = catalogue.ToolParts(
             simulations=self._simulations,
-            web=self._web(),
+            web=WebFetch(Connector(self.resolve, self.config.web.private), self.config.web),
             recap=self.model_loader.recap,
             agents=self.agents,
             runs=self.config.runs.limits,
@@ -210,21 +221,6 @@ class App:
         given = self._parts.tools(self.files, self.store.sessions)
         added = self.plugins.tools(ToolSetup(self.files, self.store.sessions), self.config.tools)
         return (*built_in, *self.servers.tools, *given, *added)
-
-    def _telemetry(self) -> Telemetry:
-        """Return the telemetry of turns; a missing header is reported now. Raises OperatorError: it is not set."""
-        settings, key = self.config.telemetry, self._secrets.session.current
-        if settings is None:
-            return Telemetry(self.store.sessions, self.clock, key=key, clearance=PUBLIC, sink=None)
-        headers = given_headers(settings, self._environment)
-
-        def sink() -> Sink:
-            from bot.telemetry.otlp import OtlpSink
-
-            return OtlpSink(settings.endpoint, headers)
-
-        clearance = settings.label
-        return Telemetry(self.store.sessions, self.clock, key=key, clearance=clearance, sink=sink)
 
     def _copies(self) -> tuple[Exporter, Importer]:
         """Return the parts that export sessions, and that import them."""
@@ -266,10 +262,9 @@ class App:
         # The arguments of tools of servers and plugins are in the file that is read again.
         again = self.plugins.tool_names
         arguments = {tool.name: types(tool.arguments) for tool in tools if not tool.server and tool.name not in again}
-        process = named(self.store.process)
         load = partial(load_config, self.config.source, self._environment, arguments, find_plugin)
-        process = named(self.store.process)
-        return PolicyReloader(self.gate, self.config, load=load, store=self.store, process=process)
+        store, keys = self.store, self.shared_keys
+        return PolicyReloader(self.gate, self.config, load=load, store=store, process=named(store.process), keys=keys)
 
     def _channels(self, given: Sequence[Channel]) -> dict[str, Channel]:
         """Return the channels of this process by name; programs have one in every process."""
@@ -287,20 +282,25 @@ class App:
         tokens = Tokens(in_force, live, now=self.store.tokens.now_ms, keys=secrets.tokens, follow=secrets.follow)
         return tokens, TokenKeeper(self.store, self.reloader, tokens, ids=self.ids)
 
-    def _web(self) -> WebFetch:
-        return WebFetch(Connector(self.resolve, self.config.web.private), self.config.web)
-
     def vault(self) -> ChannelVault:
         """Return the encrypted vault of the adapters."""
         return self.store.vault(self._secrets.vault)
 
     def backup(self) -> BackupMaker:
         """Return the part that makes backups."""
-        return BackupMaker(self.store, self.config, key=self._secrets.audit.current, names=self._secrets.needed)
+        key, names = self._secrets.audit.current, self._secrets.needed
+        bucket = None if self.config.files.bucket is None else self.files
+        return BackupMaker(self.store, self.config, key=key, names=names, bucket=bucket)
+
+    def file_keeper(self) -> FileKeeper:
+        """Return the part that moves and labels files for the operator."""
+        return file_keeper(self.config, self.files, lambda: self.gate.document, self.store)
 
     def key_keeper(self) -> KeyKeeper:
         """Return the part that lists and changes keys."""
-        return KeyKeeper(self.chains, self.store.audit, self.clock, self._secrets.names, sessions=self._secrets.session)
+        secrets, agree = self._secrets, self.shared_keys.agree
+        clock, sessions = SystemClock(), secrets.session
+        return KeyKeeper(self.chains, self.store.audit, clock, secrets.names, sessions=sessions, agree=agree)
 
     def session_id(self, address: Address) -> str:
         """Return the id that the first session of an address gets if it begins now."""
@@ -366,7 +366,8 @@ class App:
 
     def _readiness(self) -> ReadinessChecks:
         names = [one.name for one in self.listened]
-        return ReadinessChecks(self.reloader, names, working=lambda: self._serving is not None)
+        keys = self.shared_keys
+        return ReadinessChecks(self.reloader, names, working=lambda: self._serving is not None, keys=keys)
 
     def _diagnostics(self) -> Diagnostics:
         return Diagnostics(
@@ -392,15 +393,12 @@ class App:
 
         thinking = await self.model_loader.thinking()
         transcriber = await asyncio.to_thread(self._made_transcriber)
-        keeper = LeaseKeeper(self._open_own_store, self.config.store.lease_seconds)
+        keeper = LeaseKeeper(self._open_own_store, self.config.store.lease_seconds, self.clock)
         try:
             async with call_runs(self.config.limits.cancel_grace_seconds) as runs, asyncio.TaskGroup() as tasks:
-                tasks.create_task(self.chains.anchoring())
-                tasks.create_task(self.chains.walking())
-                tasks.create_task(self._alerts().serve())
+                self._begin_chores(tasks, tell)
                 tasks.create_task(self.servers.serve())
-                tasks.create_task(self.telemetry.serve())
-                tasks.create_task(self._cleared())
+                tasks.create_task(tidy(self.files, self.lifecycle))
                 parts = self.worker_parts()
                 self._serving = workers.worker(parts, keeper, thinking, runs, transcriber=transcriber)
                 tasks.create_task(self._serving.serve())
@@ -423,11 +421,16 @@ class App:
         """As `serve`, in a process that runs no turns: it delivers waiting texts."""
         await self._start(tell)
         async with asyncio.TaskGroup() as tasks:
-            tasks.create_task(self.chains.anchoring())
-            tasks.create_task(self.chains.walking())
-            tasks.create_task(self._alerts().serve())
+            self._begin_chores(tasks, tell)
             tasks.create_task(self._relay().serve())
-            tasks.create_task(self.telemetry.serve())
+
+    def _begin_chores(self, tasks: asyncio.TaskGroup, tell: Tell) -> None:
+        """Begin the work that every serving process does beside its own."""
+        chores = (self.chains.anchoring, self.chains.walking, self.rates.serve, self.settings.serve)
+        for chore in (*chores, self._alerts().serve, self.failover.serve):
+            tasks.create_task(chore())
+        tasks.create_task(self.shared_keys.follow(tell))
+        tasks.create_task(self.telemetry.serve())
 
     async def listen(self, began: Callable[[str], None] = _untold) -> None:
         """Listen to the platforms of this process until cancelled, beside `serve` or `deliver`.
@@ -488,7 +491,9 @@ class App:
             reloader=self.reloader,
             quarantine=self.quarantine,
             session_ids=self.session_ids,
-            limits=FloodLimits(self.gate, audit, bots, clock=self.clock, most=limits.person_messages_per_minute),
+            limits=FloodLimits(
+                self.gate, audit, bots, rates=self.rates, told=self.store.counts, most=limits.person_messages_per_minute
+            ),
             observer=self.observer,
             refusals=Refusals(self.gate, audit, self.pairing),
             commands=CommandRunner(self.commands, self.session_ids, audit),
@@ -524,11 +529,6 @@ class App:
                 break
             except StoreGoneError:
                 await asyncio.sleep(SWEEP_SECONDS)
-
-    async def _cleared(self) -> None:
-        # A store that is away is there again at another start.
-        with suppress(StoreError):
-            await self.lifecycle.clear()
 
     def _interrupt(self, sid: str, only: str = "") -> None:
         if self._serving is not None:
@@ -593,7 +593,7 @@ class App:
 
     @asynccontextmanager
     async def _open_own_store(self) -> AsyncGenerator["RedisStore"]:
-        store = await opened_store(self.config, self._secrets, self.clock)
+        store = await opened_store(self.config, self._secrets, SystemClock())
         try:
             yield store
         finally:

@@ -4,9 +4,9 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Final
 
+from bot.files.port import LabelledFiles
 from bot.sessions.ports.sessions import SessionStore
 from bot.tools.base import Tool
-from bot.tools.labelled_files import FileRoot
 from bot.tools.web_connection import Resolve, system_resolver
 
 if TYPE_CHECKING:
@@ -19,7 +19,7 @@ if TYPE_CHECKING:
 class Extensions:
     """The additions of a developer."""
 
-    tools: Callable[[FileRoot, SessionStore], tuple[Tool, ...]] = lambda _files, _sessions: ()
+    tools: Callable[[LabelledFiles, SessionStore], tuple[Tool, ...]] = lambda _files, _sessions: ()
     """Returns tools beside the built-in ones."""
     model: "Callable[[str], Model] | None" = None
     """Returns the model of a name, in place of the configured provider's."""

@@ -9,11 +9,14 @@ from pathlib import Path
 from types import MappingProxyType
 from typing import Final
 
+from bot.audit.keys import RetiredKeys
 from bot.config.model import Config
 from bot.core.errors import OperatorError
 from bot.core.ids import key_name
 from bot.core.keys import KeySeries, load_or_create_key
+from bot.operations.processes.shared_keys import SharedKeys
 from bot.secrets import Keyring
+from bot.sessions.ports.store import Store
 
 AUDIT_KEY_VARIABLE: Final = "LOCKGATE_AUDIT_KEY"
 SESSION_KEY_VARIABLE: Final = "LOCKGATE_SESSION_KEY"
@@ -94,6 +97,18 @@ class Secrets:
             _vault(environment.get(VAULT_KEY_VARIABLE, ""), folder),
             Keyring.load(config.secrets, environment, config.folder),
         )
+
+
+def shared_keys(secrets: Secrets, store: Store, retired: RetiredKeys, process: str) -> SharedKeys:
+    """Return the comparison of a process's keys with those of the installation; `process` names it to people."""
+    return SharedKeys(
+        store.installation_keys,
+        audit=secrets.audit,
+        retired=retired,
+        session=secrets.session,
+        vault=secrets.vault,
+        process=process,
+    )
 
 
 def _vault(written: str, folder: Path) -> tuple[bytes, ...]:

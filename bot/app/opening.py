@@ -26,19 +26,20 @@ async def open_app(
     parts: Extensions = BUILT_IN,
     *,
     listening: bool = False,
+    with_any_keys: bool = False,
 ) -> AsyncGenerator[App]:
     """Open the application on a configuration and the channels of this process, and close it in the end.
 
-    With `listening` the configured platforms are among them. Raises OperatorError: the data directory, its keys, a
-    configured secret, a plugin, a platform's token or the store cannot be used, or this Python cannot search texts.
+    With `listening` the configured platforms are among them. `with_any_keys` is for the command that makes the keys
+    here those of the installation.
+
+    Raises OperatorError: the data directory, a secret, a plugin or a token cannot be used, or Python cannot search
+    texts. Raises OtherKeysError: the keys here are not the installation's. Raises StoreError.
     """
-    plugins = await asyncio.to_thread(_prepared, config)
-    secrets = await asyncio.to_thread(Secrets.load, config, environment)
+    plugins, secrets = await asyncio.to_thread(_prepared, config, environment)
     clock = SystemClock()
     store = await opened_store(config, secrets, clock)
     try:
-        if listening and secrets.vault[1:]:
-            await store.renew_vault(secrets.vault)
         app = App(
             config=config,
             secrets=secrets,
@@ -54,12 +55,12 @@ async def open_app(
             )
             if listening
             else (),
-            clock=clock,
+            clock=store.time,
             environment=environment,
             parts=parts,
             plugins=plugins,
         )
-        await app.reloader.open()
+        await _begun(app, secrets, listening=listening, with_any_keys=with_any_keys)
         with app.failures.listening():
             try:
                 yield app
@@ -70,8 +71,18 @@ async def open_app(
         await store.close()
 
 
-def _prepared(config: Config) -> Plugins:
-    """Make the data directory, and return the plugins. Raises OperatorError: as `open_app`."""
-    seed(config.data_dir)
+async def _begun(app: App, secrets: Secrets, *, listening: bool, with_any_keys: bool) -> None:
+    """Compare the keys before anything is written with them. Raises as `open_app`."""
+    if not with_any_keys:
+        await app.shared_keys.agree()
+    if listening and secrets.vault[1:]:
+        await app.store.renew_vault(secrets.vault)
+    await app.reloader.open()
+
+
+def _prepared(config: Config, environment: Mapping[str, str]) -> tuple[Plugins, Secrets]:
+    """Make the data directory, and return the plugins and the secrets. Raises OperatorError: as `open_app`."""
+    seed(config.data_dir, examples=config.files.bucket is None)
     require_search()
-    return load_plugins(config.plugins, config.folder, config.policy.code.rules)
+    plugins = load_plugins(config.plugins, config.folder, config.policy.code.rules)
+    return plugins, Secrets.load(config, environment)

@@ -21,10 +21,10 @@ from pydantic import JsonValue
 from bot.commands.table import BUILT_IN, Command, Commands
 from bot.config.plugins import PluginFacts
 from bot.core.errors import ConfigError
+from bot.files.port import LabelledFiles
 from bot.sessions.ports.sessions import SessionStore
 from bot.tools.arguments import types
 from bot.tools.base import Arguments, Tool
-from bot.tools.labelled_files import FileRoot
 from channels.port import ChannelError, ChannelSetup, Platform
 from policy.rules import Rule
 
@@ -45,7 +45,7 @@ class ToolSetup:
     that raises ValueError for them is told by the error's text.
     """
 
-    files: FileRoot
+    files: LabelledFiles
     sessions: SessionStore
     settings: Mapping[str, JsonValue] = field(default_factory=dict[str, JsonValue])
 

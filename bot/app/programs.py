@@ -56,7 +56,9 @@ def api_services(app: App) -> ApiServices:
         gate=app.gate,
         calls=app.calls,
         reloader=app.reloader,
+        rates=app.rates,
         store=app.store,
+        vault=app.vault(),
         router=app.router,
         agents=app.agents,
         lifecycle=app.lifecycle,
@@ -134,7 +136,10 @@ async def answer_agent(app: App, token: str) -> None:
         from bot.api.mcp_server import stdio
     except ImportError:
         raise OperatorError(NEEDS, next_step=INSTALL) from None
-    await stdio.serve(services, token)
+    async with asyncio.TaskGroup() as tasks:
+        counting = tasks.create_task(app.rates.serve())
+        await stdio.serve(services, token)
+        counting.cancel()
 
 
 async def _logged(line: str) -> None:

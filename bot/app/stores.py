@@ -1,12 +1,19 @@
 """The store of an application, as its configuration has it."""
 
+import asyncio
+from collections.abc import AsyncGenerator
+from contextlib import asynccontextmanager, suppress
 from typing import TYPE_CHECKING
+
+import anyio
 
 from bot.app.keys import Secrets
 from bot.config.model import Config
 from bot.core.clock import Clock
+from bot.core.errors import OperatorError, StoreError
 from bot.store.opening import open_store
 from bot.store.options import StoreOptions
+from bot.store.servers.embedded_server import Supervisor
 
 if TYPE_CHECKING:
     from bot.store.redis_store import RedisStore
@@ -29,3 +36,28 @@ async def opened_store(config: Config, secrets: Secrets, clock: Clock, *, restor
         clock=clock,
         restoring=restoring,
     )
+
+
+@asynccontextmanager
+async def early_store(config: Config) -> AsyncGenerator[None]:
+    """Let the embedded store begin to load while the block imports the rest of the program, and leave it in the end.
+
+    With many sessions both take seconds. Nothing is done for a store elsewhere. If the embedded one cannot be used, the
+    block reports that as it opens the store itself. The data directory must exist.
+    """
+    if config.store.url:
+        yield
+        return
+    supervisor = Supervisor(config.data_dir)
+
+    def begin() -> None:
+        with suppress(OperatorError, StoreError):
+            supervisor.attach_blocking()
+
+    begun = asyncio.get_running_loop().run_in_executor(None, begin)
+    try:
+        yield
+    finally:
+        with anyio.CancelScope(shield=True):
+            await begun
+            await supervisor.detach()

@@ -26,6 +26,7 @@ from bot.delivery.outbox import Outbox
 from bot.delivery.question_updates import QuestionUpdates
 from bot.delivery.sweep import Sweep
 from bot.delivery.undelivered import Undelivered
+from bot.files.port import LabelledFiles
 from bot.gate.gate import Gate
 from bot.pinned_agents import PinnedAgents
 from bot.policy_state import PolicyReloader
@@ -35,7 +36,6 @@ from bot.sessions.background.schedules import TimerKind
 from bot.sessions.limits import RunLimits
 from bot.sessions.ports.store import Store
 from bot.telemetry.telemetry import Telemetry
-from bot.tools.labelled_files import FileRoot
 from bot.worker.claimer import Claimer
 from bot.worker.finish import TurnFinisher
 from bot.worker.lease import LeaseKeeper
@@ -73,7 +73,7 @@ class WorkerParts:
     alternatives: Alternatives
     budget: Budget
     channels: Mapping[str, Channel]
-    files: FileRoot
+    files: LabelledFiles
     observer: Observer
     outbox: Outbox
     quarantine: Quarantine
@@ -94,8 +94,9 @@ def worker(
     runs: CallRuns,
     *,
     transcriber: "Transcriber | None" = None,
+    parallel: int = PARALLEL,
 ) -> Worker:
-    """Return a worker; `keeper` renews its leases, `runs` is where its calls run."""
+    """Return a worker of `parallel` slots; `keeper` renews its leases, `runs` is where its calls run."""
     sessions, tails, signals = of.store.sessions, Tails(of.store.sessions), TurnSignals(of.outbox)
     admission = _admission(of, transcriber)
     return Worker(
@@ -103,6 +104,7 @@ def worker(
         claimer=Claimer(
             store=sessions,
             ids=of.ids,
+            clock=of.store.time,
             outbox=of.outbox,
             question_updates=of.question_updates,
             policy=of.reloader,
@@ -128,7 +130,7 @@ def worker(
             signals=signals,
             telemetry=of.telemetry,
         ),
-        slots=TurnSlots(PARALLEL),
+        slots=TurnSlots(parallel),
         signals=signals,
         quarantine=of.quarantine,
         spawner=of.spawner,

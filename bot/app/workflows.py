@@ -2,9 +2,9 @@
 
 from collections.abc import Callable, Mapping
 
+from bot.files.port import LabelledFiles
 from bot.sessions.ports.store import Store
 from bot.sessions.workflows.definitions import WorkflowDefinition
-from bot.tools.labelled_files import FileRoot
 from bot.tools.workflow.state_folder import StateFolder
 from bot.workflows.export import WriteThrough
 from bot.workflows.keeper import WorkflowKeeper
@@ -13,7 +13,7 @@ from policy.document.model import Document
 
 def workflow_keeper(
     store: Store,
-    files: FileRoot,
+    files: LabelledFiles,
     definitions: Mapping[str, WorkflowDefinition],
     document: Callable[[], Document],
 ) -> WorkflowKeeper:

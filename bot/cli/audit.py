@@ -2,6 +2,7 @@
 
 import asyncio
 import shlex
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Final
 
@@ -23,6 +24,9 @@ from bot.sessions.audit import AuditRecord
 
 EXIT_TAMPERED: Final = 3
 
+UNANCHORED: Final = (
+    "{} of them are not anchored here yet: `--anchors FILE` checks them by the file `anchors` of another machine"
+)
 PICTURE: Final = "The picture is in {}; a browser shows it."
 TRACED: Final = f"write {names.FORMS}"
 
@@ -43,15 +47,18 @@ async def tail(config: Config, chain: str, count: int, *, as_json: bool) -> None
     print_lines(table([("n", *rendering.HEADS), *cells]))
 
 
-async def verify(config: Config, *, as_json: bool) -> int:
-    """Check every chain and print the result; return 3 if one does not hold."""
+async def verify(config: Config, beside: Sequence[Path] = (), *, as_json: bool) -> int:
+    """Check every chain, also by the anchors in the files `beside`, and print the result; return 3 if one is broken."""
     async with as_owner(config) as (app, _):
-        checked = await app.audit.checked(None)
+        checked = await app.audit.checked(None, beside)
     if as_json:
         print_json([_found(one) for one in checked.chains])
     else:
         print_lines(f"{name}: tampered with, {broken.reason}" for name, broken in checked.broken.items())
+        print_lines(f"{name}: the store lost records up to {lost}" for name, lost in checked.lost.items())
         print_lines([checked.summary])
+        if checked.unanchored:
+            print_lines([UNANCHORED.format(checked.unanchored)])
     return EXIT_TAMPERED if checked.broken else 0
 
 
@@ -112,8 +119,11 @@ def _drawn(lineage: LineageTrace, picture: Path) -> None:
 
 def _found(one: CheckedChain) -> dict[str, JsonValue]:
     if isinstance(one.result, Intact):
-        return {"chain": one.name, "intact": True, "records": one.result.records}
-    return {"chain": one.name, "intact": False, "record": one.result.n, "reason": one.result.reason}
+        told: dict[str, JsonValue] = {"intact": True, "records": one.result.records}
+        told |= {"lost": one.result.lost} if one.result.lost else {}
+    else:
+        told = {"intact": False, "record": one.result.n, "reason": one.result.reason}
+    return {"chain": one.name, **told, "anchored": one.anchored}
 
 
 def _document(record: AuditRecord) -> dict[str, JsonValue]:

@@ -14,12 +14,14 @@ from bot.config.model import Config
 from bot.config.observability.telemetry import given_headers
 from bot.config.shown import machine
 from bot.core.errors import EXIT_OPERATOR, ConfigError, LockgateError, OperatorError
+from bot.files.bucket_access import opened_objects
 from bot.mcp.servers import check_library
 from bot.operations import diagnostics
 from bot.operations.diagnostics import Diagnosis, make_agents, make_models, read_secrets, uncleared, unheard
 from bot.operations.probes.ends import ending
 from bot.operations.probes.replaced import dropped, in_words
 from bot.operations.probes.variables import named
+from bot.operations.processes.settings import OtherSettings
 from bot.policy_state import other
 
 if TYPE_CHECKING:
@@ -29,8 +31,8 @@ if TYPE_CHECKING:
 def check(config: Config) -> None:
     """Print a summary of the configuration, in a few lines.
 
-    Raises OperatorError: the value of a secret or the command of an MCP server is not there, or a configured model
-    cannot be used.
+    Raises OperatorError: the value of a secret, the key of the bucket or the command of an MCP server is not there, or
+    a configured model cannot be used.
     """
     keyring = read_secrets(config, os.environ)
     make_models(config, os.environ)
@@ -65,6 +67,7 @@ def check(config: Config) -> None:
     if api is not None:
         bare.append(", ".join(filter(None, (f"programs come in at {api.url}", api.warning))))
         bare += filter(None, [diagnostics.speaking(config)])
+    bare += _bucket(config)
     bare += [in_words(one) for one in dropped(config)]
     print_lines(
         [
@@ -75,6 +78,15 @@ def check(config: Config) -> None:
             f"policy {policy.digest[:12]}: {counts}, {len(config.secrets)} secrets{servers}",
         ]
     )
+
+
+def _bucket(config: Config) -> list[str]:
+    """Return the line on the bucket, if there is one. Raises ConfigError: its library or key is not there."""
+    settings = config.files.bucket
+    if settings is None:
+        return []
+    opened_objects(settings, os.environ)
+    return [f"files and workspaces in the bucket {settings.name} at {machine(settings.url)}"]
 
 
 _MOST_NAMED: Final = 30
@@ -104,6 +116,7 @@ async def doctor(config: Config, *, as_json: bool, probe: bool = False, fix: boo
             found.extend(named((one for one in running if one.label.flows_to(cleared)), config.channels))
             found.extend(map(_server, await look(app, caller, os.environ)))
             found.append(await _policy(app))
+            found += [_settings(one) for one in await app.settings.differing()]
             # The failures while this process looked stand above.
             found += [diagnostics.failed(one, app.gate.document.top) for one in await app.failures.elsewhere()]
     except LockgateError as error:
@@ -126,6 +139,17 @@ async def _policy(app: "App") -> Diagnosis:
         "policy in force",
         f"{other(head)}, this file says {app.config.policy.digest[:12]}, and who has it serves nothing",
         "`/policy reload` where the right file is, or restart the others with it",
+    )
+
+
+def _settings(other: OtherSettings) -> Diagnosis:
+    """Return the diagnosis of a process with other settings."""
+    named = ", ".join(f"`{path}`" for path in other.paths[:_MOST_NAMED])
+    more = f" and {len(other.paths) - _MOST_NAMED} more" if len(other.paths) > _MOST_NAMED else ""
+    return Diagnosis(
+        f"settings of {other.process}",
+        f"they differ from this file in {named}{more}",
+        "give all processes the same config.yaml and the same tokens, and restart them",
     )
 
 

@@ -65,10 +65,15 @@ def test(config: Config, file: Path, *, as_json: bool) -> int:
     """
     tried, results = CaseEngines(config), list[dict[str, JsonValue]]()
     for line, case in read_cases(file):
-        _, decision = tried.decided(file, line, case)
+        told: dict[str, JsonValue] = {"line": line, "case": case.case, "expected": _expected(case)}
+        try:
+            decision = tried.decided(case)[1]
+        except OperatorError as error:
+            # A name that the case's moment does not know says nothing about the other cases.
+            results.append({**told, "passed": False, "differences": [f"{error}, {error.next_step}"], "verdict": None})
+            continue
         wrong: list[JsonValue] = [*_differences(case, decision)]
-        told = {"line": line, "case": case.case, "passed": not wrong, "differences": wrong}
-        results.append({**told, "expected": _expected(case), **_short(decision)})
+        results.append({**told, "passed": not wrong, "differences": wrong, **_short(decision)})
     failed = [result for result in results if not result["passed"]]
     if as_json:
         print_json({"policy": config.policy.digest, "cases": list[JsonValue](results), "failed": len(failed)})
@@ -90,7 +95,10 @@ def explained(config: Config, file: Path, name: str, *, as_json: bool) -> None:
     line, case = next(((line, case) for line, case in read_cases(file) if case.case == name), (0, None))
     if case is None:
         raise OperatorError(f"there is no case `{name}` in {file}", next_step="name one as its file does")
-    request, decision = CaseEngines(config).decided(file, line, case)
+    try:
+        request, decision = CaseEngines(config).decided(case)
+    except OperatorError as error:
+        raise OperatorError(f"{file}:{line}: {error}", next_step=error.next_step) from None
     groups = sorted(request.asker_groups)
     if as_json:
         print_json({"case": name, "groups": list[JsonValue](groups), **_document(decision, config)})
@@ -173,12 +181,12 @@ async def who(config: Config, target: str, *, as_json: bool) -> None:
         told: dict[str, JsonValue] = {"kind": asked.kind, "name": asked.name, "label": str(asked.label)}
         without: list[JsonValue] = [{"name": name, "read": True, "by": {"read": [why]}} for name, why in others]
         people: list[JsonValue] = [_who_document(row) for row in rows]
-        print_json({**told, "policy": document.digest, "in_force": not stale, "people": people, "others": without})
+        print_json({**told, "policy": config.policy.digest, "in_force": not stale, "people": people, "others": without})
         return
     heads = ("name", "role", *policy_who.RIGHTS, "until (UTC)")
     lines = table([heads, *map(_who_row, rows)])
     named = asked.name if asked.name == str(asked.label) else f"{asked.name}, label {asked.label}"
-    print_lines([f"{asked.kind} {named}, policy {document.digest[:12]}", *lines])
+    print_lines([f"{asked.kind} {named}, policy {config.policy.digest[:12]}", *lines])
     print_lines(f"also read by {name}, reason {why}" for name, why in others)
     if head is not None and stale:
         print_lines([f"this is the file's policy, and another decides: {other(head)}"])

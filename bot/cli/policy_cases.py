@@ -239,17 +239,14 @@ class CaseEngines:
         self._config = config
         self._engines = dict[datetime | None, Callable[[Request, datetime], Decision]]()
 
-    def decided(self, file: Path, line: int, case: Case) -> tuple[Request, Decision]:
+    def decided(self, case: Case) -> tuple[Request, Decision]:
         """Return the request of a case and its decision. Raises OperatorError: a name in it is not known."""
         policy = self._config.policy
         lasting = not policy.groups and not any(moments(policy))
         moment = None if lasting else case.at
         if moment not in self._engines:
             self._engines[moment] = trial(policy_at(policy, Overrides(), case.at))
-        try:
-            request = request_of(case.request, self._config, case.at)
-        except OperatorError as error:
-            raise OperatorError(f"{file}:{line}: {error}", next_step=error.next_step) from None
+        request = request_of(case.request, self._config, case.at)
         return request, self._engines[moment](request, case.at)
 
 

@@ -20,6 +20,7 @@ import anyio
 
 from bot.cli.output import print_json, print_lines
 from bot.core.clock import Clock
+from bot.core.errors import OperatorError
 from bot.core.json_values import JsonObject, flag, objects, text, whole_object
 from bot.operations.readiness import Missing, Readiness
 from channels.console import visible
@@ -124,6 +125,15 @@ def found(data_dir: Path, clock: Clock, on: str = "*") -> list[Readiness]:
             silent = (Missing("process", SILENT.format(age // 1000)),) if age > _STALE_MS else ()
             told.append(Readiness(readiness.role, (*silent, *readiness.missing)))
     return told
+
+
+def require_none(data_dir: Path, clock: Clock) -> None:
+    """See that no process of `lockgate run` uses a data directory. Raises OperatorError."""
+    if found(data_dir, clock):
+        raise OperatorError(
+            f"processes of `lockgate run` use `{data_dir}`",
+            next_step="stop them, and wait a minute if one was killed",
+        )
 
 
 def ready(data_dir: Path, clock: Clock, *, as_json: bool) -> int:

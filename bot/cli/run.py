@@ -18,12 +18,15 @@ from contextlib import AsyncExitStack, contextmanager
 from functools import partial
 from typing import TYPE_CHECKING, Final
 
+from bot.app.first_run import seed
+from bot.app.stores import early_store
 from bot.cli.operating.metrics import measured
 from bot.cli.ready import ReadinessFile, telling
 from bot.cli.roles import ProcessRole
 from bot.config.channels import ADD_API, NO_API
 from bot.config.model import Config
 from bot.core.errors import ConfigError, OperatorError, StoreError, StoreGoneError
+from bot.operations.processes.clocks import ClockWatch
 from channels.port import ListenError
 from policy.document.reading import API
 
@@ -57,6 +60,8 @@ async def run(config: Config, role: ProcessRole = ProcessRole.ALL) -> None:
             "no platform is configured to listen to", next_step="add one to `channels`, `lockgate chat` needs none"
         )
     async with AsyncExitStack() as stack:
+        await asyncio.to_thread(seed, config.data_dir)
+        await stack.enter_async_context(early_store(config))
         app = await _opened(stack, config)
         freeze_heap()
         try:
@@ -108,10 +113,10 @@ async def until_ended(app: "App", role: ProcessRole) -> None:
     ended, hurry = asyncio.Event(), asyncio.Event()
     listens, works, answers = role.listens, role.works, role.answers(app.config.channels)
     look = partial(app.readiness.look, role, listens=listens, works=works, answers=answers)
-    file = ReadinessFile(app.config.data_dir, os.environ)
+    file, watch = ReadinessFile(app.config.data_dir, os.environ), ClockWatch(app.store.clocks)
     with _ended_by_signals(ended, hurry):
-        async with measured(app, look) as looked, telling(file, looked), asyncio.TaskGroup() as tasks:
-            work = [tasks.create_task(reloading(app, _tell))]
+        async with measured(app, look, watch) as looked, telling(file, looked), asyncio.TaskGroup() as tasks:
+            work = [tasks.create_task(reloading(app, _tell)), tasks.create_task(watch.serve())]
             work.append(tasks.create_task(app.serve(_tell) if works else app.deliver(_tell)))
             taking = [tasks.create_task(app.listen(_began))] if listens else []
             taking += [tasks.create_task(programs.answer(app, _answering))] if answers else []

@@ -17,6 +17,7 @@ from bot.core.ids import Ids
 from bot.delegation import receipts
 from bot.delegation.spawn import Spawner
 from bot.delivery import undelivered
+from bot.files.port import LabelledFiles
 from bot.gate.gate import Gate
 from bot.gate.results import MAY_GO_ON, decision_row
 from bot.history import event_log
@@ -30,7 +31,6 @@ from bot.sessions.ports.people import AuditStore
 from bot.sessions.ports.sessions import SessionStore
 from bot.sessions.ports.store import Store
 from bot.sessions.transcript import backwards
-from bot.tools.labelled_files import FileRoot
 from bot.tools.sessions import describe
 from bot.worker.finish import constant
 from channels.messages import Address, OutboundKind
@@ -59,7 +59,7 @@ class ConversationCommands:
     outbox: OutboxStore
     gate: Gate
     ids: Ids
-    files: FileRoot
+    files: LabelledFiles
     spawner: Spawner
     interrupt: Callable[[str], None]
     session_ids: SessionIds

@@ -38,6 +38,7 @@ from bot.config.model import Config
 from bot.core.clock import Clock
 from bot.core.ids import Ids
 from bot.delegation.spawn import Spawner
+from bot.files.port import LabelledFiles
 from bot.gate.gate import Gate
 from bot.lineage.tracer import LineageTracer
 from bot.mcp.accounts.connecting import AccountLinks
@@ -59,7 +60,6 @@ from bot.operations.workflows.workflows import WorkflowOperations
 from bot.pinned_agents import PinnedAgents
 from bot.policy_state import PolicyReloader
 from bot.sessions.ports.store import Store
-from bot.tools.labelled_files import FileRoot
 from bot.tools.summarize import Recap
 from channels.port import ChannelVault
 
@@ -77,7 +77,7 @@ class CommandServices:
     store: Store
     gate: Gate
     ids: Ids
-    files: FileRoot
+    files: LabelledFiles
     spawner: Spawner
     reloader: PolicyReloader
     exporter: Exporter

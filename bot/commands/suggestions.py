@@ -15,10 +15,12 @@ from typing import Final
 from bot.access.authorize import Caller, Ingress, at_least, authorize
 from bot.commands.command import CommandRequest
 from bot.commands.table import Command, CommandTable
+from bot.files import locations
+from bot.files.locations import FileLocation
+from bot.files.port import AbsentError, LabelledFiles, UnavailableError
 from bot.gate.gate import Gate
 from bot.sessions.models import SessionQuery
 from bot.sessions.ports.sessions import SessionIndex
-from bot.tools.labelled_files import AbsentError, FileLocation, FileRoot
 from bot.tools.sessions import title_for
 from channels.messages import Address
 from policy.decision import Verdict
@@ -46,7 +48,7 @@ class Suggestion:
 class Suggestions:
     """Makes suggestions for callers at their addresses."""
 
-    def __init__(self, commands: CommandTable, gate: Gate, index: SessionIndex, files: FileRoot) -> None:
+    def __init__(self, commands: CommandTable, gate: Gate, index: SessionIndex, files: LabelledFiles) -> None:
         self._commands = commands
         self._gate = gate
         self._index = index
@@ -116,16 +118,16 @@ class Suggestions:
 
     def _place(self, folder: str, sid: str, generation: int) -> FileLocation | None:
         if folder == WORKSPACE:
-            return self._files.workspace(sid, generation)
+            return locations.workspace(sid, generation)
         known = self._gate.document.folders.get(folder)
         if known is not None:
-            return self._files.shared(folder, known.label)
-        return self._files.place_named(folder, sid, generation, self._gate.document)
+            return locations.shared(folder, known.label)
+        return locations.named(folder, sid, generation, self._gate.document)
 
     def _names(self, place: FileLocation, reader: Label) -> list[tuple[str, str]]:
         try:
             return [(name, str(label)) for name, label in self._files.list(place, reader)]
-        except AbsentError:
+        except (AbsentError, UnavailableError):
             return []
 
 

@@ -10,6 +10,7 @@ from pydantic import AfterValidator, Field, JsonValue
 
 from bot.config.api import ApiSettings
 from bot.config.fields import Block, Variable, WebAddress
+from bot.config.shipped import extended
 from bot.sessions.background.delegation import SESSION
 from policy.document.model import Document
 from policy.document.reading import API
@@ -174,8 +175,9 @@ def unlabelled(channels: ChannelsSettings, policy: Document | None) -> Iterator[
     """Yield a problem for every platform that the policy does not classify."""
     for name in channels.listened:
         if policy is not None and name not in policy.channels:
-            entry = f"{name}: {{classification: PUBLIC}}"
-            missing = f"`policy.channels` does not say what may be said there, add `{entry}` to it"
+            # A section replaces the shipped one, so one with the new entry alone would drop the console.
+            how = extended("channels", policy.channels, f"{name}: {{classification: PUBLIC}}")
+            missing = f"`policy.channels` does not say what may be said there, {how}"
             block = ("channels", "others") if name in channels.others else ("channels",)
             yield Problem((*block, name), missing)
 

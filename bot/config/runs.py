@@ -1,12 +1,13 @@
 """The section on runs and schedules in config.yaml: how long they go on, how many there are, and their records."""
 
 from typing import Annotated
-from zoneinfo import ZoneInfo, ZoneInfoNotFoundError
+from zoneinfo import ZoneInfo, ZoneInfoNotFoundError, available_timezones
 
 from pydantic import AfterValidator, Field
 
 from bot.config.fields import Block, Clearance
 from bot.sessions.limits import RunLimits
+from policy.errors import nearest
 from policy.labels import Label, parse
 
 
@@ -14,7 +15,9 @@ def _zone(name: str) -> str:
     try:
         ZoneInfo(name)
     except (ZoneInfoNotFoundError, ValueError, OSError):
-        raise ValueError(f"there is no time zone `{name}`, write one as `Europe/Berlin`") from None
+        close = nearest(name, available_timezones())
+        hint = close if "did you mean" in close else ", write one as `Europe/Berlin`"
+        raise ValueError(f"unknown time zone `{name}`{hint}") from None
     return name
 
 

@@ -1,6 +1,6 @@
 """The entries of the shipped policy, as operators write them: a section of the file replaces the whole shipped one."""
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Collection, Iterator, Mapping
 from typing import Final, cast
 
 from pydantic import JsonValue
@@ -21,6 +21,15 @@ def drops(section: str, name: str, effect: str = "") -> str:
 def add(section: str, name: str) -> str:
     """Return the line to write into a section."""
     return f"add `{name}: {_flow(entries(section)[name])}` to it"
+
+
+def extended(section: str, names: Collection[str], entry: str) -> str:
+    """Return the next step that adds an entry to a section, which has entries of these names."""
+    shipped = entries(section)
+    if set(names) != set(shipped):
+        return f"add `{entry}` to it"
+    whole = ", ".join((*(f"{name}: {_flow(one)}" for name, one in shipped.items()), entry))
+    return f"write `{section}: {{{whole}}}` under `policy`"
 
 
 def entries(section: str) -> Mapping[str, Mapping[str, object]]:

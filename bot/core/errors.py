@@ -9,6 +9,7 @@ LockgateError                carries a stable `code`, one plain sentence and, wh
 │   ├── StoreGoneError       it does not answer; the only one worth retrying
 │   ├── StoreRefusedError    it answers and refuses: full, read-only, no permission
 │   ├── SealedError          another process has a newer session key
+│   ├── OtherKeysError       this process has other keys than the installation
 │   └── SchemaError          its records are of another version
 ├── RequestError             the caller mends it; shown to them as it is
 │   ├── DedupeConflictError  the same key with another body
@@ -104,6 +105,12 @@ class SealedError(StoreError):
             "another process has a newer session key, which this process does not know",
             next_step="put it into LOCKGATE_SESSION_KEY, before the others, or into `keys`, and restart this process",
         )
+
+
+class OtherKeysError(StoreError):
+    """This process lacks a key of the installation, or uses an older one than the installation does."""
+
+    code = "other_keys"
 
 
 class SchemaError(StoreError):

@@ -61,6 +61,7 @@ UNASKED: Final = "the text of the reference needs an approval, and to ask for on
 REFERS: Final = "the result of a call with a reference is held; `admit` reads it afterwards"
 REFERRED: Final = "the text of the reference"
 MAY_BE_DONE: Final = "this call was begun before and was interrupted, so it may have taken effect already"
+MAY_BE_LOST: Final = "the newest entries of this conversation were lost, so this call may have taken effect already"
 
 _LOGGER: Final = logging.getLogger(__name__)
 _DOWN: Final = "no_write_down"
@@ -339,7 +340,12 @@ class CallGate:
         """Return the decision on a call, with the approval that people gave for it if that changes the decision."""
         decision = self._crossed(standing, facts, request, declared=declared)
         if made.asks_again:
-            decision = _in_doubt(decision)
+            decision = _in_doubt(decision, MAY_BE_DONE)
+        elif standing.truncated and made.outward:
+            if made.hold:
+                # Whether it was made is shown only to readers who may know of it, so no people are asked.
+                return self._judge.refused(standing, MAY_BE_LOST, decision), None
+            decision = _in_doubt(decision, MAY_BE_LOST)
         if decision.verdict is not Verdict.REQUIRE_APPROVAL:
             return decision, None
         approval = live(
@@ -472,10 +478,10 @@ class CallGate:
         )
 
 
-def _in_doubt(decision: Decision) -> Decision:
+def _in_doubt(decision: Decision, why: str) -> Decision:
     """Return a decision on a call with an unknown outcome: people are asked whether to make it again."""
     remedies = (Remedy.APPROVER,)
-    asks = RuleOutcome(OUTCOME, Verdict.REQUIRE_APPROVAL, fixed=True, message=MAY_BE_DONE, remedies=remedies)
+    asks = RuleOutcome(OUTCOME, Verdict.REQUIRE_APPROVAL, fixed=True, message=why, remedies=remedies)
     asked = replace(decision, verdict=Verdict.REQUIRE_APPROVAL, outcomes=(asks,), remedies=remedies, redact=())
     return combined(decision, asked)
 

@@ -21,7 +21,9 @@ from bot.sessions.log.event_types import (
     ApprovalResolved,
     ChatObserved,
     ItemHeld,
+    LogTruncated,
     MemoriesRecalled,
+    TurnCompleted,
     UserMessage,
 )
 from bot.sessions.log.events import DeferredResult, Event, NewEvent
@@ -30,6 +32,9 @@ from bot.sessions.messages import Endorsed
 
 if TYPE_CHECKING:
     from pydantic import JsonValue
+
+_PLAIN: Final = ("first", "untrusted", "overheard", "file_bytes", "foreign", "truncated")
+"""The folds that an event carries as they are."""
 
 _NOBODY: Final[Mapping[str, tuple[str, ...]]] = MappingProxyType({})
 
@@ -95,6 +100,8 @@ class Folds:
     """The size in bytes of all files that came with messages."""
     foreign: bool | None = None
     """The newest message came from another session, None if there is no message."""
+    truncated: bool = False
+    """The store lost events, and no turn ended since: a call may have been made before."""
     newest: Newest = Newest()
 
     def plus(self, following: Iterable[Event]) -> "Folds":
@@ -121,6 +128,7 @@ class Folds:
             held=self.held,
             authors=self.authors,
             endorsed=self.endorsed,
+            truncated=self.truncated,
         )
 
     def written(self) -> JsonObject:
@@ -129,7 +137,7 @@ class Folds:
         Held items are given by their seqs alone, as they have a label of their own.
         """
         listed = {name: sorted(getattr(self, name)) for name in ("authors", "given", "repeated")}
-        plain = {name: getattr(self, name) for name in ("first", "untrusted", "overheard", "file_bytes", "foreign")}
+        plain = {name: getattr(self, name) for name in _PLAIN}
         turn = self.newest
         return {
             **cast("dict[str, JsonValue]", listed),
@@ -157,7 +165,7 @@ def read(carried: JsonObject, holding: Iterable[Event]) -> Folds:
     kept = tuple(holding)
     return Folds(
         **{name: frozenset(found[name]) for name in ("authors", "given", "repeated")},
-        **{name: found[name] for name in ("first", "untrusted", "overheard", "file_bytes", "foreign")},
+        **{name: found[name] for name in _PLAIN},
         typed={person: tuple(addresses) for person, addresses in found["typed"].items()},
         held=event_log.held_in(kept),
         held_at=tuple(event.seq for event in kept),
@@ -190,6 +198,7 @@ class _Folding:
         self._overheard = before.overheard
         self._file_bytes = before.file_bytes
         self._foreign = before.foreign
+        self._truncated = before.truncated
         self._newest = before.newest
 
     def take(self, seq: int, event: Event | NewEvent) -> None:
@@ -206,6 +215,10 @@ class _Folding:
                 self._foreign = origin is not None
                 self._endorsed += event_log.endorsed_in((event,))
                 self._file_bytes += sum(file.size for file in files)
+            case LogTruncated():
+                self._truncated = True
+            case TurnCompleted():
+                self._truncated = False
             case _:
                 pass
         if event.turn:
@@ -243,6 +256,7 @@ class _Folding:
             overheard=self._overheard,
             file_bytes=self._file_bytes,
             foreign=self._foreign,
+            truncated=self._truncated,
             newest=self._newest,
         )
 

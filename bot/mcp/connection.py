@@ -317,4 +317,6 @@ def _told(error: BaseException) -> str:
     if isinstance(error, ValidationError):
         # The library's words hold the server's.
         return _UNKNOWN
+    if isinstance(error, OSError) and error.strerror:
+        return f"{error.strerror}: `{error.filename}`" if error.filename else error.strerror
     return str(error) or type(error).__name__

@@ -5,6 +5,7 @@ from typing import Final
 
 import httpx2
 
+from bot.core.trust import trust
 from bot.mcp.answers import LONGEST, checked
 
 _CONNECT_SECONDS: Final = 10.0
@@ -18,7 +19,9 @@ def bounded_client(headers: Mapping[str, str], seconds: float, signer: httpx2.Au
     """
     sent = {**headers, "Accept-Encoding": "identity"}
     timeout = httpx2.Timeout(_CONNECT_SECONDS, read=seconds)
-    return httpx2.AsyncClient(headers=sent, timeout=timeout, transport=_Bounded(), trust_env=False, auth=signer)
+    return httpx2.AsyncClient(
+        headers=sent, timeout=timeout, transport=_Bounded(verify=trust()), trust_env=False, auth=signer
+    )
 
 
 class _Bounded(httpx2.AsyncHTTPTransport):

@@ -4,7 +4,9 @@ The operator of an installation, who has its files, reads every row by its numbe
 label: they see the rows that flow to it, see `bot.audit.visibility`.
 """
 
+from collections.abc import Sequence
 from dataclasses import dataclass
+from pathlib import Path
 
 from bot.audit.anchors import OUTSIDE, AnchoredChains
 from bot.audit.chain import Broken, Intact
@@ -22,10 +24,14 @@ class DecisionNameError(RequestError):
 
 @dataclass(frozen=True, slots=True)
 class CheckedChain:
-    """A chain and whether it holds; for a reader with a label the result counts nothing."""
+    """A chain and whether it holds; for a reader with a label the result counts nothing.
+
+    Without an anchor here nothing outside the store tells how long the chain was.
+    """
 
     name: str
     result: Intact | Broken
+    anchored: bool = True
 
 
 @dataclass(frozen=True, slots=True)
@@ -42,9 +48,20 @@ class CheckedChains:
         return {one.name: one.result for one in self.chains if isinstance(one.result, Broken)}
 
     @property
+    def lost(self) -> dict[str, int]:
+        """The last record that the store lost, by the name of its chain, of those that tell of it."""
+        intact = ((one.name, one.result) for one in self.chains if isinstance(one.result, Intact))
+        return {name: result.lost for name, result in intact if result.lost}
+
+    @property
     def summary(self) -> str:
         """How many of them hold."""
         return f"{len(self.chains) - len(self.broken)} of {len(self.chains)} chains intact"
+
+    @property
+    def unanchored(self) -> int:
+        """How many of them have no anchor in this data directory."""
+        return sum(not one.anchored for one in self.chains)
 
 
 class AuditReader:
@@ -78,11 +95,18 @@ class AuditReader:
         record = await self._chains.record(chain, number)
         return None if record is None else _row(chain, record)
 
-    async def checked(self, reader: Label | None) -> CheckedChains:
-        """Check chains: for the operator all of them. Raises StoreError."""
+    async def checked(self, reader: Label | None, beside: Sequence[Path] = ()) -> CheckedChains:
+        """Check chains: for the operator all of them, `beside` this machine's anchors by those in other files.
+
+        Raises:
+            OperatorError: a file of anchors cannot be read, or was tampered with.
+            StoreError: the store cannot be used.
+        """
         if reader is None:
-            names = sorted({OUTSIDE, *await self._chains.names()})
-            whole = [CheckedChain(name, await self._chains.verify(name)) for name in names]
+            others = await self._chains.anchors_in(beside)
+            names = sorted({OUTSIDE, *await self._chains.names(), *(name for heads in others for name in heads)})
+            known = {name for heads in (await self._chains.anchored(), *others) for name in heads}
+            whole = [CheckedChain(name, await self._chains.verify(name, others), name in known) for name in names]
             return CheckedChains(tuple(whole), PUBLIC, complete=True)
         visible = await self._trail.chains(reader)
         names = [OUTSIDE, *sorted(visible.names)]

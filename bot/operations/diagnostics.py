@@ -15,12 +15,16 @@ from pydantic import JsonValue
 from bot.access.labelling import CONFIGURED
 from bot.access.tokens import own_words, unsighted
 from bot.config.api import ApiSettings
+from bot.config.files import BucketSettings
 from bot.config.model import OFFLINE, Config
 from bot.core.clock import moment
 from bot.core.errors import UNREADABLE, ConfigError, OperatorError, SchemaError, StoreRefusedError
 from bot.failures import Failure, Failures
+from bot.files.bucket_access import opened_objects, reach
+from bot.files.port import UnavailableError
 from bot.pinned_agents import bare_agents
 from bot.secrets import Keyring
+from bot.sessions.installation.clocks import ClockDifference, difference
 from bot.sessions.models import Doing, Quarantined
 from bot.sessions.visibility import visibility_of
 from bot.tools.base import Tool
@@ -89,6 +93,7 @@ class Diagnostics:
         """Return the diagnoses of tools, store, some adapters and sessions in quarantine."""
         found = [await asyncio.to_thread(tools, self._config, self._environment, self._offered())]
         found += store(await self._complaints())
+        found.append(compared(difference(await self._sessions.clocks())))
         for adapter in adapters:
             found += await channel(adapter, top)
         if self._config.channels.api is not None:
@@ -97,10 +102,12 @@ class Diagnostics:
 
 
 async def configured(config: Config, environment: Mapping[str, str]) -> list[Diagnosis]:
-    """Return the diagnoses of models, agents, the web and secrets, which need no store."""
+    """Return the diagnoses of models, agents, the web, the bucket and secrets, which need no store."""
     found = [await asyncio.to_thread(model, config, environment), web(config), webhooks(config)]
     if config.agents:
         found.append(await asyncio.to_thread(agents, config, environment))
+    if config.files.bucket is not None:
+        found.append(await asyncio.to_thread(bucket, config.files.bucket, environment))
     return [*found, await asyncio.to_thread(secrets, config, environment)]
 
 
@@ -238,6 +245,16 @@ def webhooks(config: Config) -> Diagnosis:
     return Diagnosis("webhooks")
 
 
+def bucket(settings: BucketSettings, environment: Mapping[str, str]) -> Diagnosis:
+    """Look whether the bucket answers. It blocks."""
+    told = f"`{settings.name}` at {settings.url}"
+    try:
+        reach(opened_objects(settings, environment))
+    except (ConfigError, UnavailableError) as error:
+        return Diagnosis("bucket", str(error), error.next_step)
+    return Diagnosis("bucket", note=told)
+
+
 def read_secrets(config: Config, environment: Mapping[str, str]) -> Keyring:
     """Read the values of the configured secrets, to see that they are there. It blocks.
 
@@ -259,6 +276,22 @@ def store(complaints: Sequence[StoreRefusedError]) -> list[Diagnosis]:
     """Return the diagnoses of the store, which has these complaints."""
     told = [Diagnosis("store", str(problem), problem.next_step, label=PUBLIC) for problem in complaints]
     return told or [Diagnosis("store", label=PUBLIC)]
+
+
+def compared(found: ClockDifference) -> Diagnosis:
+    """Return the diagnosis of the clocks of this machine and of the store's servers."""
+    if not found.matters:
+        note = f"{found.compared} servers compared" if found.compared > 1 else ""
+        return Diagnosis("clocks", note=note if found.compared else "no server of the store told its time")
+    ahead, behind = _clock_of(found.ahead), _clock_of(found.behind)
+    told = f"the clock of {ahead} is {found.ms / 1000:.0f} s ahead of that of {behind}"
+    return Diagnosis("clocks", told, "type `timedatectl set-ntp true` on both machines")
+
+
+def _clock_of(server: str | None) -> str:
+    if server is None:
+        return "this machine"
+    return f"the store's server `{server}`" if server else "the store"
 
 
 async def channel(adapter: Platform, top: Label) -> list[Diagnosis]:

@@ -8,7 +8,7 @@ found by them alone, so none is retired. All changes are rows of the chain `audi
 """
 
 import asyncio
-from collections.abc import Mapping
+from collections.abc import Awaitable, Callable, Mapping
 from dataclasses import dataclass
 from enum import StrEnum
 from typing import Final
@@ -24,13 +24,14 @@ from bot.sessions.ports.people import AuditStore
 
 AUDIT: Final = "audit"
 SESSION: Final = "session"
+VAULT: Final = "vault"
 ROW: Final = "key"
 
 
 class KeyState(StrEnum):
-    """Whether a key signs or names, still proves new rows or finds earlier sessions, or proves old rows alone."""
+    """Whether a key is used for new things, still proves rows or finds earlier sessions, or proves old rows alone."""
 
-    SIGNS = "signs"
+    IN_FORCE = "in force"
     OLD = "old"
     RETIRED = "retired"
 
@@ -54,13 +55,24 @@ class RetiredAuditKeys:
 
 
 class KeyKeeper:
-    """Lists and changes keys. `names` are the names of all newest keys by their use, `sessions` the session keys."""
+    """Lists and changes keys.
+
+    `names` are the names of all newest keys by their use, `sessions` the session keys. `agree` tells other processes
+    that the keys changed.
+    """
 
     def __init__(
-        self, chains: AnchoredChains, audit: AuditStore, clock: Clock, names: Mapping[str, str], *, sessions: KeySeries
+        self,
+        chains: AnchoredChains,
+        audit: AuditStore,
+        clock: Clock,
+        names: Mapping[str, str],
+        *,
+        sessions: KeySeries,
+        agree: Callable[[], Awaitable[None]],
     ) -> None:
         self._chains, self._audit, self._clock = chains, audit, clock
-        self._names, self._sessions = names, sessions
+        self._names, self._sessions, self._agree = names, sessions, agree
 
     async def listed(self) -> tuple[ListedKey, ...]:
         """Return all keys. Raises OperatorError: they cannot be read."""
@@ -69,12 +81,12 @@ class KeyKeeper:
         for key in self._chains.keys.all:
             name = key_name(key)
             old = KeyState.RETIRED if name in retired else KeyState.OLD
-            found.append(ListedKey(AUDIT, name, KeyState.SIGNS if key == self._chains.keys.current else old))
+            found.append(ListedKey(AUDIT, name, KeyState.IN_FORCE if key == self._chains.keys.current else old))
         for key in self._sessions.all:
             newest = key == self._sessions.current
-            found.append(ListedKey(SESSION, key_name(key), KeyState.SIGNS if newest else KeyState.OLD))
-        others = self._names.items()
-        return (*found, *(ListedKey(use, name, KeyState.SIGNS) for use, name in others if use not in {AUDIT, SESSION}))
+            found.append(ListedKey(SESSION, key_name(key), KeyState.IN_FORCE if newest else KeyState.OLD))
+        others = ((use, name) for use, name in self._names.items() if use not in {AUDIT, SESSION})
+        return (*found, *(ListedKey(use, name, KeyState.IN_FORCE) for use, name in others))
 
     async def rotate(self, actor: str) -> ListedKey:
         """Put another audit key in force, and audit it under that key.
@@ -90,9 +102,10 @@ class KeyKeeper:
             )
         old = key_name(self._chains.keys.current)
         await self._chains.rotate()
+        await self._agree()
         new = key_name(self._chains.keys.current)
         await self._audit.append((_rotated(actor, AUDIT, old, new),))
-        return ListedKey(AUDIT, new, KeyState.SIGNS)
+        return ListedKey(AUDIT, new, KeyState.IN_FORCE)
 
     async def rotate_session(self, actor: str) -> ListedKey:
         """Put another session key in force, and audit it.
@@ -108,9 +121,10 @@ class KeyKeeper:
             )
         old = key_name(self._sessions.current)
         await asyncio.to_thread(self._sessions.rotate)
+        await self._agree()
         new = key_name(self._sessions.current)
         await self._audit.append((_rotated(actor, SESSION, old, new),))
-        return ListedKey(SESSION, new, KeyState.SIGNS)
+        return ListedKey(SESSION, new, KeyState.IN_FORCE)
 
     async def retire(self, actor: str) -> RetiredAuditKeys:
         """Retire all older audit keys, and audit it.
@@ -130,6 +144,7 @@ class KeyKeeper:
             )
         names = tuple(map(key_name, keys))
         chains = await self._chains.retire(keys)
+        await self._agree()
         public = tuple(ExportKey(key).public for key in keys)
         row = AuditRow(ROW, actor, {"change": "retire", "key": AUDIT, "old": list(names), "chains": chains})
         await self._audit.append((row,))

@@ -17,7 +17,7 @@ from policy.document.reading import API
 if TYPE_CHECKING:
     from pydantic import JsonValue
 
-    from bot.policy_state import PolicyReloader
+    from bot.policy_state import PolicyReloader, ProcessKeys
 
 _PATIENCE: Final = 3.0
 """Seconds that the store may take to answer."""
@@ -60,13 +60,14 @@ class Readiness:
 class ReadinessChecks:
     """Looks at a process: `platforms` are those it is to listen to, and `heard` those that it listens to.
 
-    The HTTP API is in `heard` when it is served. `working` says whether it runs turns. `ending` tells that it was asked
-    to end.
+    The HTTP API is in `heard` when it is served. `working` says whether it runs turns. `keys` are those of the process.
+    `ending` tells that it was asked to end.
     """
 
     reloader: "PolicyReloader"
     platforms: Collection[str]
     working: Callable[[], bool]
+    keys: "ProcessKeys"
     heard: set[str] = field(default_factory=set[str])
     ending: bool = False
 
@@ -91,6 +92,8 @@ class ReadinessChecks:
             yield Missing(API, "it is not served yet", "look whether another process listens at its port")
 
     async def _of_store(self) -> Missing | None:
+        if (other := self.keys.problem) is not None:
+            return Missing("keys", str(other), other.next_step)
         try:
             with anyio.fail_after(_PATIENCE):
                 if not await self.reloader.current_now():

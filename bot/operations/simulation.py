@@ -9,9 +9,9 @@ from pydantic import JsonValue
 
 from bot.access.decision_context import DecisionContext
 from bot.core.errors import BusyError, RequestError
-from bot.core.rate_limiter import RateLimiter
 from bot.gate.gate import Gate
 from bot.history.recall import recall
+from bot.rates import RateLimiter
 from bot.sessions.audit import AuditRow
 from bot.sessions.models import SessionState, run_facts
 from bot.sessions.ports.people import AuditStore
@@ -56,7 +56,7 @@ class Simulator:
             BusyError: their address asks too often.
             StoreError: the store cannot be used.
         """
-        if not self._simulations.allows(str(by.address)):
+        if not await self._simulations.allows(str(by.address)):
             raise BusyError
         standing = by.standing
         if state is not None:

@@ -37,6 +37,7 @@ _FACTS: Final = frozenset(
         EventType.SESSION_ARCHIVED,
         EventType.SESSION_RESTORED,
         EventType.SESSION_IMPORTED,
+        EventType.LOG_TRUNCATED,
         EventType.TURN_STARTED,
         EventType.TURN_COMPLETED,
         EventType.TAINT_RAISED,

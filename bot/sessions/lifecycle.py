@@ -82,6 +82,7 @@ OPERATIONS: Final[Mapping[str, _Row]] = MappingProxyType(
         "put": _GONE,
         "record_key": _GONE,
         "decide_dead": _GONE,
+        "note_loss": _GONE,
         "take": _NOTHING_LEFT,
         "settle": _NOTHING_LEFT,
         "pause": {Status.PAUSED: IllegalMove.IGNORED, **_READ_ONLY},

@@ -61,11 +61,12 @@ class RedisApprovals:
         names = {*approvals, *(asked_in(name) for name in approvals)}
         hints = [("SET", answered_key(actor, name), raw(sid), "PX", _REMEMBERED_MS) for name in sorted(names)]
         await self._shared.connection.commands(*hints)
-        args = {"state": state.value, "actor": actor, "ids": list(approvals), "given": given}
+        seen = self._shared.time.wall_ms()
+        args = {"state": state.value, "actor": actor, "ids": list(approvals), "given": given, "seen": seen}
         got = await self._shared.change(SessionChange(Script.RESOLVE, sid, args), audit)
         if got.word == "none":
             raise NotFoundError
-        await self._shared.mark_ready(sid, ready=got.flag("ready"))
+        await self._shared.mark_ready(sid, got)
         named = list(zip(approvals, got.list("records"), strict=True))
         return codec.reading(
             lambda: tuple(approval_records.approval(sid, raw(name), record, 0) for name, record in named)
@@ -77,7 +78,7 @@ class RedisApprovals:
         generation, flat, clock = await self._shared.connection.commands(
             ("HGET", keys.state, *codec.stored_fields("generation")), ("HGETALL", keys.approvals), ("TIME",)
         )
-        return approvals_of(sid, flat, codec.clock_ms(clock), int(generation or 0))
+        return approvals_of(sid, flat, self._shared.latest(codec.clock_ms(clock)), int(generation or 0))
 
     async def waiting(self) -> tuple[tuple[SessionState, Approval], ...]:
         """Return the pending approvals of all sessions, each with its session's record."""
@@ -87,7 +88,8 @@ class RedisApprovals:
             ((cursor, members), clock) = await self._shared.connection.commands(
                 ("SSCAN", OPEN, cursor, "COUNT", _PAGE), ("TIME",)
             )
-            found += await self._pending([text(member) for member in members], codec.clock_ms(clock))
+            now = self._shared.latest(codec.clock_ms(clock))
+            found += await self._pending([text(member) for member in members], now)
             if cursor == b"0":
                 # A scan may name a session twice.
                 return tuple({(state.sid, approval.id): (state, approval) for state, approval in found}.values())
@@ -106,7 +108,7 @@ class RedisApprovals:
         if not asked or not flat:
             return ()
         state = codec.reading(lambda: codec.state(sid, flat))
-        every = approvals_of(sid, asked, codec.clock_ms(clock), state.generation)
+        every = approvals_of(sid, asked, self._shared.latest(codec.clock_ms(clock)), state.generation)
         named = sorted((one for one in every if name in {one.id, one.asked_in}), key=lambda one: one.id)
         return tuple((state, one) for one in named)
 
@@ -116,7 +118,7 @@ class RedisApprovals:
         hinted, clock = await self._shared.connection.commands(("ZRANGE", key, 0, -1, "WITHSCORES"), ("TIME",))
         if not hinted:
             return ()
-        now, members = codec.clock_ms(clock), hinted[::2]
+        now, members = self._shared.latest(codec.clock_ms(clock)), hinted[::2]
         named = [tuple(map(decode, text(member).split(" "))) for member in members]
         reads = [read for sid, name in named for read in _question_reads(sid, name)]
         replies = await self._shared.connection.commands(*reads)
@@ -255,7 +257,7 @@ class RedisQuestionCopies:
         *records, clock = await self._shared.connection.commands(
             *(("HGETALL", session_keys(one).approvals) for one in sids), ("TIME",)
         )
-        now = clock_ms(clock)
+        now = self._shared.latest(clock_ms(clock))
         asking, readable = set[tuple[str, str]](), set[str]()
         for one, flat in zip(sids, records, strict=True):
             # A copy that cannot be read now is closed when it can be.
@@ -271,7 +273,7 @@ class RedisQuestionCopies:
         record, flat, clock = await self._shared.connection.commands(
             ("HGET", keys.outbox, raw(copy.key)), ("HGETALL", keys.approvals), ("TIME",)
         )
-        every = approvals_of(copy.sid, flat, clock_ms(clock))
+        every = approvals_of(copy.sid, flat, self._shared.latest(clock_ms(clock)))
         asked = tuple(sorted((one for one in every if one.asked_in == copy.asked), key=lambda one: one.id))
         if record is None:
             return None, asked

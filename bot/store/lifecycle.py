@@ -114,7 +114,7 @@ class RedisLifecycle:
     async def resume(self, sid: str, *, actor: str, audit: tuple[AuditRow, ...]) -> None:
         """Resume a paused session."""
         got = await self._changed(Script.RESUME, sid, {"actor": actor}, audit)
-        await self._shared.mark_ready(sid, ready=got.flag("ready"))
+        await self._shared.mark_ready(sid, got)
         await self._filing.refile((sid,))
 
     async def archive(self, sid: str, *, actor: str, audit: tuple[AuditRow, ...]) -> None:
@@ -138,6 +138,7 @@ class RedisLifecycle:
         await self._shared.connection.commands(("SADD", OPEN, raw(sid)))
         await self._changed(Script.DELETE, sid, {"keep": self._shared.options.keep_ms}, audit)
         self._shared.places.pop(sid, None)
+        self._shared.marks.deleted(sid)
         await self._eraser.erase(sid)
 
     async def rewrite(self) -> tuple[str, ...]:

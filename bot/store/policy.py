@@ -41,7 +41,7 @@ class RedisPolicy:
     async def read_policy(self) -> PolicyHead | None:
         """Read the policy head now, and the time on the store's clock."""
         reply, clock = await self._shared.connection.commands(POLICY_ASKED, ("TIME",))
-        self._shared.saw_now(codec.clock_ms(clock))
+        self._shared.time.saw(codec.clock_ms(clock))
         self._shared.saw_policy(reply)
         return self._shared.policy
 
@@ -72,6 +72,7 @@ class RedisAccess:
         """Make a change and append its rows to the chain `audit`, in one step."""
         args = {
             "known": known,
+            "seen": self._shared.time.wall_ms(),
             "answered": None if answered is None else nested(asdict(answered)),
             "changes": [{"field": name, "record": record} for name, record in change_fields(change)],
         }
@@ -92,8 +93,8 @@ class RedisAccess:
 
     async def try_pairing(self, principal: str, *digests: str) -> tuple[str, str] | None:
         """Return the account that was given a code, and its digest; None for a wrong code, which is counted."""
-        tried = {"principal": principal, "digests": list(digests), "life": CODE_LIFE_MS, "most": MOST_WRONG_CODES}
-        got = await self._pair(Script.TRY_PAIRING, tried)
+        tried = {"principal": principal, "digests": list(digests), "seen": self._shared.time.wall_ms()}
+        got = await self._pair(Script.TRY_PAIRING, {**tried, "life": CODE_LIFE_MS, "most": MOST_WRONG_CODES})
         if got.word == "locked":
             raise BusyError
         return (got.text("account"), got.text("digest")) if got.word == "found" else None

@@ -7,6 +7,7 @@ from bot.core.clock import Clock
 from bot.core.errors import StoreError, StoreRefusedError
 from bot.core.ids import Ids
 from bot.core.keys import KeySeries
+from bot.sessions.installation.clocks import NodeClock
 from bot.store.agents import RedisAgents
 from bot.store.approvals import RedisAlternatives, RedisApprovals, RedisQuestionCopies
 from bot.store.audit import RedisAudit
@@ -17,10 +18,13 @@ from bot.store.background.schedules import RedisSchedules
 from bot.store.backup.backups import RedisBackups
 from bot.store.budgets import RedisBudgets
 from bot.store.calls import call
-from bot.store.coordination import RedisCounts, RedisQuarantine, RedisRights
+from bot.store.coordination import RedisCounts, RedisInstallationKeys, RedisQuarantine, RedisRights, RedisUses
+from bot.store.inbox.observed import RedisObserved
+from bot.store.inbox.queue import RedisQueue
 from bot.store.knowledge.memories import RedisMemories
 from bot.store.knowledge.skills import RedisSkills
 from bot.store.lifecycle import Eraser, RedisLifecycle
+from bot.store.losses.losses import RedisLosses
 from bot.store.options import StoreOptions
 from bot.store.outbox import RedisOutbox, RedisRateLimits
 from bot.store.policy import RedisAccess, RedisPolicy
@@ -28,11 +32,12 @@ from bot.store.programs.changes import RedisChanges
 from bot.store.programs.tokens import RedisTokens
 from bot.store.programs.webhooks import RedisWebhooks
 from bot.store.records import codec
+from bot.store.servers.clocks import StoreTime, clocks
 from bot.store.servers.connection import Connection
 from bot.store.servers.durability import durability
 from bot.store.servers.embedded_server import Supervisor
 from bot.store.session_index import Filing, RedisSessionIndex
-from bot.store.sessions import RedisObserved, RedisQueue, RedisSessions
+from bot.store.sessions import RedisSessions
 from bot.store.shared import Shared
 from bot.store.wake import RedisWake
 from bot.store.workflows.logs import RedisWorkflows
@@ -65,7 +70,8 @@ class RedisStore:
         filing = Filing(shared)
         self._shared = shared
         self._server = server
-        self.sessions = RedisSessions(shared, filing)
+        self.losses = RedisLosses(shared)
+        self.sessions = RedisSessions(shared, filing, self.losses)
         self.agents = RedisAgents(shared)
         self.index = RedisSessionIndex(shared, filing)
         self.queue = RedisQueue(shared)
@@ -91,6 +97,8 @@ class RedisStore:
         self.alternatives = RedisAlternatives(shared)
         self.question_copies = RedisQuestionCopies(shared)
         self.counts = RedisCounts(shared)
+        self.uses = RedisUses(shared)
+        self.installation_keys = RedisInstallationKeys(shared)
         self.quarantine = RedisQuarantine(shared)
         self.budgets = RedisBudgets(shared)
         self.record_keys = RedisRecordKeys(shared)
@@ -101,6 +109,11 @@ class RedisStore:
     def process(self) -> str:
         """This process's name at the store."""
         return self._shared.process
+
+    @property
+    def time(self) -> StoreTime:
+        """The store's time, as the rest of the program uses it."""
+        return self._shared.time
 
     @property
     def server(self) -> Supervisor | None:
@@ -131,6 +144,13 @@ class RedisStore:
     async def durability(self) -> tuple[list[StoreRefusedError], str]:
         """Return the dangers to records that are written, and how often the servers sync; doctor shows them."""
         return await durability(self._shared.connection)
+
+    async def clocks(self) -> tuple[NodeClock, ...]:
+        """Return how far the clock of each server is ahead of that of this machine; the store's time follows them."""
+        found = await clocks(self._shared.connection, self._shared.clock)
+        for one in found:
+            self._shared.time.saw(self._shared.clock.wall_ms() + one.ahead_ms)
+        return found
 
     async def meet(self) -> None:
         """Refuse a store that a program of another version wrote, or that a backup is being put back into.

@@ -27,6 +27,7 @@ injective. A key holds one or several records: `bot.store.records.kinds` has the
 | `lg:{audit}:head`       | hash   | for ever              | its head: version, audit_seq and audit_hash, stored as in `state` | audit_append |
 | `lg:{audit}:op:<op>`    | string | 10 min                | as above; `read-<digest>` for a reading, which is noted once meanwhile | audit_append |
 | `lg:{audit}:policy`     | hash   | until the next        | in force: `version digest time process changes` | put_policy …    |
+| `lg:{audit}:keys`       | string | until the next        | `installation keys`: the names of the keys in use | agree_keys |
 | `lg:{audit}:overrides`  | hash   | for ever              | `version`, `count` of changes, and people's changes: `person:<name>` → `person`, `place:<chat>` → `chat`, `blocked:<account>` → `blocked` | override add_program… |
 | `lg:{audit}:tokens`     | hash   | for ever              | name of a program → its `api token`; changes count in `overrides` | add_program change_program |
 | `lg:{audit}:pairings`   | hash   | until they expire     | `a:<account>`, strangers who asked, and `t:<principal>`, wrong codes → `pairing` | ask_pairing override… |
@@ -62,6 +63,7 @@ injective. A key holds one or several records: `bot.store.records.kinds` has the
 | `lg:offer:<code>`       | hash   | until it expires      | `offer`, a record `alternative`, and the `way` taken | make_offer take_offer |
 | `lg:{count:<name>}:n`   | string | as the caller says    | a counter                                     | count, the client |
 | `lg:{count:<name>}:op:<op>` | string | 10 min            | as above                                      | count             |
+| `lg:{rate:<name>}:uses` | hash   | a window after the last | `<process>/<slot>` → how often that process used something with a limit in this slot, each field for a window | the client |
 | `lg:{budget:<account>}:day` | hash | 2 days after the last | `portion` → its `portion`, and a pool → `spent` on the portion's day; `<account>` is `p/<who>` for a person, `c/<who>` for a shared chat | reserve_tokens settle_tokens recall_tokens |
 | `lg:{budget:<account>}:open` | hash | 2 days after their time | reservation → `reservation`       | reserve_tokens settle_tokens… |
 | `lg:{budget:<account>}:op:<op>` | string | 10 min        | as above                                      | settle_tokens     |
@@ -77,7 +79,8 @@ injective. A key holds one or several records: `bot.store.records.kinds` has the
 | `lg:{pace:<channel>}:gone:<place>` | hash | hint, an hour | its dead addresses → until when; `w` `-`: nothing came in since a text, or another, was let through | pace pause_delivery |
 | `lg:dead`               | set    | hint                  | sessions that may have dead letters           | the client        |
 | `lg:copies`             | set    | hint                  | copies of questions that are to be edited     | the client        |
-| `lg:ready`              | zset   | hint                  | sessions that may be claimed, by time         | the client        |
+| `lg:ready`              | zset   | hint                  | sessions that may be claimed, by their places in the queue | mark_ready |
+| `lg:{lg:ready}:pools`   | zset   | hint                  | in the slot of `lg:ready`: digest of a pool → the place of its next session, and the queue's virtual time under the empty name | mark_ready |
 | `lg:open`               | set    | hint                  | sessions that may have unfinished work        | the client        |
 | `lg:sweep:<name>`       | hash   | hint                  | how far the sweeps of some processes came: `walk`, where they go on, and `missing`, the processes without a connection | the client |
 | `lg:recent`             | zset   | hint                  | all sessions, by the time of their last change | the client       |
@@ -106,6 +109,10 @@ AUDIT: Final = "audit"
 
 
 READY: Final = "lg:ready"
+
+
+READY_POOLS: Final = "lg:{lg:ready}:pools"
+"""The queue's virtual time and its pools; no session's tag has a bare colon in it."""
 
 
 OPEN: Final = "lg:open"
@@ -148,6 +155,10 @@ RESTORING: Final = "lg:{audit}:restoring"
 
 POLICY: Final = "lg:{audit}:policy"
 """The policy in force for all processes, in the slot of the audit chain with its changes."""
+
+
+INSTALLATION_KEYS: Final = "lg:{audit}:keys"
+"""The names of the keys in use, in the slot of the chain that one of them signs."""
 
 
 OVERRIDES: Final = "lg:{audit}:overrides"
@@ -319,6 +330,11 @@ def count_key(name: str) -> str:
 def count_op(name: str, op: str) -> str:
     """Return the key of the answer to one operation on a count."""
     return f"lg:{{count:{encode(name)}}}:op:{encode(op)}"
+
+
+def uses_key(name: str) -> str:
+    """Return the key of the uses of something with a limit; no session's tag has a bare colon in it."""
+    return f"lg:{{rate:{encode(name)}}}:uses"
 
 
 def slots_key(principal: str) -> str:

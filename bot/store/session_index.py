@@ -50,7 +50,7 @@ class Filing:
         """Return the commands that file a session at a place, and remove it from where this process filed it last."""
         before = self._shared.places.get(sid)
         self.remember(sid, place)
-        moment = self._shared.clock.wall_ms() + self._shared.ahead if at is None else at
+        moment = self._shared.time.wall_ms() if at is None else at
         commands: list[Command] = [("ZADD", list_key(place[0], str(place[1])), moment, raw(sid))]
         commands.append(("ZADD", RECENT, moment, raw(sid)))
         if before != place:
@@ -284,7 +284,7 @@ class RedisSessionIndex:
 
     async def _over(self, sids: Sequence[bytes], seen: Label) -> list[bytes]:
         """Return those sessions about which nothing UNTRUSTED chooses any more if they are listed at a label."""
-        moment = self._shared.clock.wall_ms() + self._shared.ahead
+        moment = self._shared.time.wall_ms()
         flats = await self._shared.connection.commands(*(("HGETALL", session_keys(text(sid)).state) for sid in sids))
         states = [_state(text(sid), flat) for sid, flat in zip(sids, flats, strict=True)]
         return [

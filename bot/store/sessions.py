@@ -36,9 +36,6 @@ from bot.sessions.inbox import (
     ItemOutcome,
     ItemStatus,
     NewItem,
-    NewObserved,
-    Observed,
-    QueueMode,
     Stopped,
 )
 from bot.sessions.log.events import Event
@@ -46,11 +43,12 @@ from bot.sessions.log.serialization import message_json
 from bot.sessions.models import Claim, ReadPosition, SessionState, Status, Title, Write, Written
 from bot.store.approvals import approvals_of, asked_hint, reminders
 from bot.store.calls import Arguments, ScriptAnswer, nested, session_call
+from bot.store.losses.losses import RedisLosses
 from bot.store.records import approvals as approval_records
 from bot.store.records import codec, run_parts
 from bot.store.records.codec import Bodies, digest, dump, raw, text
 from bot.store.records.form import complete, stored, unpack
-from bot.store.records.kinds import ITEM, OBSERVED, TURN
+from bot.store.records.kinds import ITEM, TURN
 from bot.store.run_steps import run_arguments
 from bot.store.schema import AUDIT, OPEN, SessionKeys, asked_key, encode, pace_keys, session_keys, sid_of
 from bot.store.scripts.loader import Script
@@ -62,9 +60,10 @@ from policy.labels import Label, join_all
 class RedisSessions:
     """Implements the port `SessionStore`."""
 
-    def __init__(self, shared: Shared, filing: Filing) -> None:
+    def __init__(self, shared: Shared, filing: Filing, losses: RedisLosses) -> None:
         self._shared = shared
         self._filing = filing
+        self._losses = losses
 
     @property
     def process(self) -> str:
@@ -82,6 +81,7 @@ class RedisSessions:
         args = {**self._input(item, bodies), "op": self._shared.ids.op(), **looks}
         known = self._shared.places.get(item.sid, (item.principal, item.creation))
         likely = (known[0], known[1].join(item.label))
+        self._shared.queue.guess(item.sid, item.principal, background=bool(item.lineage or item.charter))
         got = await self._shared.run(
             session_call(Script.ACCEPT, keys, args, bodies=bodies),
             self._shared.ready_hint(item.sid),
@@ -93,6 +93,7 @@ class RedisSessions:
             # The hints were written although the input was left out.
             await self._filing.refile([item.sid])
         _refuse_input(got)
+        self._shared.marks.accepted(self._shared.clock.monotonic(), item, unless_asked=unless_asked)
         # It is accepted: labels that this program cannot read concern the worker of the session.
         with suppress(SchemaError):
             labels = [got.text(name) for name in ("taint", "creation", "inbox_label")]
@@ -163,7 +164,7 @@ class RedisSessions:
         most: int = 0,
     ) -> Claim | None:
         """Take a session with a lease, if there is work, no live lease, and it lives on one of the channels."""
-        keys, limits = session_keys(sid), self._shared.options
+        limits = self._shared.options
         read = known and nested({"generation": known.generation, "context": known.context, "seq": known.seq})
         args = {
             "owner": owner,
@@ -177,17 +178,28 @@ class RedisSessions:
             "most": most,
             "channels": [encode(channel) for channel in channels],
         }
+        claim = await self._claimed(sid, owner, args)
+        if claim is not None and self._losses.short(claim):
+            # The note of a loss took the lease away, and the turn begins with it in its log.
+            if await self._losses.note(sid) is not None:
+                claim = await self._claimed(sid, owner, args)
+            if claim is not None:
+                self._shared.marks.claimed(claim)
+        return claim
+
+    async def _claimed(self, sid: str, owner: str, args: Arguments) -> Claim | None:
+        keys, limits = session_keys(sid), self._shared.options
         got = await self._shared.run_asking(session_call(Script.CLAIM, keys, args))
         if got.word == "none":
             return None
         _refuse_claim(got)
         now, record, entries = got.number("now"), codec.pairs(got.list("state")), got.list("events")
-        self._shared.saw_now(now)
         state, audit, fence = codec.reading(
             lambda: (codec.state_of(sid, record), codec.audit_head(record), codec.fence(record))
         )
         self._shared.saw_head(sid, audit)
         self._filing.remember(sid, place_of(state))
+        self._shared.queue.know(sid, state.principal, background=state.background is not None)
         events = await self._shared.events(keys, entries)
         if len(entries) == limits.claim_events:
             events += await self._events_between(sid, events[-1].seq, state.seq)
@@ -199,7 +211,7 @@ class RedisSessions:
             state=state,
             items=await self._read_items(keys, got.list("items")),
             events=events,
-            approvals=approvals_of(sid, got.list("approvals"), now, state.generation),
+            approvals=approvals_of(sid, got.list("approvals"), self._shared.latest(now), state.generation),
             audit=audit,
         )
 
@@ -212,16 +224,8 @@ class RedisSessions:
         return await self._write(Script.COMMIT, claim, write, sender)
 
     async def _write(self, script: Script, claim: Claim, write: Write, sender: str) -> Written:
-        keys, bodies, limits = session_keys(claim.sid), Bodies(), self._shared.options
-        args = {
-            "claim": claim_argument(claim),
-            "lease": limits.lease_ms,
-            "keep": limits.keep_ms,
-            "send_lease": limits.send_lease_ms,
-            "sender": sender or None,
-            "op": write.op,
-            **change_arguments(write, bodies),
-        }
+        keys, bodies = session_keys(claim.sid), Bodies()
+        args = self._write_arguments(claim, write, sender, bodies)
         # Before: a hint without its question is ignored, a question without its hint would not be found.
         if asked := [*(asked_hint(one) for one in write.ask if one.is_question), *reminders(write.ask)]:
             await self._shared.connection.commands(*asked)
@@ -238,15 +242,17 @@ class RedisSessions:
         if got.word != "ok":
             # The hints were written although the write was refused.
             await self._filing.refile([claim.sid])
+            if got.word in _LOST:
+                await self._losses.note_refused(claim.sid)
             _refuse(got)
         now = got.number("now")
-        self._shared.saw_now(now)
+        self._shared.time.saw(now)
         if write.run is not None and write.run.continuation:
             # Accepted without `accept`, it is in no hint yet.
             await self._shared.connection.commands(("SADD", OPEN, raw(claim.sid)))
-        await self._shared.mark_ready(claim.sid, ready=got.flag("ready"))
+        await self._shared.mark_ready(claim.sid, got)
         taint, mode = codec.reading(lambda: (codec.label(got.text("taint")), codec.mode(got.text("mode"))))
-        return Written(
+        written = Written(
             seq=got.number("seq"),
             taint=taint,
             now=now,
@@ -257,6 +263,21 @@ class RedisSessions:
             mode=mode,
             risen=got.flag("risen"),
         )
+        self._shared.marks.wrote(claim, written, len(write.events))
+        return written
+
+    def _write_arguments(self, claim: Claim, write: Write, sender: str, bodies: Bodies) -> Arguments:
+        limits = self._shared.options
+        return {
+            "claim": claim_argument(claim),
+            "seen": self._shared.time.wall_ms(),
+            "lease": limits.lease_ms,
+            "keep": limits.keep_ms,
+            "send_lease": limits.send_lease_ms,
+            "sender": sender or None,
+            "op": write.op,
+            **change_arguments(write, bodies),
+        }
 
     def _place_after(self, claim: Claim, write: Write) -> Place:
         """Return the place of a session in listings after a write: only admitted events can raise its visibility."""
@@ -275,14 +296,14 @@ class RedisSessions:
         """Give the lease back without writing; a stale one is ignored."""
         args = {"claim": claim_argument(claim)}
         got = await self._shared.run(session_call(Script.RELEASE, session_keys(claim.sid), args))
-        await self._shared.mark_ready(claim.sid, ready=got.flag("ready"))
+        await self._shared.mark_ready(claim.sid, got, again=True)
 
     async def stop(self, sid: str, *, actor: str, reader: Label | None = None) -> Stopped:
         """Ask the running turn to stop and cancel the waiting inputs."""
         told = None if reader is None else str(reader)
         args = {"actor": actor, "keep": self._shared.options.keep_ms, "reader": told}
         got = await self._shared.run(session_call(Script.STOP, session_keys(sid), args, op=self._shared.ids.op()))
-        await self._shared.mark_ready(sid, ready=got.flag("ready"))
+        await self._shared.mark_ready(sid, got)
         return Stopped(got.flag("open"), got.number("cancelled"), tuple(map(int, got.list("unanswered"))))
 
     async def reset(
@@ -296,6 +317,7 @@ class RedisSessions:
         record = codec.pairs(got.list("state"))
         state, head = codec.reading(lambda: (codec.state_of(sid, record), codec.audit_head(record)))
         self._shared.saw_head(sid, head)
+        self._shared.marks.read(state, codec.fence(record), ())
         await self._shared.connection.commands(*self._filing.file(sid, place_of(state), state.updated_at))
         return state
 
@@ -363,7 +385,9 @@ class RedisSessions:
         state = codec.reading(lambda: codec.state(sid, flat)) if flat else None
         if state is None or state.status is Status.DELETED:
             return (), None
-        return await self._shared.events(keys, entries), state
+        events = await self._shared.events(keys, entries)
+        self._shared.marks.read(state, codec.fence(codec.pairs(flat)), events)
+        return events, state
 
     async def events_at(self, sid: str, seqs: Sequence[int]) -> tuple[Event, ...]:
         """Return the events with these seqs, in this order; a seq that the log does not have is left out."""
@@ -496,27 +520,6 @@ _LOST: Final = MappingProxyType(
 )
 
 
-class RedisQueue:
-    """Implements the port `QueueStore`."""
-
-    def __init__(self, shared: Shared) -> None:
-        self._shared = shared
-
-    async def set_mode(self, sid: str, mode: QueueMode, audit: tuple[AuditRow, ...]) -> None:
-        """Set how a session takes inputs while a turn runs."""
-        stored = None if mode is QueueMode.COLLECT else mode.value
-        await self._changed(sid, Script.QUEUE_MODE, {"mode": stored}, audit)
-
-    async def withdraw(self, sid: str, item: InboxItem, audit: tuple[AuditRow, ...]) -> None:
-        """Cancel an input that waits."""
-        args = {"position": item.position, "dedupe": item.dedupe, "keep": self._shared.options.keep_ms}
-        await self._changed(sid, Script.WITHDRAW, args, audit)
-
-    async def _changed(self, sid: str, script: Script, args: Arguments, audit: tuple[AuditRow, ...]) -> None:
-        """Change a session together with audit rows. Raises NotFoundError: it is not there."""
-        refuse_change(await self._shared.change(SessionChange(script, sid, args, self._shared.ids.op()), audit))
-
-
 def claim_argument(claim: Claim) -> Arguments:
     """Return the proof that a claim still holds."""
     return nested({"generation": claim.state.generation, "fence": claim.fence, "owner": claim.owner})
@@ -553,45 +556,3 @@ def change_arguments(write: Write, bodies: Bodies) -> Arguments:
 def channel_of(address: str) -> str:
     """Return the channel of an address' text as the outbox notes it, so that a sender takes only its own channels."""
     return encode(unquote(address.partition(":")[0]))
-
-
-LIFE_MS: Final = 24 * 60 * 60 * 1000
-
-
-_REMEMBERED: Final = 1000
-"""The most dedupe keys that are remembered: a platform redelivers its latest messages."""
-
-
-class RedisObserved:
-    """Implements the port `ObservedStore`."""
-
-    def __init__(self, shared: Shared) -> None:
-        self._shared = shared
-
-    async def observe(self, sid: str, new: NewObserved, most: int) -> None:
-        """Keep a text."""
-        said = stored({"account": new.account, "label": str(new.label), "text": new.text, "opens": new.opens})
-        args = {"dedupe": new.dedupe, "observed": said, "most": most, "life": LIFE_MS, "remembered": _REMEMBERED}
-        await self._shared.run(session_call(Script.OBSERVE, session_keys(sid), args))
-
-    async def forget(self, sid: str) -> None:
-        """Forget all texts that were kept."""
-        keys = session_keys(sid)
-        await self._shared.connection.commands(("UNLINK", keys.observed, keys.observed_ids))
-
-    async def heard(self, sid: str, *, after: str, until: int, now: int, most: int) -> tuple[Observed, ...]:
-        """Return the texts that were kept."""
-        oldest = now - LIFE_MS
-        first = f"({after}" if after and _time(after) >= oldest else str(oldest)
-        key = session_keys(sid).observed
-        (entries,) = await self._shared.connection.commands(("XREVRANGE", key, str(until), first, "COUNT", most))
-        return codec.reading(lambda: tuple(map(_observed, reversed(entries))))
-
-
-def _time(name: str) -> int:
-    return int(name.partition("-")[0])
-
-
-def _observed(entry: codec.StreamEntry) -> Observed:
-    name, got = codec.entry(OBSERVED, entry)
-    return Observed(name, got["account"], codec.label(got["label"]), got["text"], got["opens"])

@@ -17,22 +17,24 @@ from bot.sessions.log.events import Event
 from bot.store.calls import Arguments, ScriptAnswer, ScriptCall, answer, call, nested, session_call
 from bot.store.options import StoreOptions
 from bot.store.records import codec
-from bot.store.records.codec import Bodies, Fetched, StreamEntry, dump, raw, referred, text
+from bot.store.records.codec import Bodies, Fetched, StreamEntry, dump, referred, text
 from bot.store.records.form import check_version, stored
 from bot.store.records.kinds import EVENT
+from bot.store.records.marks import LogMarks
 from bot.store.schema import (
     AUDIT,
     AUDIT_CHAIN,
     AUDIT_HEAD,
     POLICY,
-    READY,
     STATES,
     SessionKeys,
     audit_op,
     session_keys,
 )
 from bot.store.scripts.loader import Script
+from bot.store.servers.clocks import StoreTime
 from bot.store.servers.connection import WALKED, Command, Connection, Reply
+from bot.store.waking.ready_queue import ReadyQueue
 from policy.labels import Label
 
 Place = tuple[str, Label]
@@ -77,9 +79,9 @@ class Shared:
 
     `heads` are the heads of audit chains as last seen: a wrong one costs a round trip, never a wrong chain, as the
     scripts compare. `moved` are the heads that are new since the last anchoring. `places` tells where sessions are
-    filed for listings. `ahead` is how many milliseconds the store's clock is ahead of ours: audit rows get their time
-    before they are sent. `policy` is the head of the policy in force. `outside` is the lock for writing to the chain
-    `audit`.
+    filed for listings. `marks` are the newest states of sessions that are known. `time` is the store's: audit rows get
+    their time before they are sent. `queue` is the queue of ready sessions. `policy` is the head of the policy in
+    force. `barred` is why this process may sign no rows. `outside` is the lock for writing to the chain `audit`.
     """
 
     def __init__(
@@ -93,9 +95,12 @@ class Shared:
         self.heads: OrderedDict[str, Head] = OrderedDict()
         self.moved: dict[str, Head] = {}
         self.places: OrderedDict[str, Place] = OrderedDict()
-        self.ahead = 0
+        self.marks = LogMarks()
+        self.time = StoreTime(clock)
+        self.queue = ReadyQueue()
         self.policy: PolicyHead | None = None
         self.outside = asyncio.Lock()
+        self.barred: StoreError | None = None
 
     @property
     def audit_key(self) -> bytes:
@@ -128,6 +133,7 @@ class Shared:
 
     def saw_head(self, chain: str, head: Head) -> None:
         """Keep the head of a chain, so that the next write follows it."""
+        self.marks.saw_head(chain, head)
         if head[0] and self.heads.get(chain) != head:
             self.moved[chain] = head
         self.heads[chain] = head
@@ -150,9 +156,10 @@ class Shared:
         """Keep the policy head that a script answered."""
         self.saw_policy([got.value(name) for name in _POLICY_FIELDS])
 
-    def saw_now(self, now: int) -> None:
-        """Keep how far the store's clock is ahead; `now` is its time, in milliseconds."""
-        self.ahead = now - self.clock.wall_ms()
+    def latest(self, now: int) -> int:
+        """Note a server's time, and return the later one of it and the store's time, by which rights end; in ms."""
+        self.time.saw(now)
+        return max(now, self.time.wall_ms())
 
     async def chaining(
         self, chain: str, rows: Sequence[AuditRow], run: Callable[[Arguments | None], Awaitable[ScriptAnswer]]
@@ -163,6 +170,8 @@ class Shared:
         """
         async with self.outside if chain == AUDIT and rows else nullcontext():
             for _ in range(_CHAIN_TRIES):
+                if self.barred is not None and rows:
+                    raise self.barred
                 await self.audit_keys.fresh()
                 got = await run(self.audit_argument(chain, rows))
                 if got.value("audit_seq") is not None or got.word == "head":
@@ -199,7 +208,7 @@ class Shared:
         seq, before = self.heads.get(chain, EMPTY)
         told = [
             stored({"time": one.ts, "kind": one.kind, "actor": one.actor, "body": dump(one.body), "hash": one.hash})
-            for one in chained(self.audit_key, chain, (seq, before), rows, ts=self.clock.wall_ms() + self.ahead)
+            for one in chained(self.audit_key, chain, (seq, before), rows, ts=self.time.wall_ms())
         ]
         return nested({"seq": seq, "hash": before, "rows": told})
 
@@ -231,11 +240,16 @@ class Shared:
             if idly:
                 await asyncio.sleep(_REST * (loop.time() - begin))
 
-    def ready_hint(self, sid: str) -> Command:
-        """Return the command that marks a session ready; a session that is marked keeps its place."""
-        return ("ZADD", READY, "NX", self.clock.wall_ms(), raw(sid))
+    def ready_hint(self, *sids: str, again: bool = False) -> Command:
+        """Return the command that marks sessions ready; a session that is marked keeps its place.
 
-    async def mark_ready(self, sid: str, *, ready: bool) -> None:
-        """Mark a session ready if a script said that it is."""
-        if ready:
-            await self.connection.commands(self.ready_hint(sid))
+        With `again` those that this process took from the queue get their places back.
+        """
+        marked = self.queue.give_back(sids) if again else self.queue.mark(sids)
+        return self.connection.command(marked.script, marked.keys, marked.args)
+
+    async def mark_ready(self, sid: str, got: ScriptAnswer, *, again: bool = False) -> None:
+        """Mark a session ready if a script answered that it is."""
+        self.queue.know_by(sid, got)
+        if got.flag("ready"):
+            await self.connection.commands(self.ready_hint(sid, again=again))

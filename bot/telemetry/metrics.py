@@ -37,6 +37,7 @@ class Metrics:
         # When something was counted first is of no use here.
         disable_created_metrics()
         self.ready = False
+        self.apart = 0.0
         self._names_rules = CONFIGURED.flows_to(clearance)
         self._registry = own = CollectorRegistry()
         self._turns = Counter("lockgate_turns", "Turns that ended, by reason.", ["channel", "ended"], registry=own)
@@ -69,8 +70,10 @@ class Metrics:
         )
         self._store = _histogram("store", "Time of a read of the store, every two seconds.", _SHORT, own)
         self._away = Counter("lockgate_store_failures", "Reads of the store that failed.", registry=own)
-        ready = Gauge("lockgate_ready", "Whether this process can do its work.", registry=own)
-        ready.set_function(lambda: float(self.ready))
+        self._clearance = clearance
+        self._lost = Counter("lockgate_truncated_logs", "Losses of events that were found in the store.", registry=own)
+        _gauge("ready", "Whether this process can do its work.", lambda: float(self.ready), own)
+        _gauge("clock_difference_seconds", "The largest difference between two clocks.", lambda: self.apart, own)
         self._taken: Mapping[str, Callable[[TraceSpan], None]] = {
             "turn": self._turn,
             "accept": lambda span: self._waits.observe(_seconds(span)),
@@ -98,6 +101,11 @@ class Metrics:
             self._store.observe(seconds)
         else:
             self._away.inc()
+
+    def lost(self, label: Label | None) -> None:
+        """Count a loss of a session with a label, None for the chain of decisions outside sessions."""
+        if (CONFIGURED if label is None else label).flows_to(self._clearance):
+            self._lost.inc()
 
     def text(self) -> bytes:
         """Return all metrics in the text format."""
@@ -128,6 +136,10 @@ class Metrics:
         # A delivery to another session has no outcome here: that session may be above this sink.
         if channel != SESSION:
             self._deliveries.labels(channel, str(span.facts.get("state"))).inc()
+
+
+def _gauge(name: str, told: str, now: Callable[[], float], registry: CollectorRegistry) -> None:
+    Gauge(f"lockgate_{name}", told, registry=registry).set_function(now)
 
 
 def _histogram(name: str, told: str, buckets: Sequence[float], registry: CollectorRegistry) -> Histogram:

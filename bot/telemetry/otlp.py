@@ -16,6 +16,7 @@ from opentelemetry.sdk.trace import ReadableSpan
 from opentelemetry.sdk.util.instrumentation import InstrumentationScope
 from opentelemetry.trace import SpanContext, Status, StatusCode, TraceFlags
 
+from bot.core.trust import trust
 from bot.telemetry.telemetry import SentSpan, TelemetryError
 
 _MOST: Final = 64 * 1024
@@ -40,7 +41,7 @@ class OtlpSink:
             timeout=seconds,
             follow_redirects=False,
             # With a transport of its own no proxy of the environment is asked.
-            transport=httpx2.AsyncHTTPTransport(),
+            transport=httpx2.AsyncHTTPTransport(verify=trust()),
         )
 
     async def export(self, spans: Sequence[SentSpan]) -> None:

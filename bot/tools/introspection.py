@@ -5,7 +5,7 @@ import json
 from pydantic import Field, JsonValue
 
 from bot.core.errors import BusyError
-from bot.core.rate_limiter import RateLimiter
+from bot.rates import RateLimiter
 from bot.tools.base import Arguments, CallFacts, Result, ToolContext, ToolServices
 from policy.labels import PUBLIC
 from policy.request import Effect
@@ -39,6 +39,6 @@ class SimulateToolCall:
     async def run(self, arguments: SimulateArguments, context: ToolContext, services: ToolServices) -> Result:
         """Return the gate's report as JSON, or that it was asked too often."""
         # Simulations of another generation, before a reset, are counted apart.
-        if not self._simulations.allows(f"{context.session.sid}/{context.session.generation}"):
+        if not await self._simulations.allows(f"{context.session.sid}/{context.session.generation}"):
             return Result(str(BusyError()), context.session.taint, failed=True)
         return Result(json.dumps(await services.simulate(arguments.tool_name, arguments.args)), context.session.taint)

@@ -143,6 +143,6 @@ class Connector:
 
 def _trust() -> "ssl.SSLContext":
     """Return the trusted certificates: the operating system's. It reads files and imports the library."""
-    from httpx2 import create_ssl_context
+    from bot.core.trust import trust
 
-    return create_ssl_context(trust_env=False)
+    return trust(environment=False)

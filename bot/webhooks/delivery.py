@@ -233,7 +233,7 @@ class WebhookDelivery:
             at = await self._at.read(sids)
             for state in page.sessions:
                 known = at.get(state.sid)
-                if known is None or (not known.closed and known.seq < state.seq):
+                if known is None or (not known.closed and known.seq != state.seq):
                     self.look(state.sid)
             cursor = page.cursor
             if not cursor:
@@ -350,6 +350,9 @@ class WebhookDelivery:
         """
         after, limit = max(at.seq, stretch.last), max(_PAGE - len(stretch.events), 1)
         events, state = await self._parts.store.sessions.news(sid, after=after, limit=limit)
+        if state is not None and at.seq > state.seq:
+            # The note of the loss follows behind the position.
+            await self._parts.store.losses.witness(sid, seq=at.seq)
         stretch.events.extend(events)
         stretch.last = events[-1].seq if events else after
         stretch.whole = len(events) < limit

@@ -174,6 +174,15 @@ def one_of(kind: str, word: str, known: Collection[str]) -> str:
     raise refusal(f"unknown {kind} `{word}`{nearest(word, known)}")
 
 
+def known_channel(word: str, known: Collection[str]) -> str:
+    """Read the name of a channel that `channels` has; the policy knows no other."""
+    if word in known:
+        return word
+    like = nearest(word, known)
+    how = "" if "did you mean" in like else ", give it an entry under `policy.channels`"
+    raise refusal(f"unknown channel `{word}`{like}{how}")
+
+
 def is_name(value: str) -> bool:
     """Say whether something may be called so."""
     return bool(_NAME.match(value))
@@ -183,7 +192,7 @@ def place_channel(value: str, known: KnownNames) -> str:
     """Read the channel of a place for named recipients, or for several people."""
     if value == API:
         raise refusal(f"`{value}` has no chats: a program reads the answers of its own sessions, name another channel")
-    return one_of("channel", value, known.channels)
+    return known_channel(value, known.channels)
 
 
 def name(value: str) -> str:
@@ -242,7 +251,7 @@ def any_account(value: str, known: KnownNames) -> str:
     channel, _, user = value.partition(":")
     if not user:
         raise refusal(f"`{value}` is not an account, write one as `console:owner`")
-    one_of("channel", channel, known.channels)
+    known_channel(channel, known.channels)
     return value
 
 

@@ -18,6 +18,7 @@ from urllib.parse import urlencode
 
 from bot.access.authorize import Caller, Ingress
 from bot.api.application import make_api
+from bot.api.mcp_server.mount import McpMount
 from bot.app.app import App
 from bot.app.programs import api_services
 from bot.operations.reading import SessionReader
@@ -80,7 +81,7 @@ class LowProgram:
         if leaky:
             services = replace(services, reading=LeakyReader(app.store, app.clock, app.gate.masks.masked))
         self._app, self._services = app, services
-        self._api = make_api(services)
+        self._api = make_api(services, McpMount(services))
         self._token = ""
 
     async def begin(self) -> None:

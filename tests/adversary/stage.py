@@ -26,14 +26,16 @@ from bot.agent.call_runs import CallRuns
 from bot.app import workers
 from bot.app.app import App
 from bot.app.extensions import Extensions
-from bot.app.first_run import FILES, WORKSPACES, seed
+from bot.app.first_run import seed
 from bot.app.keys import Secrets
 from bot.config.load import load_config
 from bot.core.clock import SystemClock
 from bot.core.errors import UnsettledError
+from bot.files.areas import Area
 from bot.sessions.models import SessionState
 from bot.store.opening import open_store
 from bot.store.options import StoreOptions
+from bot.store.records.marks import LogMarks
 from bot.store.schema import READY
 from bot.tools import catalogue
 from bot.worker.lease import LeaseKeeper
@@ -166,7 +168,7 @@ class Stage:
         """Make the worker, which never serves by itself; `tasks` are those beside its turns."""
         self._tasks = tasks
         thinking = await self.app.model_loader.thinking()
-        keeper = LeaseKeeper(self.app._open_own_store, self.app.config.store.lease_seconds)
+        keeper = LeaseKeeper(self.app._open_own_store, self.app.config.store.lease_seconds, SystemClock())
         await self.app._start(_nobody)
         self.worker = workers.worker(self.app.worker_parts(), keeper, thinking, CallRuns(tasks, 0))
         # In a world without time each turn takes long enough to be shown.
@@ -243,7 +245,7 @@ class Stage:
 
     def files(self) -> list[str]:
         """Return the names of all files there are."""
-        root = self._folder / FILES
+        root = self._folder / Area.SHARED
         return sorted(str(path.relative_to(root)) for path in root.rglob("*") if path.is_file())
 
     def _whole(self, plan: Plan) -> Plan:
@@ -264,6 +266,7 @@ class Stage:
             await self.program.begin()
         self.app.store._shared.places.clear()
         self.app.store._shared.heads.clear()
+        self.app.store._shared.marks = LogMarks()
         self.app.store.budgets._hinted.clear()
         self.app._simulations._used.clear()
         self.app.router._limits._rate._used.clear()
@@ -406,14 +409,14 @@ async def _nobody(_line: str) -> None:
 
 
 def _put_back(folder: Path, files: dict[str, str]) -> None:
-    for name in (FILES, WORKSPACES):
+    for name in (Area.SHARED, Area.SESSIONS):
         shutil.rmtree(folder / name, ignore_errors=True)
     for path, text in files.items():
-        file = folder / FILES / path
+        file = folder / Area.SHARED / path
         file.parent.mkdir(parents=True, exist_ok=True)
         if text:
             file.write_text(text, "utf-8")
-    (folder / WORKSPACES).mkdir(mode=0o700)
+    (folder / Area.SESSIONS).mkdir(mode=0o700)
 
 
 @asynccontextmanager

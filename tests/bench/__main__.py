@@ -37,7 +37,7 @@ BENCHMARKS: Final = MappingProxyType(
             "calling_turns_with_4_workers",
             "recovery_after_kill",
         ),
-        "crowd": ("thousand_chats_longest_wait", "thousand_chats_memory"),
+        "crowd": ("message_beside_hundred_tasks", "thousand_chats_longest_wait", "thousand_chats_memory"),
         "continuations": ("run_continuation",),
         "timers": ("timers_swept_10k",),
         "recalls": ("recall_10k", "recall_beside_10k_hidden", "knowledge_memory_100k"),

@@ -171,6 +171,6 @@ async def _at_work(storm: Storm) -> Worker:
     async with asyncio.timeout(_PATIENCE):
         while True:
             for worker in storm.workers:
-                if await storm.held(worker):
+                if await storm.takeovers.held(storm.platform.processes.get(worker.pid, "")):
                     return worker
             await asyncio.sleep(0.01)

@@ -19,9 +19,9 @@ from redis.asyncio import Redis
 
 from bot.config.workflows import load_definitions
 from bot.core.ids import Ids
+from bot.files.local import LocalFiles
 from bot.store.opening import open_store
 from bot.store.servers.embedded_server import Supervisor
-from bot.tools.labelled_files import FileRoot
 from bot.tools.workflow.state_folder import FOLDER, StateFolder
 from bot.workflows.export import STATE, WriteThrough
 from bot.workflows.keeper import WorkflowKeeper
@@ -50,7 +50,7 @@ async def _measured(folder: Path) -> list[float]:
     await supervisor.attach()
     store = await open_store(audit_key=bytes(32), url=supervisor.url)
     document = load({}, tools=())
-    files = FileRoot(folder / "files", folder / "workspaces", lambda: top(()))
+    files = LocalFiles(folder, lambda: top(()))
     written = WriteThrough(store.workflows, StateFolder(files, lambda: document))
     definitions = await asyncio.to_thread(load_definitions, None, ())
     checkpoints = _Checkpoints(WorkflowKeeper(store.workflows, written, definitions))

@@ -30,9 +30,12 @@ from bot.core.clock import SystemClock
 from bot.core.errors import BusyError
 from bot.core.ids import Ids
 from bot.core.json_values import JsonObject
-from bot.core.rate_limiter import RateLimiter
+from bot.files.local import LocalFiles
+from bot.files.locations import FileLocation
+from bot.files.port import LabelledFiles
 from bot.gate.gate import Gate
 from bot.history.folds import Folds
+from bot.rates import RateLimiter
 from bot.secrets import Keyring
 from bot.sessions.background.delegation import Child, Errand
 from bot.sessions.background.runs import RunOrder, RunWish, StartedRun
@@ -55,7 +58,6 @@ from bot.tools.base import (
     ToolServices,
     ToolSession,
 )
-from bot.tools.labelled_files import FileRoot
 from bot.turn import OpenTurn
 from channels.messages import Address
 from channels.port import Audience
@@ -63,6 +65,7 @@ from policy.decision import Decision, Verdict
 from policy.document.model import Document, load
 from policy.labels import PUBLIC, Label, parse, top
 from policy.request import Destination, Effect, Hook, Role
+from tests.bot.uses import alone
 from tests.events import bodies
 from tests.harness import Person, running
 
@@ -178,7 +181,7 @@ class Probe:
 def parts(*tools: Tool, model: Model | None = None) -> Extensions:
     """Return parts with some tools beside the built-in ones, and a model in the offline one's place."""
 
-    def made(_files: FileRoot, _sessions: SessionStore) -> tuple[Tool, ...]:
+    def made(_files: LabelledFiles, _sessions: SessionStore) -> tuple[Tool, ...]:
         return tools
 
     return Extensions(tools=made, model=None if model is None else lambda _: model)
@@ -296,15 +299,20 @@ def with_secret(folder: Path, value: str) -> dict[str, object]:
 
 def often(limit: int = 100) -> RateLimiter:
     """Return a limiter of simulations."""
-    return RateLimiter(SystemClock(), limit)
+    return alone(SystemClock(), limit)
 
 
-def folder_of_files(path: Path) -> FileRoot:
+def folder_of_files(path: Path) -> LocalFiles:
     """Return a file root in an empty folder, with the shipped folders in it."""
     for name in ("public", "internal", "confidential"):
         (path / "files" / name).mkdir(parents=True)
-    (path / "workspaces").mkdir()
-    return FileRoot(path / "files", path / "workspaces", lambda: TOP)
+    (path / "session-files").mkdir()
+    return LocalFiles(path, lambda: TOP)
+
+
+def base_on_disk(data_dir: Path, place: FileLocation) -> Path:
+    """Return where the base folder of a place is on disk."""
+    return data_dir.joinpath(place.area, *place.home)
 
 
 def tool_context(taint: Label = PUBLIC, **changes: object) -> ToolContext:

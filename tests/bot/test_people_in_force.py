@@ -164,13 +164,20 @@ class StoreClock:
         return PolicyHead(digest, self.now_ms(), process)
 
 
+class RightKeys:
+    """Those of the installation."""
+
+    problem = None
+
+
 async def test_a_clock_that_is_set_back_lets_nobody_in_again(tmp_path: Path) -> None:
     clock, path = Clock(), tmp_path / "config.yaml"
     path.write_text(staff("ann", until="2030-01-01T00:00:10Z"))
     config = await asyncio.to_thread(load_config, path, {}, catalogue.ARGUMENTS)
     clock.seconds = start = datetime(2030, 1, 1, tzinfo=UTC).timestamp()
     there = gate((), config.policy)
-    reloader = PolicyReloader(there, config, load=lambda: config, store=cast("Store", StoreClock(clock)), process="p")
+    store = cast("Store", StoreClock(clock))
+    reloader = PolicyReloader(there, config, load=lambda: config, store=store, process="p", keys=RightKeys())
     assert there.document.groups_of("ann") == {"seniors"}
     for seconds, known in ((9.999, True), (10, False), (0, False)):
         clock.seconds = start + seconds

@@ -11,6 +11,7 @@ import anyio.lowlevel
 import pytest
 
 from bot.access.decision_context import Call
+from bot.core.clock import SystemClock
 from bot.core.errors import LeaseLostError, ResetError
 from bot.core.ids import Ids
 from bot.history import event_log
@@ -169,7 +170,7 @@ def keeper(owner: Person, lease: float) -> LeaseKeeper:
         async with owner.app._open_own_store() as store:  # pyright: ignore[reportPrivateUsage] - as the app does
             yield store
 
-    return LeaseKeeper(opened_again, lease)
+    return LeaseKeeper(opened_again, lease, SystemClock())
 
 
 async def test_a_lease_is_kept_alive_while_the_loop_is_busy(tmp_path: Path) -> None:

@@ -29,8 +29,9 @@ RESERVED: Final = (
             *("policy", "bot.access.labelling", "bot.config", "bot.store", "bot.cli", "bot.commands"),
             # these read labels they wrote themselves: beside files, in what events tell, in the audit, of what failed
             # in another process, in references to states of workflows
-            *("bot.tools.labelled_files", "bot.sessions.log.serialization", "bot.audit.visibility", "bot.failures"),
-            "bot.lineage.loading",
+            *("bot.files", "bot.sessions.log.serialization", "bot.audit.visibility", "bot.failures"),
+            # of connections in another process
+            *("bot.lineage.loading", "bot.api.mcp_server.kept_taints"),
             # the facts of an audit row, for another policy to decide by
             "bot.operations.rehearsal.rehearsal",
             # what is read from an export counts under a known key alone, see `bot.operations.importing`

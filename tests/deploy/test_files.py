@@ -108,8 +108,9 @@ def test_the_store_of_compose_keeps_what_it_acknowledged_and_lets_lockgate_in_al
             server.terminate()
 
 
-def test_the_store_of_compose_gives_the_rights_that_operating_lists() -> None:
-    (listed,) = re.findall(r"^user lockgate on >PASSWORD (.*)$", (ROOT / "docs/operating.md").read_text(), re.MULTILINE)
+def test_the_store_of_compose_gives_the_rights_that_its_page_lists() -> None:
+    page = (ROOT / "docs/several-machines.md").read_text()
+    (listed,) = re.findall(r"^user lockgate on >PASSWORD (.*)$", page, re.MULTILINE)
     (given,) = re.findall(r"user lockgate on >\$\$STORE_PASSWORD (.*)$", COMPOSE.read_text(), re.MULTILINE)
     assert given == listed
 

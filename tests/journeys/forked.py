@@ -30,27 +30,36 @@ def inherited() -> dict[str, str]:
 
 
 class Forked:
-    """A process of its own, with pipes, made by the nursery of this test process.
+    """A process of its own, with pipes or on a terminal, made by the nursery of this test process.
 
-    Raises RuntimeError: the nursery is gone.
+    `terminal` is the file of the process's end of a terminal. Raises RuntimeError: the nursery is gone.
     """
 
-    def __init__(self, arguments: Sequence[str], folder: Path, environment: Mapping[str, str]) -> None:
+    def __init__(
+        self, arguments: Sequence[str], folder: Path, environment: Mapping[str, str], terminal: int | None = None
+    ) -> None:
         self.args = list(arguments)
         self.returncode: int | None = None
         self._line, theirs = socket.socketpair()
-        (read, stdin), (stdout, write), (stderr, write_error) = (os.pipe() for _ in range(3))
+        self.stdin: BinaryIO | None = None
+        self.stdout: BinaryIO | None = None
+        self.stderr: BinaryIO | None = None
+        given = self._piped() if terminal is None else [os.dup(terminal) for _ in range(3)]
         try:
-            socket.send_fds(_nursery()[0], [b"+"], [read, write, write_error, theirs.fileno()])
+            socket.send_fds(_nursery()[0], [b"+"], [*given, theirs.fileno()])
         finally:
             theirs.close()
-            for file in (read, write, write_error):
+            for file in given:
                 os.close(file)
-        self._line.sendall(json.dumps([str(folder), self.args, dict(environment)]).encode() + b"\n")
-        self.stdin: BinaryIO = os.fdopen(stdin, "wb")
-        self.stdout: BinaryIO = os.fdopen(stdout, "rb")
-        self.stderr: BinaryIO = os.fdopen(stderr, "rb")
+        order = [str(folder), self.args, dict(environment), terminal is not None]
+        self._line.sendall(json.dumps(order).encode() + b"\n")
         self.pid = self._answer()
+
+    def _piped(self) -> list[int]:
+        """Make pipes, and return the process's ends."""
+        (read, stdin), (stdout, write), (stderr, write_error) = (os.pipe() for _ in range(3))
+        self.stdin, self.stdout, self.stderr = os.fdopen(stdin, "wb"), os.fdopen(stdout, "rb"), os.fdopen(stderr, "rb")
+        return [read, write, write_error]
 
     def __enter__(self) -> Self:
         return self
@@ -91,6 +100,8 @@ class Forked:
 
         `timeout` is in seconds, for each of the pipes. Raises subprocess.TimeoutExpired: it still runs.
         """
+        assert self.stdout is not None
+        assert self.stderr is not None
         told: dict[BinaryIO, bytes] = {self.stdout: b"", self.stderr: b""}
 
         def read(pipe: BinaryIO) -> None:
@@ -122,7 +133,7 @@ class Forked:
         self.send_signal(signal.SIGKILL)
 
     def _type(self, typed: bytes) -> None:
-        if not self.stdin.closed:
+        if self.stdin is not None and not self.stdin.closed:
             # Who reads no more does not have to.
             with suppress(BrokenPipeError):
                 self.stdin.write(typed)
@@ -132,7 +143,8 @@ class Forked:
     def _close(self) -> None:
         for pipe in (self.stdin, self.stdout, self.stderr):
             with suppress(BrokenPipeError):
-                pipe.close()
+                if pipe is not None:
+                    pipe.close()
 
     def _answer(self) -> int:
         answer = self._line.recv(NUMBER_BYTES, socket.MSG_WAITALL)

@@ -1,12 +1,10 @@
 """A user's machine: the real command line in processes of its own, on a data directory of its own."""
 
 import asyncio
-import fcntl
 import os
 import pty
 import subprocess
 import sys
-import termios
 from collections.abc import AsyncGenerator, Mapping, Sequence
 from contextlib import asynccontextmanager
 from dataclasses import dataclass
@@ -14,6 +12,7 @@ from pathlib import Path
 from typing import Any
 
 from tests.journeys.forked import Forked, inherited
+from tests.journeys.nursery import take_terminal
 from tests.people import principal
 
 Process = subprocess.Popen[bytes] | Forked
@@ -75,12 +74,19 @@ class Machine:
         assert "Traceback" not in told
         assert not any(token in told for token in tokens.values())
 
-    def on_terminal(self, *arguments: str, **more: str) -> "tuple[subprocess.Popen[bytes], int]":
-        """Start a fresh `lockgate` on a terminal of its own; return the process and the other end of the terminal.
+    def on_terminal(self, *arguments: str, **more: str) -> tuple[Process, int]:
+        """Start `lockgate` on a terminal of its own; return the process and the other end of the terminal.
 
         `more` goes to its environment.
         """
-        return self.terminal_of([sys.executable, "-m", "bot", *arguments], {**inherited(), "TERM": "xterm", **more})
+        environment = {**inherited(), "TERM": "xterm", **more}
+        if self._fresh:
+            return self.terminal_of([sys.executable, "-m", "bot", *arguments], environment)
+        ours, theirs = pty.openpty()
+        try:
+            return Forked(arguments, self.folder, environment, theirs), ours
+        finally:
+            os.close(theirs)
 
     def terminal_of(
         self, command: Sequence[str], environment: Mapping[str, str]
@@ -94,7 +100,7 @@ class Machine:
             stdin=theirs,
             stdout=theirs,
             stderr=theirs,
-            preexec_fn=_take_terminal,  # noqa: PLW1509 - one thread, and nothing else makes it a terminal's own session
+            preexec_fn=take_terminal,  # noqa: PLW1509 - one thread, and nothing else makes it a terminal's own session
         )
         os.close(theirs)
         return process, ours
@@ -134,9 +140,3 @@ def _ended(process: Process) -> str:
             lines.append(line)
         process.terminate()
         return b"".join((*lines, process.stderr.read(), process.stdout.read())).decode()
-
-
-def _take_terminal() -> None:
-    """Make standard input the terminal of the new process, so that Ctrl-C reaches it."""
-    os.setsid()
-    fcntl.ioctl(0, termios.TIOCSCTTY, 0)

@@ -7,13 +7,15 @@ import asyncio
 import json
 import socket
 from collections.abc import AsyncGenerator, Awaitable, Callable
-from contextlib import AsyncExitStack, asynccontextmanager
+from contextlib import AsyncExitStack, ExitStack, asynccontextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, Final
 
 from bot.store.servers.embedded_server import Supervisor
 from channels.slack.setup import SCOPES
+from tests.chaos.stepped_clock import SteppedClock
+from tests.fleets import alone
 from tests.journeys.machine import Ended, Machine, policy
 from tests.servers import SERVERS
 from tests.sim.act import Act
@@ -241,6 +243,18 @@ async def store_too_old(stack: AsyncExitStack, _folder: Path) -> Scene:
     return Scene(_telegram(server, ann), environment, ends=True)
 
 
+async def store_clock_wrong(stack: AsyncExitStack, folder: Path) -> Scene:
+    """The store is on a machine whose clock is a minute and a half ahead."""
+    server, ann = await _bot(stack)
+    clock = await asyncio.to_thread(SteppedClock, folder)
+    assert clock.there, "a C compiler is needed to step a server's clock"
+    await asyncio.to_thread(clock.step, 90)
+    of_store = ExitStack()
+    stack.push_async_callback(asyncio.to_thread, of_store.close)
+    lone = await asyncio.to_thread(of_store.enter_context, alone(more=clock.environment))
+    return Scene(_telegram(server, ann), {"TELEGRAM_TOKEN": server.token, "LOCKGATE_STORE_URL": lone.url})
+
+
 async def data_dir_not_writable(stack: AsyncExitStack, folder: Path) -> Scene:
     """A file stands where the directory is to be: as root a test may write everywhere."""
     server, ann = await _bot(stack)
@@ -366,6 +380,7 @@ STAGE: Final[dict[str, Stage]] = {
     "The store is not reachable": store_not_reachable,
     "The store's password is wrong": store_password,
     "The store is too old": store_too_old,
+    "The store's clock is wrong": store_clock_wrong,
     "The data directory cannot be made": data_dir_not_writable,
     "The data directory is open to others": data_dir_open_to_others,
     "The model's key is missing": model_key_missing,

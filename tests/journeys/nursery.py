@@ -1,15 +1,17 @@
 """Runs `lockgate` quickly: the program's modules are imported once, and each process is a fork of this one.
 
 Started with the number of a socket, on which it says that it is ready. For each byte read from it, four files come
-along: what shall be standard input, output and error, and a socket on which `tests/journeys/forked.py` writes the
-order, one line. It answers with the process id and, later, with the exit code. When the first socket ends, it kills
-all forks.
+along: what shall be standard input, output and error, pipes or thrice a terminal, and a socket on which
+`tests/journeys/forked.py` writes the order, one line. It answers with the process id and, later, with the exit code.
+When the first socket ends, it kills all forks.
 
-A fork has its own environment, arguments, folder, files and signals, and ends as an interpreter does, for it leaves
-this module the way a program leaves `__main__`. Only what modules do when they are imported is shared, so none of ours
-may look around then; the seed of hashes is shared as well.
+A fork has its own environment, arguments, folder, files and signals. It ends as an interpreter does: it waits for its
+threads, does what was registered for the end, and flushes its output. Only what modules do when they are imported is
+shared, so none of ours may look around then; the seed of hashes is shared as well.
 """
 
+import atexit
+import fcntl
 import gc
 import json
 import os
@@ -18,11 +20,16 @@ import runpy
 import signal
 import socket
 import sys
+import termios
+import threading
 from contextlib import suppress
 from importlib import import_module
 from pathlib import Path
 from select import select
-from typing import Final
+from typing import TYPE_CHECKING, Final, cast
+
+if TYPE_CHECKING:
+    from io import TextIOWrapper
 
 ROOT: Final = Path(__file__).parents[2]
 LAZY: Final = ("pydantic_ai.models.openai", "rich.console", "structlog.dev")
@@ -45,6 +52,12 @@ def preload() -> None:
                 import_module(found.name)
     for name in LAZY:
         import_module(name)
+
+
+def take_terminal() -> None:
+    """Make standard input the terminal of this process, so that Ctrl-C reaches it."""
+    os.setsid()
+    fcntl.ioctl(0, termios.TIOCSCTTY, 0)
 
 
 class Nursery:
@@ -86,8 +99,12 @@ class Nursery:
         pid = os.fork() if text else None
         if pid == 0:
             line.close()
-            folder, arguments, environment = json.loads(text)
+            folder, arguments, environment, on_terminal = json.loads(text)
             self._become(folder, arguments, environment, files)
+            if on_terminal:
+                take_terminal()
+                # as an interpreter has it that finds itself on one
+                cast("TextIOWrapper", sys.stdout).reconfigure(line_buffering=True)
             return True
         for file in files:
             os.close(file)
@@ -132,6 +149,24 @@ class Nursery:
         os._exit(0)
 
 
+def _left(end: SystemExit) -> None:
+    """End as an interpreter does, but leave its memory to the system.
+
+    To take apart all that was imported takes a fork longer than most commands, as it has to copy it for that.
+    """
+    if not isinstance(end.code, int | None):
+        raise end
+    threading._shutdown()  # pyright: ignore[reportAttributeAccessIssue, reportUnknownMemberType] - CPython's own first step
+    atexit._run_exitfuncs()  # pyright: ignore[reportPrivateUsage] - and its second
+    try:
+        for stream in (sys.stdout, sys.stderr):
+            if stream is not None:  # pyright: ignore[reportUnnecessaryComparison] - the program's, for a pipe that broke
+                stream.flush()
+    except OSError:
+        raise end from None
+    os._exit(end.code or 0)
+
+
 def _number(value: int) -> bytes:
     return value.to_bytes(NUMBER_BYTES, "big", signed=True)
 
@@ -141,4 +176,8 @@ if __name__ == "__main__":
     # Else each fork looks through all modules when it ends, and copies them for that.
     gc.freeze()
     Nursery(socket.socket(fileno=int(sys.argv.pop()))).serve()
-    runpy.run_module("bot", run_name="__main__", alter_sys=True)
+    try:
+        runpy.run_module("bot", run_name="__main__", alter_sys=True)
+    except SystemExit as end:
+        _left(end)
+    _left(SystemExit())

@@ -68,7 +68,12 @@ SAID: Final = {
     "policy explain": ((CASES, "CASE"), 0, "CASE"),
     "backup": (("one.backup",), 0, "not in it: keys"),
     "restore": (("nothing",), 2, "nothing"),
+    "files copy": (("--to", "bucket"), 2, "no bucket in the configuration"),
+    "files put": (("nothing", "public"), 2, "is not a file or a folder"),
+    "files label": (("public/welcome.md", "INTERNAL"), 0, "public/welcome.md: INTERNAL~"),
+    "files list": (("public",), 0, "public/welcome.md"),
     "keys list": ((), 0, "session"),
+    "keys adopt": ((), 0, "the installation uses the audit key"),
     "keys rotate": (("audit",), 0, "signs now"),
     "keys retire": (("session",), 2, "an older session key"),
     "policy replay": ((OFFICE,), 0, "cannot be told"),
@@ -87,11 +92,12 @@ SAID: Final = {
 
 
 @pytest.fixture(scope="module")
-def used(tmp_path_factory: pytest.TempPathFactory) -> Machine:
-    """A machine on which somebody talked and simulated a call."""
+def used(tmp_path_factory: pytest.TempPathFactory) -> tuple[Machine, str]:
+    """A machine on which somebody talked and simulated a call, and the session."""
     machine = Machine(tmp_path_factory.mktemp("used"))
     machine.chat("hello", "/simulate current_time")
-    return machine
+    (session,) = json.loads(machine.run("sessions", "list", "--json").out)
+    return machine, session["id"]
 
 
 FRESH: Final = frozenset({command.split()[0]: command for command in SAID}.values())
@@ -99,14 +105,14 @@ FRESH: Final = frozenset({command.split()[0]: command for command in SAID}.value
 
 
 @pytest.mark.parametrize("command", SAID)
-def test_every_command_imports_what_it_needs(used: Machine, command: str) -> None:
+def test_every_command_imports_what_it_needs(used: tuple[Machine, str], command: str) -> None:
     arguments, code, told = SAID[command]
-    (session,) = json.loads(used.run("sessions", "list", "--json").out)
-    known = {"SESSION": session["id"], "CASE": "harmless answer"}
+    machine, session = used
+    known = {"SESSION": session, "CASE": "harmless answer"}
     config = ("--config", OFFICE) if CASES in arguments else ()
     given = (known.get(argument, argument) for argument in arguments)
-    machine = used.fresh if command in FRESH else used
-    ended = machine.run(*config, *command.split(), *given, typed="hello\n" if command == "chat" else "")
+    asked = machine.fresh if command in FRESH else machine
+    ended = asked.run(*config, *command.split(), *given, typed="hello\n" if command == "chat" else "")
     assert ended.code == code, ended
     assert known.get(told, told) in ended.out + ended.err
     assert "Traceback" not in ended.err

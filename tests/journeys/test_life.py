@@ -3,6 +3,7 @@
 import json
 from pathlib import Path
 
+from bot.cli.chat import SECOND
 from tests.bot.kit import bang
 from tests.journeys.machine import Machine
 
@@ -31,6 +32,18 @@ def test_a_session_archived_and_its_chat_begun_anew(machine: Machine) -> None:
     assert f"`lockgate sessions restore {new['id']}`" in machine.run("sessions", "pause", new["id"]).err
     assert machine.run("sessions", "restore", new["id"]).out == f"{new['id']} is restored\n"
     assert "· going on" in machine.chat("there again").out
+
+
+def test_a_second_console_is_told_of_the_first(machine: Machine) -> None:
+    with machine.start("chat") as first:
+        assert first.stdin is not None
+        assert first.stdout is not None
+        first.stdin.write(b"/whoami\n")
+        first.stdin.flush()
+        first.stdout.readline()
+        assert machine.chat("/whoami").err == f"{SECOND}\n"
+        first.communicate()
+    assert machine.chat("/whoami").err == ""
 
 
 def test_a_pipe_does_not_wait_for_a_conversation_that_rests(machine: Machine) -> None:

@@ -288,7 +288,7 @@ async def test_a_link_that_the_store_refuses_to_keep_is_told_as_the_store_tells_
     told = await asyncio.to_thread(lambda: machine.run("slack", "install", **there))
     await store.close()
     assert (told.code, told.out) == (2, "")
-    assert "grant that user the rights that docs/operating.md lists" in told.err
+    assert "grant that user the rights that docs/several-machines.md lists" in told.err
 
 
 async def test_the_doctor_says_what_is_wrong_and_how_to_mend_it(tmp_path: Path) -> None:

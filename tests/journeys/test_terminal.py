@@ -14,7 +14,7 @@ from tests.sim.provider import provider
 
 @pytest.fixture
 def terminal(machine: Machine) -> Iterator[Terminal]:
-    opened = Terminal(machine)
+    opened = Terminal(machine.fresh)
     yield opened
     opened.close()
 

@@ -45,9 +45,11 @@ from bot.agent.call_runs import call_runs
 from bot.agent.offline import OfflineModel
 from bot.app import workers
 from bot.app.app import App
-from bot.app.first_run import FILES
+from bot.core.clock import SystemClock
+from bot.files.areas import Area
 from bot.sessions.log.events import Event, EventType
 from bot.sessions.models import SessionState
+from bot.store.records.marks import LogMarks
 from bot.store.schema import READY
 from bot.worker.lease import LeaseKeeper
 from channels.messages import Address
@@ -376,6 +378,7 @@ class Stage:
         await app._start(_nobody)
         store._shared.places.clear()
         store._shared.heads.clear()
+        store._shared.marks = LogMarks()
         store.budgets._hinted.clear()
         app._simulations._used.clear()
         self.names |= {"{root}": app.session_id(HOME), "{desk}": app.session_id(Address("console", "desk"))}
@@ -383,7 +386,7 @@ class Stage:
         await asyncio.to_thread(self._put_files, secret)
 
     def _put_files(self, secret: int) -> None:
-        root = self.app.config.data_dir / FILES
+        root = self.app.config.data_dir / Area.SHARED
         for path in ("open", "desk", "drawer"):
             for old in [one for one in (root / path).rglob("*") if one.is_file()] if (root / path).exists() else []:
                 old.unlink()
@@ -500,7 +503,7 @@ async def staged(folder: Path) -> AsyncGenerator[Stage]:
     async with running(folder, POLICY, parts=parts(model=model), serve=False) as owner:
         app = owner.app
         app.store._shared.options = replace(app.store._shared.options, debounce_ms=0)
-        keeper = LeaseKeeper(app._open_own_store, app.config.store.lease_seconds)
+        keeper = LeaseKeeper(app._open_own_store, app.config.store.lease_seconds, SystemClock())
         await app._start(_nobody)
         people = {at: Person(app, owner.output, Address("console", at)) for at in ("owner", "desk")}
         try:

@@ -14,10 +14,11 @@ from typing import TYPE_CHECKING, Final
 from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
+from bot.files.local import LocalFiles
+from bot.files.port import LabelledFiles
 from bot.tools.arguments import checked
 from bot.tools.base import Result, Tool
 from bot.tools.files import ListFiles, ReadFile, WriteFile
-from bot.tools.labelled_files import FileRoot
 from policy.labels import Label, parse
 from tests.bot.kit import TOP, document, tool_call
 from tests.people import principal
@@ -65,7 +66,7 @@ _steps = st.builds(
 )
 
 
-async def _done(root: FileRoot, number: int, step: Step) -> Result:
+async def _done(root: LabelledFiles, number: int, step: Step) -> Result:
     """Take a step as the gate does: the result is joined with what was declared, and cannot be less."""
     path, here = f"{step.folder}/{step.path}", tool_call(step.taint, document=POLICY, ceiling=POLICY.top)
     tools: dict[str, Tool] = {"read": ReadFile(root), "list": ListFiles(root), "write": WriteFile(root)}
@@ -80,7 +81,7 @@ async def _done(root: FileRoot, number: int, step: Step) -> Result:
 
 async def _played(steps: list[tuple[int, Step]]) -> list[Result]:
     with TemporaryDirectory() as folder:
-        root = FileRoot(Path(folder) / "files", Path(folder) / "workspaces", lambda: TOP)
+        root = LocalFiles(Path(folder), lambda: TOP)
         operators = Path(folder) / "files/shared/b"
         await asyncio.to_thread(operators.parent.mkdir, parents=True)
         await asyncio.to_thread(operators.write_text, "the operator's")

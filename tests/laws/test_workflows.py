@@ -20,6 +20,8 @@ from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
 from bot.core.errors import RequestError, in_words
+from bot.files import locations
+from bot.files.port import keep_text, text_of
 from bot.sessions.refs import CallRef
 from bot.store.opening import open_store
 from bot.store.redis_store import RedisStore
@@ -123,8 +125,8 @@ async def done(desk: Desk, step: Step, number: int) -> object:
 def write(desk: Desk, step: Step, now: Workflow, op: str) -> None:
     """Write a changed state over the file, as `write_file` does for a session."""
     state = json.dumps(document_object(now.document) | {"branch": f"b{op}"})
-    place = desk.files.shared(FOLDER, desk.policy.folders[FOLDER].label, step.project, STATE)
-    desk.files.write(place, state, step.taint, refs=(CallRef("c", "s"),))
+    place = locations.shared(FOLDER, desk.policy.folders[FOLDER].label, step.project, STATE)
+    keep_text(desk.files, place, state, step.taint, refs=(CallRef("c", "s"),))
 
 
 def edit(desk: Desk, step: Step, number: int) -> None:
@@ -138,8 +140,8 @@ def read(desk: Desk, step: Step) -> list[object]:
     """Return the files as `read_file` finds them for a session."""
     floor, told = desk.policy.folders[FOLDER].label, list[object]()
     for name in (STATE, HANDOFF):
-        found = desk.files.find(desk.files.shared(FOLDER, floor, step.project, name), step.taint)
-        told.append(None if found is None else (str(found.label), desk.files.read(found.place)))
+        found = desk.files.find(locations.shared(FOLDER, floor, step.project, name), step.taint)
+        told.append(None if found is None else (str(found.label), text_of(desk.files, found.place)))
     return told
 
 

@@ -2,23 +2,19 @@
 
 import re
 import sys
-from collections.abc import Iterator
 from functools import cache
-from typing import TYPE_CHECKING, cast
+from typing import cast
 
 import pytest
-from fastapi.routing import APIRoute, APIRouter
+from fastapi.routing import APIRoute
 
-from bot.api.application import AREAS, PREFIX, document
+from bot.api.application import PREFIX, ROUTERS, document
 from bot.api.errors import ErrorAnswer
 from bot.api.requests import Needs
 from bot.sessions.log.events import EventType
 from bot.sessions.webhooks import UNAVAILABLE
 from lockgate.client import Client
 from tests.conventions.documents import text_of
-
-if TYPE_CHECKING:
-    from bot.api.services import ApiServices
 
 CALL = re.compile(r"`client\.([\w.]+)\(")
 ROW = re.compile(r"^\| `((?:GET|POST|DELETE) /v1/[^`]+)` \|(.*)$", re.MULTILINE)
@@ -41,26 +37,13 @@ def test_every_route_is_told_and_none_that_is_not(page: str) -> None:
     assert set(told(page)) == routes()
 
 
-def within(router: APIRouter) -> Iterator[APIRoute]:
-    """Yield the routes of a router, and of those that it includes."""
-    for route in router.routes:
-        if isinstance(route, APIRoute):
-            yield route
-        elif isinstance(included := getattr(route, "original_router", None), APIRouter):
-            yield from within(included)
-
-
 def scopes() -> dict[str, str]:
     """Return the routes, each with the scope that it needs."""
-
-    class Nothing:
-        def __getattr__(self, name: str) -> "Nothing":
-            return self
-
     return {
         f"{method} {PREFIX}{route.path_format}": needed.scope.value
-        for area in AREAS
-        for route in within(area(cast("ApiServices", Nothing())))
+        for router in ROUTERS
+        for route in router.routes
+        if isinstance(route, APIRoute)
         for method in route.methods or ()
         for needed in (one.call for one in route.dependant.dependencies)
         if isinstance(needed, Needs)

@@ -7,7 +7,13 @@ from urllib.parse import parse_qs, urlsplit
 import pytest
 
 from lockgate.client import Client
-from lockgate.errors import ApiError, StreamEndedError, UnexpectedAnswerError, UnreachableError
+from lockgate.errors import (
+    ApiError,
+    LogTruncatedError,
+    StreamEndedError,
+    UnexpectedAnswerError,
+    UnreachableError,
+)
 from lockgate.events import EventStream
 from tests.lockgate.scripted import CUT, answer, end, event, refusal, scripted, stream
 from tests.lockgate.test_retries import TOKEN
@@ -52,6 +58,19 @@ async def test_a_session_that_cannot_be_read_any_more_ends_its_stream() -> None:
         with pytest.raises(StreamEndedError) as told:
             await heard(events, 9)
     assert (told.value.reason, events.last, len(server.asked)) == ("unavailable", 1, 1)
+
+
+async def test_a_log_that_ends_before_what_was_told_is_an_error_after_which_the_stream_goes_on() -> None:
+    told = 'event: log_truncated\nid: 4\ndata: {"after": 9, "last": 4}\n\n'
+    async with scripted(stream(event(9), told), stream(event(5))) as server, Client(server.url, TOKEN) as client:
+        events = client.sessions.events("s1")
+        assert (await anext(events)).seq == 9
+        with pytest.raises(LogTruncatedError) as lost:
+            await anext(events)
+        assert (lost.value.after, lost.value.last, events.last) == (9, 4, 4)
+        assert (await anext(events)).seq == 5
+        await events.aclose()
+    assert [parse_qs(urlsplit(asked.path).query)["after"] for asked in server.asked] == [["0"], ["4"]]
 
 
 async def test_an_absent_session_has_no_stream() -> None:

@@ -28,6 +28,9 @@ class Counting:
     async def parts(self) -> Sequence[Part]:
         return await self.servers.parts()
 
+    async def nodes(self) -> Sequence[Part]:
+        return await self.servers.nodes()
+
     async def restore(self) -> None:
         await self.servers.restore()
 

@@ -139,6 +139,13 @@ async def _taking(store: RedisStore) -> Act:
     return act
 
 
+async def _keeping(store: RedisStore) -> Act:
+    timer = Timer(TimerKind.PROBE, fresh(), 1)
+    await store.schedules.set_timer(timer)
+    await store.schedules.take_due(100, 60_000)
+    return lambda store: store.schedules.keep((timer,), 60_000)
+
+
 async def _settling(store: RedisStore) -> Act:
     timer = Timer(TimerKind.PROBE, fresh(), 1)
     await store.schedules.set_timer(timer)
@@ -163,6 +170,7 @@ RUN_CASES: Final[tuple[tuple[Script, Callable[[RedisStore], Awaitable[Act]]], ..
     (Script.DROP_SCHEDULE, _dropping),
     (Script.SET_TIMER, _setting),
     (Script.TAKE_DUE, _taking),
+    (Script.HOLD_TIMER, _keeping),
     (Script.SETTLE_TIMER, _settling),
 )
 """Script → what prepares a call of it."""

@@ -116,6 +116,42 @@ def test_anchors_are_kept_and_only_rise(tmp_path: Path) -> None:
     assert path.stat().st_mode & 0o777 == 0o600
 
 
+def test_of_a_file_that_grew_the_new_lines_are_read_alone(tmp_path: Path) -> None:
+    path = tmp_path / "anchors"
+    mine, yours = AnchorFile(path, KEY), AnchorFile(path, KEY)
+    mine.record({"a": (1, "x"), "b": (1, "y")})
+    assert yours.heads() == {"a": (1, "x"), "b": (1, "y")}
+    with path.open("r+b") as file:
+        # In the place of what both have read: a process that reads it all finds that, and these need not.
+        file.write(b"[x")
+    yours.record({"b": (2, "z")})
+    assert mine.heads() == {"a": (1, "x"), "b": (2, "z")}
+    with pytest.raises(OperatorError, match=r"line 1 of .* was changed"):
+        AnchorFile(path, KEY).heads()
+
+
+def test_a_file_that_took_the_place_of_another_is_read_as_a_whole(tmp_path: Path) -> None:
+    path, other = tmp_path / "anchors", tmp_path / "other"
+    mine = AnchorFile(path, KEY)
+    mine.record({"a": (1, "x")})
+    AnchorFile(other, KEY).record({f"{n}": (n, "y") for n in range(1, 9)})
+    # A disk gives the number of a file that is gone to a new one, so that they look alike.
+    path.write_bytes(other.read_bytes())
+    assert mine.heads() == {f"{n}": (n, "y") for n in range(1, 9)}
+    mine.record({"1": (2, "z")})
+    assert AnchorFile(path, KEY).heads()["1"] == (2, "z")
+
+
+def test_lines_that_another_process_changed_show_in_a_file_that_grew(tmp_path: Path) -> None:
+    path = tmp_path / "anchors"
+    mine = AnchorFile(path, KEY)
+    mine.record({"a": (1, "x")})
+    path.write_bytes(path.read_bytes() + b'["a", 2, "y"] ' + b"0" * 64 + b"\n")
+    for _ in range(2):
+        with pytest.raises(OperatorError, match=r"line 2 of .* was changed"):
+            mine.heads()
+
+
 def test_the_file_is_written_anew_when_most_is_stale(tmp_path: Path) -> None:
     path = tmp_path / "anchors"
     anchors = AnchorFile(path, KEY)

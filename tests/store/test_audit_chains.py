@@ -14,6 +14,7 @@ from bot.audit.anchors import ANCHORED, UNANCHORED, AnchoredChains
 from bot.audit.chain import EMPTY, AnchorFile, Broken, Head, Intact, verify
 from bot.core.errors import DiskError, SchemaError, StoreError
 from bot.sessions.approvals import ApprovalState
+from bot.sessions.installation.losses import LOG_TRUNCATED
 from bot.sessions.models import Write
 from bot.store.calls import Arguments, ScriptAnswer
 from bot.store.opening import open_store
@@ -34,6 +35,7 @@ from tests.store.world import (
     fresh,
     keys,
     put_state,
+    remembered,
     row,
     started,
     suspended,
@@ -295,6 +297,35 @@ async def test_a_process_anchors_what_it_wrote_and_a_walk_what_others_left(serve
         tasks.cancel_scope.cancel()
     await other.close()
     await watching.close()
+
+
+async def test_a_chain_that_ends_before_its_anchor_tells_what_its_store_lost(own: RedisStore, tmp_path: Path) -> None:
+    """The processes that wrote the lost rows are gone: the anchors alone know of them."""
+    claim, written = await started(own)
+    mine = claim.sid
+    for n in range(RECORDS):
+        written = await own.sessions.record(claim, Write(fresh(), written.seq, audit=(row(f"r{n}"),)))
+    back = await remembered(own, mine)
+    await own.sessions.record(claim, Write(fresh(), written.seq, audit=(row("lost"), row("lost"))))
+    await AnchoredChains(own.audit, tmp_path / "anchors", KEY).anchor()
+    await back()
+    other = await open_store(audit_key=KEY, url=own.server.url if own.server else "")
+    chains = AnchoredChains(other.audit, tmp_path / "anchors", KEY, other.losses)
+    assert isinstance(await chains.verify(mine), Broken)
+
+    async def told() -> bool:
+        return (await chains.anchored())[mine][0] == RECORDS + 1
+
+    async with anyio.create_task_group() as tasks:
+        tasks.start_soon(chains.walking, 0.02)
+        await eventually(told)
+        tasks.cancel_scope.cancel()
+    assert (await other.audit.records(mine))[-1].kind == LOG_TRUNCATED
+    found = await chains.verify(mine)
+    assert isinstance(found, Intact)
+    assert found.lost == RECORDS + 2
+    assert [loss.sid for loss in other.losses.taken()] == [mine]
+    await other.close()
 
 
 async def test_what_could_not_be_anchored_is_anchored_later(own: RedisStore, tmp_path: Path) -> None:

@@ -159,10 +159,12 @@ async def test_what_is_wrong_with_one_of_the_servers_is_told_with_its_name(store
 
 
 async def test_the_rights_that_the_documents_list_are_enough(own: RedisStore, fleet: Fleet, tmp_path: Path) -> None:
-    listed = (Path(__file__).parents[2] / "docs" / "operating.md").read_text()
+    listed = (Path(__file__).parents[2] / "docs" / "several-machines.md").read_text()
     (words,) = re.findall(r"^user lockgate on >PASSWORD (.+)$", listed, re.MULTILINE)
     more = re.findall(r"^On a Cluster it needs `(\+.+)` too", listed, re.MULTILINE)
     await command(own, "ACL", "SETUSER", "lockgate", "on", ">right", *words.split(), *more)
+    # Other tests of these servers have users without rights.
+    await command(own, "ACL", "LOG", "RESET")
     url = fleet.url.replace("://", "://lockgate:right@")
     async with running(tmp_path, environment={"LOCKGATE_STORE_URL": url}) as owner:
         assert "You said: hello" in await owner.say("hello")
@@ -216,7 +218,7 @@ async def test_what_is_no_service_and_what_is_a_sentinel_are_told_as_that(fleet:
 
 @pytest.mark.several_servers(Kind.SENTINEL)
 async def test_sentinels_may_have_users_of_their_own(fleet: Fleet) -> None:
-    listed = (Path(__file__).parents[2] / "docs" / "operating.md").read_text()
+    listed = (Path(__file__).parents[2] / "docs" / "several-machines.md").read_text()
     (words,) = re.findall(r"^`(.+ \+sentinel\|masters)`", listed, re.MULTILINE)
     for host in fleet.url.partition("://")[2].partition("/")[0].split(","):
         ask(int(host.rpartition(":")[2]), "ACL", "SETUSER", "watcher", "reset", "on", ">right", *words.split())

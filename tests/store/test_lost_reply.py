@@ -28,6 +28,7 @@ from bot.sessions.deliveries import Conversation, DeliveryPause, DeliveryState, 
 from bot.sessions.deliveries import SendSlot as Place
 from bot.sessions.exports import ImportedEvent, ImportedSession
 from bot.sessions.inbox import Metadata, NewObserved, QueueMode
+from bot.sessions.installation.keys import InstallationKeys
 from bot.sessions.limits import TokenAllowance
 from bot.sessions.log.events import Visibility
 from bot.sessions.models import Claim, Doing, Title, Turn, Write
@@ -38,7 +39,7 @@ from bot.store.records.form import stored_map, unpack
 from bot.store.records.kinds import PORTION
 from bot.store.records.names import NAMES
 from bot.store.redis_store import RedisStore
-from bot.store.schema import AUDIT, GRANTS, budget_keys, person_account
+from bot.store.schema import AUDIT, GRANTS, READY, READY_POOLS, budget_keys, person_account
 from bot.store.scripts.loader import Script, load_scripts
 from bot.store.servers.embedded_server import Supervisor
 from policy.document.overrides import AccessChange, Person
@@ -395,6 +396,18 @@ async def probing(store: RedisStore) -> Callable[[RedisStore], Awaitable[object]
     return swept
 
 
+async def marking(_store: RedisStore) -> Callable[[RedisStore], Awaitable[object]]:
+    sid = fresh()
+
+    async def act(store: RedisStore) -> object:
+        """Mark a session ready, once."""
+        before: int = await command(store, "ZCARD", READY)
+        await store.wake.again((sid,), behind=True)
+        return await command(store, "ZCARD", READY) - before, await command(store, "ZSCORE", READY, sid) is not None
+
+    return act
+
+
 async def reclaiming(store: RedisStore) -> Callable[[RedisStore], Awaitable[object]]:
     sid = fresh()
     await store.sessions.accept(item(sid))
@@ -407,6 +420,18 @@ async def reclaiming(store: RedisStore) -> Callable[[RedisStore], Awaitable[obje
         return sid in await store.wake.sweep(name=name), sid in await store.wake.sweep(name=name)
 
     return swept_twice
+
+
+async def agreeing_on_keys(store: RedisStore) -> Callable[[RedisStore], Awaitable[object]]:
+    before, keys = (InstallationKeys((fresh().rjust(20, "k"),), ("s",), ("v",)) for _ in range(2))
+    await store.installation_keys.read()
+    assert await store.installation_keys.put(before)
+
+    async def agree(store: RedisStore) -> object:
+        await store.installation_keys.read()
+        return await store.installation_keys.put(keys), await store.installation_keys.read() == keys
+
+    return agree
 
 
 async def appending(_store: RedisStore) -> Callable[[RedisStore], Awaitable[object]]:
@@ -918,6 +943,17 @@ async def settling_an_event(store: RedisStore) -> Callable[[RedisStore], Awaitab
     return settled
 
 
+async def noting_a_loss(store: RedisStore) -> Callable[[RedisStore], Awaitable[object]]:
+    claim, written = await started(store)
+
+    async def note(store: RedisStore) -> object:
+        await store.losses.witness(claim.sid, seq=written.seq + 2)
+        log = await store.sessions.events(claim.sid)
+        return [one.type for one in log], len(await store.outbox.deliveries(claim.sid)), len(store.losses.taken())
+
+    return note
+
+
 CASES: tuple[tuple[Script, Prepare], ...] = (
     (Script.ADD_WEBHOOK, adding_a_webhook),
     (Script.DROP_WEBHOOK, dropping_a_webhook),
@@ -927,6 +963,7 @@ CASES: tuple[tuple[Script, Prepare], ...] = (
     (Script.NOTE_WEBHOOK, noting_a_position),
     (Script.GIVE_UP_EVENT, giving_an_event_up),
     (Script.SETTLE_EVENT, settling_an_event),
+    (Script.AGREE_KEYS, agreeing_on_keys),
     (Script.PAUSE, resting),
     (Script.RESUME, going_on),
     (Script.ARCHIVE, archiving),
@@ -968,6 +1005,7 @@ CASES: tuple[tuple[Script, Prepare], ...] = (
     (Script.PACE, pacing_what_takes_no_turn),
     (Script.PAUSE_DELIVERY, pausing),
     (Script.PROBE, probing),
+    (Script.MARK_READY, marking),
     (Script.RECLAIM_PROCESS, reclaiming),
     (Script.AUDIT_APPEND, appending),
     (Script.PUT_POLICY, putting_in_force),
@@ -998,6 +1036,7 @@ CASES: tuple[tuple[Script, Prepare], ...] = (
     (Script.RECALL_TOKENS, recalling_tokens),
     (Script.LOWER_GRANT, lowering_a_grant),
     (Script.IMPORT_SESSION, importing),
+    (Script.NOTE_LOSS, noting_a_loss),
     (Script.SPEND, spending_of_a_session),
     (Script.SPEND, charging_a_session),
     *BACKUP_CASES,
@@ -1079,7 +1118,7 @@ async def sizes(store: RedisStore) -> Sizes:
     """Look at everything in the store; the sets of hints are there or not."""
     names: list[bytes] = await command(store, "KEYS", "lg:{*")
     known = dict[str, int]()
-    for name in map(bytes.decode, names):
+    for name in set(map(bytes.decode, names)) - {READY_POOLS}:
         length = {"stream": "XLEN", "list": "LLEN", "hash": "HLEN", "string": "STRLEN", "zset": "ZCARD", "set": "SCARD"}
         what: bytes = await command(store, "TYPE", name)
         if what != b"none":  # else it expired meanwhile

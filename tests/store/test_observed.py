@@ -5,10 +5,10 @@ import asyncio
 import pytest
 
 from bot.sessions.inbox import NewObserved
-from bot.store import sessions
+from bot.store.inbox import observed
+from bot.store.inbox.observed import LIFE_MS
 from bot.store.redis_store import RedisStore
 from bot.store.schema import session_keys
-from bot.store.sessions import LIFE_MS
 from policy.labels import PUBLIC
 from tests.clocks import CLOCKS
 from tests.store.world import SECRET, command, fresh, item, row
@@ -90,7 +90,7 @@ async def test_to_be_observed_begins_no_session(store: RedisStore) -> None:
 
 
 async def test_few_dedupe_keys_are_remembered(store: RedisStore, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(sessions, "_REMEMBERED", 3)
+    monkeypatch.setattr(observed, "_REMEMBERED", 3)
     sid = fresh()
     await said(store, sid, *"abcdef")
     assert await command(store, "ZCARD", session_keys(sid).observed_ids) == 3

@@ -150,7 +150,7 @@ async def test_a_user_without_permission(own: RedisStore) -> None:
     store = await open_store(audit_key=KEY, url=f"unix://guest:right@{path}")
     with pytest.raises(StoreRefusedError, match="may not run `EVALSHA`") as caught:
         await store.sessions.accept(item(fresh()))
-    assert "docs/operating.md" in caught.value.next_step
+    assert "docs/several-machines.md" in caught.value.next_step
     assert [str(one) for one in await store.complaints()] == [str(caught.value)]
     await command(own, "ACL", "SETUSER", "guest", "+@all", "resetkeys", "~other:*")
     with pytest.raises(StoreRefusedError, match="may not use the keys `lg:\\*`"):
@@ -229,7 +229,7 @@ async def test_a_cancelled_call_leaves_no_reply_behind(own: RedisStore) -> None:
 async def test_the_rights_that_the_documents_list_are_enough(own: RedisStore, tmp_path: Path) -> None:
     """A conversation with a tool, a background session and a question runs on them."""
     assert own.server is not None
-    listed = (Path(__file__).parents[2] / "docs" / "operating.md").read_text()
+    listed = (Path(__file__).parents[2] / "docs" / "several-machines.md").read_text()
     (words,) = re.findall(r"^user lockgate on >PASSWORD (.+)$", listed, re.MULTILINE)
     await command(own, "ACL", "SETUSER", "lockgate", "on", ">right", *words.split())
     url = f"unix://lockgate:right@{own.server.files.socket}"

@@ -154,6 +154,20 @@ async def test_a_timer_is_taken_when_it_is_due_and_kept_until_it_is_settled(stor
     assert not await command(store, "EXISTS", TAKEN_TIMERS)
 
 
+async def test_a_timer_that_is_worked_is_kept_until_it_is_settled_or_set_anew(store: RedisStore) -> None:
+    timer = Timer(TimerKind.DEADLINE, "s1", await moment(store) - 5)
+    await store.schedules.set_timer(timer)
+    assert (await store.schedules.take_due(5, 1))[0] == (timer,)
+    await store.schedules.keep((timer,), HOLD)
+    assert await store.schedules.take_due(5, HOLD) == ((), pytest.approx(HOLD, abs=HOLD))
+    await store.schedules.settle(timer)
+    await store.schedules.keep((timer,), HOLD)
+    assert not await command(store, "EXISTS", TIMERS, TAKEN_TIMERS)
+    await store.schedules.set_timer(again := replace(timer, due=timer.due + 1))
+    await store.schedules.keep((timer,), HOLD)
+    assert (await store.schedules.take_due(5, HOLD))[0] == (again,)
+
+
 async def test_a_timer_that_was_set_anew_meanwhile_is_not_settled(store: RedisStore) -> None:
     now = await moment(store)
     for due in (now - 1, now + 5_000):

@@ -5,7 +5,7 @@
 import asyncio
 import os
 import signal
-from collections.abc import Callable, Iterator
+from collections.abc import Awaitable, Callable, Iterator
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -264,10 +264,10 @@ async def started(store: RedisStore, sid: str = "") -> tuple[Claim, Written]:
 
 
 async def suspended(
-    store: RedisStore, lasts: int = 60_000, ask: Callable[..., Approval] = question
+    store: RedisStore, lasts: int = 60_000, ask: Callable[..., Approval] = question, *, sid: str = ""
 ) -> tuple[Claim, Approval]:
     """Leave a session waiting for one approval, or for an agent's question."""
-    claim, written = await started(store)
+    claim, written = await started(store, sid)
     asked = ask(claim, lasts=lasts)
     turn = Turn("t", 1, "d1", "ann", claim.now, suspended=True)
     waiting = Write(fresh(), written.seq, ask=(asked,), turn=turn, status=Status.AWAITING_INPUT, release=True)
@@ -402,3 +402,23 @@ def lives(pid: int) -> bool:
         return Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()[0] != "Z"
     except (FileNotFoundError, ProcessLookupError):
         return False
+
+
+async def earlier(store: RedisStore, *names: str) -> Callable[[], Awaitable[None]]:
+    """Remember some keys as they are; calling the result puts them back."""
+    kept = {name: await command(store, "DUMP", name) for name in names}
+
+    async def back() -> None:
+        for name, dumped in kept.items():
+            await command(store, "DEL", name)
+            if dumped is not None:
+                await command(store, "RESTORE", name, 0, dumped)
+
+    return back
+
+
+async def remembered(store: RedisStore, sid: str) -> Callable[[], Awaitable[None]]:
+    """Remember a session as it is; calling the result puts it back, as a replica that lagged has it."""
+    keys = session_keys(sid)
+    names = (keys.state, keys.log, keys.inbox, keys.inputs, keys.outbox, keys.approvals, keys.audit)
+    return await earlier(store, *names)

@@ -34,6 +34,7 @@ PAGE: Final = 20
 """Runs that one page shows."""
 
 GONE: Final = "its session was deleted"
+ELSEWHERE: Final = "on another machine; its content was read from the log"
 LOST: Final = "the words of its record cannot be read any more, as their key was deleted with the session"
 
 _NAMES: Final = "`lockgate runs list` names them"
@@ -136,7 +137,7 @@ async def show_run(config: Config, name: str, *, as_json: bool, events: bool) ->
     if as_json:
         print_json({**_document(known, about, notes), "record": record and _recorded(record, events=events)})
         return
-    where = f"Record: {record.path}" if record else f"Record: {why or 'none yet'}"
+    where = f"Record: {_place(record) if record else why or 'none yet'}"
     print_lines([*map(mask, run_lines(known, notes)), f"Goal: {shortened(about)}", where])
     if record and events:
         print_lines(["", *_event_lines(record)])
@@ -183,9 +184,14 @@ async def change_run(config: Config, name: str, act: RunAct) -> None:
 async def _record(at: Managing, known: KnownRun) -> tuple[FoundRecord | None, str]:
     """Return the record of a run, and else why it cannot be read, empty if there is none."""
     try:
-        return await at.app.recorder.found(known.id, at.caller.clearance), ""
+        recorder, reader = at.app.recorder, at.caller.clearance
+        return await recorder.found(known.id, reader) or await recorder.elsewhere(known.state.sid, reader), ""
     except OperatorError as error:
         return None, str(error)
+
+
+def _place(record: FoundRecord) -> str:
+    return record.path if record.here else f"{record.path}, {ELSEWHERE}"
 
 
 def _print_record(name: str, record: FoundRecord, *, as_json: bool, events: bool) -> None:
@@ -202,6 +208,7 @@ def _recorded(record: FoundRecord, *, events: bool) -> JsonValue:
     told: dict[str, JsonValue] = {
         "path": record.path,
         "readable": record.readable,
+        "here": record.here,
         "document": dict(record.document),
     }
     return {**told, "events": [dict(event) for event in record.events]} if events else told

@@ -25,11 +25,16 @@ def _audit_tail(
 
 
 @audit_app.command("verify")
-def _audit_verify(context: typer.Context, *, as_json: AsJson = False) -> None:
+def _audit_verify(
+    context: typer.Context,
+    anchors: Annotated[list[Path] | None, typer.Option(help="A file of anchors of another machine, too.")] = None,
+    *,
+    as_json: AsJson = False,
+) -> None:
     """Check every audit chain; exit code 3 if one was tampered with."""
     from bot.cli.audit import verify
 
-    raise typer.Exit(carry_out(verify(config_of(context), as_json=as_json)))
+    raise typer.Exit(carry_out(verify(config_of(context), anchors or (), as_json=as_json)))
 
 
 @audit_app.command("trace")

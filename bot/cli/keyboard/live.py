@@ -39,7 +39,7 @@ async def chat(config: Config, level: LogLevel | None = None) -> None:
 
     Raises OperatorError: the data directory or the store cannot be used.
     """
-    await asyncio.to_thread(seed, config.data_dir)
+    await asyncio.to_thread(seed, config.data_dir, examples=config.files.bucket is None)
     who = await asyncio.to_thread(identity.person, config.data_dir)
     history = LineHistory(config.data_dir / NAME)
     await asyncio.to_thread(history.load)

@@ -7,6 +7,7 @@ from contextlib import AsyncExitStack, asynccontextmanager
 from typing import TYPE_CHECKING, Final, TypeAlias
 
 from bot.config.observability.metrics import PORT, metrics_port
+from bot.operations.processes.clocks import ClockWatch
 from channels.port import ListenError
 
 if TYPE_CHECKING:
@@ -24,8 +25,10 @@ _LOGGER: Final = logging.getLogger(__name__)
 
 
 @asynccontextmanager
-async def measured(app: "App", look: Look) -> AsyncGenerator[Look]:
+async def measured(app: "App", look: Look, watch: ClockWatch) -> AsyncGenerator[Look]:
     """Serve metrics during the block, if they are configured, and give `look` back with its time counted.
+
+    `watch` compares the clocks.
 
     Raises:
         ListenError: nobody can listen at the address.
@@ -40,11 +43,13 @@ async def measured(app: "App", look: Look) -> AsyncGenerator[Look]:
 
     settings, metrics = metrics_port(settings, os.environ), Metrics(settings.label)
     app.telemetry.also(metrics, settings.label)
+    app.failover.also(metrics.lost)
 
     async def looked() -> "Readiness":
         begun = app.clock.monotonic()
         readiness = await look()
         answered = all(one.subject != _STORE for one in readiness.missing)
+        metrics.apart = watch.seconds
         metrics.looked(app.clock.monotonic() - begun, answered=answered, ready=readiness.ready)
         return readiness
 

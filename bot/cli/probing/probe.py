@@ -10,6 +10,7 @@ from bot.core.clock import SystemClock
 from bot.core.ids import Ids
 from bot.operations.diagnostics import Diagnosis, told
 from bot.operations.probes import machine
+from bot.operations.probes.bucket import bucket
 from bot.operations.probes.models import models
 from bot.operations.probes.ports import ports
 from channels.port import Platform, Probing
@@ -25,16 +26,17 @@ LATE: Final = "its probe got no answer in {:g} seconds"
 
 
 async def without_store(config: Config, environment: Mapping[str, str]) -> list[Diagnosis]:
-    """Try the things that take no store: models, ports with their public addresses, disk and modes."""
+    """Try the things that take no store: models, ports with their public addresses, the bucket, disk and modes."""
     async with asyncio.TaskGroup() as together:
         asked = together.create_task(models(config, environment))
         bound = together.create_task(ports(config, lambda: bool(ready_files(config.data_dir, SystemClock())), Ids()))
+        kept = together.create_task(bucket(config, environment, Ids()))
         measured = together.create_task(asyncio.to_thread(lambda: [machine.disk(config), *machine.modes(config)]))
-    return [*asked.result(), *bound.result(), *measured.result()]
+    return [*asked.result(), *bound.result(), *kept.result(), *measured.result()]
 
 
 async def with_store(app: "App", made: Sequence[Platform]) -> list[Diagnosis]:
-    """Try the things that take a store: its durability, its clock, and the platforms."""
+    """Try the things that take a store: its durability, and the platforms."""
     top = app.config.policy.top
     async with asyncio.TaskGroup() as together:
         tasks = [together.create_task(_platform(one, top)) for one in made]
@@ -42,7 +44,6 @@ async def with_store(app: "App", made: Sequence[Platform]) -> list[Diagnosis]:
     found = [Diagnosis("store's durability", str(one), one.next_step) for one in problems]
     note = f"`appendfsync` is `{often}`" if often else ""
     found += [] if found else [Diagnosis("store's durability", note=note)]
-    found.append(machine.clock(app.clock.wall_ms(), app.store.tokens.now_ms()))
     return [*found, *(diagnosis for task in tasks for diagnosis in task.result())]
 
 

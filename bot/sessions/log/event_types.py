@@ -110,6 +110,19 @@ class SessionImported:
 
 
 @dataclass(frozen=True, slots=True)
+class LogTruncated:
+    """The store lost events that it had acknowledged: the log goes on behind their numbers.
+
+    Args:
+        kept: The last event before the lost ones.
+        lost: The last event that was known to have been there; `kept` if only other records are known to be lost.
+    """
+
+    kept: int
+    lost: int
+
+
+@dataclass(frozen=True, slots=True)
 class MessageFile:
     """A file that came with a message: where it is kept, without its bytes.
 
@@ -391,6 +404,7 @@ EventBody: TypeAlias = (
     | SessionArchived
     | SessionRestored
     | SessionImported
+    | LogTruncated
     | UnknownEvent
 )
 """The content of an event, by its type."""

@@ -24,6 +24,7 @@ class EventType(StrEnum):
     SESSION_ARCHIVED = "session.archived"
     SESSION_RESTORED = "session.restored"
     SESSION_IMPORTED = "session.imported"
+    LOG_TRUNCATED = "log.truncated"
     USER_MESSAGE = "user.message"
     OBSERVED = "chat.observed"
     RECALLED = "memories.recalled"
@@ -53,6 +54,7 @@ TYPES: Final[Mapping[type[EventBody], EventType]] = MappingProxyType(
         event_types.SessionArchived: EventType.SESSION_ARCHIVED,
         event_types.SessionRestored: EventType.SESSION_RESTORED,
         event_types.SessionImported: EventType.SESSION_IMPORTED,
+        event_types.LogTruncated: EventType.LOG_TRUNCATED,
         event_types.UserMessage: EventType.USER_MESSAGE,
         event_types.ChatObserved: EventType.OBSERVED,
         event_types.MemoriesRecalled: EventType.RECALLED,

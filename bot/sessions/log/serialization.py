@@ -68,7 +68,7 @@ def event_json(body: EventBody) -> dict[str, JsonValue]:  # noqa: C901, PLR0911,
             | event_types.SessionRestored()
         ):
             return {}
-        case event_types.SessionImported():
+        case event_types.SessionImported() | event_types.LogTruncated():
             return asdict(body)
         case UnknownEvent():
             return dict(body.fields)
@@ -456,6 +456,7 @@ _READERS: Final[Mapping[str, Callable[[JsonObject], EventBody]]] = MappingProxyT
         EventType.SESSION_ARCHIVED: lambda _: event_types.SessionArchived(),
         EventType.SESSION_RESTORED: lambda _: event_types.SessionRestored(),
         EventType.SESSION_IMPORTED: _session_imported,
+        EventType.LOG_TRUNCATED: lambda found: event_types.LogTruncated(whole(found, "kept"), whole(found, "lost")),
         EventType.USER_MESSAGE: _user_message,
         EventType.OBSERVED: _chat_observed,
         EventType.RECALLED: _recalled,

@@ -5,6 +5,8 @@ Every method that changes something is one atomic, idempotent script (laws `lost
 StoreGoneError, one that refuses StoreRefusedError, records of a newer version SchemaError.
 """
 
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
 from typing import Protocol
 
 from bot.sessions.audit import AuditRow
@@ -90,6 +92,32 @@ class CountStore(Protocol):
 
     async def keep(self, name: str, life: int) -> None:
         """Keep a count for `life` milliseconds from now; 0 forgets it. Raises StoreError."""
+        ...
+
+
+@dataclass(frozen=True, slots=True)
+class UseReport:
+    """A process's uses of something that has a limit.
+
+    Args:
+        name: The name of the rate and its key.
+        slots: How often it was used, by slot: all uses of a slot, not those since the last report.
+        life: How long a slot counts from now on, in milliseconds.
+    """
+
+    name: str
+    slots: Mapping[int, int]
+    life: int
+
+
+class UseStore(Protocol):
+    """The uses that all processes had lately of things with a limit."""
+
+    async def exchange(self, reports: Sequence[UseReport]) -> tuple[Mapping[str, int], ...]:
+        """Keep this process's uses, and return those of other processes, by names of their slots, for each report.
+
+        A report without slots only reads. It is one round trip. Raises StoreError.
+        """
         ...
 
 

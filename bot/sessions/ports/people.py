@@ -8,8 +8,10 @@ StoreGoneError, one that refuses StoreRefusedError, records of a newer version S
 from collections.abc import AsyncIterator, Mapping
 from typing import Protocol
 
+from bot.core.errors import StoreError
 from bot.sessions.approvals import Answered, Approval, ApprovalState, PairingRequest, QuestionAnswer
 from bot.sessions.audit import AuditRecord, AuditRow, PolicyHead
+from bot.sessions.installation.keys import InstallationKeys
 from bot.sessions.models import (
     SessionState,
 )
@@ -97,6 +99,25 @@ class PolicyStore(Protocol):
         `process` tells people which process did it. With `only_if_none` nothing changes if a policy is in force.
         Returns the policy in force afterwards.
         """
+        ...
+
+
+class InstallationKeyStore(Protocol):
+    """The names of the keys that all processes of the installation have."""
+
+    async def read(self) -> InstallationKeys | None:
+        """Return them, None before the first process. Raises StoreError."""
+        ...
+
+    async def put(self, after: InstallationKeys) -> bool:
+        """Put others in the place of those that were read last; say whether these were still there.
+
+        Raises StoreError.
+        """
+        ...
+
+    def bar(self, error: StoreError | None) -> None:
+        """Let this process append no row to any audit chain: each try raises the error. None lets it again."""
         ...
 
 

@@ -5,6 +5,7 @@ Every method that changes something is one atomic, idempotent script (laws `lost
 StoreRefusedError, records of a newer version SchemaError.
 """
 
+from collections.abc import Sequence
 from typing import Protocol
 
 from bot.sessions.audit import AuditRow
@@ -135,6 +136,10 @@ class ScheduleStore(Protocol):
 
         Returns them with the moments they were due, and the milliseconds until the next one is due, -1 for none.
         """
+        ...
+
+    async def keep(self, timers: Sequence[Timer], hold_ms: int) -> None:
+        """Keep timers that were taken for `hold_ms` milliseconds from now, unless they were settled or set again."""
         ...
 
     async def settle(self, timer: Timer) -> None:

@@ -294,8 +294,11 @@ class Wake(Protocol):
         """Return up to `most` sessions marked ready, waiting up to `wait` seconds for the first. Raises StoreError."""
         ...
 
-    async def again(self, sids: tuple[str, ...]) -> None:
-        """Mark sessions ready that `ready` returned and that this process does not work."""
+    async def again(self, sids: tuple[str, ...], *, behind: bool = False) -> None:
+        """Mark sessions ready that `ready` returned and that this process does not work.
+
+        They get their places back, or with `behind` places behind the others of their principals. Raises StoreError.
+        """
         ...
 
     async def sweep_turn(self, name: str, seconds: float) -> float:

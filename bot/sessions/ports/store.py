@@ -2,12 +2,15 @@
 
 from typing import Protocol
 
-from bot.sessions.ports.accounts import AgentStore, BudgetStore, CountStore, DelegationStore
+from bot.core.clock import Clock
+from bot.sessions.installation.clocks import NodeClock
+from bot.sessions.ports.accounts import AgentStore, BudgetStore, CountStore, DelegationStore, UseStore
 from bot.sessions.ports.backups import BackupStore
 from bot.sessions.ports.changes import Changes
 from bot.sessions.ports.delivery import AlternativeStore, OutboxStore, QuestionCopyStore, RateLimitStore
 from bot.sessions.ports.knowledge import MemoryStore, SkillStore
-from bot.sessions.ports.people import AccessStore, ApprovalStore, AuditStore, PolicyStore
+from bot.sessions.ports.losses import LossStore
+from bot.sessions.ports.people import AccessStore, ApprovalStore, AuditStore, InstallationKeyStore, PolicyStore
 from bot.sessions.ports.programs import TokenStore
 from bot.sessions.ports.runs import RecordKeys, RunStore, ScheduleStore
 from bot.sessions.ports.sessions import (
@@ -117,6 +120,16 @@ class Store(Protocol):
         ...
 
     @property
+    def uses(self) -> UseStore:
+        """Uses of things with a limit."""
+        ...
+
+    @property
+    def installation_keys(self) -> InstallationKeyStore:
+        """The names of the keys in use."""
+        ...
+
+    @property
     def quarantine(self) -> QuarantineStore:
         """Sessions in quarantine."""
         ...
@@ -164,6 +177,23 @@ class Store(Protocol):
     @property
     def changes(self) -> Changes:
         """Hints that a session's record was written."""
+        ...
+
+    @property
+    def losses(self) -> LossStore:
+        """Losses of acknowledged writes."""
+        ...
+
+    @property
+    def time(self) -> Clock:
+        """The store's time, by which rights begin and end."""
+        ...
+
+    async def clocks(self) -> tuple[NodeClock, ...]:
+        """Return how far the clock of each of its servers is ahead of that of this machine.
+
+        Raises StoreError: its servers are not known.
+        """
         ...
 
     @property

@@ -103,6 +103,7 @@ class RedisDelegation:
             # No hint of the session itself: that would have it read and filed anew, which its readers could notice.
             await self._shared.connection.commands(("SADD", held_key(parcel.sender), raw(parcel.sid)))
         if arrival is Arrival.WAITING:
+            self._shared.queue.know_by(parcel.sid, got)
             await self._shared.connection.commands(self._shared.ready_hint(parcel.sid), ("SADD", OPEN, raw(parcel.sid)))
             await self._filing.refile([parcel.sid])
         return arrival
@@ -143,7 +144,7 @@ class RedisDelegation:
             raise NotFoundError
         if got.word == "busy":
             raise BusyError
-        await self._shared.mark_ready(sid, ready=got.flag("ready"))
+        await self._shared.mark_ready(sid, got)
         await self._filing.refile([sid])
 
 

@@ -113,7 +113,7 @@ class RedisRuns:
         if not got.flag("woken"):
             return False
         await self._shared.connection.commands(("SADD", OPEN, raw(sid)))
-        await self._shared.mark_ready(sid, ready=got.flag("ready"))
+        await self._shared.mark_ready(sid, got)
         await self._filing.refile([sid])
         return True
 

@@ -5,6 +5,7 @@ the audit row with its creator. A timer that was taken is due again after a whil
 done, at the latest by the next worker that takes it.
 """
 
+from collections.abc import Sequence
 from typing import cast
 
 from bot.core.errors import BusyError
@@ -82,6 +83,12 @@ class RedisSchedules:
         taken = codec.reading(lambda: [_timer(*one) for one in codec.pairs(got.list("timers")).items()])
         left = got.value("next")
         return tuple(taken), _NONE if left is None else int(left)
+
+    async def keep(self, timers: Sequence[Timer], hold_ms: int) -> None:
+        """Keep timers that were taken for longer."""
+        keys = {"timers": TIMERS, "taken": TAKEN_TIMERS}
+        asked = [{"timer": timer_name(one.kind, one.about), "due": one.due, "hold": hold_ms} for one in timers]
+        await self._shared.run_all([call(Script.HOLD_TIMER, keys, args) for args in asked])
 
     async def settle(self, timer: Timer) -> None:
         """Forget a timer that was taken, unless it was set again meanwhile."""

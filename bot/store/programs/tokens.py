@@ -35,7 +35,7 @@ class RedisTokens:
 
     def now_ms(self) -> int:
         """Return the time on the store's clock in milliseconds, as far as this process knows."""
-        return self._shared.clock.wall_ms() + self._shared.ahead
+        return self._shared.time.wall_ms()
 
     async def tokens(self) -> tuple[ApiToken, ...]:
         """Return all tokens by name."""

@@ -5,6 +5,13 @@
 -- Events: from the known one on, itself included, or from where a context begins if the log does not continue it.
 -- Answers: ok now state items events approvals · none · elsewhere · unsettled wait · worn tries.
 
+-- How much is left of some ms since an input was accepted, nothing if that was later than now: the clock was set back,
+-- or is that of another node.
+local function left_ms(item, ms, now)
+  local age = now - item.accepted_at
+  return age < 0 and 0 or math.max(ms - age, 0)
+end
+
 -- For how many ms waiting inputs are left, as more of the same may come: inputs that come while a turn runs are
 -- collected, all of one sender. An input of another sender behind them, or as many as a claim takes, end that.
 local function unsettled_ms(now)
@@ -15,7 +22,7 @@ local function unsettled_ms(now)
     if last and item.sender ~= last.sender then return 0 end
     last = item
   end
-  return last and math.max(last.accepted_at + A.debounce - now, 0) or 0
+  return last and left_ms(last, A.debounce, now) or 0
 end
 
 -- For how many ms the parts of one message are left, as another may come.
@@ -28,7 +35,7 @@ local function parts_ms(now)
   for _, item in ipairs(waiting) do
     if not item.part or item.part ~= first.part or item.sender ~= first.sender then return 0 end
   end
-  return math.max(math.min(last.accepted_at + A.debounce, first.accepted_at + A.longest) - now, 0)
+  return math.min(left_ms(last, A.debounce, now), left_ms(first, A.longest, now))
 end
 
 if not read_state(K.state) then return reply('none') end

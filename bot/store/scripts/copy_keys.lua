@@ -1,5 +1,5 @@
 -- Read keys of one slot as they are at one moment.
--- Arguments: long (those whose values are read later: a list or a stream that only grows).
+-- Arguments: long (lists and streams that only grow), most (with more values theirs are read later).
 -- Answers: for each key that is there: its place, type, expiry, values, the expiries of its fields, and how many values
 --   are read later.
 
@@ -21,11 +21,13 @@ end
 for place = LARGE, #KEYS do
   local key = KEYS[place]
   local kind = redis.call('TYPE', key)['ok']
-  local values, ends, later = {}, {}, 0
-  if long[key] and kind == 'list' then
-    later = redis.call('LLEN', key)
-  elseif long[key] and kind == 'stream' then
-    later = redis.call('XLEN', key)
+  local values, ends, count = {}, {}, 0
+  if long[key] and (kind == 'list' or kind == 'stream') then
+    count = redis.call(kind == 'list' and 'LLEN' or 'XLEN', key)
+  end
+  local later = count > A.most and count or 0
+  if later > 0 then
+    values = {}
   elseif kind == 'string' then
     values = {redis.call('GET', key)}
   elseif kind == 'list' then

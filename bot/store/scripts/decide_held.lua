@@ -2,7 +2,7 @@
 -- report of one that it spawned, as on its arrival. If the item is above the session's parent, a notice to that comes
 -- first.
 -- Arguments: id, accept, op, keep ms, limit, audit.
--- Answers: ok ready, the audit head · none · busy · head.
+-- Answers: ok ready principal background, the audit head · none · busy · head.
 
 local done = answered()
 if done then return done end
@@ -30,4 +30,4 @@ if A.accept then
 end
 append_audit()
 save(K.state)
-return answer('ok', with_head({ready = A.accept}))
+return answer('ok', with_head(with_pool({ready = A.accept})))

@@ -23,6 +23,7 @@ from bot.sessions.background.runs import Breaker, EndReason, Priority, RunStatus
 from bot.sessions.background.schedules import ScheduleStatus
 from bot.sessions.deliveries import DEAD, OURS, RISEN, RISEN_KEY, DeliveryState
 from bot.sessions.inbox import ItemStatus, QueueMode
+from bot.sessions.installation.clocks import APART_MS
 from bot.sessions.knowledge.memories import MemoryState
 from bot.sessions.knowledge.skills import MOST_EVENTS, MOST_NOTES, SkillState
 from bot.sessions.lifecycle import MOVES, OPERATIONS, IllegalMove
@@ -55,6 +56,7 @@ class Script(StrEnum):
     PACE = "pace"
     PAUSE_DELIVERY = "pause_delivery"
     PROBE = "probe"
+    MARK_READY = "mark_ready"
     RECLAIM_PROCESS = "reclaim_process"
     NAME = "name"
     QUEUE_MODE = "queue_mode"
@@ -66,6 +68,7 @@ class Script(StrEnum):
     FREE = "free"
     ENDORSE = "endorse"
     PUT_POLICY = "put_policy"
+    AGREE_KEYS = "agree_keys"
     OVERRIDE = "override"
     ASK_PAIRING = "ask_pairing"
     TRY_PAIRING = "try_pairing"
@@ -115,6 +118,7 @@ class Script(StrEnum):
     DROP_SCHEDULE = "drop_schedule"
     SET_TIMER = "set_timer"
     TAKE_DUE = "take_due"
+    HOLD_TIMER = "hold_timer"
     SETTLE_TIMER = "settle_timer"
     LEARN = "learn"
     FORGET = "forget"
@@ -125,6 +129,7 @@ class Script(StrEnum):
     COPY_KEYS = "copy_keys"
     PUT_KEYS = "put_keys"
     REST_RESTORED = "rest_restored"
+    NOTE_LOSS = "note_loss"
 
 
 _WORD: Final = re.compile(r"\w+")
@@ -145,6 +150,12 @@ _OWN_NAMES: Final = frozenset({"A", "K", "redis", "cmsgpack", "math", "string", 
 _SHORT: Final = frozenset(NAMES.values())
 
 _USES_WRITE = frozenset({Script.RAISE_TAINT, Script.COMMIT})
+
+_TURN_SPAN: Final = 1 << 20
+"""How far apart the places of one pool's sessions are in the queue of ready sessions.
+
+So many sessions of other pools may be marked before their order changes anything. The number stays exact in a score.
+"""
 
 _TOKENS: Final = ("head", "audit", "policy", "overrides", "tokens", "op")
 
@@ -172,6 +183,7 @@ KEYS: Final = MappingProxyType(
         Script.PACE: ("channel", "place", "gone"),
         Script.PAUSE_DELIVERY: ("channel", "place", "gone"),
         Script.PROBE: ("state", "approvals", "outbox"),
+        Script.MARK_READY: ("ready", "pools"),
         Script.RECLAIM_PROCESS: ("state", "approvals", "outbox"),
         Script.NAME: ("state",),
         Script.QUEUE_MODE: ("state", "audit", "op"),
@@ -183,6 +195,7 @@ KEYS: Final = MappingProxyType(
         Script.FREE: ("slots",),
         Script.ENDORSE: ("state",),
         Script.PUT_POLICY: ("head", "audit", "policy", "overrides", "op"),
+        Script.AGREE_KEYS: ("names",),
         Script.OVERRIDE: ("head", "audit", "policy", "overrides", "pairings", "op"),
         Script.ASK_PAIRING: ("pairings", "op"),
         Script.TRY_PAIRING: ("pairings", "op"),
@@ -235,6 +248,7 @@ KEYS: Final = MappingProxyType(
         Script.DROP_SCHEDULE: _SCHEDULES,
         Script.SET_TIMER: ("timers", "taken"),
         Script.TAKE_DUE: ("timers", "taken", "op"),
+        Script.HOLD_TIMER: ("timers", "taken"),
         Script.SETTLE_TIMER: ("timers", "taken"),
         Script.LEARN: _MEMORIES,
         Script.FORGET: _MEMORIES,
@@ -245,6 +259,7 @@ KEYS: Final = MappingProxyType(
         Script.COPY_KEYS: (),
         Script.PUT_KEYS: (),
         Script.REST_RESTORED: ("state", "outbox"),
+        Script.NOTE_LOSS: ("state", "log", "outbox", "approvals", "audit", "op"),
     }
 )
 """The keys of each script in their order, by their names in its text. Those of large bodies follow."""
@@ -408,6 +423,8 @@ _VALUES: Final[Mapping[str, str | Mapping[str, str]]] = MappingProxyType(
         "SkillState": _words(SkillState),
         "MOST_EVENTS": str(MOST_EVENTS),
         "MOST_NOTES": str(MOST_NOTES),
+        "TURN_SPAN": str(_TURN_SPAN),
+        "CLOCKS_APART": str(APART_MS),
         "F": {name: _quoted(stored) for name, stored in NAMES.items()},
         "NOTICE": dict(_notice()),
     }

@@ -10,7 +10,9 @@ if not (own and own.live and own.deadline > now) then return reply('none') end
 if A.holder < (own.holder or 0) then return reply('stale') end
 if own.lock == A.lock and own.holder == A.holder then return reply('ok', {run = A.run, slot = encode(own)}) end
 for run, other in pairs(slots) do
-  if run ~= A.run and other.live and other.lock == A.lock and other.pool == own.pool and other.deadline > now then
+  -- Another node's clock ends the run: this one may be ahead of it.
+  if run ~= A.run and other.live and other.lock == A.lock and other.pool == own.pool
+      and other.deadline + CLOCKS_APART > now then
     return reply('ok', {run = run, slot = encode(other)})
   end
 end

@@ -2,6 +2,7 @@
 -- pairing request of a stranger that this answers.
 -- Arguments: known (the count of changes that this one was made from), changes (list of field, and a record unless the
 --   field is removed), audit. And answered (account, digest of its code, keep: how long it may not ask again).
+--   And seen (the store's time for the caller).
 -- Answers: ok count, the policy in force, the audit head · moved · gone · head.
 -- Fields of overrides: `version`, `count`, and `person:`, `place:` and `blocked:` with a name, each a record
 
@@ -15,7 +16,7 @@ local asked = A.answered
 if asked then
   local packed = redis.call('HGET', K.pairings, 'a:' .. asked.account)
   local pairing = packed and decode(packed)
-  if not pairing or pairing.digest ~= asked.digest or pairing.expires <= now then return reply('gone') end
+  if not pairing or pairing.digest ~= asked.digest or pairing.expires <= latest_ms(now) then return reply('gone') end
 end
 local refusal = moved_head()
 if refusal then return refusal end

@@ -6,6 +6,7 @@
 --   K with the name of a key of the script.
 --   NOTICE (the notice to a parent), NEEDS_INPUT and TURN_COMPLETED (a reason and a type), SCHEMA.
 --   MOST (the largest number of a record), MOST_EVENTS and MOST_NOTES (the lengths of lists), CHANGED (a channel).
+--   TURN_SPAN (between two places of a pool) and CLOCKS_APART (ms that the clocks of two nodes may differ).
 --   CONTINUE (the beginning of dedupe keys of continuations) and LARGE (the index of the first large body's key).
 -- Tables: LEVELS (name -> rank), LEVEL_NAMES (rank -> name), MOVES (set of `before>after`).
 --   ILLEGAL (status -> the effect on the script there) and DEAD (set of delivery states).
@@ -190,6 +191,16 @@ end
 
 local function count(field)
   return tonumber(S[field] or 0)
+end
+
+-- The time of the session's last change.
+local function updated_ms()
+  return tonumber(S.updated) or 0
+end
+
+-- Note the time of a change; it never falls, as another node's clock may be late.
+local function touch(now)
+  set(F.updated, math.max(now, updated_ms()))
 end
 
 -- Change the session's status. A status that may not follow is a fault of ours, and ends the script.
@@ -412,7 +423,7 @@ local function put_item(now, op, item)
   set(F.position, count(F.position) + 1)
   set(F.waiting, count(F.waiting) + 1)
   set_label(F.inbox_label, join(S.inbox_label or 'PUBLIC', item.label))
-  set(F.updated, now)
+  touch(now)
   if S.status == Status.idle or S.status == Status.failed or (S.status == Status.awaiting_input and not S.turn) then
     move(Status.queued)
   end
@@ -476,6 +487,12 @@ end
 
 -- Approvals --------------------------------------------------------------------------------------------
 
+-- The time by which rights end. A node with a late clock may have taken over: so it is no earlier than the caller saw at
+-- any node, A.seen, or than the session's last change. A right that ended stays so.
+local function latest_ms(now)
+  return math.max(now, A.seen or 0, updated_ms())
+end
+
 local function put_approval(id, approval)
   local packed = encode(approval)
   redis.call('HSET', K.approvals, id, packed)
@@ -485,7 +502,8 @@ end
 -- Whether an approval of this generation is pending and not expired.
 local function asking(now)
   for _, approval in pairs(records(K.approvals)) do
-    if approval.state == Approval.pending and approval.generation == count(F.generation) and approval.expires > now then
+    if approval.state == Approval.pending and approval.generation == count(F.generation)
+        and approval.expires > latest_ms(now) then
       return true
     end
   end
@@ -557,7 +575,7 @@ end
 -- session only that one writes the log, and the operation is in the audit alone.
 local function tell(name)
   local now = now_ms()
-  set(F.updated, now)
+  touch(now)
   if leased(now) then return end
   append_event(now, {type = name, actor = A.actor, label = 'PUBLIC', visibility = 'user'})
 end
@@ -593,6 +611,12 @@ end
 -- Whether the session should be marked ready.
 local function wakes(now)
   return not leased(now) and ripe(now)
+end
+
+-- Return an answer's fields with those of the session's pool in the queue of ready sessions.
+local function with_pool(fields)
+  fields.principal, fields.background = S.principal, background() ~= nil
+  return fields
 end
 
 -- The refusal for a claim that does not hold the session any more, or nil. A.claim: generation, fence, owner.

@@ -1,8 +1,8 @@
 -- Tell the sweep the needs of a session, and which processes hold it; changes nothing.
 -- Arguments: channels.
--- Answers: ok dead (it may have dead letters), need: nothing · `waits` · `work` for a process that serves these.
--- channels ·
---   `erase`, it was deleted and not completely erased. With holders: the owner of its lease and its senders
+-- Answers: ok dead (it may have dead letters), need: nothing · `waits` · `work` for a process that serves these channels ·
+--   `erase`, it was deleted and not completely erased. With holders: the owner of its lease and its senders. And
+--   principal, background, updated.
 
 -- A newer program looks after its own sessions; such a session must not keep the others from being found.
 if tonumber(redis.call('HGET', K.state, F.version) or 0) > SCHEMA then return reply('ok', {need = 'waits'}) end
@@ -29,4 +29,5 @@ if count(F.undelivered) > 0 then
   end
 end
 local waits = S.turn or count(F.waiting) > 0 or count(F.undelivered) > 0
-return reply('ok', {dead = dead, need = work and 'work' or waits and 'waits', holders = holders})
+return reply('ok', with_pool({dead = dead, need = work and 'work' or waits and 'waits', holders = holders,
+  updated = digits(updated_ms())}))

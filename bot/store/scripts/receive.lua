@@ -8,7 +8,8 @@
 -- message is taken. Without room it is then held, and without room for held items it is dropped.
 -- Arguments: item (label, dedupe, sender, body, refs, digest, report), op, generation, limit, id (of a held item).
 --   And most (held of a label), run, hold, told (the clearance of the sender's readers).
--- Answers: ok status · failed code · busy; the status `untold` is that of a message of which no reader is to be told.
+-- Answers: ok status principal background · failed code · busy; the status `untold` is that of a message of which no
+--   reader is to be told.
 
 local item = A.item
 item.sent = true
@@ -48,7 +49,7 @@ if fits and room then
   heard_charge(A.run, item.label)
   put_item(now, A.op, item)
   save(K.state)
-  return reply('ok', {status = Item.waiting})
+  return reply('ok', with_pool({status = Item.waiting}))
 end
 if not item.report and full() then return refused('full') end
 put_bodies()

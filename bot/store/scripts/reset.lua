@@ -54,7 +54,7 @@ set(F.generation, count(F.generation) + 1)
 set(F.fence, count(F.fence) + 1)
 move(Status.idle)
 if A.agent then set(F.agent, A.agent) end
-set(F.updated, now)
+touch(now)
 append_event(now, {type = 'session.reset', actor = A.actor, label = 'PUBLIC', visibility = 'user'})
 set(F.generation_seq, count(F.seq))
 drop(F.dead_until)

@@ -1,7 +1,7 @@
 -- Answer pending approvals or questions once, all in one step. An answer to an agent's question approves nothing, and
 -- an approval answers no question.
--- Arguments: state, actor, ids, given (the answer to a question), audit.
--- Answers: ok ready records, the audit head · none · head.
+-- Arguments: state, actor, ids, given (the answer to a question), seen (the store's time for the caller), audit.
+-- Answers: ok ready principal background records, the audit head · none · head.
 
 if not read_state(K.state) then return reply('none') end
 local bar = barred()
@@ -12,7 +12,7 @@ for i, id in ipairs(A.ids) do
   if not packed then return reply('none') end
   local approval = decode(packed)
   if approval.state == Approval.pending then
-    if approval.expires <= now then return reply('none') end
+    if approval.expires <= latest_ms(now) then return reply('none') end
     local question = approval.kind == Question.question
     if question and (A.state == Approval.approved or A.state == Approval.used) then return reply('none') end
     if not question and A.state == Approval.replied then return reply('none') end
@@ -39,4 +39,4 @@ if open then
 end
 local stored = {}
 for i, one in ipairs(asked) do stored[i] = one.packed end
-return reply('ok', with_head({ready = wakes(now), records = stored}))
+return reply('ok', with_head(with_pool({ready = wakes(now), records = stored})))

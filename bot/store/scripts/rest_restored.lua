@@ -1,7 +1,7 @@
 -- Take a session that came back from a backup out of the hands of the processes of its time. They may have sent its
 -- waiting texts since, so a sender gets these as ambiguous. Texts for other sessions stay: these know them again.
 -- Arguments: inside (the channel of other sessions).
--- Answers: ok open waiting doubtful.
+-- Answers: ok open waiting doubtful principal background.
 
 if not read_state(K.state) then return reply('ok') end
 local doubtful = 0
@@ -19,4 +19,4 @@ else
   end
 end
 save(K.state)
-return reply('ok', {open = S.turn ~= nil, waiting = count(F.waiting), doubtful = doubtful})
+return reply('ok', with_pool({open = S.turn ~= nil, waiting = count(F.waiting), doubtful = doubtful}))

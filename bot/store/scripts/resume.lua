@@ -1,6 +1,6 @@
 -- Resume a paused session.
 -- Arguments: actor, audit.
--- Answers: ok ready, the audit head · none · move before · head.
+-- Answers: ok ready principal background, the audit head · none · move before · head.
 
 local done = answered()
 if done then return done end
@@ -28,4 +28,4 @@ tell('session.resumed')
 archive_heard()
 append_audit()
 save(K.state)
-return answer('ok', with_head({ready = wakes(now)}))
+return answer('ok', with_head(with_pool({ready = wakes(now)})))

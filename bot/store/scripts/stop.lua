@@ -1,8 +1,8 @@
 -- Ask the open turn to stop and cancel the waiting inputs. A suspended turn's questions are cancelled, so that a
 -- worker can end it. A background session without one ends here, and a run is stopped.
 -- Arguments: actor, keep ms, reader (the clearance for the number of cancelled inputs, none for all).
--- Answers: ok open cancelled ready unanswered: the number of cancelled inputs that the reader may know of, and the
---   positions of those that people wrote.
+-- Answers: ok open cancelled ready principal background unanswered: the number of cancelled inputs that the reader may
+--   know of, and the positions of those that people wrote.
 
 local done = answered()
 if done then return done end
@@ -35,4 +35,4 @@ if background() and not S.turn and not S.ended then
 end
 archive_heard()
 save(K.state)
-return answer('ok', {open = open, cancelled = told, ready = wakes(now), unanswered = unanswered})
+return answer('ok', with_pool({open = open, cancelled = told, ready = wakes(now), unanswered = unanswered}))

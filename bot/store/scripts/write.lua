@@ -1,6 +1,6 @@
 -- One atomic change to a claimed session, shared by raise_taint and commit.
 -- Arguments: claim (generation, fence, owner), cursor, lease ms, keep ms, release, status, turn, memory, last_turn,
---   context_seq, usage, audit, events.
+--   context_seq, usage, audit, events, seen (the store's time for the caller).
 --   Also take (a position), use (an approval), model and whether one is chosen, sender, send_lease ms, op of the send.
 --   Lists: also (positions behind `take` of parts of the same message).
 --   Lists: settle (position, status), ask (id, approval), deliver (key, delivery), acknowledge (ids of notes).
@@ -56,7 +56,7 @@ local function refuse_write(w, now)
     local packed = redis.call('HGET', K.approvals, A.use)
     w.spent = packed and decode(packed)
     if not (w.spent and w.spent.state == Approval.approved and w.spent.generation == count(F.generation)
-        and w.spent.expires > now) then
+        and w.spent.expires > latest_ms(now)) then
       return reply('use')
     end
   end
@@ -297,7 +297,7 @@ local function write(release)
   add_usage()
   if A.context_seq then set(F.context_seq, A.context_seq) end
   drop(F.tries)
-  set(F.updated, now)
+  touch(now)
   if release or A.release then give_back() else set(F.lease_until, now + A.lease) end
   save(K.state)
   return answer('ok', with_head({seq = count(F.seq), taint = S.taint or 'PUBLIC', now = now, stop = stop,

@@ -127,11 +127,19 @@ def test_what_slack_lacks_is_told_without_any_value(
     [
         (
             "channels: {telegram: {}}",
-            "1: `policy.channels` does not say what may be said there, add `telegram: {classification: PUBLIC}` to it",
+            (
+                "1: `policy.channels` does not say what may be said there, write `channels: {"
+                "console: {classification: top, inbound: PUBLIC, overshoot: allow, members: PUBLIC}, "
+                "telegram: {classification: PUBLIC}}` under `policy`"
+            ),
         ),
         (
             "channels: {api: {}}",
-            "1: `policy.channels` does not say what may be said there, add `api: {classification: PUBLIC}` to it",
+            (
+                "1: `policy.channels` does not say what may be said there, write `channels: {"
+                "console: {classification: top, inbound: PUBLIC, overshoot: allow, members: PUBLIC}, "
+                "api: {classification: PUBLIC}}` under `policy`"
+            ),
         ),
         (
             "channels: {telegram: {token: 1:a}}",

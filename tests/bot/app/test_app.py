@@ -9,7 +9,7 @@ from bot.app.keys import AUDIT_KEY_VARIABLE, SESSION_KEY_VARIABLE, VAULT_KEY_VAR
 from bot.app.opening import open_app
 from bot.audit.chain import AnchorFile, Broken, Head, Intact
 from bot.config.load import load_config
-from bot.core.errors import OperatorError
+from bot.core.errors import OperatorError, OtherKeysError
 from bot.sessions.audit import AuditRow
 from bot.tools import catalogue
 from tests.bot.kit import HOME
@@ -36,7 +36,10 @@ async def test_secrets_may_come_from_the_environment(tmp_path: Path) -> None:
     async with open_app(config, [], given) as app:
         sid = app.session_id(HOME)
     assert not (tmp_path / "data/keys").exists()
-    async with open_app(config, [], {**given, SESSION_KEY_VARIABLE: "33" * 32}) as app:
+    with pytest.raises(OtherKeysError):
+        async with open_app(config, [], {**given, SESSION_KEY_VARIABLE: "33" * 32}):
+            pass
+    async with open_app(config, [], {**given, SESSION_KEY_VARIABLE: f"{'33' * 32},{'22' * 32}"}) as app:
         assert app.session_id(HOME) != sid
     with pytest.raises(OperatorError):
         Secrets.load(config, {AUDIT_KEY_VARIABLE: "short"})

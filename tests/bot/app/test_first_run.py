@@ -8,8 +8,9 @@ from pathlib import Path
 
 import pytest
 
-from bot.app.first_run import FILES, seed
+from bot.app.first_run import seed
 from bot.core.errors import OperatorError
+from bot.files.areas import Area
 
 _SEEDS = "import sys; from pathlib import Path; from bot.app.first_run import seed; sys.stdin.read(1); seed(Path({!r}))"
 
@@ -24,7 +25,7 @@ def test_several_processes_may_begin_at_once(tmp_path: Path) -> None:
             process.stdin.write(b"x")
             process.stdin.flush()
         assert [process.communicate()[1] for process in begun] == [b"", b""]
-        assert sorted(path.name for path in (place / FILES).iterdir()) == ["confidential", "internal", "public"]
+        assert sorted(path.name for path in (place / Area.SHARED).iterdir()) == ["confidential", "internal", "public"]
 
 
 def test_a_lock_on_the_folder_holds_nobody_up_later(tmp_path: Path) -> None:
@@ -40,7 +41,7 @@ def test_a_lock_on_the_folder_holds_nobody_up_later(tmp_path: Path) -> None:
 def test_what_a_crash_left_is_finished(tmp_path: Path) -> None:
     (tmp_path / "files.new/public").mkdir(parents=True)
     seed(tmp_path)
-    assert (tmp_path / FILES / "internal/handbook.md").exists()
+    assert (tmp_path / Area.SHARED / "internal/handbook.md").exists()
     assert not (tmp_path / "files.new").exists()
 
 

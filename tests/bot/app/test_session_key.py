@@ -46,7 +46,7 @@ async def test_everything_that_came_from_the_old_key_goes_on(tmp_path: Path) -> 
         program = await token(owner, "crane")
         keeper = owner.app.key_keeper()
         made = await keeper.rotate_session("owner")
-        assert [one.state for one in await keeper.listed() if one.use == "session"] == [KeyState.SIGNS, KeyState.OLD]
+        assert [one.state for one in await keeper.listed() if one.use == "session"] == [KeyState.IN_FORCE, KeyState.OLD]
         # Here it counts at once: the conversation keeps its id and its taint, a new one has one of the new key.
         receipt = await owner.send("and again")
         assert receipt.sid == sid

@@ -13,12 +13,14 @@ import pytest
 
 from bot.access.authorize import Caller, Ingress
 from bot.access.tokens import ApiCaller
+from bot.core.clock import SystemClock
 from bot.core.errors import OperatorError
 from bot.operations.tokens import MadeToken, TokenRequest, TokenState
 from bot.sessions.api_tokens import Scope
 from bot.sessions.log.event_types import AgentMessage
 from bot.store.records.kinds import TOKEN
 from bot.store.schema import TOKENS
+from bot.store.servers.clocks import StoreTime
 from channels.messages import Address
 from policy.labels import parse
 from policy.request import Role
@@ -146,25 +148,29 @@ async def test_a_token_ends_on_the_stores_clock_in_every_process(tmp_path: Path)
         assert await shown(one, token.text) is None
 
 
-async def test_a_clock_that_is_wrong_here_lets_no_token_live_longer(tmp_path: Path) -> None:
+async def test_a_token_ends_by_the_clock_of_the_server_that_is_ahead(tmp_path: Path) -> None:
     async with process(tmp_path, "a.yaml", CONFIG) as one:
         token = await made(one, life=HOUR)
-        shared = one.app.store._shared  # pyright: ignore[reportPrivateUsage] - how far the store's clock is ahead
-        ahead = shared.ahead
         assert await shown(one, token.text) is not None
-        shared.ahead = ahead + 2 * HOUR
+        one.app.store.time.saw(one.app.store.time.wall_ms() + 2 * HOUR)
         assert one.app.tokens.authenticate(token.text) is None
         assert await one.app.reloader.current()
         assert "program:ci" not in one.app.gate.document.principals
 
 
+class Late(SystemClock):
+    """A machine's clock that is two hours behind."""
+
+    def wall_ms(self) -> int:
+        return super().wall_ms() - 2 * HOUR
+
+
 async def test_a_clock_that_is_late_here_is_put_right_by_what_is_read_for_each_request(tmp_path: Path) -> None:
     async with process(tmp_path, "a.yaml", CONFIG) as one:
         token = await made(one, life=HOUR)
-        shared = one.app.store._shared  # pyright: ignore[reportPrivateUsage] - how far the store's clock is ahead
         await expire(one, "ci")
         await asyncio.sleep(0.4)
-        shared.ahead = -2 * HOUR
+        one.app.store._shared.time = StoreTime(Late())  # pyright: ignore[reportPrivateUsage] - as in a new process
         assert await shown(one, token.text) is None
 
 

@@ -200,6 +200,17 @@ def test_a_file_that_is_not_there_is_said_to_be(office: Config, tmp_path: Path) 
     assert refused(office, tmp_path / "gone.yaml") == "cases.yaml: cannot be read"
 
 
+def test_a_case_that_cannot_be_decided_hides_no_other(
+    office: Config, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    lost = "{case: lost, request: {hook: PRE_OUTPUT, chat: nowhere, asker: owner}, verdict: BLOCK}"
+    path = cases(tmp_path, f"cases:\n- {lost}\n- {{case: kept, request: {{hook: PRE_OUTPUT}}, verdict: BLOCK}}\n")
+    assert run_cases(office, path, as_json=False) == 3
+    told = capsys.readouterr().out.splitlines()
+    assert told[0].startswith(f"{path}:2: lost: unknown chat `nowhere`")
+    assert told[1:] == ["1 of 2 cases are decided as they say"]
+
+
 def test_explain_tells_every_rule_that_was_evaluated(office: Config, capsys: pytest.CaptureFixture[str]) -> None:
     explained(office, CASES, "a number and a card together", as_json=False)
     told = capsys.readouterr().out
@@ -353,7 +364,7 @@ def test_a_release_is_offered_as_long_as_a_group_gives_the_right(staff: Config, 
     at = {"before": "2030-01-31T12:00:00Z", "after": "2030-02-01T12:00:00Z"}
     text = "".join(f'  - {{case: {name}, request: {send}, at: "{one}", verdict: BLOCK}}\n' for name, one in at.items())
     path, tried = cases(tmp_path, f"cases:\n{text}"), CaseEngines(staff)
-    offered = {case.case: tried.decided(path, line, case)[1].remedies for line, case in read_cases(path)}
+    offered = {case.case: tried.decided(case)[1].remedies for _, case in read_cases(path)}
     assert (Remedy.RELEASE in offered["before"], Remedy.RELEASE in offered["after"]) == (True, False)
 
 
@@ -372,4 +383,6 @@ def test_a_release_is_offered_as_long_as_a_group_gives_the_right(staff: Config, 
 )
 def test_a_chat_of_a_case_is_checked(staff: Config, tmp_path: Path, request_text: str, told: str) -> None:
     path = cases(tmp_path, f"cases:\n  - {{case: a, request: {request_text}, verdict: ALLOW}}\n")
-    assert told in refused(staff, path)
+    with pytest.raises(OperatorError) as error:
+        explained(staff, path, "a", as_json=False)
+    assert told in str(error.value).replace(str(path), "cases.yaml")

@@ -115,7 +115,7 @@ async def test_a_process_is_ready_when_nothing_is_missing(tmp_path: Path) -> Non
 
 async def test_a_platform_that_is_not_heard_yet_is_missing(tmp_path: Path) -> None:
     async with running(tmp_path, serve=False) as owner:
-        checks = ReadinessChecks(owner.app.reloader, ["telegram"], working=lambda: True)
+        checks = ReadinessChecks(owner.app.reloader, ["telegram"], working=lambda: True, keys=owner.app.shared_keys)
         (missing,) = (await checks.look("channels", listens=True, works=False)).missing
         assert missing.subject == "channel telegram"
         assert not (await checks.look("worker", listens=False, works=True)).missing
@@ -125,7 +125,7 @@ async def test_a_platform_that_is_not_heard_yet_is_missing(tmp_path: Path) -> No
 
 async def test_an_api_that_is_not_served_yet_is_missing(tmp_path: Path) -> None:
     async with running(tmp_path, serve=False) as owner:
-        checks = ReadinessChecks(owner.app.reloader, [], working=lambda: False)
+        checks = ReadinessChecks(owner.app.reloader, [], working=lambda: False, keys=owner.app.shared_keys)
         (missing,) = (await checks.look("api", listens=False, works=False, answers=True)).missing
         assert missing.subject == "api"
         checks.heard.add("api")

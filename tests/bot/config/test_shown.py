@@ -21,7 +21,10 @@ from tests.harness import Person, running
 
 pytestmark = pytest.mark.anyio
 
-VARIABLES: Final = ("TG", "HOOK", "SL", "APP", "SIGN", "CLIENT", "MODEL_KEY", "HEAR_KEY", "WEATHER", "NOTES")
+VARIABLES: Final = (
+    *("TG", "HOOK", "SL", "APP", "SIGN", "CLIENT", "MODEL_KEY", "HEAR_KEY", "WEATHER", "NOTES"),
+    *("BUCKET_KEY", "BUCKET_PASS", "BUCKET_TOKEN"),
+)
 """Every kind of variable that a configuration names."""
 
 EVERYTHING: Final[dict[str, Any]] = {
@@ -29,6 +32,15 @@ EVERYTHING: Final[dict[str, Any]] = {
         "name": "openai-chat:own",
         "providers": {"openai-chat:own": {"base_url": "https://models.example/SECRET?key=SECRET", "key": "MODEL_KEY"}},
         "instructions": "say SECRET",
+    },
+    "files": {
+        "bucket": {
+            "name": "files",
+            "endpoint": "https://s3.example:9000",
+            "key": "BUCKET_KEY",
+            "secret": "BUCKET_PASS",
+            "token": "BUCKET_TOKEN",
+        }
     },
     "transcriber": {"base_url": "https://hear.example/SECRET", "model": "ear", "key": "HEAR_KEY"},
     "secrets": {"weather": {"env": "WEATHER", "tools": ["web_fetch"], "hosts": ["weather.example"]}},

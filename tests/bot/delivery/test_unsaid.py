@@ -14,7 +14,7 @@ from bot.core.errors import StoreGoneError, StoreRefusedError
 from bot.sessions.deliveries import DeliveryState
 from bot.tools.base import ToolContext, ToolServices
 from channels.messages import Address, Outbound
-from channels.port import Audience
+from channels.port import Audience, BusyChannelError
 from tests.bot.clock import Hurried
 from tests.bot.delivery.test_outbox import Wire, opened
 from tests.bot.delivery.test_rate_limits import CHANNEL, FAST, HERE, THERE, fates, outbox, put
@@ -109,6 +109,32 @@ async def test_one_in_doubt_that_was_not_shown_is_shown_later_with_its_mark(tmp_
         await out.collect("s1")
         assert [said.repeated for said in wire.sent] == [True]
         assert await fates(app, "s1") == {"one": DeliveryState.SENT}
+
+
+@pytest.mark.parametrize(
+    "marks, at_once, later", [(True, DeliveryState.PENDING, [True]), (False, DeliveryState.AMBIGUOUS, list[bool]())]
+)
+async def test_one_in_doubt_that_has_to_wait_is_shown_later_with_its_mark(
+    tmp_path: Path, *, marks: bool, at_once: DeliveryState, later: list[bool]
+) -> None:
+    """A platform that is busy is no reason to leave a text in doubt, if its mark can tell that it may be there."""
+    wire = Wire("telegram", marks_repeats=marks)
+    async with opened(tmp_path, wire, CHANNEL) as app:
+        await put(app, "s1", "one")
+        (entry,) = await app.store.outbox.take("s1", "gone", ("telegram",))
+        await app.store.outbox.settle(entry, "gone", DeliveryState.AMBIGUOUS)
+        (doubtful,) = await app.store.outbox.deliveries("s1")
+        out = outbox(app, wire, FAST, "gone")
+        wire.fails = BusyChannelError(0.05)
+        await out.deliver((doubtful,))
+        assert await fates(app, "s1") == {"one": at_once}
+        wire.fails = None
+
+        async def shown() -> bool:
+            await out.collect("s1")
+            return [said.repeated for said in wire.sent] == later
+
+        await eventually(shown)
 
 
 async def test_a_text_whose_adapter_broke_is_in_doubt_and_those_beside_it_are_said(tmp_path: Path) -> None:

@@ -15,7 +15,7 @@ from bot.sessions.approvals import Approval, ApprovalQuestion, ApprovalState
 from bot.sessions.log.events import DeferredResult
 from bot.tools.base import CallFacts, RefusedCallError, Result, ToolContext
 from bot.tools.clock import CurrentTime
-from bot.tools.files import ReadFile, WriteFile
+from bot.tools.files import ReadFile, WriteFile, placed
 from bot.tools.message import Message
 from bot.tools.references import HOLD, UNKNOWN, Admit, AdmitArguments, asked, offered
 from policy.decision import Verdict
@@ -205,7 +205,7 @@ async def test_a_file_carries_the_join(tmp_path: Path) -> None:
     here = holding(item(INTERNAL))
     prepared = one.calls.prepare(here, call("write_file", {"path": "internal/x.md", "text": REF}))
     await one.run(here, prepared, unrecorded)
-    found = await asyncio.to_thread(files.find, files.place("internal/x.md", tool_context()), INTERNAL)
+    found = await asyncio.to_thread(files.find, placed("internal/x.md", tool_context()), INTERNAL)
     assert found is not None
     assert found.label == parse("INTERNAL~")
 

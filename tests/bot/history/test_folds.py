@@ -23,10 +23,12 @@ from bot.sessions.log.event_types import (
     ChatObserved,
     EventBody,
     ItemHeld,
+    LogTruncated,
     MessageFile,
     SessionSummary,
     ToolOutcome,
     ToolResult,
+    TurnCompleted,
     TurnStarted,
     UnknownEvent,
     UserMessage,
@@ -144,6 +146,8 @@ def agrees(found: Folds, log: Sequence[Event]) -> None:
     assert found.foreign == (messages[-1].origin is not None if messages else None)
     overheard = [event.body.upto for event in log if isinstance(event.body, ChatObserved)]
     assert found.overheard == (overheard[-1] if overheard else "")
+    ends = [event.body for event in log if isinstance(event.body, LogTruncated | TurnCompleted)]
+    assert found.truncated == bool(ends and isinstance(ends[-1], LogTruncated))
     assert found.newest == whole_newest(log)
 
 

@@ -7,6 +7,8 @@ from typing import TypeVar
 
 import pytest
 
+from bot.files import locations
+from bot.files.port import Found
 from bot.sessions.log.event_types import (
     AgentMessage,
     AgentThinking,
@@ -18,7 +20,6 @@ from bot.sessions.log.event_types import (
 )
 from bot.sessions.log.events import Event
 from bot.sessions.refs import CallRef, EventsRef, FileRef, HeldRef, InputRef, Ref
-from bot.tools.labelled_files import Found
 from policy.labels import PUBLIC
 from tests.harness import Person, running
 
@@ -68,7 +69,7 @@ async def test_an_answer_is_followed_back_to_the_file_and_to_the_message_that_ha
         (wrote, _) = bodies(log, ToolResult)[0]
         assert isinstance(file, FileRef)
         assert [type(ref) for ref in wrote.refs] == [CallRef]
-        place = owner.app.files.workspace(owner.sid, 1, "tides.txt")
+        place = locations.workspace(owner.sid, 1, "tides.txt")
         (writer,) = await asyncio.to_thread(owner.app.files.origin, Found(place, PUBLIC))
         assert writer == written_by == CallRef(bodies(log, ToolCall)[0][1].call, owner.sid)
         ((written, _),) = bodies(at(log, writer), ToolCall)

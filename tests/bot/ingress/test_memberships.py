@@ -4,6 +4,7 @@ from pathlib import Path
 
 import pytest
 
+from bot.app.opening import open_app
 from channels.messages import Address, Membership, Moved
 from tests.bot.kit import INTERNAL, policy
 from tests.bot.rooms import Rooms
@@ -41,6 +42,20 @@ async def test_an_uncleared_join_drops_what_was_vouched_for(
         assert (await owner.app.gate.readers.destination(CREW)).clearance == (INTERNAL if stays else None)
         rows = [row async for row in owner.app.chains.records("audit") if row.kind == "classify"]
         assert [row.body["joined"] for row in rows] == ([] if stays else [account])
+
+
+async def test_a_join_that_two_processes_hear_is_audited_and_told_once(tmp_path: Path) -> None:
+    people = {**PEOPLE, "ann": principal("room:ann", role="admin", clearance="CONFIDENTIAL")}
+    config = policy(principals=people, channels=CHANNELS, chats={"crew": VOUCHED})
+    rooms = Rooms({"crew": frozenset({"room:ben"})}, complete=False)
+    async with running(tmp_path, config, serve=False, channels=[rooms]) as owner:
+        async with open_app(owner.app.config, [rooms], {}) as other:
+            for app in (owner.app, other):
+                await app.receive(Membership(CREW, "room:eve", joined=True, dedupe="m1"))
+                await app.receive(Moved(CREW, Address("room", "crew-2"), "m2"))
+        rows = [row.kind async for row in owner.app.chains.records("audit")]
+        assert (rows.count("classify"), rows.count("moved")) == (1, 1)
+        assert sum("vouches for the members" in said for said in rooms.said) == 1
 
 
 async def test_a_chat_nobody_vouched_for_stays_as_it_is(tmp_path: Path) -> None:

@@ -5,7 +5,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from bot.knowledge.index import phrases
-from bot.knowledge.ranking import Candidate, fused, overlap
+from bot.knowledge.ranking import Candidate, fused, overlap_with
 
 CANDIDATES = st.lists(
     st.builds(
@@ -59,7 +59,7 @@ def test_the_best_match_of_an_index_that_fits_little_does_not_go_first() -> None
     ],
 )
 def test_overlap_is_how_much_of_a_query_is_in_a_text(query: str, text: str, expected: int) -> None:
-    assert overlap(phrases(query), text) == expected
+    assert overlap_with(phrases(query))(text) == expected
 
 
 def test_what_was_recalled_more_goes_before_its_equal() -> None:

@@ -9,10 +9,11 @@ import pytest
 from mcp import types
 from pydantic import JsonValue
 
+from bot.files import locations
+from bot.files.locations import secrecy
 from bot.mcp.media import BROKEN, MOST, inert
 from bot.mcp.results import LONGEST, MORE, NOT_TEXT, taken_in
 from bot.mcp.tool import UNREADABLE, McpResult, Medium
-from bot.tools.labelled_files import secrecy
 from policy.labels import parse
 from tests.bot.kit import bang, policy
 from tests.bot.mcp.servers import command, serving
@@ -121,9 +122,7 @@ async def test_a_picture_becomes_a_labelled_file_of_the_session(tmp_path: Path) 
         ]
         assert f"notes__gallery-{name}-1.png" in await owner.say(bang("list_files", path="workspace/from-tools"))
         state = await owner.state()
-        context: Any = owner.app.files.workspace(
-            owner.sid, state.generation, "from-tools", f"notes__gallery-{name}-1.png"
-        )
+        context: Any = locations.workspace(owner.sid, state.generation, "from-tools", f"notes__gallery-{name}-1.png")
         files = owner.app.files
         assert await asyncio.to_thread(files.find, context, parse("PUBLIC~")) is None
         found = await asyncio.to_thread(files.find, context, state.taint)

@@ -103,6 +103,27 @@ async def ended(world: Recording, new: NewItem, *events: NewEvent, used: Usage =
     await turned(world, new, ENDED, *events, used=used)
 
 
+async def test_what_another_machine_recorded_is_read_from_the_log(world: Recording, tmp_path: Path) -> None:
+    new, recorder = goal(), world.recorder()
+    assert new.charter is not None
+    elsewhere = Recording(world.store, tmp_path / "elsewhere")
+    assert await elsewhere.recorder().elsewhere(new.sid, TOP) is None
+    await ended(world, new)
+    # No machine recorded it yet.
+    assert await elsewhere.recorder().elsewhere(new.sid, TOP) is None
+    assert await recorder.record(new.sid)
+    assert await elsewhere.recorder().found(new.charter.run, TOP) is None
+    told, here = await elsewhere.recorder().elsewhere(new.sid, TOP), await recorder.found(new.charter.run, TOP)
+    assert here is not None
+    assert told == replace(here, here=False)
+    # Not for a reader who may not read all of the repository, nor where the run is above it.
+    assert await elsewhere.recorder().elsewhere(new.sid, PUBLIC) is None
+    high = goal(label=HIGH)
+    await ended(world, high)
+    assert await recorder.record(high.sid)
+    assert await elsewhere.recorder(PUBLIC).elsewhere(high.sid, TOP) is None
+
+
 async def test_a_run_that_ended_is_recorded_once(world: Recording) -> None:
     new, recorder = goal(), world.recorder()
     await ended(world, new)

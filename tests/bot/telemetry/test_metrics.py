@@ -202,3 +202,11 @@ def test_the_environment_gives_a_process_its_own_port() -> None:
 )
 def test_an_address_that_other_machines_reach_is_warned_of(host: str, *, warned: bool) -> None:
     assert bool(MetricsSettings(host=host).warning) is warned
+
+
+def test_a_loss_is_counted_where_its_label_may_be_known() -> None:
+    for clearance, count in ((PUBLIC, 1.0), (Label(Level.INTERNAL), 2.0), (Label(Level.RESTRICTED), 3.0)):
+        metrics = Metrics(clearance)
+        for label in (PUBLIC, Label(Level.CONFIDENTIAL), None):
+            metrics.lost(label)
+        assert samples(metrics)["lockgate_truncated_logs_total"] == count

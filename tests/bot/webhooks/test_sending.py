@@ -18,7 +18,7 @@ from policy.labels import PUBLIC
 from tests.bot.webhooks.kit import SECRET, begin, hook_config, program, until
 from tests.clocks import CLOCKS
 from tests.sim.receiver import receiver
-from tests.store.world import alter, child
+from tests.store.world import alter, child, remembered
 
 pytestmark = pytest.mark.anyio
 
@@ -47,6 +47,23 @@ async def test_events_come_signed_and_in_order(tmp_path: Path) -> None:
         assert len(set(here.ids)) == len(here.ids)
         with pytest.raises(WebhookVerificationError):
             first.verified("whsec_bm90aGluZyBvZiB0aGUga2luZA==")
+
+
+async def test_what_the_store_lost_of_what_was_sent_is_told(tmp_path: Path) -> None:
+    async with receiver() as here, program(tmp_path, hook_config(here)) as ci:
+        await ci.hook(here)
+        session, store = await begin(ci.app), ci.app.store
+        back = await remembered(store, session.sid)
+        said = await session.say("one", "two")
+        await here.have(3)
+        await back()
+        # Any change has the webhook look, which is behind the end of the log.
+        await store.sessions.name(session.sid, None)
+        await here.have(4)
+        *_, lost = (one["event"] for one in here.told())
+        assert (lost["type"], lost["seq"]) == ("log.truncated", said[-1] + 1)
+        assert lost["body"] == {"kept": said[0] - 1, "lost": said[-1]}
+        assert len(set(here.ids)) == 4
 
 
 async def test_a_level_types_and_sessions_are_filters(tmp_path: Path) -> None:

@@ -5,9 +5,9 @@ from pathlib import Path
 from typing import Any, Final
 
 from bot.config.workflows import read_definition
+from bot.files.local import LocalFiles
 from bot.store.redis_store import RedisStore
 from bot.store.schema import workflow_keys
-from bot.tools.labelled_files import FileRoot
 from bot.tools.workflow.state_folder import FOLDER, StateFolder
 from bot.workflows.export import STATE, WriteThrough
 from bot.workflows.keeper import WorkflowKeeper
@@ -53,7 +53,7 @@ class Desk:
     ) -> None:
         self.policy = document(folders={} if folder is None else {FOLDER: folder}, compartments=["hr"])
         self.store, self.root = store, path / "files"
-        self.files = FileRoot(self.root, path / "workspaces", lambda: TOP)
+        self.files = LocalFiles(path, lambda: TOP)
         self.written = WriteThrough(store.workflows, StateFolder(self.files, lambda: self.policy))
         self.keeper = WorkflowKeeper(store.workflows, self.written, {"harbour": HARBOUR})
         self.who = who or fresh()

@@ -16,6 +16,7 @@ from pathlib import Path
 from typing import Any, Final
 
 from bot.core.errors import RequestError
+from bot.files import locations
 from bot.sessions.audit import AuditRow
 from bot.sessions.ports.workflows import WorkflowPlace, WorkflowStore, WorkflowView
 from bot.sessions.workflows.events import NewWorkflowEvent, WorkflowEvent
@@ -131,7 +132,7 @@ async def looking(url: str, folder: Path, who: str, moment: str) -> None:
         "sub_step": last.document.steps["1"].sub_step,
         "file": desk.path().read_text("utf-8") == rendered(last.document),
         "label": str(
-            desk.files.written(desk.files.shared("agent-output", PUBLIC, "quay", desk.path().name), PUBLIC).label
+            desk.files.written(locations.shared("agent-output", PUBLIC, "quay", desk.path().name), PUBLIC).label
         ),
     }
     sys.stdout.write(json.dumps(report) + "\n")

@@ -8,6 +8,8 @@ from typing import Any
 import pytest
 
 from bot.core.errors import RequestError
+from bot.files import locations
+from bot.files.port import keep_text, text_of
 from bot.operations.workflows.wording import workflow_lines
 from bot.sessions.refs import CallRef
 from bot.sessions.workflows.events import FileTakenIn, StateRecovered
@@ -290,8 +292,8 @@ async def test_what_a_session_wrote_over_a_state_file_is_untrusted(midway: Desk,
     desk = midway
     before = await desk.found()
     changed = json.dumps(desk.state() | {"branch": "theirs", "updated": LATER})
-    place = desk.files.shared(FOLDER, PUBLIC, "quay", STATE)
-    await asyncio.to_thread(desk.files.write, place, changed, taint, refs=(CallRef("c1", "s1"),))
+    place = locations.shared(FOLDER, PUBLIC, "quay", STATE)
+    await asyncio.to_thread(keep_text, desk.files, place, changed, taint, refs=(CallRef("c1", "s1"),))
     now = await desk.found()
     assert (now.version, now.document.branch, now.note) == (before.version, "", "")
     assert desk.state()["branch"] == ""
@@ -314,11 +316,11 @@ async def test_what_is_above_the_floor_is_exported_in_a_tree_of_its_own(midway: 
     told = await desk.checkpoint("currents", CONFIDENTIAL)
     assert told.exported == "agent-output/quay/00-session-state.json"
     assert desk.path().read_text("utf-8") == text
-    place = desk.files.shared(FOLDER, PUBLIC, "quay", STATE)
+    place = locations.shared(FOLDER, PUBLIC, "quay", STATE)
     found = await asyncio.to_thread(desk.files.find, place, CONFIDENTIAL)
     assert found is not None
     assert found.label == CONFIDENTIAL
-    assert json.loads(await asyncio.to_thread(desk.files.read, found.place))["steps"]["1"]["sub_step"] == "currents"
+    assert json.loads(await asyncio.to_thread(text_of, desk.files, found.place))["steps"]["1"]["sub_step"] == "currents"
     assert await asyncio.to_thread(desk.files.find, place, PUBLIC) != found
 
 

@@ -8,6 +8,8 @@ from typing import Any
 import pytest
 
 from bot.core.errors import RequestError
+from bot.files import locations
+from bot.files.port import keep_text, text_of
 from bot.sessions.audit import AuditRow
 from bot.sessions.ports.workflows import WorkflowPlace, WorkflowView
 from bot.sessions.refs import CallRef
@@ -37,8 +39,8 @@ def desk(store: RedisStore, tmp_path: Path) -> Desk:
 
 async def overwrite(desk: Desk, text: str, label: Label, *folders: str) -> None:
     """Write over a state file as a session's `write_file` does."""
-    place = desk.files.shared(FOLDER, desk.policy.folders[FOLDER].label, "quay", *folders, STATE)
-    await asyncio.to_thread(desk.files.write, place, text, label, refs=(CallRef("c", "s"),))
+    place = locations.shared(FOLDER, desk.policy.folders[FOLDER].label, "quay", *folders, STATE)
+    await asyncio.to_thread(keep_text, desk.files, place, text, label, refs=(CallRef("c", "s"),))
 
 
 async def test_the_same_bytes_at_another_label_are_another_change(desk: Desk) -> None:
@@ -75,7 +77,7 @@ async def test_what_anybody_wrote_is_in_nobodys_way(desk: Desk, who: str) -> Non
 async def test_a_folder_that_anybody_named_first_is_no_ones(desk: Desk) -> None:
     await desk.begin(DIRTY)
     await desk.begin()
-    place = desk.files.shared(FOLDER, desk.policy.folders[FOLDER].label, "quay", STATE)
+    place = locations.shared(FOLDER, desk.policy.folders[FOLDER].label, "quay", STATE)
     assert [found.label for found in await asyncio.to_thread(desk.files.every, place, DIRTY)] == [PUBLIC]
     desk.put(desk.state() | {"branch": "mine"})
     assert (await desk.found()).document.branch == "mine"
@@ -89,8 +91,8 @@ async def test_a_session_ends_no_step_by_a_file_that_it_does_not_end_by_its_tool
     await desk.keeper.skip(me, "quay", "2", 3, op=fresh())
 
     async def ends(**statuses: str) -> str:
-        place = desk.files.shared(FOLDER, desk.policy.folders[FOLDER].label, "quay", "untrusted", STATE)
-        state: dict[str, Any] = json.loads(await asyncio.to_thread(desk.files.read, place))
+        place = locations.shared(FOLDER, desk.policy.folders[FOLDER].label, "quay", "untrusted", STATE)
+        state: dict[str, Any] = json.loads(await asyncio.to_thread(text_of, desk.files, place))
         for step, status in statuses.items():
             state["steps"][step.removeprefix("s")]["status"] = status
         return json.dumps(state)

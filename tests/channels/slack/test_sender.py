@@ -7,12 +7,14 @@ import anyio
 import anyio.to_thread
 import pytest
 
+from channels.begun_sends import BegunSends
 from channels.messages import Address, Button, Outbound, OutboundKind, Signal
 from channels.port import AmbiguousSendError, BusyChannelError, ChannelError, GoneError
 from channels.slack.clients import Clients
 from channels.slack.render import compose
 from channels.slack.sender import SlackSender
 from channels.slack.web_api import remember
+from tests.channels.contract import Kept
 from tests.sim.slack import Slack, slack
 from tests.sim.slack_blocks import shown as words
 from tests.sim.slack_people import Person
@@ -30,10 +32,15 @@ class Scene:
     def __init__(self, played: Slack) -> None:
         self.played = played
         self.clients = Clients(played.bot.value, server=played.api, seconds=1)
-        self.speaker = SlackSender(self.clients, frozenset({"why"}), pace=0)
+        self.vault = Kept()
+        self.speaker = self.another()
         self.alice, self.bob = played.user("alice"), played.user("bob")
         self.general = played.channel("general", self.alice, self.bob)
         self.home = self.at(self.alice.dm())
+
+    def another(self, **more: float) -> SlackSender:
+        """Return what speaks as another process does, with the same vault."""
+        return SlackSender(self.clients, BegunSends(self.vault, "slack"), frozenset({"why"}), **{"pace": 0.0, **more})
 
     def at(self, channel: Channel | str, thread: Message | str = "", recipient: str = "") -> Address:
         chat = channel if isinstance(channel, str) else channel.id
@@ -138,10 +145,27 @@ async def test_a_wait_in_the_middle_goes_on_where_it_stopped(scene: Scene) -> No
         assert raised.value.seconds == 7
         fault.times = 0
         assert len(scene.private()) == before + shown
+        # Whichever process goes on with it.
+        scene.speaker = scene.another()
         receipt = await scene.says(scene.home, text, method)
         assert receipt.partition("/")[2] in {message.ts for message in scene.private()}
         said = [message.text for message in scene.private()[before:]]
         assert len(said) == len(set(said)) == (PARTS if text == LONG else 2)
+
+
+async def test_what_was_shown_before_a_wait_and_cannot_be_kept_is_ambiguous(scene: Scene) -> None:
+    fault = scene.played.fails("chat.postMessage", status=429, retry_after=7)
+    fault.meets = lambda asked, _args: (  # type: ignore[method-assign]
+        asked == "chat.postMessage" and len(scene.private()) == 1 and breaks(scene)
+    )
+    with pytest.raises(AmbiguousSendError):
+        await scene.says(scene.home, LONG)
+    assert len(scene.private()) == 1
+
+
+def breaks(scene: Scene) -> bool:
+    scene.vault.broken = True
+    return True
 
 
 async def test_a_failure_after_the_first_part_is_ambiguous(scene: Scene) -> None:
@@ -253,7 +277,7 @@ async def test_what_is_repeated_is_marked_unless_it_is_found(scene: Scene) -> No
 async def test_what_was_never_sent_is_not_ambiguous(scene: Scene, fault: dict[str, Any]) -> None:
     scene.played.fails("auth.test", **fault)
     away = Clients(scene.played.bot.value, server="http://127.0.0.1:1/api/", seconds=1)
-    for speaker in (scene.speaker, SlackSender(away)):
+    for speaker in (scene.speaker, SlackSender(away, BegunSends(Kept(), "slack"))):
         with pytest.raises(ChannelError) as raised:
             await speaker.send(Outbound(scene.home, "x", "k"))
         assert not isinstance(raised.value, AmbiguousSendError)
@@ -372,7 +396,7 @@ async def test_a_preview_is_edited_and_the_answer_stands_in_its_place(scene: Sce
 
 async def test_previews_are_paced_and_a_wait_stops_them(scene: Scene) -> None:
     asked = await scene.alice.says(scene.general, "go")
-    slow = SlackSender(scene.clients)
+    slow = SlackSender(scene.clients, BegunSends(Kept(), "slack"))
     for address, key in ((scene.home, "a"), (scene.at(scene.general, asked), "b")):
         await slow.preview(Outbound(address, "one", key))
     assert (len(scene.private()), len(scene.alice.messages(scene.general, asked))) == (1, 1)
@@ -485,7 +509,7 @@ async def test_a_status_that_slack_would_take_away_is_shown_again_until_the_end(
     asked = await scene.alice.says(scene.alice.dm(), "go")
     thread, key = scene.at(scene.alice.id, asked), (scene.alice.dm().id, asked.ts)
     for renewed, times in ((60.0, 1), (0.0, 4)):
-        speaker = SlackSender(scene.clients, renewed=renewed)
+        speaker = scene.another(renewed=renewed)
         before = scene.asked("assistant.threads.setStatus")
         await speaker.signal(thread, Signal.STILL)
         await speaker.signal(thread, Signal.WORKING)

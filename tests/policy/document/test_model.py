@@ -17,6 +17,7 @@ from policy.labels import PUBLIC, Integrity, Label, Level, parse, top
 from policy.request import Effect, Role, ToolFacts
 from tests.people import principal
 
+GIVE = ", give it an entry under `policy.channels`"
 TOOLS = ("read_file", "list_files", "write_file", "message")
 
 
@@ -177,7 +178,7 @@ def test_every_problem_is_told_at_once_with_its_path() -> None:
             ),
             (("channels", "A B"), "`A B` is not a name, use up to 64 lower-case letters, digits, `_` and `-`"),
             (("channels", "A B"), "`classification` is missing, add it"),
-            (("recipients", "x", "channel"), "unknown channel `tg`, known are `A B`, `console`"),
+            (("recipients", "x", "channel"), f"unknown channel `tg`, known are `A B`, `console`{GIVE}"),
             (("recipients", "x", "chat"), "`5` is not a text"),
             (
                 ("recipients", "x", "clearance"),
@@ -391,9 +392,9 @@ def test_keys_are_texts() -> None:
 def test_what_is_wrong_with_a_default_left_in_place_is_told() -> None:
     assert problems({"channels": {"chat": {"classification": "top"}}}) == snapshot(
         [
-            (("principals", "owner", "accounts", 0), "unknown channel `console`, known are `chat`"),
-            (("recipients", "owner", "channel"), "unknown channel `console`, known are `chat`"),
-            (("recipients", "guest", "channel"), "unknown channel `console`, known are `chat`"),
+            (("principals", "owner", "accounts", 0), f"unknown channel `console`, known are `chat`{GIVE}"),
+            (("recipients", "owner", "channel"), f"unknown channel `console`, known are `chat`{GIVE}"),
+            (("recipients", "guest", "channel"), f"unknown channel `console`, known are `chat`{GIVE}"),
         ]
     )
 

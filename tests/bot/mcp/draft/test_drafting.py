@@ -54,7 +54,7 @@ async def written(folder: Path, entry: dict[str, JsonValue] | None = None, **blo
         (
             "more",
             DraftWish(("/nowhere/server",)),
-            "MCP server more: [Errno 2] No such file or directory: '/nowhere/server'",
+            "MCP server more: No such file or directory: `/nowhere/server`",
         ),
         ("more", DraftWish(("/bin/sh", "-c", "sleep 60"), seconds=1), "MCP server more: it did not answer in time"),
         ("more", DraftWish(("/bin/sh", "-c", "exit 3")), "MCP server more: Connection closed"),

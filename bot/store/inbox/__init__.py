@@ -1,0 +1,1 @@
+"""The inbox beside the sessions: its order, and texts that were observed."""

@@ -1,0 +1,75 @@
+"""A primary is killed while its replica lags: the installation finds what is lost, mends what it can, and tells people.
+
+One process runs turns, takes messages in and keeps rights here: it knows all that was lost.
+"""
+
+import asyncio
+from collections.abc import Awaitable, Callable, Iterator
+from pathlib import Path
+
+import pytest
+
+from bot.config.load import STORE_VARIABLE
+from bot.operations.processes.failover import RIGHTS
+from bot.policy_state import Changing
+from bot.sessions.installation.losses import LOG_TRUNCATED
+from bot.sessions.log.event_types import LogTruncated, ToolResult
+from bot.store.losses.losses import TOLD
+from bot.store.schema import session_keys
+from policy.document.overrides import AccessChange
+from policy.labels import Level
+from tests.bot.kit import bang, eventually
+from tests.fleets import SentinelFleet, sentinels
+from tests.harness import Person, running
+
+pytestmark = pytest.mark.anyio
+
+STRANGER = "chat:stranger"
+
+
+@pytest.fixture
+def fleet() -> Iterator[SentinelFleet]:
+    with sentinels() as fleet:
+        yield fleet
+
+
+def read(owner: Person) -> Callable[[], Awaitable[bool]]:
+    """Return a look whether the file was read."""
+
+    async def there() -> bool:
+        return any(isinstance(one.body, ToolResult) for one in await owner.events())
+
+    return there
+
+
+async def test_what_a_failover_lost_is_found_mended_and_told(fleet: SentinelFleet, tmp_path: Path) -> None:
+    async with running(tmp_path, environment={STORE_VARIABLE: fleet.url}) as owner:
+        app = owner.app
+        with app.failures.listening():
+            await owner.say("before")
+            kept = (await owner.state()).seq
+            await app.failover.look()  # it knows the servers
+            await asyncio.to_thread(fleet.hold_back, session_keys(owner.sid).state)
+            await owner.say(bang("read_file", path="confidential/pipeline.md"))
+            raised = await owner.state()
+            await app.reloader.change(lambda _: Changing(AccessChange(accounts={STRANGER: True}), ()))
+            assert raised.taint.level is Level.CONFIDENTIAL
+            await asyncio.to_thread(fleet.lose)
+
+            async def told() -> bool:
+                return TOLD in owner.shown
+
+            await eventually(told, 40)
+            # The message that was lost is worked again, by the process that had taken it in.
+            await eventually(read(owner), 40)
+            state = await owner.settled()
+            assert state is not None
+            assert state.taint == raised.taint
+            lost = [one.body for one in await owner.events() if isinstance(one.body, LogTruncated)]
+            assert lost[-1] == LogTruncated(kept, raised.seq)
+            assert owner.shown.count(TOLD) == 1
+            assert STRANGER in (await app.store.access.overrides())[1].blocked
+            seen = {one.cause for one in app.failures.newest()}
+            assert {RIGHTS, f"{LOG_TRUNCATED}: the newest events of a session were lost"} <= seen
+            rows = await app.store.audit.records(owner.sid)
+            assert LOG_TRUNCATED in {row.kind for row in rows}
