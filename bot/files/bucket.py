@@ -21,7 +21,7 @@ from typing import Final
 from bot.access import labelling
 from bot.files.areas import Area
 from bot.files.kept import KeptName, StoredFile
-from bot.files.locations import FileLocation, height, plain, secrecy, shared, tree_of
+from bot.files.locations import FileLocation, FolderListing, height, plain, shared, tree_of
 from bot.files.objects import ObjectHead, Objects
 from bot.files.port import BESIDE, COMPARED, AbsentError, Found, UnavailableError, UnusableError
 from bot.sessions.refs import Ref, read, written
@@ -122,7 +122,7 @@ class BucketFiles:
 
     def list(self, place: FileLocation, reader: Label, *, foreign: bool = False) -> tuple[tuple[str, Label], ...]:
         """Implement the port."""
-        entries, there = dict[tuple[str, str], Label](), not place.parts
+        listing, there = FolderListing(reader), not place.parts
         # The lowest first: a folder has the label of the lowest one of its name.
         for folder in reversed(self._readable(place, reader, foreign=foreign, folder=True)):
             files, folders = self._objects.folder(_key(folder.place))
@@ -132,12 +132,10 @@ class BucketFiles:
             keys = [_marker(one) if name.endswith("/") else _key(one) for name, one in zip(names, inside, strict=True)]
             for name, one, head in zip(names, inside, self._objects.heads(keys), strict=True):
                 label = folder.label.join(self._own(self._read(one, head), foreign=foreign))
-                if label.flows_to(reader):
-                    entries.setdefault((name, "" if name.endswith("/") else secrecy(label)), label)
+                listing.add(name, label)
         if not there:
             raise AbsentError
-        found = ((name, label) for (name, _), label in entries.items())
-        return tuple(sorted(found, key=lambda one: (one[0], height(one[1]))))
+        return listing.names
 
     def keep(
         self, place: FileLocation, content: bytes, label: Label, *, replaces: bool = True, refs: tuple[Ref, ...] = ()

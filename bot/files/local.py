@@ -23,7 +23,7 @@ from bot.access import labelling
 from bot.files.areas import Area, begin_root
 from bot.files.disk import FOLDER, Descriptor, alone, below, exists, keep_beside, opened, plain_names, put, write_below
 from bot.files.kept import KeptName, StoredFile
-from bot.files.locations import FileLocation, height, plain, secrecy
+from bot.files.locations import FileLocation, FolderListing, height, plain, secrecy
 from bot.files.port import BESIDE, COMPARED, AbsentError, Found, UnusableError
 from bot.sessions.refs import Ref, read, written
 from policy.errors import LabelTextError
@@ -81,7 +81,7 @@ class LocalFiles:
 
     def list(self, place: FileLocation, reader: Label, *, foreign: bool = False) -> tuple[tuple[str, Label], ...]:
         """Implement the port."""
-        entries, there = dict[tuple[str, str], Label](), not place.parts
+        listing, there = FolderListing(reader), not place.parts
         # The lowest first: a folder has the label of the lowest one of its name.
         for folder in reversed(self._readable(place, reader, foreign=foreign)):
             with suppress(AbsentError), self._opened(folder.place, os.O_RDONLY | os.O_DIRECTORY) as descriptor:
@@ -89,12 +89,10 @@ class LocalFiles:
                 for name in plain_names(descriptor):
                     parts = (*place.parts, name.rstrip("/"))
                     label = folder.label.join(self._stored(self._root(folder.place), parts, foreign=foreign))
-                    if label.flows_to(reader):
-                        entries.setdefault((name, "" if name.endswith("/") else secrecy(label)), label)
+                    listing.add(name, label)
         if not there:
             raise AbsentError
-        found = ((name, label) for (name, _), label in entries.items())
-        return tuple(sorted(found, key=lambda one: (one[0], height(one[1]))))
+        return listing.names
 
     def keep(
         self, place: FileLocation, content: bytes, label: Label, *, replaces: bool = True, refs: tuple[Ref, ...] = ()

@@ -135,3 +135,25 @@ def tree_of(label: Label) -> str:
 def height(label: Label) -> tuple[int, int, str]:
     """Return the sort key of files of one name: a label is never below one that flows to it."""
     return label.level, len(label.compartments), secrecy(label)
+
+
+class FolderListing:
+    """The names in a folder that a reader may know of, gathered from its trees, the lowest tree first.
+
+    Every file of a name is listed. A folder, whose name ends with `/`, is listed once, with its lowest label.
+    """
+
+    def __init__(self, reader: Label) -> None:
+        self._reader = reader
+        self._labels = dict[tuple[str, str], Label]()
+
+    def add(self, name: str, label: Label) -> None:
+        """Add a name with its label, unless the reader may not know of it."""
+        if label.flows_to(self._reader):
+            self._labels.setdefault((name, "" if name.endswith("/") else secrecy(label)), label)
+
+    @property
+    def names(self) -> tuple[tuple[str, Label], ...]:
+        """The names in order, each with its label."""
+        found = ((name, label) for (name, _), label in self._labels.items())
+        return tuple(sorted(found, key=lambda one: (one[0], height(one[1]))))

@@ -35,7 +35,7 @@ class Waiting:
 
 
 def steps() -> st.SearchStrategy[list[str | int]]:
-    """Arrivals of a session of a principal, some of whom send far more than others, and turns for some sessions."""
+    """Draw arrivals of sessions by their principals, of which one has far more, and turns for some sessions."""
     come = st.sampled_from((*PEOPLE, "ann", "ann", "ann", "bob"))
     return st.lists(st.one_of(come, come, st.integers(1, 3)), min_size=20, max_size=80)
 

@@ -20,6 +20,7 @@ from bot.sessions.refs import CallRef
 from bot.tools.base import ToolContext
 from bot.tools.files import placed
 from policy.labels import PUBLIC, Label, parse
+from tests.bot.files.kit import met, tilde, write
 from tests.bot.kit import CONFIDENTIAL, DIRTY, INTERNAL, RESTRICTED, TOP, tool_context
 from tests.buckets import bucket_files
 from tests.servers import SERVERS
@@ -54,23 +55,6 @@ def first(kind: str, tmp_path: Path) -> KeptFiles:
 def other(request: pytest.FixtureRequest, tmp_path: Path) -> KeptFiles:
     """Another place for files, of the same kind or of another."""
     return made(request.param, tmp_path / "other")
-
-
-def write(root: LabelledFiles, place: FileLocation, text: str, label: Label) -> None:
-    """Write as the tool does for a session that has read this."""
-    keep_text(root, place, text, label)
-
-
-def met(root: LabelledFiles, place: FileLocation, reader: Label = TOP) -> tuple[str, Label]:
-    """Return the file of a name that a reader meets, with its label."""
-    found = root.find(place, reader)
-    assert found is not None
-    return text_of(root, found.place), found.label
-
-
-def tilde(label: Label) -> Label:
-    """Return a label as it is read from a folder that is UNTRUSTED, as the shipped ones are."""
-    return label.join(DIRTY)
 
 
 def put(root: KeptFiles, path: str, text: str, where: ToolContext | None = None) -> FileLocation:

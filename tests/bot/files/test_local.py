@@ -9,10 +9,11 @@ import pytest
 
 from bot.files.local import LocalFiles
 from bot.files.locations import FileLocation, shared
-from bot.files.port import AbsentError, UnusableError, keep_text, text_of
+from bot.files.port import AbsentError, UnusableError, text_of
 from bot.tools.base import ToolContext
 from bot.tools.files import placed
-from policy.labels import PUBLIC, Label
+from policy.labels import PUBLIC
+from tests.bot.files.kit import met, tilde, write
 from tests.bot.kit import CONFIDENTIAL, DIRTY, INTERNAL, RESTRICTED, TOP, folder_of_files, tool_context
 
 
@@ -24,23 +25,6 @@ def root(tmp_path: Path) -> LocalFiles:
 def disk(root: LocalFiles, path: str) -> Path:
     """Return where a path is on disk."""
     return root.path(placed(path, tool_context()))
-
-
-def write(root: LocalFiles, place: FileLocation, text: str, label: Label) -> None:
-    """Write as the tool does for a session that has read this."""
-    keep_text(root, place, text, label)
-
-
-def met(root: LocalFiles, place: FileLocation, reader: Label = TOP) -> tuple[str, Label]:
-    """Return the file of a name that a reader meets, with its label."""
-    found = root.find(place, reader)
-    assert found is not None
-    return text_of(root, found.place), found.label
-
-
-def tilde(label: Label) -> Label:
-    """Return a label as it is read from a folder that is UNTRUSTED, as the shipped ones are."""
-    return label.join(DIRTY)
 
 
 def put(root: LocalFiles, path: str, text: str, where: ToolContext | None = None) -> FileLocation:

@@ -44,7 +44,7 @@ class Door:
 
 @dataclass
 class _Doors:
-    """All doors. `sources` are the places of addresses, `apart` whom alone a place that is cut off still reaches."""
+    """All doors. `sources` gives the place of each address, `apart` the places that one still reaches when cut off."""
 
     sources: Mapping[str, str]
     apart: Mapping[str, Sequence[str]] = field(default_factory=dict[str, list[str]])

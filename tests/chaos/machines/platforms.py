@@ -1,4 +1,4 @@
-"""The two platforms of a storm and the people on them, each of whom writes to the bot alone.
+"""The two platforms of a storm and their people. Each person writes to the bot in a private chat.
 
 Chats are numbered: the even ones are on Telegram, the odd ones on Slack. A platform tells a message again until the bot
 takes it; Slack tells each twice in any case.

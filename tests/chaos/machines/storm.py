@@ -327,6 +327,6 @@ def _configure(place: Path, text: str) -> None:
 
 
 def desk_config(folder: Path, url: str) -> Config:
-    """Return the configuration of whoever looks at the store, with a data directory of its own."""
+    """Return the configuration of the process that watches the store, with a data directory of its own."""
     where = {"LOCKGATE_DATA_DIR": str(folder / "desk"), STORE_VARIABLE: url}
     return load_config(folder / NAMES[0] / "config.yaml", where, catalogue.ARGUMENTS, find_plugin)
