@@ -56,24 +56,24 @@ def rows() -> Iterator[Row]:
 
 
 async def _measured(folder: Path) -> dict[str, list[float]]:
-    supervisor = Supervisor(folder / "server")
-    await supervisor.attach()
-    try:
-        async with _script(supervisor.url) as script:
-            found = dict[str, list[float]]()
-            for name, measured in (
-                ("accept_telegram_poll", _polled),
-                ("accept_telegram_webhook", _posted),
-                ("accept_slack", _enveloped),
-            ):
-                home = folder / name
-                home.mkdir()
-                async with measured(home, supervisor.url) as (ours, bare):
-                    await warm(ours, bare, script, rounds=_WARM)
-                    found[name] = await by_turns_async(ours, bare, script, rounds=_ROUNDS)
-            return found
-    finally:
-        await supervisor.detach()
+    found = dict[str, list[float]]()
+    for name, measured in (
+        ("accept_telegram_poll", _polled),
+        ("accept_telegram_webhook", _posted),
+        ("accept_slack", _enveloped),
+    ):
+        home = folder / name
+        home.mkdir()
+        # Each is an installation with keys of its own, so it has a store of its own.
+        supervisor = Supervisor(home / "server")
+        await supervisor.attach()
+        try:
+            async with _script(supervisor.url) as script, measured(home, supervisor.url) as (ours, bare):
+                await warm(ours, bare, script, rounds=_WARM)
+                found[name] = await by_turns_async(ours, bare, script, rounds=_ROUNDS)
+        finally:
+            await supervisor.detach()
+    return found
 
 
 @asynccontextmanager

@@ -8,6 +8,8 @@ from collections.abc import Awaitable, Callable, Coroutine, Sequence
 from dataclasses import dataclass, field
 from typing import Any, cast
 
+from bot.store.records.codec import raw
+from bot.store.records.form import pack_arguments
 from bot.store.redis_store import RedisStore
 from bot.store.schema import session_keys
 from bot.store.scripts.loader import Script, load_scripts
@@ -23,6 +25,9 @@ class _Recorder:
 
     connection: Connection
     calls: list[tuple[Script, Sequence[str], Sequence[Arg], tuple[Command, ...]]] = field(default_factory=list)
+
+    def command(self, script: Script, keys: Sequence[str], args: Sequence[Arg]) -> Command:
+        return self.connection.command(script, keys, args)
 
     async def script(self, script: Script, keys: Sequence[str], args: Sequence[Arg], *hints: Command) -> Reply:
         self.calls.append((script, keys, args, hints))
@@ -41,8 +46,10 @@ async def replayed(store: RedisStore, client: Any, work: Callable[[str], Awaitab
     sid, inside = "recorded", cast("Any", store)._shared
     recorder = _Recorder(inside.connection)
     inside.connection = recorder
-    await work(sid)
-    inside.connection = recorder.connection
+    try:
+        await work(sid)
+    finally:
+        inside.connection = recorder.connection
     scripts = load_scripts()
     for script in {call[0] for call in recorder.calls}:
         await client.script_load(scripts[script].text)
@@ -50,14 +57,14 @@ async def replayed(store: RedisStore, client: Any, work: Callable[[str], Awaitab
     calls = [(scripts[script].digest, keys, args, hints) for script, keys, args, hints in recorder.calls]
 
     async def again(name: str) -> None:
-        after, raw = session_keys(name).prefix, name.encode()
+        after = session_keys(name).prefix
         for digest, keys, args, hints in calls:
             words = (digest, len(keys), *(key.replace(before, after) for key in keys), *args)
             if hints:
                 pipe = client.pipeline(transaction=False)
                 pipe.execute_command("EVALSHA", *words)
-                for *hint, _ in hints:
-                    pipe.execute_command(*hint, raw)
+                for *hint, last in hints:
+                    pipe.execute_command(*hint, _renamed(last, sid, name))
                 reply = (await pipe.execute())[0]
             else:
                 reply = await client.execute_command("EVALSHA", *words)
@@ -65,3 +72,10 @@ async def replayed(store: RedisStore, client: Any, work: Callable[[str], Awaitab
                 raise RuntimeError(f"a bare script was refused: {reply!r}")
 
     return again
+
+
+def _renamed(word: Arg, sid: str, name: str) -> Arg:
+    """Return the last word of a hint for another session: it is the session's id, a script's arguments, or neither."""
+    if not isinstance(word, bytes):
+        return word
+    return raw(name) if word == raw(sid) else word.replace(pack_arguments(raw(sid)), pack_arguments(raw(name)))

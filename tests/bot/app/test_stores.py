@@ -3,6 +3,7 @@
 from dataclasses import replace
 from pathlib import Path
 
+import anyio
 import pytest
 
 from bot.app.stores import early_store
@@ -11,6 +12,7 @@ from bot.config.model import Config
 from bot.core.errors import StoreError
 from bot.store.servers.embedded_server import Supervisor
 from bot.tools import catalogue
+from tests.bot.kit import eventually
 from tests.store.world import lives
 
 pytestmark = pytest.mark.anyio
@@ -27,6 +29,8 @@ def settings(tmp_path: Path) -> Config:
 async def test_the_server_runs_when_the_block_opens_it_and_ends_after_both_have_left(settings: Config) -> None:
     opened = Supervisor(settings.data_dir)
     async with early_store(settings):
+        # The block's own attachment begins in a thread, which may come late.
+        await eventually(anyio.Path(settings.data_dir / "store" / "socket").exists)
         await opened.attach()
         pid = int(opened.files.pid.read_text())
         await opened.detach()

