@@ -14,7 +14,7 @@ from typing import Final
 
 import anyio
 
-from bot.core.errors import SchemaError
+from bot.core.errors import SchemaError, StoreGoneError, StoreRefusedError
 from bot.core.logs import bound
 from bot.sessions.audit import AuditRow
 from bot.sessions.models import SCHEMA, Doing, Quarantined
@@ -52,7 +52,12 @@ class Quarantine:
         self._known = {(one.sid, one.doing): _until(one) for one in await self._store.quarantined()}
 
     async def put(self, sid: str, doing: Doing, error: Exception) -> None:
-        """Note that an operation failed for a session. Raises StoreError."""
+        """Note that an operation failed for a session. Raises StoreError.
+
+        One that failed by the store as a whole tells nothing of the session.
+        """
+        if isinstance(error, StoreGoneError) or (isinstance(error, StoreRefusedError) and not error.alone):
+            return
         kind, where = type(error).__name__, _where(error)
         body: dict[str, str] = {"session": sid, "doing": doing.value, "error": kind, "where": where}
         one, new = await self._store.add(

@@ -49,7 +49,7 @@ class BucketServer:
 
     def ask(self, method: str, path: str) -> None:
         """Send a request as another tool would."""
-        connection = HTTPConnection("127.0.0.1", self.port, timeout=20)
+        connection = HTTPConnection("127.0.0.1", self.port, timeout=60)
         try:
             connection.request(method, path)
             answer = connection.getresponse()

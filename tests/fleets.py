@@ -25,10 +25,10 @@ from tests.folders import quick_folder
 SERVICE: Final = "main"
 """What the Sentinels call their primary."""
 
-NODE_MS: Final = 500
-"""After how many milliseconds of silence a node of a Cluster counts as gone."""
+NODE_MS: Final = 2_500
+"""After how many milliseconds of silence a node of a Cluster counts as gone: a machine may stall for two seconds."""
 
-DOWN_MS: Final = 1_500
+DOWN_MS: Final = 3_000
 """The same for Sentinels, which take a second to connect anew to one that took over."""
 
 _HINTS: Final = "lg:ready"
@@ -37,8 +37,8 @@ NOTHING: Final = MappingProxyType(dict[int, Mapping[str, str]]())
 
 _SHARDS: Final = 3
 _SLOTS: Final = 1 << 14
-_READY_SECONDS: Final = 20.0
-_FAILOVER_SECONDS: Final = 30.0
+_READY_SECONDS: Final = 60.0
+_FAILOVER_SECONDS: Final = 60.0
 _LOOK_SECONDS: Final = 0.01
 
 

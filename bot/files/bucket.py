@@ -26,7 +26,7 @@ from bot.files.objects import ObjectHead, Objects
 from bot.files.port import BESIDE, COMPARED, AbsentError, Found, UnavailableError, UnusableError
 from bot.sessions.refs import Ref, read, written
 from policy.errors import LabelTextError
-from policy.labels import PUBLIC, Label, parse
+from policy.labels import PUBLIC, Label, join_all, parse
 
 _ABOVE: Final = ".above"
 _LABEL: Final = ".label"
@@ -158,7 +158,9 @@ class BucketFiles:
         """Implement the port."""
         there = self._tree_for(place, label)
         floor = place.floor.join(label.secrecy) if there.tree else place.floor
-        return Found(there, floor.join(self._present(there)))
+        heads = self._heads_on_way(there)
+        file = heads[-1][0] if heads else None
+        return Found(there, floor.join(_joined(heads)), "" if file is None else file.tag)
 
     def owned(self, place: FileLocation) -> bool:
         """Implement the port: the operator's files have no label, or say that they are the operator's."""
@@ -329,20 +331,21 @@ class BucketFiles:
 
     def _present(self, place: FileLocation) -> Label:
         """Return the join of the labels of all that is on the way to a place in its tree, PUBLIC for nothing."""
-        label = PUBLIC
-        for head in self._objects.heads([key for keys in _beside_way(place) for key in keys]):
-            kept = self._read(place, head)
-            label = label if kept is None else label.join(kept.label)
-        return label
+        return _joined(self._heads_on_way(place))
+
+    def _heads_on_way(self, place: FileLocation) -> Sequence[tuple[_Kept | None, _Kept | None]]:
+        """Return for each part of a path the file of that name, and the label of the folder."""
+        keys = [key for keys in _beside_way(place) for key in keys]
+        heads = [self._read(place, head) for head in self._objects.heads(keys)]
+        return list(zip(heads[::2], heads[1::2], strict=True))
 
     def _make_way(self, there: FileLocation, label: Label, *, sharing: bool = False) -> None:
         """Write the labels of the tree and of new folders before the file; with `sharing` as `swap` does.
 
         Raises UnusableError: a file is where a folder must be, or a folder where the file must be.
         """
-        steps = _beside_way(there)
-        heads = [self._read(there, head) for head in self._objects.heads([key for keys in steps for key in keys])]
-        files, folders = heads[::2], heads[1::2]
+        steps, heads = _beside_way(there), self._heads_on_way(there)
+        files, folders = [file for file, _ in heads], [folder for _, folder in heads]
         if any(file is not None for file in files[:-1]) or folders[-1] is not None:
             raise UnusableError
         if there.tree:
@@ -447,6 +450,11 @@ class BucketFiles:
         except AbsentError:
             return None
         return text.decode("ascii") if hashlib.sha256(text).hexdigest() == digest else None
+
+
+def _joined(heads: Sequence[tuple[_Kept | None, _Kept | None]]) -> Label:
+    """Return the join of the labels of all that is there, PUBLIC for nothing."""
+    return join_all(one.label for pair in heads for one in pair if one is not None)
 
 
 def _found(met: _Met) -> Found:

@@ -201,10 +201,10 @@ class LocalFiles:
             self._base(place).mkdir(parents=True, exist_ok=True)
             with self._made(place) as root, alone(root.number):
                 there, now, label = self._exists(place), self._read_label(side), stored.label
-                if there and not replaces:
-                    return
                 if there and self._is_folder(place) != (stored.content is None):
                     raise UnusableError
+                if there and not replaces:
+                    return
                 self._restore_tree(root, stored)
                 if now not in {None, label} and self._shares(place):
                     label = join_all(filter(None, (now, label)))

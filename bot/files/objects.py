@@ -14,15 +14,21 @@ from datetime import timedelta
 from typing import TYPE_CHECKING, Final
 
 import obstore
-from obstore.exceptions import AlreadyExistsError, BaseError, PermissionDeniedError, PreconditionError
+from obstore.exceptions import (
+    AlreadyExistsError,
+    BaseError,
+    InvalidPathError,
+    PermissionDeniedError,
+    PreconditionError,
+)
 from obstore.exceptions import UnauthenticatedError as UnknownKeyError
 from obstore.store import S3Store
 
 from bot.files.port import AbsentError, UnavailableError, UnusableError
 
 if TYPE_CHECKING:
-    from obstore import GetResult
-    from obstore.store import S3Config
+    from obstore import GetResult, ObjectMeta
+    from obstore.store import S3Config, S3Credential
 
 _LOGGER: Final = logging.getLogger(__name__)
 
@@ -40,8 +46,10 @@ _NO_BUCKET: Final = "<Code>NoSuchBucket</Code>"
 _DENIED: Final = "status code: 403"
 """In the library's errors, where their type does not tell a missing bucket, or a refused list."""
 
+_STRANGE: Final = "holds an object whose key has `//`, `/./`, `/../` or a control character, so nothing can be listed"
+
 _KEY_MAX: Final = 1024
-"""Bytes of the longest key in S3."""
+"""Bytes of the longest key in S3, its prefix included. A server refuses a longer one with an error of its own."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -86,19 +94,26 @@ class Objects:
             "endpoint": address.endpoint,
             "aws_endpoint_url_s3": address.endpoint,
             "region": address.region,
-            "access_key_id": address.key,
-            "secret_access_key": address.secret,
+            "s3_express": False,
+            "request_payer": False,
             "virtual_hosted_style_request": False,
             "skip_signature": False,
             "unsigned_payload": False,
             "conditional_put": "etag",
         }
-        if address.token:
-            config["session_token"] = address.token
+        # Given as a whole: the token of another key, if the environment has one, would be sent beside this key.
+        credentials: S3Credential = {
+            "access_key_id": address.key,
+            "secret_access_key": address.secret,
+            "token": address.token or None,
+            "expires_at": None,
+        }
+        self._longest = _KEY_MAX - (len(address.prefix.encode()) + 1 if address.prefix else 0)
         self._store = S3Store(
             address.name,
             prefix=address.prefix or None,
             config=config,
+            credential_provider=lambda: credentials,
             client_options={
                 # The configuration allows `http` on loopback alone.
                 "allow_http": address.endpoint.startswith("http:"),
@@ -116,6 +131,8 @@ class Objects:
 
     def head(self, key: str) -> ObjectHead | None:
         """Return an object without its bytes, None if there is none."""
+        if not self._fits(key):
+            return None
         with self._asking():
             try:
                 found = obstore.get(self._store, key, options={"head": True})
@@ -138,6 +155,8 @@ class Objects:
             AbsentError: there is none.
             UnusableError: it is larger.
         """
+        if not self._fits(key):
+            raise AbsentError
         with self._asking():
             try:
                 found = obstore.get(self._store, key)
@@ -154,7 +173,7 @@ class Objects:
 
         Raises UnusableError: the key is too long.
         """
-        if len(key.encode()) > _KEY_MAX:
+        if not self._fits(key):
             raise UnusableError
         with self._asking():
             try:
@@ -179,7 +198,7 @@ class Objects:
         with self._asking():
             found = obstore.list_with_delimiter(self._store, key)  # pyright: ignore[reportUnknownMemberType] - Arrow's
             return (
-                sorted(_last(one["path"]) for one in found["objects"]),
+                sorted(_last(one["path"]) for one in found["objects"] if self._is_there(one)),
                 sorted(_last(prefix) for prefix in found["common_prefixes"]),
             )
 
@@ -188,13 +207,24 @@ class Objects:
         with self._asking():
             listed = obstore.list(self._store, key, chunk_size=1000)  # pyright: ignore[reportUnknownMemberType] - Arrow's
             for some in listed:
-                yield from (one["path"] for one in some)
+                yield from (one["path"] for one in some if self._is_there(one))
 
     def delete(self, keys: Sequence[str]) -> None:
         """Delete objects; one that is not there is none."""
         with self._asking():
             if keys:
                 obstore.delete(self._store, keys)
+
+    def _is_there(self, listed: "ObjectMeta") -> bool:
+        """Say whether a listed object has this key: one that stands for a folder in another tool is listed without `/`.
+
+        Such objects are empty, and ours are not.
+        """
+        return listed["size"] > 0 or self.head(listed["path"]) is not None
+
+    def _fits(self, key: str) -> bool:
+        """Say whether an object may have this key."""
+        return len(key.encode()) <= self._longest
 
     def _require_bucket(self, error: FileNotFoundError) -> None:
         """Raise UnavailableError if it is the bucket that is not there."""
@@ -222,6 +252,9 @@ class Objects:
             raise self._denied() from None
         except FileNotFoundError:
             raise self._missing() from None
+        except InvalidPathError:
+            # The library lists none then. Its words name the object, whose name is as secret as its content.
+            raise self._unavailable(_STRANGE, "rename it or delete it there, with another tool") from None
         except (BaseError, OSError, ValueError) as error:
             if _NO_BUCKET in str(error):
                 raise self._missing() from None

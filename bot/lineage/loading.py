@@ -5,7 +5,7 @@ generations are shown to the operator alone. Files are read as they are now.
 """
 
 import asyncio
-from collections.abc import Callable, Generator, Iterable, Sequence
+from collections.abc import Callable, Generator, Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from typing import Final
@@ -195,19 +195,27 @@ class LineageLoader:
 
     def _versions(self, place: FileLocation, reader: Label) -> list[tuple[Found, str, tuple[Ref, ...]]]:
         """Return the files of a path that may be known of, with their versions and sources."""
-        versions = list[tuple[Found, str, tuple[Ref, ...]]]()
         try:
-            every = self._files.every(place, reader)
+            after = self._files.every(place, reader)
+            while True:
+                every, versions = after, [*self._read_files(after)]
+                # Another process may write between: label, version and sources are to be of one moment.
+                after = self._files.every(place, reader)
+                if after == every:
+                    return versions
         except UnavailableError:
             self.complete = False
             return []
+
+    def _read_files(self, every: Iterable[Found]) -> Iterator[tuple[Found, str, tuple[Ref, ...]]]:
         for found in every:
             try:
                 content, came = self._files.load(found.place, LARGEST), self._files.origin(found)
+            except UnavailableError:
+                raise
             except (AbsentError, UnusableError):
                 continue
-            versions.append((found, version_of(found.place, content).version, came))
-        return versions
+            yield found, version_of(found.place, content).version, came
 
     @contextmanager
     def _reading(self) -> Generator[None]:

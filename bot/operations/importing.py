@@ -19,7 +19,7 @@ from bot.operations.signing import ExportKey, signed_by
 from bot.sessions import exports, refs
 from bot.sessions.audit import AuditRow
 from bot.sessions.exports import BrokenExport, ImportedEvent, ImportedSession, ReadExport, VerifiedExport
-from bot.sessions.log.event_types import EventBody, ItemHeld, SessionImported, UserMessage
+from bot.sessions.log.event_types import EventBody, ItemHeld, SessionImported, ToolResult, UserMessage
 from bot.sessions.log.events import NewEvent, Visibility
 from bot.sessions.ports.store import Store
 from policy.labels import Label
@@ -158,6 +158,8 @@ def _unproven(body: EventBody, top: Label) -> EventBody:
             return replace(body, floor=top)
         case UserMessage() if body.origin is not None:
             return replace(body, origin=replace(body.origin, typed=(), endorsed=()))
+        case ToolResult():
+            return replace(body, endorsed=())
         case _:
             return body
 

@@ -214,9 +214,9 @@ class SessionLifecycle:
 
         Raises StoreError.
         """
-        for sid in await asyncio.to_thread(self._files.sessions):
-            holder = await self._store.lifecycle.holder(sid)
-            if holder is not None and holder.status is Status.DELETED:
+        every = await asyncio.to_thread(self._files.sessions)
+        for begin in range(0, len(every), _PAGE):
+            for sid in await self._store.lifecycle.deleted(every[begin : begin + _PAGE]):
                 await asyncio.to_thread(self._files.forget, sid, _EVERY)
 
     async def _stop(self, state: SessionState, actor: str, typed: Label) -> None:

@@ -11,9 +11,10 @@ from bot.sessions.alternatives import Alternative, Wanted, Way
 from bot.sessions.approvals import FOR_EVER, Approval, ApprovalState, QuestionAnswer, QuestionCopy, asked_in
 from bot.sessions.audit import AuditRow
 from bot.sessions.background.schedules import TimerKind
+from bot.sessions.consents.grants import Grant
 from bot.sessions.deliveries import Delivery
 from bot.sessions.models import SessionState, Status
-from bot.store.calls import call
+from bot.store.calls import Arguments, call, nested
 from bot.store.records import approvals as approval_records
 from bot.store.records import codec
 from bot.store.records.codec import clock_ms, dump, raw, reading, text
@@ -27,6 +28,7 @@ from bot.store.schema import (
     asked_key,
     decode,
     encode,
+    granted_key,
     offer_key,
     session_keys,
     timer_name,
@@ -45,7 +47,7 @@ class RedisApprovals:
     def __init__(self, shared: Shared) -> None:
         self._shared = shared
 
-    async def resolve(
+    async def resolve(  # noqa: PLR0913 - who answers what, and all that the answer gives
         self,
         sid: str,
         approvals: tuple[str, ...],
@@ -54,15 +56,25 @@ class RedisApprovals:
         actor: str,
         audit: tuple[AuditRow, ...],
         answer: QuestionAnswer | None = None,
+        granted: tuple[Approval, ...] = (),
     ) -> tuple[Approval, ...]:
         """Answer pending approvals or questions once, all in one step; mark the session ready when none is left."""
         given = None if answer is None else approval_records.question_answer(answer)
         # Before: a hint without its answer is ignored, an answer without its hint would not be found.
         names = {*approvals, *(asked_in(name) for name in approvals)}
-        hints = [("SET", answered_key(actor, name), raw(sid), "PX", _REMEMBERED_MS) for name in sorted(names)]
+        hints: list[Command] = [
+            ("SET", answered_key(actor, name), raw(sid), "PX", _REMEMBERED_MS) for name in sorted(names)
+        ]
+        hints += [_granted_hint(one, who) for one in granted for who in dict.fromkeys((actor, one.principal))]
         await self._shared.connection.commands(*hints)
-        seen = self._shared.time.wall_ms()
-        args = {"state": state.value, "actor": actor, "ids": list(approvals), "given": given, "seen": seen}
+        args = {
+            "state": state.value,
+            "actor": actor,
+            "ids": list(approvals),
+            "given": given,
+            "grants": {one.id: _terms(one.grant) for one in granted if one.grant is not None},
+            "seen": self._shared.time.wall_ms(),
+        }
         got = await self._shared.change(SessionChange(Script.RESOLVE, sid, args), audit)
         if got.word == "none":
             raise NotFoundError
@@ -111,6 +123,41 @@ class RedisApprovals:
         every = approvals_of(sid, asked, self._shared.latest(codec.clock_ms(clock)), state.generation)
         named = sorted((one for one in every if name in {one.id, one.asked_in}), key=lambda one: one.id)
         return tuple((state, one) for one in named)
+
+    async def granted(self, principal: str) -> tuple[tuple[SessionState, Approval], ...]:
+        """Return the approvals with a grant that a principal gave or that was given for their calls, the newest last.
+
+        They are of this generation; each comes with its session's record.
+        """
+        key = granted_key(principal)
+        (members,) = await self._shared.connection.commands(("ZRANGE", key, 0, -1))
+        named = [tuple(map(decode, text(member).split(" "))) for member in members]
+        if not named:
+            return ()
+        reads = [read for sid, name in named for read in _question_reads(sid, name)]
+        *replies, clock = await self._shared.connection.commands(*reads, ("TIME",))
+        now = self._shared.latest(codec.clock_ms(clock))
+        found, over = list[tuple[SessionState, Approval]](), list[bytes]()
+        for (sid, name), member, record, flat in zip(named, members, replies[::2], replies[1::2], strict=True):
+            # A record that this program cannot read must not hide the grants of other sessions.
+            with suppress(SchemaError):
+                one = _hinted(sid, name, flat, record, now=now)
+                if one.grants(now):
+                    found.append((cast("SessionState", one.state), cast("Approval", one.question)))
+                elif one.over(0, now):
+                    over.append(member)
+        if over:
+            await self._shared.connection.commands(("ZREM", key, *over))
+        return tuple(sorted(found, key=lambda one: (one[1].asked_at, one[1].id)))
+
+    async def revoke(self, sid: str, name: str, *, actor: str, audit: tuple[AuditRow, ...]) -> Approval:
+        """End a grant; one that ended before stays as it is. Raises NotFoundError: there is none in this generation."""
+        change = SessionChange(Script.REVOKE_GRANT, sid, {"id": name, "actor": actor})
+        got = await self._shared.change(change, audit)
+        if got.word == "none":
+            raise NotFoundError
+        record = got.value("record")
+        return codec.reading(lambda: approval_records.approval(sid, raw(name), record, 0))
 
     async def questions(self, principal: str) -> tuple[tuple[SessionState, Approval], ...]:
         """Return an agent's questions to a person that are open, or were until an hour ago, by expiry."""
@@ -176,6 +223,15 @@ def asked_hint(question: Approval) -> Command:
     return ("ZADD", asked_key(question.principal), last, member)
 
 
+def _terms(grant: Grant) -> Arguments:
+    return nested({"granted_until": grant.until, "granted_left": grant.left})
+
+
+def _granted_hint(approval: Approval, principal: str) -> Command:
+    """Return the command that notes a grant among those of a principal, before it is given."""
+    return ("ZADD", granted_key(principal), approval.asked_at, f"{encode(approval.sid)} {encode(approval.id)}")
+
+
 def reminders(asked: Iterable[Approval]) -> list[Command]:
     """Return the commands that set the timers of reminders, one for each question, before it is asked.
 
@@ -205,6 +261,13 @@ class _Hinted:
             return None
         ended = question.resolved_at or question.expires_at
         return (state, question) if now < ended + _REMEMBERED_MS else None
+
+    def grants(self, now: int) -> bool:
+        """Say whether there is a grant, of this generation, that still covers calls."""
+        state, question = self.state, self.question
+        if state is None or question is None or question.generation != state.generation or question.grant is None:
+            return False
+        return question.grant.ended_at(now) is None
 
     def over(self, last: int, now: int) -> bool:
         """Say whether the hint has no use; a question that is not written yet may follow right after its hint."""

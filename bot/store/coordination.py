@@ -26,10 +26,11 @@ _RENEWALS: Final = 3
 
 
 class RedisRights:
-    """Implements the port `Lease` of `channels.port`."""
+    """Implements the port `Lease` of `channels.port`; `waiting` are the rights that this process waits for."""
 
     def __init__(self, shared: Shared) -> None:
         self._shared = shared
+        self.waiting = set[str]()
 
     @asynccontextmanager
     async def hold(self, name: str) -> AsyncGenerator[Callable[[], bool]]:
@@ -55,10 +56,12 @@ class RedisRights:
                 await anyio.sleep(pause)
                 await renewed()
 
-        while True:
-            if await renewed():
-                break
-            await anyio.sleep(pause)
+        try:
+            while not await renewed():
+                self.waiting.add(name)
+                await anyio.sleep(pause)
+        finally:
+            self.waiting.discard(name)
         async with anyio.create_task_group() as tasks:
             tasks.start_soon(renew)
             try:

@@ -98,6 +98,12 @@ class RedisLifecycle:
         known = text(status)
         return Holder(text(who), Status(known) if known in set(Status) else None, int(moved or 0))
 
+    async def deleted(self, sids: Sequence[str]) -> frozenset[str]:
+        """Return those of these sessions that were deleted."""
+        field = codec.stored_fields("status")
+        found = await self._shared.connection.commands(*(("HGET", session_keys(sid).state, *field) for sid in sids))
+        return frozenset(sid for sid, status in zip(sids, found, strict=True) if status == raw(Status.DELETED))
+
     async def begun(self, sids: Sequence[str], *, seal: bool = False) -> frozenset[str]:
         """Return those of these ids under which a session ever began."""
         asked = [

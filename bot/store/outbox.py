@@ -70,6 +70,7 @@ class RedisOutbox:
             "op": op or self._shared.ids.op(),
             "lease": self._shared.options.send_lease_ms,
             "channels": [encode(channel) for channel in channels],
+            "doubt": self._shared.doubt(),
         }
         got = await self._shared.run_asking(session_call(Script.TAKE, session_keys(sid), args))
         taken = await self._read(sid, got.list("deliveries"))

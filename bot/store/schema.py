@@ -11,7 +11,7 @@ injective. A key holds one or several records: `bot.store.records.kinds` has the
 | `lg:{<sid>}:inbox`      | list   | until taken           | `item`, oldest first                          | accept write stop…|
 | `lg:{<sid>}:inputs`     | hash   | 24 h after their end  | dedupe key → `input`                          | accept write stop…|
 | `lg:{<sid>}:outbox`     | hash   | 24 h after their end, dead letters 7 days | delivery key → `delivery` | write put settle… |
-| `lg:{<sid>}:approvals`  | hash   | until 2nd reset after | approval id → `approval`                      | write resolve     |
+| `lg:{<sid>}:approvals`  | hash   | until 2nd reset after | approval id → `approval`                      | write resolve revoke_grant |
 | `lg:{<sid>}:held`       | hash   | until decided on      | held item's id → `held`, from another session | receive decide_…  |
 | `lg:{<sid>}:held-ids`   | hash   | 24 h after their end  | dedupe key of an item that is or was held → `held key`; apart from `inputs`, which others' readers can measure | receive decide_… |
 | `lg:{<sid>}:observed`   | stream | a day after the last  | `observed`, texts of its chat that were not addressed to us, in field `e` | observe reset |
@@ -88,6 +88,7 @@ injective. A key holds one or several records: `bot.store.records.kinds` has the
 | `lg:held:{<who>}`       | set    | hint                  | their sessions that may hold something        | the client        |
 | `lg:asked:{<who>}`      | zset   | hint                  | agents' questions to them that may be open, session and id, by when they are not looked for any more | the client, read by accept |
 | `lg:answered:{<who>}:<id>` | string | hint, an hour      | the session of the approval of this id, or of those of a question, that they answered | the client |
+| `lg:granted:{<who>}`    | zset   | hint                  | grants that they gave, or that were given for their calls, session and id, by when it was asked | the client |
 | `lg:list:{<who>}`       | set    | hint                  | labels under which a principal's sessions are | the client        |
 | `lg:list:{<who>}:<lab>` | zset   | hint                  | their sessions of one visibility, by time     | the client        |
 | `lg:past:{<who>}:<lab>` | zset   | hint                  | those of them that are archived               | the client        |
@@ -320,6 +321,11 @@ def asked_key(principal: str) -> str:
 def answered_key(principal: str, approval: str) -> str:
     """Return the key of the session in which a principal answered an approval, or those of a question."""
     return f"lg:answered:{{{encode(principal)}}}:{encode(approval)}"
+
+
+def granted_key(principal: str) -> str:
+    """Return the key of the grants that a principal gave, or that were given for their calls."""
+    return f"lg:granted:{{{encode(principal)}}}"
 
 
 def count_key(name: str) -> str:

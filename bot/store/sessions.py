@@ -15,6 +15,7 @@ from bot.core.errors import (
     DeletedError,
     ElsewhereError,
     ForeignError,
+    GrantEndedError,
     IllegalMoveError,
     LeaseLostError,
     NotFoundError,
@@ -49,9 +50,11 @@ from bot.store.records import codec, run_parts
 from bot.store.records.codec import Bodies, digest, dump, raw, text
 from bot.store.records.form import complete, stored, unpack
 from bot.store.records.kinds import ITEM, TURN
+from bot.store.records.marks import LogMark
 from bot.store.run_steps import run_arguments
 from bot.store.schema import AUDIT, OPEN, SessionKeys, asked_key, encode, pace_keys, session_keys, sid_of
 from bot.store.scripts.loader import Script
+from bot.store.servers.connection import Reply
 from bot.store.session_index import Filing, place_of
 from bot.store.shared import POLICY_ASKED, Place, SessionChange, Shared
 from policy.labels import Label, join_all
@@ -177,9 +180,14 @@ class RedisSessions:
             "longest": limits.parts_ms,
             "most": most,
             "channels": [encode(channel) for channel in channels],
+            "doubt": self._shared.doubt(),
         }
+        if self._shared.marks.of(sid).deleted:
+            # If it is there again, its deletion was lost and is repeated.
+            await self._losses.note(sid)
+            return None
         claim = await self._claimed(sid, owner, args)
-        if claim is not None and self._losses.short(claim):
+        if claim is not None and await self._losses.short(claim):
             # The note of a loss took the lease away, and the turn begins with it in its log.
             if await self._losses.note(sid) is not None:
                 claim = await self._claimed(sid, owner, args)
@@ -377,17 +385,31 @@ class RedisSessions:
         self, sid: str, *, after: int = 0, limit: int = 1000
     ) -> tuple[tuple[Event, ...], SessionState | None]:
         """Return events with seq > `after`, oldest first, and the record, which is read after them."""
-        keys = session_keys(sid)
-        entries, flat, policy = await self._shared.connection.commands(
-            ("XRANGE", keys.log, f"{after + 1}-0", "+", "COUNT", limit), ("HGETALL", keys.state), POLICY_ASKED
+        known, (entries, flat, last) = await self._news(sid, after, limit)
+        if flat and self._losses.differs(codec.pairs(flat), last, known):
+            # Its reader may have read events that are lost: the next numbers are taken by their note.
+            await self._losses.note(sid)
+            known, (entries, flat, last) = await self._news(sid, after, limit)
+        state = codec.reading(lambda: codec.state(sid, flat)) if flat else None
+        if state is None or state.status is Status.DELETED or known.deleted:
+            return (), None
+        keys, record = session_keys(sid), codec.pairs(flat)
+        events = await self._shared.events(keys, entries)
+        if not self._losses.differs(record, last, known):
+            self._shared.marks.read(state, codec.fence(record), events)
+        return events, state
+
+    async def _news(self, sid: str, after: int, limit: int) -> tuple[LogMark, tuple[Reply, Reply, Reply]]:
+        """Return the known state, events, the record, and the event that was known last."""
+        keys, known = session_keys(sid), self._shared.marks.of(sid)
+        entries, flat, last, policy = await self._shared.connection.commands(
+            ("XRANGE", keys.log, f"{after + 1}-0", "+", "COUNT", limit),
+            ("HGETALL", keys.state),
+            ("XRANGE", keys.log, f"{known.seq}-0", f"{known.seq}-0"),
+            POLICY_ASKED,
         )
         self._shared.saw_policy(policy)
-        state = codec.reading(lambda: codec.state(sid, flat)) if flat else None
-        if state is None or state.status is Status.DELETED:
-            return (), None
-        events = await self._shared.events(keys, entries)
-        self._shared.marks.read(state, codec.fence(codec.pairs(flat)), events)
-        return events, state
+        return known, (entries, flat, last)
 
     async def events_at(self, sid: str, seqs: Sequence[int]) -> tuple[Event, ...]:
         """Return the events with these seqs, in this order; a seq that the log does not have is left out."""
@@ -503,12 +525,14 @@ def _refuse(got: ScriptAnswer) -> NoReturn:
         raise ResetError("the session was reset; this turn's work is dropped")
     if word == "use":
         raise NotFoundError
+    if word == "grant":
+        raise GrantEndedError
     if word == "move":
         raise illegal(got)
     if word == "item":
         raise WithdrawnError("the input was withdrawn")
     if word == "taken":
-        raise StoreRefusedError("an approval of this id exists already", next_step="ask again")
+        raise StoreRefusedError("an approval of this id exists already", next_step="ask again", alone=True)
     raise LeaseLostError(_LOST[word])
 
 
@@ -534,6 +558,8 @@ def change_arguments(write: Write, bodies: Bodies) -> Arguments:
         "take": write.take,
         "also": list(write.also),
         "use": write.use,
+        "grant": None if write.grant is None else nested({"id": write.grant.grant, "call": write.grant.call}),
+        "ended": [nested({"id": one.grant, "reason": one.end.value}) for one in write.ended],
         "status": None if write.status is None else write.status.value,
         "turn": complete(TURN, codec.turn(write.turn)) if write.turn else None,
         "chooses_model": write.model is not None,

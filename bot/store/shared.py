@@ -161,6 +161,14 @@ class Shared:
         self.time.saw(now)
         return max(now, self.time.wall_ms())
 
+    def doubt(self) -> int:
+        """Return when another server may last have taken over, in ms on the store's clock, 0 for never.
+
+        It may not know that a delivery from before was sent, and workers may have lost their turns by it.
+        """
+        ago = self.connection.failed
+        return 0 if ago is None else self.time.wall_ms() - round(ago * 1000)
+
     async def chaining(
         self, chain: str, rows: Sequence[AuditRow], run: Callable[[Arguments | None], Awaitable[ScriptAnswer]]
     ) -> ScriptAnswer:

@@ -20,7 +20,7 @@ from bot.store.records.kinds import KEPT
 from bot.store.schema import VAULT, decode, encode, vault_op
 from bot.store.scripts.loader import Script
 from bot.store.servers.connection import Connection
-from channels.port import VaultError
+from channels.port import LostValueError, VaultError
 
 _PAGE: Final = 1000
 _AS_BEFORE: Final = -1
@@ -108,7 +108,7 @@ class Vault:
         with _told():
             written = self._keys.decrypt(_token(stored))
         if not written.startswith(_bound(name)):
-            raise VaultError(f"the value kept as `{name}` was put there under another name")
+            raise LostValueError(f"the value kept as `{name}` was put there under another name")
         return written[len(_bound(name)) :]
 
     def _is_newest(self, stored: bytes) -> bool:
@@ -140,4 +140,4 @@ def _told() -> Generator[None]:
     except StoreError as error:
         raise VaultError(str(error)) from error
     except InvalidToken:
-        raise VaultError("no key of this installation opens the kept value") from None
+        raise LostValueError("no key of this installation opens the kept value") from None

@@ -20,11 +20,19 @@ from bot.app.app import App
 from bot.app.opening import open_app
 from bot.audit.chain import Intact
 from bot.core.errors import BusyError
+from bot.delegation.structured_result import FAILED
 from bot.sessions.approvals import ApprovalState
 from bot.sessions.background.delegation import SESSION
 from bot.sessions.deliveries import RISEN, DeliveryState
 from bot.sessions.inbox import ItemStatus, QueueMode
-from bot.sessions.log.event_types import AgentMessage, SessionSummary, ToolOutcome, ToolResult, UserMessage
+from bot.sessions.log.event_types import (
+    AgentMessage,
+    ItemHeld,
+    SessionSummary,
+    ToolOutcome,
+    ToolResult,
+    UserMessage,
+)
 from bot.sessions.log.events import Event, EventType
 from bot.sessions.models import SessionState, Status
 from bot.store.records import codec
@@ -345,4 +353,34 @@ async def summarized(made: Installation, chat: str, trap: Trap) -> bool:
     result = body_of(told, ToolResult)
     assert (result.outcome, result.text) == (ToolOutcome.OK, body_of(kept, SessionSummary).text)
     assert str(kept.label) == str(told.label) == "CONFIDENTIAL~"
+    return killed
+
+
+async def raised(made: Installation, chat: str, trap: Trap) -> bool:
+    """Kill the worker in a spawn that raises its session: the task keeps the label that it was given with."""
+    before = {state.sid for state in await made.states()}
+    killed = await made.say(chat, bang("sessions_spawn", task="hello", up_to="CONFIDENTIAL"), trap)
+    new = [state for state in await made.states() if state.sid not in before and state.lineage is not None]
+    assert [str(child.creation) for child in new] == ["PUBLIC"]
+    parent = await made.app.store.sessions.state(made.app.session_id(Address("console", chat)))
+    assert parent is not None
+    assert str(parent.taint) == "CONFIDENTIAL"
+    await made.end_deadlines()
+    return killed
+
+
+async def inspected(made: Installation, chat: str, trap: Trap) -> bool:
+    """Kill the worker in an inspection: its answer arrives once, with one charge of bits."""
+    await made.say(chat, bang("read_file", path="confidential/pipeline.md", _hold=True))
+    (held,) = bodies(await made.log(chat), ItemHeld)
+    asked = bang(
+        "inspect", refs=[held.ref], question="Which?", returns={"found": {"type": "boolean"}}, up_to="CONFIDENTIAL"
+    )
+    killed = await made.say(chat, asked, trap)
+    (told,) = [result for result in bodies(await made.log(chat), ToolResult) if result.tool == "inspect"]
+    assert (told.outcome, told.text) == (ToolOutcome.OK, FAILED)
+    assert told.endorsed is not None
+    asking = await made.app.store.sessions.state(made.app.session_id(Address("console", chat)))
+    assert asking is not None
+    assert str(asking.taint) == "CONFIDENTIAL"
     return killed

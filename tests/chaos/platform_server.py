@@ -85,6 +85,7 @@ class PlatformChannel:
 
     name = "console"
     marks_repeats = True
+    marks_untrusted = True
     previews = False
 
     def __init__(self, path: Path) -> None:

@@ -12,8 +12,10 @@ from tests.chaos.instants import (
     compacted,
     crowded,
     inquired,
+    inspected,
     installed,
     meanwhile,
+    raised,
     small_window,
     spawned,
     summarized,
@@ -53,6 +55,13 @@ async def test_crash_heals_among_the_requests_of_a_crowd_of_spawns(tmp_path: Pat
 async def test_crash_heals_at_every_request_of_a_recap(tmp_path: Path, story: Story) -> None:
     async with installed(tmp_path, await small_window(tmp_path)) as made:
         assert await _at_every_request(made, story) > 5
+        await made.check()
+
+
+@pytest.mark.parametrize("story", [raised, inspected])
+async def test_crash_heals_at_every_request_of_a_declared_raise(tmp_path: Path, story: Story) -> None:
+    async with installed(tmp_path) as made:
+        assert await _at_every_request(made, story, 2) > 5
         await made.check()
 
 

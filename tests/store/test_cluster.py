@@ -21,7 +21,7 @@ from tests.harness import running
 from tests.store.world import KEY, answer, claimed, command, ending, fresh, item, keys, started
 
 pytestmark = [pytest.mark.anyio, pytest.mark.several_servers(Kind.CLUSTER)]
-HURRIED = StoreOptions(timeout=0.4)
+HURRIED = StoreOptions(timeout=4)
 
 
 def _slot_of(sid: str) -> int:

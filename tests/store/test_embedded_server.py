@@ -72,7 +72,7 @@ def said(process: subprocess.Popen[str]) -> str:
 
 
 def leave(process: subprocess.Popen[str]) -> None:
-    process.communicate("\n", timeout=30)
+    process.communicate("\n", timeout=60)
     assert process.returncode == 0
 
 
@@ -130,7 +130,7 @@ asyncio.run(main())
 """
 
 
-async def ended(pid: int, seconds: float = 20) -> None:
+async def ended(pid: int, seconds: float = 60) -> None:
     async with asyncio.timeout(seconds):
         while lives(pid):  # noqa: ASYNC110 - a process of nobody here
             await asyncio.sleep(0.05)
@@ -185,9 +185,11 @@ async def test_whoever_starts_while_it_ends_has_a_server(data: Path) -> None:
 async def test_no_janitor_outlives_its_server(data: Path) -> None:
     first = await asyncio.to_thread(owner, data, USER)
     await asyncio.to_thread(said, first)
-    assert len(await asyncio.to_thread(janitors, data)) == 1
+    async with asyncio.timeout(60):
+        while len(await asyncio.to_thread(janitors, data)) != 1:  # noqa: ASYNC110 - as below
+            await asyncio.sleep(0.05)
     await asyncio.to_thread(leave, first)
-    async with asyncio.timeout(10):
+    async with asyncio.timeout(60):
         while await asyncio.to_thread(janitors, data):  # noqa: ASYNC110 - a process of nobody here
             await asyncio.sleep(0.05)
 
@@ -417,11 +419,13 @@ def _fill(files: ServerFiles) -> None:
 
 
 def _start_slowly(files: ServerFiles) -> int:
-    """Start a server that takes a millisecond for each record, and answers in between; return its starter's lock."""
-    starter, lock = _try_lock(files.folder / "start.lock"), _try_lock(files.folder / "server.lock")
+    """Start a server that takes 8 ms for each record, and answers in between; return its starter's lock."""
+    starter = _try_lock(files.folder / "start.lock")
     assert starter is not None
-    assert lock is not None
-    slow = ["--key-load-delay", "1000", "--loading-process-events-interval-bytes", "1024"]
+    # The server before may still be ending.
+    while (lock := _try_lock(files.folder / "server.lock")) is None:
+        time.sleep(0.001)
+    slow = ["--key-load-delay", "8000", "--loading-process-events-interval-bytes", "1024"]
     with files.log.open("ab") as log:
         _leave([str(locate()), *_options(files), *slow], log.fileno(), lock)
     os.close(lock)

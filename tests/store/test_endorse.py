@@ -49,6 +49,16 @@ async def test_the_order_of_answers_is_counted(store: RedisStore) -> None:
     assert found.count(True) == 11
 
 
+async def test_what_comes_at_once_has_no_order(store: RedisStore) -> None:
+    """Its call fixes its place, so neither it nor a later answer of a background session is charged for that."""
+    sid = await conversation(store)
+    found = [await store.delegation.endorse(replace(charge(sid, 4_000), at_once=True)) for _ in range(11)]
+    assert found.count(True) == 10
+    sid = await conversation(store)
+    assert await store.delegation.endorse(replace(charge(sid, MOST - 3_000), at_once=True))
+    assert [await store.delegation.endorse(charge(sid, bits)) for bits in (1_000, 1_001, 1_000)] == [True, False, True]
+
+
 async def test_a_run_is_charged_once(store: RedisStore) -> None:
     sid = await conversation(store)
     one = charge(sid, 30_000)

@@ -14,6 +14,7 @@ import pytest
 
 from bot.core.errors import StoreError
 from bot.sessions.audit import AuditRow
+from bot.sessions.deliveries import DeliveryState
 from bot.sessions.inbox import ItemStatus
 from bot.sessions.log.events import EventType
 from bot.sessions.models import Write
@@ -29,6 +30,8 @@ from tests.store.world import (
     answer,
     claimed,
     command,
+    drop_state,
+    end_lease,
     ending,
     event,
     fresh,
@@ -139,7 +142,7 @@ async def test_a_walk_goes_on_after_a_failover(fleet: Fleet) -> None:
     await command(store, "DEL", "lg:open", "lg:ready")
     found = set(await store.wake.sweep())
     await asyncio.to_thread(fleet.kill)
-    async with asyncio.timeout(20):
+    async with asyncio.timeout(60):
         while not sids <= found:
             found |= set(await store.wake.sweep())
     await store.close()
@@ -214,7 +217,7 @@ async def test_what_a_failover_lost_is_found(store: RedisStore, fleet: Fleet) ->
     raised = await store.sessions.record(claim, Write(fresh(), written.seq, events=(event(SECRET), event(SECRET))))
     await store.sessions.accept(item(sid, "d2"))
     await asyncio.to_thread(fleet.lose)
-    await eventually(lambda: _took_over(store), 20)
+    await eventually(lambda: _took_over(store))
     await store.losses.look()
     (loss,) = store.losses.taken()
     assert (loss.sid, loss.kept, loss.lost, loss.label) == (sid, written.seq, raised.seq, SECRET)
@@ -222,6 +225,43 @@ async def test_what_a_failover_lost_is_found(store: RedisStore, fleet: Fleet) ->
     assert [one.seq for one in log] == list(range(1, raised.seq + 2))
     again = {one.dedupe: await store.sessions.accept(one) for one, _ in store.losses.recent() if one.sid == sid}
     assert {dedupe: one.duplicate for dedupe, one in again.items()} == {"d1": True, "d2": False}
+
+
+async def test_a_text_that_may_have_been_sent_by_the_lost_server_is_marked(
+    store: RedisStore, other: RedisStore, fleet: Fleet
+) -> None:
+    """The server that takes over lacks the receipt, and that the text was taken at all: for it nobody sent it."""
+    sid = (await started(store))[0].sid
+    await store.outbox.put(sid, answer("k1"))
+    assert not await other.losses.took_over()
+    await asyncio.to_thread(fleet.hold_back, session_keys(sid).state)
+    (sent,) = await store.outbox.take(sid, "me", ("console",))
+    assert not sent.doubtful
+    await store.outbox.settle(sent, "me", DeliveryState.SENT, receipt="r1")
+    await asyncio.to_thread(fleet.lose)
+    await eventually(lambda: _took_over(other), 20)
+    await other.outbox.put(sid, answer("k2"))
+    taken = await other.outbox.take(sid, "you", ("console",))
+    assert [(one.key, one.doubtful) for one in taken] == [("k1", True), ("k2", False)]
+
+
+async def test_a_turn_that_a_failover_interrupted_did_not_end_its_worker(
+    store: RedisStore, other: RedisStore, fleet: Fleet
+) -> None:
+    """A turn that ends its workers is given up after some attempts, one that outlives some servers is not."""
+    claim, _ = await started(store)
+    assert not await other.losses.took_over()
+    await asyncio.to_thread(fleet.kill)
+    await eventually(lambda: _took_over(other), 20)
+    await end_lease(other, claim.sid)
+    again = await claimed(other, claim.sid)
+    assert again.state.turn is not None
+    assert (again.state.turn.attempt, again.state.turn.handed) == (2, 1)
+    # The sweep saw that the connections of its process were gone.
+    await drop_state(other, claim.sid, "owner")
+    third = await claimed(other, claim.sid)
+    assert third.state.turn is not None
+    assert (third.state.turn.attempt, third.state.turn.handed) == (3, 1)
 
 
 async def _took_over(store: RedisStore) -> bool:

@@ -376,6 +376,13 @@ async def held_bytes(store: RedisStore, sid: str) -> bytes:
     return found
 
 
+async def test_deleted_sessions_are_told_apart_from_others(store: RedisStore) -> None:
+    gone, live, never = (await started(store))[0].sid, (await started(store))[0].sid, fresh()
+    await store.lifecycle.delete(gone, ())
+    assert await store.lifecycle.deleted((gone, live, never)) == {gone}
+    assert await store.lifecycle.deleted(()) == frozenset()
+
+
 async def test_nothing_of_a_deleted_session_is_left(store: RedisStore) -> None:
     sid = await full(store)
     assert await command(store, "KEYS", f"{session_keys(sid).prefix}body:*")

@@ -3,12 +3,18 @@
 A session is put back to an earlier state of its own, as a replica that lagged has it. `test_failover` really loses it.
 """
 
+# pyright: reportPrivateUsage=false
+
+from functools import partial
+
 import anyio
 import pytest
 
 from bot.audit.chain import Intact, verify
 from bot.core.errors import LeaseLostError, SchemaError
 from bot.sessions.approvals import ApprovalState
+from bot.sessions.background.delegation import Arrival
+from bot.sessions.deliveries import DeliveryState, NewDelivery
 from bot.sessions.inbox import ItemStatus
 from bot.sessions.installation.losses import LOG_TRUNCATED, Loss
 from bot.sessions.log.event_types import LogTruncated
@@ -18,8 +24,10 @@ from bot.store.losses.losses import TOLD, TOLD_RESET
 from bot.store.records.marks import MOST, LogMark, LogMarks
 from bot.store.redis_store import RedisStore
 from bot.store.schema import AUDIT, AUDIT_CHAIN, AUDIT_HEAD
+from channels.messages import OutboundKind
 from policy.labels import PUBLIC, Label, join_all
 from tests.store.world import (
+    HOME,
     SECRET,
     SIGNERS,
     claimed,
@@ -31,6 +39,7 @@ from tests.store.world import (
     item,
     keys,
     opening,
+    parcel,
     put_state,
     remembered,
     row,
@@ -55,6 +64,18 @@ async def taint_of(store: RedisStore, sid: str) -> Label:
     assert [one.seq for one in log] == list(range(1, state.seq + 1))
     assert state.taint == join_all((one.label for one in log if one.admitted), start=PUBLIC)
     return state.taint
+
+
+async def clock_moved(store: RedisStore) -> None:
+    """Wait until events get another time."""
+
+    async def now() -> int:
+        seconds, micro = await command(store, "TIME")
+        return int(seconds) * 1000 + int(micro) // 1000
+
+    before = await now()
+    while await now() == before:
+        pass
 
 
 async def truncated(store: RedisStore) -> tuple[Claim, Write]:
@@ -93,6 +114,38 @@ async def test_nothing_is_found_while_a_session_is_worked(store: RedisStore) -> 
         tasks.start_soon(look)
         tasks.start_soon(work)
     assert store.losses.taken() == ()
+
+
+async def test_a_write_on_its_way_is_no_loss(store: RedisStore) -> None:
+    """The store answers a look by what it has, and the write by what the look did not know yet."""
+    claim, written = await started(store)
+    seq = written.seq
+    for _ in range(20):
+        async with anyio.create_task_group() as tasks:
+            write = Write(fresh(), seq, events=(event(),), audit=(row(),))
+            tasks.start_soon(store.sessions.record, claim, write)
+            tasks.start_soon(partial(store.losses.witness, claim.sid, seq=1))
+        seq += 1
+        # Two events of one millisecond are one to a mark.
+        await clock_moved(store)
+    assert store.losses.taken() == ()
+    assert [one.type for one in await store.sessions.events(claim.sid)].count(EventType.LOG_TRUNCATED) == 0
+
+
+async def test_a_loss_that_others_noted_is_found_once(store: RedisStore, other: RedisStore) -> None:
+    """Its first owner hears of it in a refusal, after others had written more."""
+    claim, written = await started(store)
+    back = await remembered(store, claim.sid)
+    after = await store.sessions.record(claim, Write(fresh(), written.seq, events=(event(SECRET), event())))
+    await other.sessions.news(claim.sid)
+    await back()
+    assert len(await found(other)) == 1
+    theirs = await claimed(other, claim.sid)
+    await clock_moved(store)
+    await other.sessions.record(theirs, Write(fresh(), theirs.state.seq, events=(event(), event())))
+    with pytest.raises(LeaseLostError):
+        await store.sessions.commit(claim, ending(after.seq, 1))
+    assert await found(store) == ()
 
 
 async def test_a_session_says_what_it_lost_and_its_taint_rises_again(store: RedisStore) -> None:
@@ -184,6 +237,71 @@ async def test_another_history_of_the_same_length_is_found(store: RedisStore, ot
     assert await taint_of(other, claim.sid) == SECRET
 
 
+@pytest.mark.parametrize("behind", [0, 4], ids=["its reader begins anew", "its reader read the lost events"])
+async def test_a_reader_finds_another_history(store: RedisStore, other: RedisStore, *, behind: int) -> None:
+    """It has no event of its own to compare: its mark is not replaced by a state of the other history."""
+    claim, written = await started(store)
+    back = await remembered(store, claim.sid)
+    await store.sessions.record(claim, Write(fresh(), written.seq, events=(event(), event()), audit=(row(),)))
+    reader = other
+    await reader.sessions.news(claim.sid)
+    known = written.seq + 2
+    await back()
+    await clock_moved(store)
+    # As by a process that did not know.
+    store._shared.marks.forget(claim.sid)
+    store._shared.heads.clear()
+    await store.sessions.record(claim, Write(fresh(), written.seq, events=(event(), event(), event())))
+    _, state = await reader.sessions.news(claim.sid, after=known if behind else 0)
+    (loss,) = reader.losses.taken()
+    assert (loss.kept, loss.lost) == (known + 1, known + 1)
+    assert state is not None
+    assert state.seq == known + 2
+    assert await found(reader) == ()
+
+
+async def test_a_reset_after_a_loss_uses_no_number_twice(store: RedisStore, other: RedisStore) -> None:
+    """What was lost was of the generation before, so its label does not rise again in the next one."""
+    claim, _ = await truncated(store)
+    kept = len(await store.sessions.events(claim.sid))
+    state = await store.sessions.reset(claim.sid, op=fresh(), actor="ann", audit=(row("reset"),))
+    assert (state.seq, state.generation) == (kept + 1, 2)
+    (loss,) = await found(store)
+    assert (loss.kept, loss.lost, loss.label, loss.reset) == (kept + 1, kept + 2, PUBLIC, False)
+    _, state = await other.sessions.news(claim.sid)
+    assert state is not None
+    assert (state.seq, state.taint) == (kept + 3, PUBLIC)
+
+
+async def test_a_claim_finds_what_a_reset_hid(store: RedisStore, other: RedisStore) -> None:
+    """The context of the claim begins behind the event that is known last."""
+    claim, _ = await truncated(store)
+    await clock_moved(store)
+    await other.sessions.release(claim)
+    theirs = await claimed(other, claim.sid)
+    await other.sessions.record(theirs, Write(fresh(), theirs.state.seq, events=(event(), event(), event())))
+    await other.sessions.reset(claim.sid, op=fresh(), actor="ann", audit=())
+    await store.sessions.accept(item(claim.sid, "d2"))
+    again = await claimed(store, claim.sid)
+    assert again.events[-1].type == EventType.LOG_TRUNCATED
+    assert again.state.taint == PUBLIC
+    assert len(store.losses.taken()) == 1
+
+
+async def test_a_session_whose_deletion_was_lost_is_neither_worked_nor_shown(store: RedisStore) -> None:
+    claim, written = await started(store)
+    await store.sessions.release(claim)
+    back = await remembered(store, claim.sid)
+    await store.lifecycle.delete(claim.sid, ())
+    await back()
+    assert await store.sessions.news(claim.sid) == ((), None)
+    assert await store.sessions.claim(claim.sid, fresh()) is None
+    assert await store.sessions.claim(claim.sid, fresh()) is None
+    (loss,) = store.losses.taken()
+    assert loss.deleted
+    assert (await store.sessions.events(claim.sid))[-1].seq == written.seq
+
+
 async def test_two_processes_that_know_it_tell_it_once(store: RedisStore, other: RedisStore) -> None:
     claim, written = await started(store)
     back = await remembered(store, claim.sid)
@@ -206,6 +324,7 @@ async def test_who_knows_more_tells_more(store: RedisStore, other: RedisStore) -
     assert [loss.lost for loss in await found(other)] == [after.seq]
     (loss,) = await found(store)
     assert (loss.lost, loss.label) == (after.seq + 3, SECRET)
+    assert len(await store.outbox.deliveries(claim.sid)) == 1
     assert await taint_of(store, claim.sid) == SECRET
 
 
@@ -280,6 +399,26 @@ async def test_a_question_that_waits_still_waits(store: RedisStore) -> None:
     assert await store.sessions.claim(claim.sid, fresh()) is None
 
 
+async def test_a_question_whose_answer_was_lost_is_asked_again(store: RedisStore) -> None:
+    """Its copies say that it was answered and have no buttons: without another one the session would wait in vain."""
+    claim, asked = await suspended(store)
+    asks = NewDelivery("q1", HOME, "May I?", PUBLIC, kind=OutboundKind.QUESTION, turn="t")
+    earlier_turn = NewDelivery("q0", HOME, "Might I?", PUBLIC, kind=OutboundKind.QUESTION, turn="s")
+    for one in (asks, earlier_turn, NewDelivery("k1", HOME, "Hello", PUBLIC, turn="t")):
+        await store.outbox.put(claim.sid, one)
+        (sent,) = await store.outbox.take(claim.sid, "me", ("console",))
+        await store.outbox.settle(sent, "me", DeliveryState.SENT, receipt="r1")
+    back = await remembered(store, claim.sid)
+    await store.approvals.resolve(claim.sid, (asked.id,), ApprovalState.APPROVED, actor="ann", audit=())
+    again = await claimed(store, claim.sid)
+    await store.sessions.record(again, Write(fresh(), again.state.seq, events=(event(),)))
+    await back()
+    await found(store)
+    taken = await store.outbox.take(claim.sid, "me", ("console",))
+    assert [(one.text, one.doubtful) for one in taken] == [("May I?", True), (TOLD, False)]
+    assert await store.outbox.settle(taken[0], "me", DeliveryState.SENT, receipt="r2")
+
+
 async def test_a_record_elsewhere_tells_of_an_event(store: RedisStore, other: RedisStore) -> None:
     claim, written = await started(store)
     await other.losses.witness(claim.sid, seq=written.seq)
@@ -333,6 +472,8 @@ async def test_inputs_are_remembered_for_a_minute(store: RedisStore) -> None:
     marks.accepted(0.0, item(sid), unless_asked=False)
     assert marks.recent(59.0) == ((item(sid), False),)
     assert marks.recent(61.0) == ()
+    marks.received(0.0, parcel(sid))
+    assert (marks.parcels(59.0), marks.parcels(61.0)) == ((parcel(sid),), ())
 
 
 def test_the_oldest_marks_are_forgotten() -> None:
@@ -365,6 +506,21 @@ async def test_an_input_that_was_lost_waits_again(store: RedisStore) -> None:
     assert {one.status for one in accepted} == {ItemStatus.WAITING, ItemStatus.CONSUMED} & {
         one.status for one in accepted
     }
+
+
+async def test_a_message_of_another_session_that_was_lost_waits_again(store: RedisStore) -> None:
+    sid = (await started(store))[0].sid
+    back = await remembered(store, sid)
+    sent = parcel(sid)
+    assert await store.delegation.receive(sent) is Arrival.WAITING
+    assert await store.delegation.receive(parcel(fresh())) is Arrival.ABSENT
+    await back()
+    assert await store.sessions.waiting(sid) == ()
+    mine = [one for one in store.losses.parcels() if one.sid == sid]
+    assert mine == [sent]
+    for _ in range(2):
+        await store.delegation.receive(mine[0])
+    assert [one.dedupe for one in await store.sessions.waiting(sid)] == [sent.dedupe]
 
 
 async def test_a_claim_that_is_repeated_finds_nothing(store: RedisStore) -> None:

@@ -21,9 +21,10 @@ import pytest
 from bot.core.errors import BusyError
 from bot.sessions.alternatives import Way
 from bot.sessions.api_tokens import NewSecret, NewToken, Scope
-from bot.sessions.approvals import Answered, Approval, ApprovalState
+from bot.sessions.approvals import FOR_EVER, Answered, Approval, ApprovalState
 from bot.sessions.background.delegation import Arrival, Caps, Charge
 from bot.sessions.budgets import Budgets, Spender
+from bot.sessions.consents.grants import Grant, GrantUse
 from bot.sessions.deliveries import Conversation, DeliveryPause, DeliveryState, Rate
 from bot.sessions.deliveries import SendSlot as Place
 from bot.sessions.exports import ImportedEvent, ImportedSession
@@ -324,6 +325,33 @@ async def replying(store: RedisStore) -> Callable[[RedisStore], Awaitable[object
     return lambda store: store.approvals.resolve(
         claim.sid, (asked.id,), ApprovalState.REPLIED, actor="ann", audit=(row(),), answer=reply(via="update")
     )
+
+
+async def granting(store: RedisStore) -> Callable[[RedisStore], Awaitable[object]]:
+    claim, asked = await suspended(store)
+    given = replace(asked, grant=Grant(FOR_EVER, 9))
+    return lambda store: store.approvals.resolve(
+        claim.sid, (asked.id,), ApprovalState.APPROVED, actor="boss", audit=(row(),), granted=(given,)
+    )
+
+
+async def _granted(store: RedisStore) -> tuple[Claim, Approval]:
+    claim, asked = await suspended(store)
+    given = replace(asked, grant=Grant(FOR_EVER, 9))
+    state = ApprovalState.APPROVED
+    await store.approvals.resolve(claim.sid, (asked.id,), state, actor="boss", audit=(), granted=(given,))
+    return await claimed(store, claim.sid), asked
+
+
+async def using_a_grant(store: RedisStore) -> Callable[[RedisStore], Awaitable[object]]:
+    claim, asked = await _granted(store)
+    used = Write(fresh(), claim.state.seq, events=(event(),), audit=(row(),), grant=GrantUse(asked.id, "c2"))
+    return lambda store: store.sessions.record(claim, used)
+
+
+async def revoking_a_grant(store: RedisStore) -> Callable[[RedisStore], Awaitable[object]]:
+    claim, asked = await _granted(store)
+    return lambda store: store.approvals.revoke(claim.sid, asked.id, actor="ann", audit=(row(),))
 
 
 async def putting(store: RedisStore) -> Callable[[RedisStore], Awaitable[object]]:
@@ -996,6 +1024,9 @@ CASES: tuple[tuple[Script, Prepare], ...] = (
     (Script.RESET, resetting),
     (Script.RESOLVE, resolving),
     (Script.RESOLVE, replying),
+    (Script.RESOLVE, granting),
+    (Script.REVOKE_GRANT, revoking_a_grant),
+    (Script.RAISE_TAINT, using_a_grant),
     (Script.PUT, putting),
     (Script.PUT, putting_the_first),
     (Script.TAKE, taking),

@@ -12,12 +12,13 @@ from tests.store.world import KEY, command, fresh
 
 pytestmark = pytest.mark.anyio
 
-SHORT = StoreOptions(right_ms=300)
+SHORT = StoreOptions(right_ms=4_000)
+"""Short, and yet kept when a machine stalls for two seconds."""
 
 
-async def test_one_process_has_it_at_a_time(store: RedisStore, server: Served) -> None:
+async def test_one_process_has_it_at_a_time(server: Served) -> None:
     name, order = fresh(), list[str]()
-    other = await open_store(audit_key=KEY, url=server.url, options=SHORT)
+    store, other = [await open_store(audit_key=KEY, url=server.url, options=SHORT) for _ in range(2)]
 
     async def second() -> None:
         async with other.rights.hold(name):
@@ -31,12 +32,13 @@ async def test_one_process_has_it_at_a_time(store: RedisStore, server: Served) -
     await other.close()
     assert order == ["first", "second"]
     assert await command(store, "GET", right_key(name)) is None
+    await store.close()
 
 
 async def test_it_is_renewed_while_it_is_held(server: Served) -> None:
     store, name = await open_store(audit_key=KEY, url=server.url, options=SHORT), fresh()
     async with store.rights.hold(name) as held:
-        await anyio.sleep(1)
+        await anyio.sleep(5)
         assert held()
         assert await command(store, "GET", right_key(name)) is not None
     await store.close()
@@ -46,7 +48,7 @@ async def test_who_lost_it_knows(server: Served) -> None:
     store, name = await open_store(audit_key=KEY, url=server.url, options=SHORT), fresh()
     async with store.rights.hold(name) as held:
         await command(store, "SET", right_key(name), "somebody else")
-        with anyio.fail_after(10):
+        with anyio.fail_after(60):
             while True:
                 await anyio.sleep(0.05)
                 if not held():
@@ -58,7 +60,7 @@ async def test_who_lost_it_knows(server: Served) -> None:
 async def test_it_comes_back_also_where_the_stores_clock_was_set_back(server: Served) -> None:
     store, name = await open_store(audit_key=KEY, url=server.url, options=SHORT), fresh()
     await command(store, "SET", right_key(name), "a process that was killed", "PX", 3_600_000)
-    with anyio.fail_after(5):
+    with anyio.fail_after(60):
         async with store.rights.hold(name) as held:
             assert held()
     await store.close()
@@ -68,7 +70,7 @@ async def test_it_comes_back_when_its_holder_is_gone(store: RedisStore, server: 
     name = fresh()
     await command(store, "SET", right_key(name), "a process that was killed", "PX", 300)
     other = await open_store(audit_key=KEY, url=server.url, options=SHORT)
-    with anyio.fail_after(10):
+    with anyio.fail_after(60):
         async with other.rights.hold(name) as held:
             assert held()
     await other.close()

@@ -142,7 +142,7 @@ async def test_a_new_key_takes_over_what_an_old_one_closed(own: RedisStore) -> N
 @pytest.mark.one_server("it kills the server and nothing takes over")
 async def test_a_store_that_is_away_is_told_as_that(own: RedisStore) -> None:
     assert own.server is not None
-    store = await open_store(audit_key=KEY, url=own.server.url, options=StoreOptions(timeout=0.5))
+    store = await open_store(audit_key=KEY, url=own.server.url, options=StoreOptions(timeout=5))
     kill(pid_of(own))
     vault = store.vault([KEY])
     for asked in (vault.get("x"), vault.put("x", b""), vault.delete("x"), vault.names("")):

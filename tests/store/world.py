@@ -293,9 +293,15 @@ async def command(store: RedisStore, *words: str | bytes | int) -> Reply:
 async def depart(gone: RedisStore, seen_by: RedisStore) -> None:
     """End a process's connection, and wait until the server has noticed."""
     await gone.close()
-    async with asyncio.timeout(10):
+    async with asyncio.timeout(60):
         while gone.process.encode() in await command(seen_by, "CLIENT", "LIST"):  # noqa: ASYNC110 - it tells nobody
             await asyncio.sleep(0.01)
+
+
+async def moment(store: RedisStore) -> int:
+    """Return what a server's clock shows, in milliseconds since the epoch."""
+    seconds, micros = await command(store, "TIME")
+    return int(seconds) * 1000 + int(micros) // 1000
 
 
 async def dump(store: RedisStore, sid: str) -> dict[str, object]:

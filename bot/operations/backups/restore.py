@@ -71,6 +71,7 @@ class RestoredBackup:
         aside: The folder with the earlier files, empty for none.
         configured: Whether the backup had a configuration.
         denied: How many tokens, accounts and chats were denied since the backup, and still are.
+        renamed: The new paths of folders that had the name of a file, which only a bucket allows.
     """
 
     backup: CheckedBackup
@@ -81,6 +82,7 @@ class RestoredBackup:
     aside: str = ""
     configured: bool = False
     denied: int = 0
+    renamed: tuple[str, ...] = ()
 
 
 @dataclass(slots=True)
@@ -204,6 +206,7 @@ class BackupRestorer:
             shortened=await self._shortened(),
             aside=aside if moved or kept else "",
             configured=await asyncio.to_thread((self._files.data / CONFIGURED).is_dir),
+            renamed=self._labelled.renamed,
         )
         # A key that was retired since must not be valid again; the rows that came back are proven by the file.
         if older := await asyncio.to_thread(self._chains.retired.unretired):

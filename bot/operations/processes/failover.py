@@ -1,8 +1,9 @@
 """The reaction to a failover of the store: losses are found, mended where they can be, and told.
 
 Each process looks every two seconds whether the servers changed. Then it compares its knowledge with the store. At the
-next look it has its latest inputs accepted again. Lost ones are taken once more, after other processes could note the
-losses of their sessions. Denials that the store forgot are put back.
+next look it has its latest inputs accepted again, and the messages that it carried between sessions. Lost ones are
+taken once more, after other processes could note the losses of their sessions. Denials that the store forgot are put
+back.
 
 A loss is a warning of the log, which doctor shows and the owner is told, each as far as the session's label lets them.
 """
@@ -25,7 +26,7 @@ from bot.sessions.ports.store import Store
 from policy.labels import Label
 
 LOST: Final = "the store lost writes that it had acknowledged"
-TOOK_OVER: Final = "another server of the store took over"
+TOOK_OVER: Final = "another server of the store serves, or it was started again"
 ACCEPTED_AGAIN: Final = "inputs that the store lost were accepted again"
 STEP: Final = "if no server of the store failed, look for tampering; docs/several-machines.md tells how to lose less"
 RIGHTS: Final = f"{LOG_TRUNCATED}: changes of rights were lost, denials among them were put back"
@@ -79,12 +80,16 @@ class FailoverWatch:
             del self._found[0]
 
     async def _accept_again(self) -> None:
-        """Have the inputs accepted that the store lost; those that it has are the same inputs."""
+        """Have the inputs and parcels accepted that the store lost; those that it has are the same ones."""
         count = 0
         for item, unless_asked in self._store.losses.recent():
             # The session may be full, archived, gone or damaged by now.
             with suppress(RequestError, AskedError, SealedError, SchemaError):
                 count += not (await self._store.sessions.accept(item, unless_asked=unless_asked)).duplicate
+        for parcel in self._store.losses.parcels():
+            # On a Cluster its target may have lost it, while its sender knows that it arrived.
+            with suppress(RequestError, SchemaError):
+                await self._store.delegation.receive(parcel)
         self._accept = False
         if count:
             _LOGGER.warning(ACCEPTED_AGAIN, extra={"count": count})

@@ -17,7 +17,7 @@ import anyio
 from bot.config.model import Config
 from bot.config.shown import sections
 from bot.core.ids import key_name
-from channels.port import ChannelVault, VaultError
+from channels.port import ChannelVault, LostValueError, VaultError
 
 _PREFIX: Final = "processes/"
 _FIRST_SECONDS: Final = 2.0
@@ -81,12 +81,10 @@ class ProcessSettings:
         vault, own, found = self._vault(), self._digests(), list[OtherSettings]()
         with suppress(VaultError):
             for name in await vault.names(_PREFIX):
-                if name != self._key and (kept := await vault.get(name)) is not None:
-                    told = cast("dict[str, object]", json.loads(kept))
-                    theirs = cast("dict[str, str]", told["settings"])
-                    paths = sorted(path for path in own.keys() | theirs.keys() if own.get(path) != theirs.get(path))
-                    if paths:
-                        found.append(OtherSettings(str(told["process"]), tuple(paths)))
+                # Those of a process with another key of the vault hide no others.
+                with suppress(LostValueError):
+                    kept = None if name == self._key else await vault.get(name)
+                    found += [] if kept is None else _different(kept, own)
         return tuple(found)
 
     def _digests(self) -> dict[str, str]:
@@ -98,3 +96,11 @@ class ProcessSettings:
             value = self._environment.get(one.value, "") if one.path in _TOKENS else one.value
             found[one.path] = key_name(hashlib.sha256(value.encode("utf-8", "surrogatepass")).digest())
         return found
+
+
+def _different(kept: bytes, own: Mapping[str, str]) -> list[OtherSettings]:
+    """Return a process whose kept settings differ from those here, nothing for one with the same."""
+    told = cast("dict[str, object]", json.loads(kept))
+    theirs = cast("dict[str, str]", told["settings"])
+    paths = sorted(path for path in own.keys() | theirs.keys() if own.get(path) != theirs.get(path))
+    return [OtherSettings(str(told["process"]), tuple(paths))] if paths else []

@@ -6,6 +6,7 @@ stops: its messages wait for other processes, and it signs no row. It goes on as
 """
 
 import asyncio
+import logging
 from collections.abc import Awaitable, Callable
 from contextlib import suppress
 from dataclasses import replace
@@ -23,6 +24,8 @@ if TYPE_CHECKING:
     from pydantic import JsonValue
 
 Tell = Callable[[str], Awaitable[None]]
+
+_LOGGER: Final = logging.getLogger(__name__)
 
 STOPPED: Final = "{}: this process stopped serving"
 AGAIN: Final = "this process has the keys of the installation again, and serves"
@@ -100,6 +103,8 @@ class SharedKeys:
             self._store.bar(error)
             before, self._problem = self._problem, error
             if str(before) != str(error):
+                facts = {"subject": "keys", "cause": str(error), "step": error.next_step}
+                _LOGGER.warning("a process stopped serving", extra=facts)
                 await tell(STOPPED.format(error))
                 await tell(error.next_step)
             return

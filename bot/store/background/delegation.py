@@ -63,7 +63,14 @@ class RedisDelegation:
 
     async def endorse(self, charge: Charge) -> bool:
         """Charge the bits that an answer may endorse."""
-        told = stored({"label": str(charge.label), "millibits": charge.millibits, "lapses": charge.until})
+        told = stored(
+            {
+                "label": str(charge.label),
+                "millibits": charge.millibits,
+                "lapses": charge.until,
+                "at_once": charge.at_once,
+            }
+        )
         args = {"generation": charge.generation, "run": charge.run, "charge": told, "most": charge.most}
         got = await self._shared.run(session_call(Script.ENDORSE, session_keys(charge.sid), args))
         return got.flag("charged")
@@ -96,6 +103,8 @@ class RedisDelegation:
         got = await self._shared.run(session_call(Script.RECEIVE, keys, args, bodies=bodies))
         if got.word == "busy":
             raise BusyError
+        if got.word == "ok":
+            self._shared.marks.received(self._shared.clock.monotonic(), parcel)
         told = got.text("code") or got.text("status")
         # A later outcome, if it came before, is not the sender's matter here: it was delivered.
         arrival = Arrival(told) if told in set(Arrival) else Arrival.WAITING

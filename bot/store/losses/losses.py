@@ -5,14 +5,15 @@ and when a write is refused as stale. A session that lost writes has an earlier 
 writes come to a replica as one. So nothing lost is in its context, and it goes on from there.
 """
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from contextlib import suppress
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from typing import Final
 
 from bot.audit.chain import EMPTY, Head
 from bot.core.errors import SchemaError, StoreError
 from bot.sessions.audit import AuditRow
+from bot.sessions.background.delegation import Parcel
 from bot.sessions.background.runs import UNREAD
 from bot.sessions.deliveries import OURS, NewDelivery
 from bot.sessions.inbox import NewItem
@@ -31,6 +32,7 @@ from bot.store.scripts.loader import Script
 from bot.store.servers.connection import Command, Reply
 from bot.store.shared import POLICY_ASKED, SessionChange, Shared
 from channels.messages import Address, OutboundKind
+from policy.labels import PUBLIC
 
 TOLD: Final = (
     "The store failed and lost the last messages of this conversation. If an answer is missing, or your last message, "
@@ -49,6 +51,9 @@ STORE: Final = "store"
 MOST_LOST: Final = 10_000
 """How many lost events of one session get an event in their place."""
 
+_SERVING: Final = ("run_id:", "master_replid:")
+"""Lines of a server's report: another process, or another history, as of a replica that was promoted."""
+
 _FIELDS: Final = codec.stored_fields(*FIELDS)
 _HOME: Final = codec.stored_fields("home")
 _PAGE: Final = 200
@@ -65,8 +70,10 @@ class RedisLosses:
 
     async def took_over(self) -> bool:
         """Say whether a server serves now that did not at the last call."""
-        told = await self._shared.connection.everywhere(("INFO", "server"))
-        serving = frozenset(line for _, info in told for line in info.decode().splitlines() if line[:7] == "run_id:")
+        told = await self._shared.connection.everywhere(("INFO", "server", "replication"))
+        serving = frozenset(
+            line for _, info in told for line in info.decode().splitlines() if line.startswith(_SERVING)
+        )
         news, self._servers = bool(self._servers) and not serving <= self._servers, serving
         if news:
             (policy,) = await self._shared.connection.commands(POLICY_ASKED)
@@ -79,13 +86,12 @@ class RedisLosses:
         """Compare the store with all that this process knows, and note each loss where it was."""
         sids = [sid for sid in self._shared.marks.sids if sid != AUDIT]
         for begin in range(0, len(sids), _PAGE):
-            page = sids[begin : begin + _PAGE]
-            for sid, (record, entries) in zip(page, await self._read(page), strict=True):
+            for one in await self._read(sids[begin : begin + _PAGE]):
                 # A record that cannot be read is reported by its worker.
                 with suppress(SchemaError):
-                    there = _stored(record, entries)
-                    if there is None or self._short(sid, there):
-                        await self.note(sid)
+                    there = one.stored
+                    if there is None or one.short(there):
+                        await self.note(one.sid)
         await self._note_outside()
 
     def taken(self) -> tuple[Loss, ...]:
@@ -110,18 +116,37 @@ class RedisLosses:
         """Return the inputs that were accepted within the last minute, oldest first."""
         return self._shared.marks.recent(self._shared.clock.monotonic())
 
-    def short(self, claim: Claim) -> bool:
-        """Say whether a claim found less of its session than is known; otherwise the state that it found is known."""
+    def parcels(self) -> Sequence[Parcel]:
+        """Return the messages of sessions that were taken within the last minute, oldest first."""
+        return self._shared.marks.parcels(self._shared.clock.monotonic())
+
+    async def short(self, claim: Claim) -> bool:
+        """Say whether a claim found less of its session than is known; otherwise the state that it found is known.
+
+        Raises StoreError.
+        """
         known, state = self._shared.marks.of(claim.sid), claim.state
         # A damaged log may lack events in the middle, so that places do not tell numbers.
         place = known.seq - claim.events[0].seq
         here = claim.events[place] if 0 <= place < len(claim.events) else None
         at = here.ts if here is not None and here.seq == known.seq else known.at
+        if place < 0 and known.seq:
+            # The context begins behind it, as after a recap or a reset.
+            (one,) = await self._read([claim.sid])
+            at = _time(one.entries) or known.at
         mark = LogMark(state.generation, state.seq, at, claim.fence, state.taint)
         if falls_short(StoredLog(mark, claim.audit, 0, 0), known):
             return True
         self._shared.marks.claimed(claim)
         return False
+
+    @staticmethod
+    def differs(record: Mapping[bytes, bytes], entries: Reply, known: LogMark) -> bool:
+        """Say whether a record that was read has less than was `known`; `entries` has the event `known.seq`.
+
+        Raises SchemaError.
+        """
+        return falls_short(stored_log(record, _time(entries)), known)
 
     async def note_refused(self, sid: str) -> None:
         """Look whether a write was refused because the store lost the ones before it."""
@@ -131,55 +156,56 @@ class RedisLosses:
     async def note(self, sid: str) -> Loss | None:
         """Note a loss of a session, if there is one. Raises StoreError: it cannot be read or written."""
         for _ in range(_TRIES):
-            known = self._shared.marks.of(sid)
-            ((record, entries),) = await self._read([sid])
-            there = _stored(record, entries)
+            (one,) = await self._read([sid])
+            there = one.stored
             if there is None:
-                return self._gone(sid, known)
-            if not self._short(sid, there):
-                self._adopt(sid, there)
+                return self._gone(one)
+            if not one.short(there):
+                self._adopt(one, there)
                 return None
-            if known.deleted:
+            if one.known.deleted:
                 return self._find(Loss(sid, there.mark.seq, there.mark.seq, there.mark.taint, deleted=True))
-            loss = await self._noted(sid, there)
+            loss = await self._noted(one, there)
             if loss is not None:
                 return loss
         return None
 
-    async def _read(self, sids: Sequence[str]) -> list[tuple[Reply, Reply]]:
+    async def _read(self, sids: Sequence[str]) -> "list[_Compared]":
         """Read the compared fields of some sessions' records, and the last events that are known."""
-        asked = list[Command]()
+        asked, known = list[Command](), list[tuple[str, LogMark, Head]]()
         for sid in sids:
-            keys, seq = session_keys(sid), self._shared.marks.of(sid).seq
+            # As known before the store answers: meanwhile this process may write more.
+            known.append((sid, self._shared.marks.of(sid), self._shared.marks.head(sid)))
+            keys, seq = session_keys(sid), known[-1][1].seq
             asked += (("HMGET", keys.state, *_FIELDS), ("XRANGE", keys.log, f"{seq}-0", f"{seq}-0"))
         found = await self._shared.connection.reads(*asked)
-        return list(zip(found[::2], found[1::2], strict=True))
+        answers = zip(known, found[::2], found[1::2], strict=True)
+        return [_Compared(*before, record, entries) for before, record, entries in answers]
 
-    def _short(self, sid: str, there: StoredLog) -> bool:
-        """Say whether the store has less of a session's log, or of its audit chain, than is known."""
-        head = self._shared.marks.head(sid)
-        return falls_short(there, self._shared.marks.of(sid)) or head[0] > max(there.audit[0], there.noted_audit)
-
-    def _adopt(self, sid: str, there: StoredLog) -> None:
+    def _adopt(self, one: "_Compared", there: StoredLog) -> None:
         """Know a session as the store has it, if the loss of the known state was noted already."""
-        if there.noted > self._shared.marks.of(sid).fence:
-            self._shared.marks.put(sid, there.mark)
-            self._shared.marks.put_head(sid, there.audit)
+        if there.noted > one.known.fence:
+            at = there.mark.at if there.mark.seq == one.known.seq else 0
+            self._shared.marks.put(one.sid, replace(there.mark, at=at))
+            self._shared.marks.put_head(one.sid, there.audit)
 
-    def _gone(self, sid: str, known: LogMark) -> Loss | None:
-        self._shared.marks.forget(sid)
-        if known.deleted or not known.seq:
+    def _gone(self, one: "_Compared") -> Loss | None:
+        self._shared.marks.forget(one.sid)
+        if one.known.deleted or not one.known.seq:
             return None
-        return self._find(Loss(sid, 0, known.seq, known.taint, gone=True))
+        return self._find(Loss(one.sid, 0, one.known.seq, one.known.taint, gone=True))
 
     def _find(self, loss: Loss) -> Loss:
-        self._found.append(loss)
+        if loss not in self._found:
+            self._found.append(loss)
         return loss
 
-    async def _noted(self, sid: str, there: StoredLog) -> Loss | None:
+    async def _noted(self, one: "_Compared", there: StoredLog) -> Loss | None:
         """Write a loss into its session; return None if the session changed meanwhile."""
-        known, have, head = self._shared.marks.of(sid), there.mark, self._shared.marks.head(sid)
-        label, reset = have.taint.join(known.taint), known.generation > have.generation
+        sid, known, have, head = one.sid, one.known, there.mark, one.head
+        # A reset that the store has ended the taint from before it.
+        before = known.taint if known.generation >= have.generation else PUBLIC
+        label, reset = have.taint.join(before), known.generation > have.generation
         told, bodies = LogTruncated(have.seq, max(known.seq, have.seq)), Bodies()
         ((home,),) = await self._shared.connection.commands(("HMGET", session_keys(sid).state, *_HOME))
         gap = NewEvent(STORE, label, told)
@@ -196,6 +222,8 @@ class RedisLosses:
             "last": stored(codec.new_event(shown, bodies)),
             "lost": min(told.lost, told.kept + MOST_LOST),
             "records": lost.get("records", 0),
+            "question": OutboundKind.QUESTION.value,
+            "reset": reset,
             **_notice(NewDelivery(f"lost-{op}", text(home), TOLD_RESET if reset else TOLD, label), bodies),
         }
         got = await self._shared.change(SessionChange(Script.NOTE_LOSS, sid, args, op, bodies), (row,))
@@ -226,15 +254,32 @@ class RedisLosses:
         return packed is not None and codec.reading(lambda: unpack(AUDIT_ROW, packed)["hash"]) == digest
 
 
-def _stored(record: Reply, entries: Reply) -> StoredLog | None:
-    """Read the stored state of a session, None if nothing is stored. Raises SchemaError."""
-    if record is None:
-        raise codec.unreadable()
-    found = {name: value for name, value in zip(_FIELDS, record, strict=True) if value is not None}
-    if not found:
-        return None
-    at = codec.reading(lambda: codec.entry(EVENT, entries[0])[1]["time"]) if entries else 0
-    return stored_log(found, at)
+@dataclass(frozen=True, slots=True)
+class _Compared:
+    """The knowledge of a session when the store was asked, and its answer: the record and the event `known.seq`."""
+
+    sid: str
+    known: LogMark
+    head: Head
+    record: Reply
+    entries: Reply
+
+    @property
+    def stored(self) -> StoredLog | None:
+        """The stored state, None if nothing is stored. Raises SchemaError."""
+        if self.record is None:
+            raise codec.unreadable()
+        found = {name: value for name, value in zip(_FIELDS, self.record, strict=True) if value is not None}
+        return stored_log(found, _time(self.entries)) if found else None
+
+    def short(self, there: StoredLog) -> bool:
+        """Say whether the store has less of a session's log, or of its audit chain, than was known."""
+        return falls_short(there, self.known) or self.head[0] > max(there.audit[0], there.noted_audit)
+
+
+def _time(entries: Reply) -> int:
+    """Return the time of an event that was asked for, 0 if the log lacks it. Raises SchemaError."""
+    return codec.reading(lambda: codec.entry(EVENT, entries[0])[1]["time"]) if entries else 0
 
 
 def _notice(new: NewDelivery, bodies: Bodies) -> Arguments:

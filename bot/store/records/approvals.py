@@ -4,6 +4,7 @@ import json
 from typing import TYPE_CHECKING, Any, cast
 
 from bot.sessions.approvals import AnswerValue, Approval, ApprovalState, QuestionAnswer
+from bot.sessions.consents.grants import Grant, GrantEnd
 from bot.sessions.log.serialization import question_from, question_json
 from bot.store.records import codec, form, kinds
 from bot.store.records.form import Values
@@ -73,4 +74,10 @@ def approval(sid: str, name: bytes, stored: bytes, now: int) -> Approval:
         places=tuple(cast("list[str]", codec.listed(got["places"]))),
         answer=_question_answer(got["given"]),
         resolved_at=got["resolved_at"],
+        grant=_grant(got) if got["granted_until"] else None,
     )
+
+
+def _grant(got: codec.Fields) -> Grant:
+    spent, end = tuple(got["granted_to"].split()), got["granted_end"]
+    return Grant(got["granted_until"], got["granted_left"], spent, GrantEnd(end) if end else None)

@@ -86,6 +86,10 @@ APPROVAL: Final = record(
     Field("given", "", "the answer to a question and its address, as JSON"),
     Field("resolved_at", 0, "when it was answered, ms"),
     Field("created", 0, "when it was asked, ms"),
+    Field("granted_until", 0, "until when the grant that was given with it counts, ms; 0 for none"),
+    Field("granted_left", 0, "how many calls the grant still covers"),
+    Field("granted_to", "", "the ids of the calls that it covered, a space between"),
+    Field("granted_end", "", "why it covers no more, see `GrantEnd`; none while it does"),
 )
 
 DELIVERY: Final = record(
@@ -115,6 +119,7 @@ DELIVERY: Final = record(
     Field("meant_for", "", "the one person it is for"),
     Field("authors", "", "whose words it derives from, a list as JSON"),
     Field("endorsed", "", "the bounded answers that were heard, a list as JSON"),
+    Field("untrusted", False, "whether its text is marked as one from outside"),
     _BODY,
     _REFS,
 )
@@ -488,6 +493,7 @@ CHARGE: Final = part(
     Field("millibits", int, "the most that the answer may endorse, in thousandths of a bit"),
     Field("lapses", int, "by when it must have come, ms"),
     Field("heard", False, "whether it was heard"),
+    Field("at_once", False, "whether it came at a place fixed by its call"),
 )
 
 SEND_TURN: Final = part(

@@ -10,6 +10,7 @@ from dataclasses import dataclass, replace
 from typing import Final, TypeVar
 
 from bot.audit.chain import EMPTY, Head
+from bot.sessions.background.delegation import Parcel
 from bot.sessions.inbox import NewItem
 from bot.sessions.log.events import Event
 from bot.sessions.models import Claim, SessionState, Status, Written
@@ -105,13 +106,22 @@ def falls_short(there: StoredLog, known: LogMark) -> bool:
     return have.generation < known.generation or bool(known.at and have.at != known.at)
 
 
+def _may_follow(seen: LogMark, known: LogMark) -> bool:
+    """Say whether nothing tells that a state comes before a known one, or out of another history."""
+    if seen.seq == known.seq and seen.at and known.at and seen.at != known.at:
+        return False
+    lower = seen.generation < known.generation or seen.seq < known.seq or seen.fence < known.fence
+    return not lower and (seen.generation > known.generation or known.taint.within(seen.taint))
+
+
 class LogMarks:
-    """The marks of this process, of the sessions that it met last, and the inputs that it accepted last."""
+    """The marks of this process, of the sessions that it met last, and the latest accepted messages."""
 
     def __init__(self) -> None:
         self._marks = OrderedDict[str, LogMark]()
         self._heads = OrderedDict[str, Head]()
         self._recent = deque[tuple[float, NewItem, bool]](maxlen=_RECENT)
+        self._parcels = deque[tuple[float, Parcel]](maxlen=_RECENT)
         self.fallen = EMPTY
         """The newest head of the chain `audit` that the store had lost when it answered with an older one."""
 
@@ -137,9 +147,9 @@ class LogMarks:
         _put(self._heads, chain, head)
 
     def saw(self, sid: str, seen: LogMark) -> None:
-        """Keep a state that was read or written, unless a newer one is known."""
+        """Keep a state that was read or written, if it may follow the known one: one of another history may not."""
         known = self.of(sid)
-        if known.deleted or (seen.generation, seen.seq, seen.fence) < (known.generation, known.seq, known.fence):
+        if known.deleted or not _may_follow(seen, known):
             return
         if seen.seq == known.seq and not seen.at:
             seen = replace(seen, at=known.at)
@@ -181,6 +191,14 @@ class LogMarks:
     def accepted(self, at: float, item: NewItem, *, unless_asked: bool) -> None:
         """Keep an input that was accepted at a time, in seconds."""
         self._recent.append((at, item, unless_asked))
+
+    def received(self, at: float, parcel: Parcel) -> None:
+        """Keep a message of another session that was taken at a time, in seconds."""
+        self._parcels.append((at, parcel))
+
+    def parcels(self, now: float) -> tuple[Parcel, ...]:
+        """Return the messages of sessions that were taken within the last minute before `now`, in seconds."""
+        return tuple(parcel for at, parcel in self._parcels if at >= now - _RECENT_SECONDS)
 
     def recent(self, now: float) -> tuple[tuple[NewItem, bool], ...]:
         """Return the inputs that were accepted within the last minute before `now`, in seconds, oldest first."""

@@ -2,6 +2,7 @@
 -- Arguments: owner, idle, lease ms, items and events (how many at most), debounce ms, longest (ms to leave parts), most
 --   (claims in vain, 0 for any number), channels.
 -- And known: the claimer's read position (generation, context, seq).
+-- And doubt: until when another server may have taken over, in ms, 0 for never.
 -- Events: from the known one on, itself included, or from where a context begins if the log does not continue it.
 -- Answers: ok now state items events approvals · none · elsewhere · unsettled wait · worn tries.
 
@@ -48,14 +49,17 @@ if not (leased(now) and S.owner == A.owner) then
   if not lives_on(set_of(A.channels)) then return reply('elsewhere') end
   local early = A.idle and 0 or math.max(unsettled_ms(now), parts_ms(now))
   if early > 0 then return reply('unsettled', {wait = early}) end
+  -- The last sign of a worker that is gone was when it prolonged its lease. If the store failed after that, it is not
+  -- this session that ended it.
+  local sign = S.owner and math.min(count(F.lease_until) - A.lease, now)
+  local excused = sign and A.doubt > 0 and sign <= A.doubt
   -- A process that takes it and writes nothing may have been ended by it.
   if not A.idle then
     if A.most > 0 and count(F.tries) >= A.most then return reply('worn', {tries = count(F.tries)}) end
-    set(F.tries, count(F.tries) + 1)
+    if not excused then set(F.tries, count(F.tries) + 1) end
   end
   charge_asides()
-  -- The last sign of a worker that is gone was when it prolonged its lease.
-  if S.owner then count_active(math.min(count(F.lease_until) - A.lease, now)) end
+  if sign then count_active(sign) end
   set(F.fence, count(F.fence) + 1)
   set(F.owner, A.owner)
   set(F.since, now)
@@ -63,6 +67,7 @@ if not (leased(now) and S.owner == A.owner) then
   local turn = open_turn()
   if turn and not turn.suspended then
     turn.attempt = (turn.attempt or 0) + 1
+    if excused then turn.handed = (turn.handed or 0) + 1 end
     set(F.turn, encode_part(turn))
   end
   save(K.state)

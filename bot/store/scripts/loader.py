@@ -21,6 +21,7 @@ from bot.sessions.approvals import ApprovalState, QuestionKind
 from bot.sessions.background.delegation import MOST_HOPS, SESSION
 from bot.sessions.background.runs import Breaker, EndReason, Priority, RunStatus
 from bot.sessions.background.schedules import ScheduleStatus
+from bot.sessions.consents.grants import GrantEnd
 from bot.sessions.deliveries import DEAD, OURS, RISEN, RISEN_KEY, DeliveryState
 from bot.sessions.inbox import ItemStatus, QueueMode
 from bot.sessions.installation.clocks import APART_MS
@@ -130,6 +131,7 @@ class Script(StrEnum):
     PUT_KEYS = "put_keys"
     REST_RESTORED = "rest_restored"
     NOTE_LOSS = "note_loss"
+    REVOKE_GRANT = "revoke_grant"
 
 
 _WORD: Final = re.compile(r"\w+")
@@ -176,6 +178,7 @@ KEYS: Final = MappingProxyType(
         Script.STOP: ("state", "inbox", "inputs", "approvals", "outbox", "op"),
         Script.RESET: (*_WRITE, "held", "held_ids", "observed"),
         Script.RESOLVE: ("state", "approvals", "audit"),
+        Script.REVOKE_GRANT: ("state", "approvals", "audit"),
         Script.PUT: ("state", "log", "outbox", "sealed"),
         Script.TAKE: ("state", "outbox"),
         Script.SETTLE: ("state", "outbox", "audit"),
@@ -258,7 +261,7 @@ KEYS: Final = MappingProxyType(
         Script.ADVANCE_WORKFLOW: ("log", "versions", "orders", "kept", "projects", "op"),
         Script.COPY_KEYS: (),
         Script.PUT_KEYS: (),
-        Script.REST_RESTORED: ("state", "outbox"),
+        Script.REST_RESTORED: ("state", "outbox", "approvals"),
         Script.NOTE_LOSS: ("state", "log", "outbox", "approvals", "audit", "op"),
     }
 )
@@ -412,6 +415,7 @@ _VALUES: Final[Mapping[str, str | Mapping[str, str]]] = MappingProxyType(
         "Item": _words(ItemStatus),
         "Approval": _words(ApprovalState),
         "Question": _words(QuestionKind),
+        "GrantEnd": _words(GrantEnd),
         "Delivery": _words(DeliveryState),
         "QueueMode": _words(QueueMode),
         "RunStatus": _words(RunStatus),

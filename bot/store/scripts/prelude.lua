@@ -520,6 +520,33 @@ local function cancel_approvals(by, state)
   end
 end
 
+-- Grants: an approval that was given for further calls. The same call spends one use only.
+
+local function covered(approval, call)
+  return string.find(' ' .. (approval.granted_to or '') .. ' ', ' ' .. call .. ' ', 1, true) ~= nil
+end
+
+local function grants(approval, call, now)
+  return approval.generation == count(F.generation) and not approval.granted_end
+    and (approval.granted_until or 0) > latest_ms(now)
+    and ((approval.granted_left or 0) > 0 or covered(approval, call))
+end
+
+local function spend_grant(id, approval, call)
+  if covered(approval, call) then return end
+  approval.granted_left = approval.granted_left - 1
+  approval.granted_to = approval.granted_to and approval.granted_to .. ' ' .. call or call
+  put_approval(id, approval)
+end
+
+-- End a grant, once: the first reason stays. Tell whether it was ended now.
+local function end_grant(id, approval, reason)
+  if (approval.granted_until or 0) == 0 or approval.granted_end then return false end
+  approval.granted_end = reason
+  put_approval(id, approval)
+  return true
+end
+
 -- Channels ---------------------------------------------------------------------------------------------
 
 -- Whether the session's home is on one of these channels, nil for all.

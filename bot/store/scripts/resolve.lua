@@ -1,6 +1,7 @@
 -- Answer pending approvals or questions once, all in one step. An answer to an agent's question approves nothing, and
 -- an approval answers no question.
 -- Arguments: state, actor, ids, given (the answer to a question), seen (the store's time for the caller), audit.
+--   Also grants (granted_until and granted_left by id): the approvals that are answered for further calls, too.
 -- Answers: ok ready principal background records, the audit head · none · head.
 
 if not read_state(K.state) then return reply('none') end
@@ -29,6 +30,10 @@ if open then
       one.approval.state, one.approval.resolved_by = A.state, A.actor
       if one.approval.kind == Question.question then
         one.approval.given, one.approval.resolved_at = A.given, now
+      end
+      local grant = A.state == Approval.approved and A.grants[A.ids[i]]
+      if grant then
+        one.approval.granted_until, one.approval.granted_left = grant.granted_until, grant.granted_left
       end
       one.packed = put_approval(A.ids[i], one.approval)
     end

@@ -1,6 +1,8 @@
 -- Claim a session's pending deliveries for a sender. One whose sender vanished comes back once, as ambiguous. A
 -- delivery is left if an older one to the same address waits, or another sender has that.
 -- Arguments: sender, op, lease ms, channels.
+-- And doubt: until when another server may have taken over, in ms, 0 for never. A delivery from before may have been
+-- sent.
 -- Answers: ok deliveries: key record key record ….
 
 if not read_state(K.state) then return reply('ok') end
@@ -14,6 +16,7 @@ for _, one in ipairs(deliveries()) do
   if not mine and unsettled(delivery) and channels[delivery.channel] and (delivery.lapses or 0) <= now
       and not behind[delivery.address] then
     if delivery.state == Delivery.pending then
+      delivery.doubtful = delivery.doubtful or delivery.created <= A.doubt
       delivery.state, delivery.attempt = Delivery.sending, (delivery.attempt or 0) + 1
     else
       delivery.state, waiting = Delivery.ambiguous, waiting - 1

@@ -2,11 +2,12 @@
 -- Arguments: claim (generation, fence, owner), cursor, lease ms, keep ms, release, status, turn, memory, last_turn,
 --   context_seq, usage, audit, events, seen (the store's time for the caller).
 --   Also take (a position), use (an approval), model and whether one is chosen, sender, send_lease ms, op of the send.
+--   Grants: grant (id and call: a use of one), ended (id and reason: those that end).
 --   Lists: also (positions behind `take` of parts of the same message).
 --   Lists: settle (position, status), ask (id, approval), deliver (key, delivery), acknowledge (ids of notes).
 --   For a run alone: run (progress: the fields that a turn's end writes; item: the continuation), acknowledge.
 -- Answers: ok seq taint now stop ready behind waiting mode risen, the audit head
---   stale · reset · cursor · head · use · item · taken · move before after.
+--   stale · reset · cursor · head · use · grant · item · taken · move before after.
 
 -- Find the dedupe key behind each settled position. One that is already terminal is skipped: the first terminal status
 -- stays.
@@ -60,6 +61,11 @@ local function refuse_write(w, now)
       return reply('use')
     end
   end
+  if A.grant then
+    local packed = redis.call('HGET', K.approvals, A.grant.id)
+    w.granted = packed and decode(packed)
+    if not (w.granted and grants(w.granted, A.grant.call, now)) then return reply('grant') end
+  end
   for _, asked in ipairs(A.ask) do
     if redis.call('HEXISTS', K.approvals, asked.id) == 1 then return reply('taken') end
   end
@@ -109,7 +115,7 @@ local function read_write_ahead(w)
   if S.usage then decode_part(S.usage) end
   if S.charter then read_run_ahead(w) end
   if count(F.undelivered) > 0 and (background() or A.sender) then read_ahead(K.outbox) end
-  if suspended() or (A.turn and A.turn.suspended) then read_ahead(K.approvals) end
+  if suspended() or (A.turn and A.turn.suspended) or #A.ended > 0 then read_ahead(K.approvals) end
 end
 
 -- Raise the taint by the labels of the admitted events, in the step that writes them (law taint_is_the_fold).
@@ -277,6 +283,11 @@ local function write(release)
   if w.spent then
     w.spent.state = Approval.used
     put_approval(A.use, w.spent)
+  end
+  if w.granted then spend_grant(A.grant.id, w.granted, A.grant.call) end
+  for _, one in ipairs(A.ended) do
+    local packed = redis.call('HGET', K.approvals, one.id)
+    if packed then end_grant(one.id, decode(packed), one.reason) end
   end
   for _, asked in ipairs(A.ask) do
     local approval = asked.approval

@@ -18,7 +18,8 @@ from bot.store.servers.connection import UNREACHED, Connection, Part
 _WINDOW_SECONDS: Final = 60.0
 """For one to two of these times a clock that is ahead counts after it was seen."""
 
-_ANSWER_SECONDS: Final = 1.0
+_ANSWER_SECONDS: Final = 5.0
+"""Also a server on a machine that stalls for a moment is compared."""
 
 
 class StoreTime:
@@ -56,7 +57,7 @@ class StoreTime:
 async def clocks(connection: Connection, clock: Clock) -> tuple[NodeClock, ...]:
     """Ask every server for its time, replicas too, and compare it with the clock of this machine.
 
-    A server that does not answer within a second, or does not allow the question, is left out. Raises StoreError: the
+    A server that does not answer in five seconds, or does not allow the question, is left out. Raises StoreError: the
     store's servers are not known.
     """
     async with asyncio.TaskGroup() as together:

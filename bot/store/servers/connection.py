@@ -50,6 +50,9 @@ Command: TypeAlias = Sequence[Arg]
 Reply: TypeAlias = Any
 
 
+REACH: Final = "see whether it runs, and whether this machine reaches it"
+"""The step of an operator if the store does not answer."""
+
 UNREACHED: Final = (RedisConnectionError, RedisTimeoutError, TimeoutError, OSError)
 """The errors of a server that does not answer."""
 
@@ -215,11 +218,17 @@ class Connection:
         self._scripts = scripts
         self._texts = {script.digest: script.text for script in scripts.values()}
         self._listened = -1
+        self._failed: float | None = None
 
     @property
     def ordered(self) -> bool:
         """Whether one server has all keys, so that a script may read one of another slot."""
         return self._servers.ordered
+
+    @property
+    def failed(self) -> float | None:
+        """Seconds since a request failed last, so that another server may have taken over; None if none can have."""
+        return None if self._failed is None else asyncio.get_running_loop().time() - self._failed
 
     def command(self, script: Script, keys: Sequence[str], args: Sequence[Arg]) -> Command:
         """Return the command that runs a script, for use among others."""
@@ -413,12 +422,14 @@ class Connection:
         for tries in count():
             try:
                 async with asyncio.timeout(limit.each + block):
-                    return await attempt()
+                    return await _cancellable(attempt)
             except (*UNREACHED, ResponseError) as error:
                 until = until or loop.time() + limit.total
+                if limit.total > 0 and passes(error):
+                    self._failed = loop.time()
                 last = not passes(error) or (tries > 0 and loop.time() >= until)
                 if last or not tries:
-                    self._log_failed("the store did not answer", type(error).__name__)
+                    self._log_failed("the store did not answer", _why(error), REACH)
                 if last:
                     self._gone(error)
             await self._restore()
@@ -485,6 +496,20 @@ class Connection:
             raise
 
 
+async def _cancellable(attempt: Callable[[], Awaitable[T]]) -> T:
+    """Try something; a cancellation that comes meanwhile ends it.
+
+    The library loses one that comes as it has just sent a request to a Sentinel, by `asyncio.wait_for` of Python 3.11.
+    """
+    task = asyncio.current_task()
+    before = 0 if task is None else task.cancelling()
+    try:
+        return await attempt()
+    finally:
+        if task is not None and task.cancelling() > before:
+            raise asyncio.CancelledError
+
+
 def _cursor(first: int, name: str, at: bytes) -> bytes:
     return f"{first} {name} ".encode() + at
 
@@ -515,6 +540,14 @@ def passes(error: BaseException) -> bool:
     if isinstance(error, ResponseError):
         return isinstance(error, _PASSING) or (error.status_code or str(error)).startswith(_PASSING_CODES)
     return isinstance(error, UNREACHED)
+
+
+def _why(error: Exception) -> str:
+    """Return the reason for a missing answer, in none of the library's words, which may quote a record."""
+    late = isinstance(error, (RedisTimeoutError, TimeoutError))
+    return (
+        "it took too long" if late else "there was no connection" if isinstance(error, UNREACHED) else "it is not ready"
+    )
 
 
 def lasting(error: BaseException) -> AuthenticationError | SSLCertVerificationError | None:

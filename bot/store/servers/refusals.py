@@ -97,4 +97,4 @@ def refusal_for(error: RedisError) -> StoreError:
         # A script of ours met a record that no program of ours wrote.
         return unreadable()
     sentence, step = _REFUSALS.get(code, (f"the store refused a command: {message}", "look at the store's log"))
-    return StoreRefusedError(sentence, next_step=step)
+    return StoreRefusedError(sentence, next_step=step, alone=code not in _REFUSALS)

@@ -33,7 +33,7 @@ def test_a_lock_on_the_folder_holds_nobody_up_later(tmp_path: Path) -> None:
     descriptor = os.open(tmp_path, os.O_RDONLY)
     try:
         fcntl.flock(descriptor, fcntl.LOCK_SH)
-        subprocess.run([sys.executable, "-c", _SEEDS.format(str(tmp_path))], check=True, input=b"x", timeout=20)
+        subprocess.run([sys.executable, "-c", _SEEDS.format(str(tmp_path))], check=True, input=b"x", timeout=60)
     finally:
         os.close(descriptor)
 

@@ -1,6 +1,7 @@
 """Two machines of one installation: two data directories, one store, and what each learns of the other."""
 
 import asyncio
+import logging
 import os
 import shutil
 from collections.abc import AsyncGenerator
@@ -12,12 +13,14 @@ from pathlib import Path
 import anyio
 import pytest
 
+from bot.api.mcp_server.kept_taints import KeptTaints, TaintKey
 from bot.app.app import App
 from bot.app.opening import open_app
 from bot.app.plugins import find_plugin
 from bot.audit.chain import Broken, Intact
+from bot.cli.operating.keys import key_adopter
 from bot.config.load import load_config
-from bot.core.errors import OtherKeysError, StoreError
+from bot.core.errors import OperatorError, OtherKeysError, StoreError
 from bot.core.ids import key_name, new_key
 from bot.core.keys import FOLLOWED_MS
 from bot.ingress.flood_limits import FLOODED
@@ -29,7 +32,10 @@ from bot.store.schema import AUDIT_CHAIN, AUDIT_HEAD
 from bot.tools import catalogue
 from channels.console import Console
 from channels.messages import Address, Inbound
-from tests.bot.kit import eventually, policy
+from channels.port import Reader, VaultError
+from channels.telegram.readers import SeenReaders
+from channels.telegram.updates import Presence
+from tests.bot.kit import CONFIDENTIAL, eventually, policy
 from tests.people import principal
 from tests.servers import SERVERS
 from tests.store.world import command, fresh
@@ -131,7 +137,9 @@ async def test_the_store_has_names_of_keys_and_no_key(places: tuple[Place, Place
 
 
 @pytest.mark.parametrize("use", ["audit", "session"])
-async def test_a_rotation_elsewhere_stops_a_process_until_it_has_the_key(places: tuple[Place, Place], use: str) -> None:
+async def test_a_rotation_elsewhere_stops_a_process_until_it_has_the_key(
+    places: tuple[Place, Place], caplog: pytest.LogCaptureFixture, use: str
+) -> None:
     here, there = places
     async with here.opened() as one:
         there.takes(here, "keys")
@@ -141,6 +149,8 @@ async def test_a_rotation_elsewhere_stops_a_process_until_it_has_the_key(places:
             keeper = one.key_keeper()
             made = await (keeper.rotate if use == "audit" else keeper.rotate_session)("owner")
             await there.heard("this process stopped serving")
+            warned = [one.__dict__ for one in caplog.records if one.levelno == logging.WARNING]
+            assert [made.name in one["cause"] for one in warned if one.get("subject") == "keys"] == [True]
             assert made.name in there.told[0]
             assert "copy the files of `keys`" in there.told[1]
             # It takes nothing in, and signs nothing with the old key.
@@ -181,14 +191,79 @@ async def test_a_retired_key_is_refused_where_its_heads_are_not_known(places: tu
 async def test_keys_are_adopted_once_the_others_are_lost(places: tuple[Place, Place]) -> None:
     here, there = places
     async with here.opened():
-        async with there.opened(with_any_keys=True) as app:
-            adopted = await app.shared_keys.adopt(app.store.audit, "owner")
-            assert adopted.audit == (key_name((there.data / "keys/audit").read_bytes()),)
-            (row,) = [one async for one in app.chains.records("audit") if one.kind == "key"]
-            assert row.body["change"] == "adopt"
-        await here.heard("this process stopped serving")
+        pass
+    async with there.opened(with_any_keys=True) as app:
+        adopted = await key_adopter(app).adopt("owner")
+        assert adopted.keys.audit == (key_name((there.data / "keys/audit").read_bytes()),)
+        (row,) = [one async for one in app.chains.records("audit") if one.kind == "key"]
+        assert row.body["change"] == "adopt"
+    with pytest.raises(OtherKeysError):
+        async with here.opened():
+            pass
     async with there.opened():
         pass
+
+
+async def test_keys_that_other_processes_have_are_not_taken_for_lost(places: tuple[Place, Place]) -> None:
+    """One command on a machine with keys of its own would stop all others, and break the chain `audit` for ever."""
+    here, there = places
+    async with here.opened() as one:
+        known = await one.store.installation_keys.read()
+        async with there.opened(with_any_keys=True) as app:
+            with pytest.raises(OperatorError, match="other processes use the store") as raised:
+                await key_adopter(app).adopt("owner")
+            assert "copy `keys`" in raised.value.next_step
+        assert await one.store.installation_keys.read() == known
+        assert isinstance(await one.chains.verify("audit"), Intact)
+
+
+async def test_a_lost_vault_key_stops_no_group_and_ends_every_vouching(places: tuple[Place, Place]) -> None:
+    here, there = places
+    crew = {"channel": "telegram", "chat": "-7", "classification": "INTERNAL", "members_vouched": True}
+    channels = {"console": {"classification": "top"}, "telegram": {"classification": "INTERNAL"}}
+    here.config = there.config = policy(
+        principals={"owner": principal("console:owner")}, channels=channels, chats={"crew": crew}, recipients={}
+    )
+    met = Presence("-7", (Reader("telegram:1"),))
+    async with here.opened() as app:
+        await SeenReaders(app.vault(), "7").note(met)
+        await app.vault().put("telegram/7/moved/-1007", b"-7")
+    there.takes(here, "keys")
+    (there.data / "keys/vault").write_bytes(new_key())
+    async with there.opened(with_any_keys=True) as app:
+        await app.vault().put("kept", b"of this key")
+        with pytest.raises(VaultError):
+            await SeenReaders(app.vault(), "7").note(met)
+        adopted = await key_adopter(app).adopt("owner")
+        assert (adopted.lost, adopted.unvouched) == (2, ("telegram:-7",))
+        # An account that was seen there may read along, and nobody knows of it any more.
+        (chat,) = app.gate.document.chats.values()
+        assert not chat.members_vouched
+        await SeenReaders(app.vault(), "7").note(met)
+        assert await app.vault().get("kept") == b"of this key"
+        assert await app.vault().get("telegram/7/moved/-1007") is None
+        rows = [row async for row in app.chains.records("audit") if row.kind == "classify"]
+        assert [dict(row.body) for row in rows] == [{"chat": "telegram:-7", "vouched": False}]
+        assert (await key_adopter(app).adopt("owner")).lost == 0
+
+
+async def test_a_connection_whose_taint_is_lost_with_a_key_is_at_the_top(places: tuple[Place, Place]) -> None:
+    """Its client's model still knows what it read."""
+    here, there = places
+    one, two = TaintKey("token", "a"), TaintKey("other token", "b")
+    async with here.opened() as app:
+        taints = KeptTaints(app.vault())
+        await taints.keep(one, CONFIDENTIAL)
+        await taints.keep(two, CONFIDENTIAL)
+        await taints.lost(two)
+    there.takes(here, "keys")
+    (there.data / "keys/vault").write_bytes(new_key())
+    async with there.opened(with_any_keys=True) as app:
+        assert (await key_adopter(app).adopt("owner")).lost == 3
+        taints, top = KeptTaints(app.vault()), app.gate.document.top
+        assert await taints.inherited(two) == top
+        await taints.lost(one)
+        assert await taints.inherited(one) == top
 
 
 async def test_a_process_that_has_a_newer_key_brings_it(places: tuple[Place, Place]) -> None:
@@ -283,5 +358,8 @@ async def test_a_process_with_other_settings_is_named(places: tuple[Place, Place
             (other,) = await one.settings.differing()
             assert other.paths == ("limits.inbox_items",)
             assert two.store.process in other.process
+            # One whose values cannot be opened hides no other.
+            await one.store.vault([new_key()]).put("processes/a", b"of another key", 60)
+            assert await one.settings.differing() == (other,)
             assert await two.settings.differing() == ()
             tasks.cancel_scope.cancel()

@@ -102,7 +102,7 @@ from bot.app.plugins import Plugin, PluginChannel
 from channels.port import ChannelError
 
 class Silent:
-    name, marks_repeats, previews = "NAME", False, False
+    name, marks_repeats, marks_untrusted, previews = "NAME", False, False, False
 
     async def close(self):
         pass

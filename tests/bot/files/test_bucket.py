@@ -221,12 +221,55 @@ def test_variables_of_the_environment_lead_nowhere_else(
         "AWS_REGION": "nowhere-1",
         "AWS_CONDITIONAL_PUT": "disabled",
         "AWS_VIRTUAL_HOSTED_STYLE_REQUEST": "true",
+        "AWS_S3_EXPRESS": "true",
     }.items():
         monkeypatch.setenv(name, value)
     files = bucket_files(address)
     files.keep(shared("public", PUBLIC, "x"), b"x", PUBLIC, replaces=False)
     with pytest.raises(UnusableError):
         files.keep(shared("public", PUBLIC, "x"), b"x", PUBLIC, replaces=False)
+
+
+@pytest.mark.parametrize("variable", ["AWS_SESSION_TOKEN", "AWS_TOKEN"])
+def test_a_token_of_another_key_is_not_sent(
+    monkeypatch: pytest.MonkeyPatch, address: BucketAddress, variable: str
+) -> None:
+    """The environment may hold one for AWS, while the bucket is on another server."""
+    monkeypatch.setenv(variable, "of-another-key")
+    SERVERS.buckets().fail("token", "PUT", 2)
+    try:
+        assert Objects(address).put("x", b"", {}, over=None)
+        with pytest.raises(UnavailableError, match="denies access"):
+            Objects(replace(address, token=address.name)).put("y", b"", {}, over=None)
+    finally:
+        SERVERS.buckets().fail("token", "PUT", 0)
+
+
+@pytest.mark.parametrize("key", ["files/public//x", "files/public/./x", "files/public/%01x"])
+def test_an_object_that_keeps_a_folder_from_being_listed_is_told_and_not_named(
+    address: BucketAddress, files: BucketFiles, key: str
+) -> None:
+    SERVERS.buckets().ask("PUT", f"/{address.name}/{key}")
+    with pytest.raises(UnavailableError, match="holds an object whose key has `//`") as caught:
+        list(files.kept())
+    assert key not in str(caught.value)
+    assert caught.value.next_step == "rename it or delete it there, with another tool"
+
+
+def test_a_key_that_is_too_long_with_its_prefix_is_absent_and_no_fault_of_the_bucket(address: BucketAddress) -> None:
+    """A server answers such a request with an error of its own."""
+    objects, key = Objects(replace(address, prefix="p" * 200)), "x" * 824
+    with pytest.raises(UnusableError):
+        objects.put(key, b"x", {}, over=None)
+    SERVERS.buckets().fail("denied", "HEAD")
+    try:
+        assert objects.head(key) is None
+        SERVERS.buckets().fail("denied", "GET")
+        with pytest.raises(AbsentError):
+            objects.get(key, None)
+    finally:
+        SERVERS.buckets().fail("denied", "GET", 0)
+    assert objects.put(key[1:], b"x", {}, over=None)
 
 
 def test_two_prefixes_are_two_installations(address: BucketAddress) -> None:
@@ -323,3 +366,5 @@ def test_the_object_that_stands_for_a_folder_in_another_tool_is_none(
         files.take(KeptName(shared("public", PUBLIC, "a")))
     assert files.take(KeptName(shared("public", PUBLIC, "a"), folder=True)).content is None
     assert objects.folder("files/public") == ([], ["a"])
+    assert objects.folder("files/public/a")[0] == [".label", "x"]
+    assert {name.place.name for name in files.kept() if not name.folder} == {"a/x"}

@@ -14,8 +14,12 @@ import pytest
 from bot.files.local import LocalFiles
 from bot.files.objects import Objects
 from bot.files.port import LabelledFiles
+from bot.sessions.refs import WorkflowRef
+from bot.tools.workflow.state_folder import FOLDER, StateFolder
+from bot.workflows.export import STATE, ExportPlace
 from policy.labels import PUBLIC, parse, top
 from tests.bot.files.racing import BEFORE, COUNTED, INTERNAL, THREADS, WRITTEN
+from tests.bot.kit import document
 from tests.buckets import bucket_files
 from tests.servers import SERVERS
 
@@ -114,3 +118,25 @@ def test_a_label_that_rose_under_the_same_bytes_is_noticed_by_a_writer_that_read
     assert found is not None
     assert found.label == parse("INTERNAL~")
     assert files.find(WRITTEN, PUBLIC) is None
+
+
+def test_a_state_file_that_is_written_over_while_it_is_read_has_the_label_of_its_text() -> None:
+    """First the label was read, then another tool's text, and a label that was its text's was never asked for."""
+    server = SERVERS.buckets()
+    address = server.fresh()
+    objects, key = Objects(address), f"files/{FOLDER}/quay/{STATE}"
+    policy = document(folders={FOLDER: {"floor": "PUBLIC", "integrity": "TRUSTED", "clearance": "top"}})
+    folder = StateFolder(bucket_files(address), lambda: policy)
+    place, state = ExportPlace("quay", PUBLIC), WorkflowRef("ann", "quay", "PUBLIC", "1")
+    assert folder.swap(place, STATE, "ours", None, state=state)
+    server.fail("late", "GET")
+    with ThreadPoolExecutor(1) as pool:
+        slow = pool.submit(folder.read, place, STATE)
+        server.fail("held", "")
+        # Now the reader knows the label, and asks for the text.
+        before = objects.head(key)
+        assert before is not None
+        assert objects.put(key, b"theirs", {}, over=before.tag)
+        server.fail("release", "")
+        found = slow.result()
+    assert found is None or found.label == policy.top

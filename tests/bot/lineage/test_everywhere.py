@@ -76,7 +76,7 @@ async def test_what_came_of_a_skill_before_it_changed_is_found(tmp_path: Path) -
         async def asks() -> bool:
             return (await owner.state()).asks
 
-        await eventually(asks, 20)
+        await eventually(asks)
         await owner.say("approve")
         (label,) = await owner.app.store.skills.versions("owner")
         (skill,) = (await owner.app.store.skills.changes("owner", label, 0, 5)).changed

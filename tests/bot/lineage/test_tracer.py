@@ -106,7 +106,7 @@ async def reported(owner: Person) -> None:
     async def heard() -> bool:
         return any(isinstance(one.body, UserMessage) and one.body.origin for one in await owner.events())
 
-    await eventually(heard, 20)
+    await eventually(heard)
     await owner.settled()
 
 
@@ -145,7 +145,7 @@ async def test_a_question_that_showed_a_call_is_among_what_people_have_seen(tmp_
         async def asks() -> bool:
             return (await owner.state()).asks
 
-        await eventually(asks, 20)
+        await eventually(asks)
         await owner.say("approve")
         told = list(lines(await forward(owner, f"file:{FILE}"), "trace"))
         seen = told[told.index(SEEN) :]
@@ -159,7 +159,7 @@ async def test_a_skill_is_traced_to_the_call_that_wrote_it(tmp_path: Path) -> No
         async def asks() -> bool:
             return (await owner.state()).asks
 
-        await eventually(asks, 20)
+        await eventually(asks)
         await owner.say("approve")
         found = await owner.app.store.skills.versions("owner")
         (skill,) = (await owner.app.store.skills.changes("owner", next(iter(found)), 0, 5)).changed

@@ -151,6 +151,15 @@ class Desk:
         """Return what to ask for a webhook."""
         return WebhookRequest(here.url, level)
 
+    async def noted(self, hook: ProgramWebhook, *sessions: Written) -> None:
+        """Wait until it is noted that all of these sessions was sent; nothing more is done for them then."""
+
+        async def all_is() -> bool:
+            at = await self.app.store.webhooks.positions(hook.id, tuple(one.sid for one in sessions))
+            return {one.sid: one.seq for one in sessions} == {sid: position.seq for sid, position in at.items()}
+
+        await until(all_is)
+
     async def first(self) -> ProgramWebhook:
         """Return the oldest webhook as it is now."""
         return (await self.keeper.all(self.caller))[0]
@@ -188,7 +197,7 @@ async def _untold(_line: str) -> None:
 def hook_config(*receivers: Receiver, retries: Sequence[int] = (1, 1), **settings: object) -> str:
     """Return a config.yaml whose webhooks may reach these receivers, with quick tries."""
     allowed = [f"127.0.0.1:{one.port}" for one in receivers]
-    webhooks = {"unsafe_allow_private_addresses": allowed, "retry_seconds": list(retries), "seconds": 4, **settings}
+    webhooks = {"unsafe_allow_private_addresses": allowed, "retry_seconds": list(retries), "seconds": 6, **settings}
     return api_config(blocks={"webhooks": webhooks})
 
 
@@ -203,7 +212,7 @@ async def program(
             yield Program(host, client)
 
 
-async def until(look: Callable[[], Awaitable[object]], seconds: float = 10) -> None:
+async def until(look: Callable[[], Awaitable[object]], seconds: float = 60) -> None:
     """Wait until a look finds something."""
     async with asyncio.timeout(seconds):
         while True:

@@ -10,6 +10,7 @@ from pathlib import Path
 import pytest
 
 from bot.sessions.log.events import Visibility
+from tests.bot.clock import Clock
 from tests.bot.webhooks.kit import Desk, begin, desk, hook_config
 from tests.sim.receiver import Receiver, receiver
 from tests.store.counting import Counting
@@ -34,12 +35,11 @@ def counted(made: Desk) -> Generator[Counting]:
 
 async def spent(made: Desk, here: Receiver, texts: list[tuple[str, ...]], level: Visibility) -> int:
     """Return the exchanges for events beyond the looks that a process makes anyway; each write is one exchange."""
-    await made.hook(here, level)
+    hook = await made.hook(here, level)
     session = await begin(made.app)
     await session.say("warm")
-    async with made.sending():
-        await here.have(2)
-        await asyncio.sleep(0.1)
+    async with made.sending(clock=Clock()):
+        await made.noted(hook, session)
         loop, sent = asyncio.get_running_loop(), len(here.got)
         with counted(made) as counting:
             begun, before = loop.time(), counting.trips
@@ -79,12 +79,11 @@ async def test_events_that_are_written_together_cost_no_more(tmp_path: Path) -> 
 
 async def test_what_passes_no_filter_is_read_and_not_noted(tmp_path: Path) -> None:
     async with receiver() as here, desk(tmp_path, hook_config(here)) as made:
-        await made.hook(here, Visibility.USER)
+        hook = await made.hook(here, Visibility.USER)
         session = await begin(made.app)
         await session.say("warm")
-        async with made.sending():
-            await here.have(2)
-            await asyncio.sleep(0.1)
+        async with made.sending(clock=Clock()):
+            await made.noted(hook, session)
             loop = asyncio.get_running_loop()
             with counted(made) as counting:
                 begun = loop.time()
@@ -102,7 +101,7 @@ async def test_a_process_without_events_asks_twice_a_second(tmp_path: Path) -> N
     async with receiver() as here, desk(tmp_path, hook_config(here)) as made:
         for _ in range(5):
             await made.hook(here)
-        async with made.sending():
+        async with made.sending(clock=Clock()):
             session = await begin(made.app)
             await session.say("warm")
             await here.have(10)

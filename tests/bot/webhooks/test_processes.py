@@ -11,7 +11,9 @@ from bot.operations.reading import SessionReader
 from bot.operations.tokens import TokenRequest
 from bot.sessions.api_tokens import Scope
 from bot.sessions.log.events import Visibility
+from bot.store.records.form import stored_map
 from bot.store.records.kinds import SENDING_RIGHT
+from bot.store.records.names import NAMES
 from bot.store.schema import WEBHOOK_RIGHTS
 from bot.webhooks.keeper import WebhookKeeper, WebhookRequest
 from bot.webhooks.secrets import WebhookSecrets
@@ -22,7 +24,7 @@ from tests.harness import Person, running
 from tests.journeys.machine import Machine, Process
 from tests.servers import SERVERS
 from tests.sim.receiver import HANG, Receiver, receiver
-from tests.store.world import alter
+from tests.store.world import alter, command
 
 pytestmark = pytest.mark.anyio
 
@@ -71,19 +73,28 @@ async def test_what_a_killed_process_sent_is_sent_again_under_its_id(tmp_path: P
             assert here.seqs() == [said[0] - 1, said[0] - 1, *said]
 
 
+async def holder(person: Person, hook: str) -> object:
+    """Return which process sends for a webhook."""
+    return stored_map(await command(person.app.store, "HGET", WEBHOOK_RIGHTS, hook))[NAMES["owner"]]
+
+
 async def test_two_processes_send_each_event_once_and_in_order(tmp_path: Path) -> None:
     async with receiver() as here, running(tmp_path, hook_config(here), serve=False) as person:
         await person.app.reloader.open()
-        await webhook_of(person, here)
+        hook = await webhook_of(person, here)
         sessions = [await begin(person.app) for _ in range(3)]
         async with answering(tmp_path), answering(tmp_path):
             await here.have(3, 60)
+            before = await holder(person, hook)
             for number in range(10):
                 for one in sessions:
                     await one.say(f"number {number}")
             await here.have(33, 60)
             await asyncio.sleep(1)
-        assert len(here.got) == len(set(here.ids)) == 33
+            moved = await holder(person, hook) != before
+        assert len(set(here.ids)) == 33
+        # A process that stalls for as long as its right lasts may repeat what it sent, under its id.
+        assert moved or len(here.got) == 33
         for one in sessions:
-            assert here.seqs(one.sid) == sorted(here.seqs(one.sid))
-            assert len(here.seqs(one.sid)) == 11
+            came = list(dict.fromkeys(here.seqs(one.sid)))
+            assert (came, len(came)) == (sorted(came), 11)

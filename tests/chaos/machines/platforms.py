@@ -23,7 +23,8 @@ from tests.sim.telegram_world import Person as TelegramPerson
 
 _LOOK_SECONDS: Final = 0.05
 _AGAIN_SECONDS: Final = 5.0
-_APPROVE: Final = "Approve"
+_APPROVE: Final = frozenset({"Approve", "Once"})
+"""The buttons that approve a call: the second one where it may be approved for further calls, too."""
 
 
 @dataclass
@@ -112,10 +113,9 @@ class Platforms:
                     await there.presses(said, str(keys[0]["action_id"]))
         else:
             for shown in here.private.shows:
-                if any(_approves(button) for button in shown.buttons) and self._due(
-                    (chat, str(shown.id)), shown.text, now
-                ):
-                    here.presses(shown, _APPROVE)
+                buttons = [number for number, button in enumerate(shown.buttons) if _approves(button)]
+                if buttons and self._due((chat, str(shown.id)), shown.text, now):
+                    here.presses(shown, buttons[0])
 
     def _due(self, question: tuple[int, str], text: str, now: float) -> bool:
         """Say whether a question is to be answered now, for the first time or once more."""
@@ -137,7 +137,7 @@ def _approves(button: Json) -> bool:
     """Say whether a button of either platform approves: one has its text as such, the other in an object."""
     match button.get("text"):
         case {"text": text} | text:
-            return text == _APPROVE
+            return text in _APPROVE
 
 
 @asynccontextmanager

@@ -116,6 +116,17 @@ async def test_an_object_of_another_tool_gets_the_label_that_the_operator_names(
         assert (await asyncio.to_thread(person.app.files.take, KeptName(place))).label is None
 
 
+async def test_a_folder_that_another_tool_made_can_be_labelled(tmp_path: Path) -> None:
+    """Consoles of buckets make an empty object for a folder, whose key ends with a slash."""
+    address = SERVERS.buckets().fresh()
+    for key in ("incoming/", "incoming/a.txt"):
+        await asyncio.to_thread(SERVERS.buckets().ask, "PUT", f"/{address.name}/files/internal/{key}")
+    async with keeping(tmp_path, address) as (keeper, person):
+        done = await keeper.label("internal/incoming", "INTERNAL", "owner")
+        assert {one.path for one in done if one.there} == {"internal/incoming", "internal/incoming/a.txt"}
+        assert await found(person, shared("internal", INTERNAL, "incoming", "a.txt"), INTERNAL) == (b"", INTERNAL)
+
+
 async def test_a_copy_needs_a_bucket_and_no_other_process(tmp_path: Path) -> None:
     async with keeping(tmp_path / "data") as (keeper, _):
         for to in FilesPlace:

@@ -131,7 +131,7 @@ async def test_a_first_run_puts_its_files_into_the_bucket_and_none_on_the_disk(t
     address = await asyncio.to_thread(SERVERS.buckets().fresh)
     files = await asyncio.to_thread(bucket_files, address)
     async with running(tmp_path, json.dumps(block(address)), environment=KEYS) as owner:
-        async with asyncio.timeout(20):
+        async with asyncio.timeout(60):
             while await asyncio.to_thread(files.find, shared("confidential", PUBLIC, "pipeline.md"), TOP) is None:  # noqa: ASYNC110 - it is no event of anything
                 await asyncio.sleep(0.02)
         assert "Harbour & Lock builds" in await owner.say(bang("read_file", path="public/welcome.md"))

@@ -11,7 +11,7 @@ from bot.sessions.installation.losses import LOG_TRUNCATED
 from bot.store.schema import AUDIT, AUDIT_CHAIN, AUDIT_HEAD, OVERRIDES, POLICY, TOKENS
 from policy.document.overrides import AccessChange
 from tests.harness import Person, running
-from tests.store.world import earlier, remembered
+from tests.store.world import earlier, parcel, remembered
 
 pytestmark = pytest.mark.anyio
 
@@ -53,6 +53,18 @@ async def test_a_lost_conversation_is_told_and_its_message_is_worked_again(tmp_p
             before = len(owner.app.failures.newest())
             await watch.after_a_failover()
             assert len(owner.app.failures.newest()) == before
+
+
+async def test_a_lost_message_between_sessions_is_taken_again(tmp_path: Path) -> None:
+    async with running(tmp_path, serve=False) as owner:
+        watch, store = await watching(owner), owner.app.store
+        await owner.send("first")
+        back = await remembered(store, owner.sid)
+        await store.delegation.receive(sent := parcel(owner.sid))
+        await back()
+        assert await store.sessions.outcome(owner.sid, sent.dedupe) is None
+        await watch.after_a_failover()
+        assert [one.dedupe for one in await store.sessions.waiting(owner.sid)][1:] == [sent.dedupe]
 
 
 async def test_a_lost_deletion_is_repeated(tmp_path: Path) -> None:

@@ -17,7 +17,7 @@ from bot.store.schema import session_keys
 from bot.tools import catalogue
 from policy.decision import Verdict
 from policy.document.model import Document, load
-from tests.bot.kit import bang, note
+from tests.bot.kit import bang, eventually, note
 from tests.harness import Person, running
 from tests.store.world import command
 
@@ -51,6 +51,7 @@ LINES = (
     note("guest", f"it is {SSN}"),
     note("owner", "to myself"),
     bang("sessions_spawn", task="look around"),
+    bang("sessions_spawn", task="look around", up_to="CONFIDENTIAL"),
     "/reset confirm",
     "/taint raise INTERNAL",
     "/why",
@@ -104,6 +105,21 @@ async def test_by_the_policy_that_decided_nothing_changes(tmp_path: Path) -> Non
                     assert (again.untold, again.changed) == (None, False), record
         assert verdicts == {verdict.name for verdict in Verdict}
         assert (told(report), dict(report.untold), report.elsewhere, report.broken) == ({}, {}, 0, {})
+
+
+async def test_a_released_call_is_asked_about_again_where_nobody_may_release(tmp_path: Path) -> None:
+    people = {**PEOPLE, "owner": {**OWNER, "may_release": True}}
+    async with running(tmp_path, written([], people)) as owner:
+        await owner.say(bang("read_file", path="internal/handbook.md"))
+        await owner.say(bang("web_fetch", url="https://nowhere.example/"))
+        await answered(owner)
+        await owner.settled()
+        assert told(await replayed(owner, owner.app.config.policy)) == {}
+        without = await replayed(owner, configured([]))
+        assert told(without) == {
+            ("REQUIRE_APPROVAL", "BLOCK", "no_write_down", "web_fetch"): 1,
+            ("ALLOW", "BLOCK", "no_write_down", "web_fetch"): 1,
+        }
 
 
 async def test_each_kind_of_change_is_counted_by_rule_and_tool(tmp_path: Path) -> None:
@@ -163,6 +179,35 @@ async def test_content_that_the_audit_does_not_hold_is_never_guessed(tmp_path: P
         report = await replayed(owner, configured([rule]))
         assert (dict(report.untold), report.elsewhere) == ({}, 0)
         assert set(told(report)) == {("ALLOW", "BLOCK", "ssn", "PRE_OUTPUT")}
+
+
+def bounded(message: object) -> Document:
+    tools = {"message": {"bounds": message}} if message else {}
+    return load({"tools": tools}, tools=catalogue.ARGUMENTS)
+
+
+async def test_another_bound_is_told_as_far_as_the_audit_holds_it(tmp_path: Path) -> None:
+    """Under the same bound a value is where it was, without one it is outside; where another one has it is not told."""
+    bounds: dict[str, object] = {"recipient": ["guest"], "identifier": ["console"]}
+    asks = {"task": f"{bang('read_file', path='public/welcome.md')}\n=", "returns": {"yes": {"type": "boolean"}}}
+    async with running(tmp_path, json.dumps({"policy": {"tools": {"message": {"bounds": bounds}}}})) as owner:
+        await owner.say(f"!sessions_spawn {json.dumps(asks)}")
+        await owner.settled()
+        await eventually(lambda: heard(owner))
+        await owner.say(note("guest", "within"))
+        await owner.say(note("owner", "to myself"))
+        same = await replayed(owner, owner.app.config.policy)
+        assert (told(same), dict(same.untold)) == ({}, {})
+        added = await replayed(owner, bounded({**bounds, "path": ["public"]}))
+        assert (told(added), dict(added.untold)) == ({}, {})
+        gone = await replayed(owner, bounded(None))
+        assert told(gone) == {("ALLOW", "REQUIRE_APPROVAL", "endorsed_cannot_steer", "message"): 1}
+        other = await replayed(owner, bounded({**bounds, "recipient": ["guest", "team"]}))
+        assert (told(other), sum(other.untold.values())) == ({}, 1)
+
+
+async def heard(owner: Person) -> bool:
+    return "[result of background session" in str(await owner.events())
 
 
 async def test_records_that_do_not_hold_do_not_count(tmp_path: Path) -> None:
