@@ -58,7 +58,7 @@ class Person:
         inbound = Inbound(self.address, self.account, text, f"{id(self)}-{next(self._count)}", **facts)
         return await self.app.router.receive(inbound)
 
-    async def settled(self, seconds: float = 20) -> SessionState | None:
+    async def settled(self, seconds: float = 60) -> SessionState | None:
         """Wait until nothing waits, runs or is still to be said."""
         async with asyncio.timeout(seconds):
             while True:

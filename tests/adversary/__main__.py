@@ -5,9 +5,10 @@ import asyncio
 import json
 import sys
 
+from tests.adversary.every import PLANTED, WORLDS
 from tests.adversary.search import Bounds, Found, search
 from tests.adversary.stage import staged
-from tests.adversary.worlds import PLANTED, WORLDS, World
+from tests.adversary.worlds import World
 
 
 def _asked() -> argparse.Namespace:
@@ -31,12 +32,17 @@ def main() -> int:
     every = PLANTED if asked.planted else WORLDS
     worlds = [world for world in every if not only or {world.name, world.finds} & only]
     seconds = asked.minutes * 60 / len(worlds)
-    attacks = 0
+    attacks = states = sequences = 0
     for world in worlds:
         found = asyncio.run(_searched(world, Bounds(10**9, 10**9, seconds, asked.seed)))
-        attacks += found.plan is not None
+        attacks, states = attacks + (found.plan is not None), states + found.states
+        sequences += found.sequences
         print(_line(found, world, as_json=asked.json), flush=True)
-    return 1 if attacks else 0
+    told = (
+        f"{attacks} planted weaknesses found, {len(worlds) - attacks} missed" if asked.planted else f"{attacks} attacks"
+    )
+    print(f"{len(worlds)} worlds, {states} states, {sequences} sequences: {told}", file=sys.stderr)
+    return 0 if attacks == (len(worlds) if asked.planted else 0) else 1
 
 
 def _line(found: Found, world: World, *, as_json: bool) -> str:

@@ -29,10 +29,10 @@ from pydantic_ai.profiles import ModelProfile
 from pydantic_ai.settings import ModelSettings
 from pydantic_ai.usage import RequestUsage
 
-from bot.agent.offline import RECAP
+from bot.agent.offline import INSPECT, RECAP
 from bot.tools.background.runs import INITIALIZE
 from tests.adversary.disguises import DISGUISES
-from tests.adversary.plans import THINK, WAIT, Place, Plan, Step
+from tests.adversary.plans import THINK, TOGETHER, WAIT, Place, Plan, Step
 
 _OPENED: Final = re.compile(r"^(?:\w+: )?go ([0-9.]+)(?:#([0-9.]+))?", re.MULTILINE)
 _GO: Final = re.compile(r"^(?:\w+: )?go [0-9.]+", re.MULTILINE)
@@ -40,6 +40,7 @@ _TEMPLATE: Final = re.compile(r"<([a-z]+)(?:\.([0-9]+))?>")
 _CHUNK: Final = 4
 _NOT_A_PERSON: Final = ", not your user]"
 UNKNOWN: Final = "?"
+_QUESTION: Final = re.compile(r"^Question: (\w+)", re.MULTILINE)
 _GOALS: Final = MappingProxyType({"sessions_spawn": "task", "runs_start": "goal", "schedule_create": "text"})
 _INITIALIZE: Final = Step(INITIALIZE, {"session_type": "autonomous"})
 
@@ -54,6 +55,9 @@ FACTS: Final = MappingProxyType(
         "canary": re.compile(r"\bcanary=(\S+)"),
         "number": re.compile(r'"n": ?([0-9]+)'),
         "held": re.compile(r"\b(held-[a-z0-9]{16})\b"),
+        "part": re.compile(r"\b(held-[a-z0-9]{16}\.[0-9]+)\b"),
+        "handle": re.compile(r"\b(mail-[0-9]+-[a-z2-7]{4})\b"),
+        "to": re.compile(r'"to": ?"(\w+)"'),
         "named": re.compile(r"\bsession=([a-z2-7]{32})"),
         "receipt": re.compile(r"\b(receipt-[a-z0-9]{16})\b"),
         "told": re.compile(r'no such session|session has ended|"status": "accepted", "receipt"|\[\]|"kind": "task"'),
@@ -150,17 +154,30 @@ class Adversary(Model):
         last = messages[-1]
         if isinstance(last, ModelRequest) and last.instructions == RECAP:
             return ModelResponse(parts=[TextPart("recap")], usage=usage, model_name="offline", provider_name="offline")
+        if isinstance(last, ModelRequest) and last.instructions == INSPECT:
+            told = [TextPart(self._inspected(_text(messages)))]
+            return ModelResponse(parts=told, usage=usage, model_name="offline", provider_name="offline")
         running = any(tool.name == INITIALIZE for tool in model_request_parameters.function_tools)
-        part = await self._next(messages, running=running)
-        return ModelResponse(parts=[part], usage=usage, model_name="offline", provider_name="offline")
+        parts = await self._next(messages, running=running)
+        return ModelResponse(parts=parts, usage=usage, model_name="offline", provider_name="offline")
 
-    async def _next(self, messages: list[ModelMessage], *, running: bool) -> ModelResponsePart:
-        """Return the next call, or the answer when the script is at its end."""
+    def _inspected(self, text: str) -> str:
+        """Answer a question about held items: in fields, or in a text where the question is `text`."""
+        found = {name: pattern.findall(text) for name, pattern in FACTS.items()}
+        facts = {name: values[-1] for name, values in found.items() if values}
+        self.trace.decided |= "bit" in facts
+        question = _QUESTION.search(text)
+        turn = question.group(1) if question is not None else ""
+        template = self.answers.get("inspect", '{"bit": <bit>}') if turn.isdecimal() else "bit=<bit>"
+        return self._filled(template.replace(".turn>", f".{turn}>"), facts)
+
+    async def _next(self, messages: list[ModelMessage], *, running: bool) -> list[ModelResponsePart]:
+        """Return the next calls, or the answer when the script is at its end."""
         text = _text(messages)
         mind = self._mind(text)
         if mind is None:
             await self._turnstile(last=False)
-            return TextPart("done")
+            return [TextPart("done")]
         if running and len(messages) == 1:
             # A schedule starts one run after the other that follows the same script.
             mind = self.minds[mind.place, mind.copy] = Mind(mind.place, mind.copy)
@@ -181,9 +198,9 @@ class Adversary(Model):
                 self.trace.waited.add(mind.place)
             await self._turnstile(last=waits or mind.place in self.patient)
             if step is None:
-                return TextPart(self._filled(self._answer(mind), facts))
+                return [TextPart(self._filled(self._answer(mind), facts))]
             if not waits:
-                return self._call(step, index, mind, facts)
+                return self._calls(step, index, mind, facts)
 
     def _goes(self, facts: dict[str, str]) -> bool:
         """Say whether a guarded step is done; that the secret decided is noted."""
@@ -234,6 +251,12 @@ class Adversary(Model):
         step = (*above.steps, *above.heard)[mind.place[-1]]
         return self.answers.get(step.role, "bit=<bit>").replace(".turn>", f".{mind.prompts - 1}>")
 
+    def _calls(self, step: Step, index: int, mind: Mind, facts: dict[str, str]) -> list[ModelResponsePart]:
+        if step.tool != TOGETHER:
+            return [self._call(step, index, mind, facts)]
+        calls = cast("list[dict[str, JsonValue]]", step.arguments["calls"])
+        return [ToolCallPart(str(one["tool"]), json.dumps(self._put(one["arguments"], facts))) for one in calls]
+
     def _call(self, step: Step, index: int, mind: Mind, facts: dict[str, str]) -> ToolCallPart:
         arguments = {name: self._put(value, facts) for name, value in step.arguments.items()}
         if step.role:
@@ -262,7 +285,7 @@ class Adversary(Model):
 
         def fact(found: re.Match[str]) -> str:
             name, chunk = found.groups()
-            if name in {"bit", "held"}:
+            if name in {"bit", "held", "part", "handle"}:
                 # What is held may decide what becomes of a call, though the model does not know it.
                 self.trace.decided |= name in facts
             known = facts.get(name, UNKNOWN)

@@ -25,6 +25,9 @@ WAIT: Final = "wait"
 THINK: Final = "think"
 """The step in which a model changes the draft that it has in mind; nothing is called."""
 
+TOGETHER: Final = "together"
+"""The step in which a model makes several calls at once."""
+
 TYPE: Final = "type"
 """The step in which a person types a line."""
 

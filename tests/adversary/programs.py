@@ -112,14 +112,14 @@ class LowProgram:
         asked = await self._app.store.approvals.of(state.sid)
         rows = await self._app.chains.newest(state.sid, 1)
         ids = {"sid": state.sid, "chain": state.sid, "lid": state.sid}
-        ids |= {name: one.id for one in asked for name in ("qid", "aid")}
+        ids |= {name: one.id for one in asked for name in ("qid", "aid", "gid")}
         ids |= {"tid": state.last_turn.id} if state.last_turn is not None else {}
         ids |= {"rid": state.charter.run} if state.charter is not None else {}
         return ids | ({"name": rows[0].hash[:12]} if rows else {})
 
     async def _asked(self, case: RouteCase, ids: dict[str, str]) -> Told:
-        names = ("sid", "chain", "lid", "tid", "qid", "aid", "wid", "did", "rid", "hid", "mid", "project", "name")
-        path = case.path.format(**{**dict.fromkeys(names, _ABSENT), **ids})
+        named = re.findall(r"\{(\w+)\}", case.path)
+        path = case.path.format(**{**dict.fromkeys(named, _ABSENT), **ids})
         body = b"" if case.body is None else json.dumps(case.body).encode()
         headers = {"authorization": f"Bearer {self._token}", "content-type": "application/json", **case.headers}
         status, got, text = await self._called(

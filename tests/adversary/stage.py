@@ -12,6 +12,8 @@ Between two runs the store is emptied and the files are put back; nothing else i
 # pyright: reportPrivateUsage=false
 
 import asyncio
+import json
+import re
 import shutil
 from collections.abc import AsyncGenerator, Coroutine
 from contextlib import asynccontextmanager
@@ -32,6 +34,7 @@ from bot.config.load import load_config
 from bot.core.clock import SystemClock
 from bot.core.errors import UnsettledError
 from bot.files.areas import Area
+from bot.sessions.approvals import Approval
 from bot.sessions.models import SessionState
 from bot.store.opening import open_store
 from bot.store.options import StoreOptions
@@ -56,6 +59,7 @@ if TYPE_CHECKING:
 
 _SECONDS: Final = 30.0
 _MOST: Final = 400
+_APPROVE: Final = "{approve}"
 _ROUNDS: Final = 4
 """How often a person who approves everything looks whether they are asked again."""
 
@@ -69,6 +73,7 @@ class Recorder:
     sent: list[Outbound] = field(default_factory=list[Outbound])
     signals: list[tuple[Address, Signal]] = field(default_factory=list[tuple[Address, Signal]])
     marks_repeats: bool = True
+    marks_untrusted: bool = True
     previews: bool = False
 
     async def send(self, outbound: Outbound) -> str:
@@ -193,7 +198,8 @@ class Stage:
         await self._clear(secret)
         names = {lane.name: self.app.session_id(lane.address) for lane in self.world.lanes}
         patient = frozenset((at,) for at, lane in enumerate(self.world.lanes) if lane.patient)
-        self.model.begin(self._whole(plan), names, self.world.answers, patient)
+        plan = self._whole(plan)
+        self.model.begin(plan, names, self.world.answers, patient)
         async with asyncio.timeout(_SECONDS):
             for before in self.world.before:
                 await self._say(before.address, before.account, before.text.replace("<secret>", secret))
@@ -270,8 +276,7 @@ class Stage:
         self.app.store.budgets._hinted.clear()
         self.app._simulations._used.clear()
         self.app.router._limits._rate._used.clear()
-        self.sink.effects.clear()
-        self.sink.secret = secret
+        self.sink.begin(secret)
         for channel in self.channels:
             channel.sent.clear()
             channel.signals.clear()
@@ -303,11 +308,25 @@ class Stage:
                         channel.name: (len(channel.sent), len(channel.signals)) for channel in self.channels
                     }
                 if step.tool == TYPE:
-                    said = str(step.arguments["line"]), str(step.arguments["brings"])
-                    await self._say(lane.address, lane.account, *said)
+                    line = await self._answering(str(step.arguments["line"]))
+                    if line:
+                        await self._say(lane.address, lane.account, line, str(step.arguments["brings"]))
                 assert step.tool in {TYPE, WAIT}
 
         self._start(f"person {order}", actor, types())
+
+    async def _answering(self, line: str) -> str:
+        """Return a line with the question in it that waits for an answer, empty if there is none to consent to."""
+        if _APPROVE not in line:
+            return line
+        waiting = [approval for _, approval in await self.app.store.approvals.waiting()]
+        if not waiting or not all(self._consents(one) for one in waiting):
+            return ""
+        return line.replace(_APPROVE, f"/approve {waiting[0].asked_in}")
+
+    def _consents(self, approval: Approval) -> bool:
+        asked = f"{approval.tool} {json.dumps(dict(approval.question.arguments), sort_keys=True)} at {approval.label}"
+        return re.search(self.world.consent, asked) is not None
 
     def _start(self, name: str, actor: Actor, work: Coroutine[Any, Any, None]) -> None:
         self._actors[name] = actor
@@ -431,7 +450,7 @@ async def staged(world: World) -> AsyncGenerator[Stage]:
 async def _opened(folder: Path, world: World) -> AsyncGenerator[Stage]:
     path, data = folder / "config.yaml", folder / "data"
     await asyncio.to_thread(path.write_text, world.config)
-    sink = Sink(world.tools)
+    sink = Sink(world.tools, world.office)
     config = await asyncio.to_thread(
         load_config, path, {"LOCKGATE_DATA_DIR": str(data)}, {**catalogue.ARGUMENTS, **sink.arguments()}
     )
@@ -451,9 +470,11 @@ async def _opened(folder: Path, world: World) -> AsyncGenerator[Stage]:
             listened=(),
             clock=clock,
             environment={},
-            parts=Extensions(tools=lambda _files, _sessions: sink.puppets, model=lambda _: model),
+            parts=Extensions(tools=lambda _files, _sessions: sink.tools, model=lambda _: model),
         )
         await app.reloader.open()
+        if world.broken is not None:
+            app.gate.calls = world.broken(app.gate._judge, app.gate.output, app.gate.readers)
         stage = Stage(world, app, model, channels, sink)
         async with anyio.create_task_group() as tasks:
             await stage.begin(tasks)

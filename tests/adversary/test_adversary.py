@@ -6,17 +6,18 @@ from random import Random
 
 import pytest
 
+from tests.adversary.every import PLANTED, WORLDS
 from tests.adversary.plans import Plan, Script, Step, drawn, grown, smaller
 from tests.adversary.search import Bounds, search
 from tests.adversary.stage import Stage, staged
 from tests.adversary.views import below, differences
-from tests.adversary.worlds import PLANTED, READ, WORLDS, World, spawn
+from tests.adversary.worlds import READ, World, spawn
 
 pytestmark = pytest.mark.anyio
 
 MENDED = tuple(world for world in WORLDS if not world.known)
-RANDOM = 5
-SHARE = 5
+RANDOM = 3
+SHARE = 6
 """A check tries one in so many sequences of each world, a minute in all; `poe adversary` tries all, and more."""
 
 LONG_ENOUGH = Bounds(breadth=1_000, random=0)

@@ -28,17 +28,19 @@ COMMANDS: Final = (
     "/status",
     "/usage",
     "/held",
+    "/grants",
     "/stop",
 )
 """What the reader types in the end; the last of them changes what there is."""
 
 _ID: Final = re.compile(
     r"(?:(?<=\\n)|(?<![A-Za-z0-9]))"
-    r"(?:(?:held-|receipt-|letter-)?(?:[a-z2-7]{16}(?:[a-z2-7]{16})?|[0-9a-f]{16})|mem_[0-9a-f]{12})\b"
+    r"(?:(?:held-|receipt-|letter-)?(?:[a-z2-7]{16}(?:[a-z2-7]{16})?|[0-9a-f]{16})|mem_[0-9a-f]{12}|mail-[0-9]+-[a-z2-7]{4})\b"
 )
 _MOMENT: Final = re.compile(r"\b1[6-9][0-9]{11}\b|\b20[0-9]{2}-[0-9]{2}-[0-9]{2}[T ][0-9:.]+Z?( UTC)?")
 _CODE: Final = re.compile(
     r"(?<=/approve )[2-9a-z]{8}|(?<=/deny )[2-9a-z]{8}|(?<=\"approval\": \")[2-9a-z]{8}"
+    r"|(?<=/grants revoke )[2-9a-z]{8}|\b[2-9a-z]{8}(?= `\w+` \{)"
     r"|(?<=/release confirm )[2-9a-z]{8}|(?<=\"code\": \")[2-9a-z]{8}|(?<=\"code\":\")[2-9a-z]{8}"
 )
 _SEAL: Final = re.compile(

@@ -98,6 +98,9 @@ class Step(_Data):
     `{run}` is the id of the newest run and `{schedule}` of the newest schedule, `{skill}` that of the skill that was
     told of first, and `{approves}` the line with which that is approved as it was shown first. The step `until: rested`
     lets what is due soon be done, and runs go on until each has ended, waits for people, or is told nothing more.
+    `until: idle` waits for the session at `at` alone, whatever works below it, and `until: recorded` until its log has
+    the results of all calls but of those that hang. `pause` waits for so many seconds, and until nothing goes on
+    but calls that hang.
     `restart` ends the process and opens another one, with this put over the configuration; `serve` is whether a
     worker runs, `serve_briefly` lets one run until it has called a tool of the attacker's. `damage` writes a field and
     a value into the record of the session at `at`.
@@ -110,7 +113,7 @@ class Step(_Data):
     forward: str | None = None
     send: str | None = None
     twice: str | None = None
-    until: Literal["called", "settled", "running", "rested"] | None = None
+    until: Literal["called", "settled", "idle", "recorded", "rested"] | None = None
     let_go: bool | None = None
     restart: dict[str, JsonValue] | None = None
     expire: Literal["approvals", "lease"] | None = None

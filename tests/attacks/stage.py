@@ -6,7 +6,7 @@ import json
 import re
 import shlex
 import sys
-from collections.abc import AsyncGenerator
+from collections.abc import AsyncGenerator, Awaitable, Callable
 from contextlib import AsyncExitStack, asynccontextmanager, suppress
 from dataclasses import asdict, replace
 from hashlib import sha256
@@ -19,7 +19,7 @@ from pydantic import JsonValue
 from bot.app.app import App
 from bot.app.opening import open_app
 from bot.config.load import load_config
-from bot.core.errors import ConfigError
+from bot.core.errors import ConfigError, SchemaError
 from bot.files.areas import Area
 from bot.sessions.approvals import Approval, ApprovalState
 from bot.sessions.audit import AuditRow
@@ -38,7 +38,7 @@ from channels.messages import Address, Attachment, Inbound, Outbound
 from policy.labels import parse
 from tests.attacks.attack import Given, GivenFile, Pending, Step
 from tests.attacks.tools import Puppets
-from tests.bot.kit import tool_context
+from tests.bot.kit import tool_context, unanswered
 from tests.bot.rooms import CHANNELS, CHATS, PEOPLE, TEAM, Rooms
 from tests.events import bodies
 from tests.harness import HOME
@@ -69,7 +69,7 @@ _TEAM: dict[str, JsonValue] = {
     )
 }
 _SERVER = "mcp-server"
-_PATIENCE = 15.0
+_PATIENCE = 60.0
 _SOON = 10_000
 _GROWS = ("seq", "updated_at", "last_turn", "usage")
 _UNSAID = frozenset({DeliveryState.PENDING, DeliveryState.SENDING})
@@ -234,10 +234,14 @@ class Stage:
                 self.puppets.let_go.set()
                 await asyncio.sleep(0.05)
             case Step(until="called"):
-                async with asyncio.timeout(10):
+                async with asyncio.timeout(60):
                     await self.puppets.called.wait()
             case Step(until="settled"):
                 await self.settled(step.at)
+            case Step(until="idle"):
+                await self._until(lambda: self._idle(step.at))
+            case Step(until="recorded"):
+                await self._until(lambda: self._recorded(step.at))
             case Step(until="rested"):
                 await self._rested()
             case Step(damage=str(what)):
@@ -250,6 +254,7 @@ class Stage:
                 self.room.readers[TEAM.chat] -= {f"room:{name}"}
             case Step(pause=float(seconds)):
                 await asyncio.sleep(seconds)
+                await self._until(self._still)
             case Step(keep=True):
                 self.kept = (await self.approvals())[-1].id
             case Step(mark=True):
@@ -261,11 +266,7 @@ class Stage:
     async def settled(self, chat: str = "owner") -> None:
         """Wait until a chat's session has nothing to do but to wait for people."""
         sid = self.app.session_id(place(chat))
-        async with asyncio.timeout(_PATIENCE):
-            while True:
-                if await self._quiet(sid):
-                    return
-                await asyncio.sleep(0.005)
+        await self._until(lambda: self._quiet(sid))
 
     async def _quiet(self, sid: str) -> bool:
         state = await self.app.store.sessions.state(sid)
@@ -279,6 +280,39 @@ class Stage:
         if state.status is Status.AWAITING_INPUT:
             return any(one.state is ApprovalState.PENDING for one in await self.app.store.approvals.of(sid))
         return state.status in {Status.IDLE, Status.FAILED} and not state.waiting_items
+
+    async def _until(self, holds: Callable[[], Awaitable[bool]]) -> None:
+        async with asyncio.timeout(_PATIENCE):
+            while not await holds():  # noqa: ASYNC110 - a store sets no event
+                await asyncio.sleep(0.005)
+
+    async def _idle(self, chat: str) -> bool:
+        state = await self.app.store.sessions.state(self.app.session_id(place(chat)))
+        return state is not None and state.status is Status.IDLE and not state.waiting_items
+
+    async def _still(self) -> bool:
+        """Say whether nothing goes on but calls that hang; with a record that cannot be read, it is not known.
+
+        What was claimed twice and is unsaid waits for a place.
+        """
+        if self._serving is None:
+            return True
+        serves, running = self.app.outbox.serves, 0
+        try:
+            async for state in self.app.store.sessions.states():
+                running += state.status is Status.RUNNING
+                said = await self.app.store.outbox.deliveries(state.sid)
+                if (state.status is Status.QUEUED and not state.rests) or any(
+                    one.state in _UNSAID and serves(one.address) and one.attempt < 2 for one in said
+                ):
+                    return False
+        except SchemaError:
+            return True
+        return running == self.puppets.hanging
+
+    async def _recorded(self, chat: str) -> bool:
+        events = await self.app.store.sessions.events(self.app.session_id(place(chat)))
+        return len(unanswered(events)) == self.puppets.hanging > 0
 
     async def _rested(self) -> None:
         """Wait until what is due soon is done, no run does anything, and what they say is sent."""

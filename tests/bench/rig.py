@@ -85,6 +85,7 @@ class Mouth:
 
     name: str = "console"
     marks_repeats: bool = True
+    marks_untrusted: bool = True
     previews: bool = False
     said: asyncio.Event = field(default_factory=asyncio.Event)
     moment: float = 0.0

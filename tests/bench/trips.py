@@ -41,6 +41,7 @@ _APART: Final = frozenset(
         "probe",
         "renew",
         "take_due",
+        "INFO",
         "HELLO",
         "AUTH",
         "CLIENT",

@@ -16,7 +16,7 @@ from dataclasses import dataclass, replace
 import anyio
 import pytest
 
-from channels.messages import Address, Event, Inbound, Outbound, OutboundKind, Signal
+from channels.messages import FROM_OUTSIDE, Address, Event, Inbound, Outbound, OutboundKind, Signal
 from channels.port import AmbiguousSendError, Channel, ChannelError, Platform, VaultError
 
 pytestmark = pytest.mark.anyio
@@ -129,7 +129,7 @@ class Kept:
             raise VaultError("the store does not answer")
 
 
-async def until(holds: Callable[[], object], seconds: float = 8.0) -> None:
+async def until(holds: Callable[[], object], seconds: float = 60.0) -> None:
     """Wait until something holds."""
     with anyio.fail_after(seconds):
         while not holds():  # noqa: ASYNC110 - it is no event of anything
@@ -185,6 +185,22 @@ class ChannelContract(ABC):
         elif stage.channel.marks_repeats:
             assert "once" in again
             assert again.strip() != "once"
+
+    @pytest.mark.parametrize("lines", [1, 2_000])
+    async def test_a_text_from_outside_is_marked_above_every_part_where_the_adapter_says_so(
+        self, stage: Stage, lines: int
+    ) -> None:
+        if not stage.channel.marks_untrusted:
+            return
+        stage.refuse_files()
+        words = "\n".join(f"w{number:05}" for number in range(lines))
+        await stage.channel.send(Outbound(stage.home, words, "k1", OutboundKind.MESSAGE))
+        plain = stage.shown()
+        await stage.channel.send(Outbound(stage.home, words, "k2", OutboundKind.MESSAGE, untrusted=True))
+        marked = stage.shown()[len(plain) :]
+        assert FROM_OUTSIDE not in plain
+        assert marked.index(FROM_OUTSIDE) < marked.index("w00000")
+        assert len(re.findall(r"w\d{5}", marked)) == lines
 
     async def test_a_text_whose_answer_was_lost_is_not_said_again_at_once(self, stage: Stage) -> None:
         if not stage.lose_answer():
@@ -307,7 +323,7 @@ async def listening(channel: Platform) -> AsyncGenerator[Ears]:
     ears, began = Ears(), asyncio.Event()
     async with anyio.create_task_group() as tasks:
         tasks.start_soon(channel.serve, ears.receive, began.set)
-        with anyio.fail_after(8):
+        with anyio.fail_after(60):
             await began.wait()
         yield ears
         tasks.cancel_scope.cancel()

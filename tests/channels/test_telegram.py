@@ -188,11 +188,13 @@ async def test_what_may_have_been_seen_is_ambiguous_and_not_repeated(played: Tel
         case "loses":
             played.server.loses("sendMessage")
         case "slows":
-            played.server.slows("sendMessage", seconds=2)
+            played.server.slows("sendMessage", seconds=60)
         case _:
             played.server.fails("sendMessage", status=502)
+    hurried = played.another(timing=replace(FAST, call=3))
     with pytest.raises(AmbiguousSendError):
-        await played.channel.send(says(played.home))
+        await hurried.send(says(played.home))
+    await hurried.close()
     assert len(played.server.asked("sendMessage")) == 1
 
 

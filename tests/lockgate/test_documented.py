@@ -67,7 +67,7 @@ def test_every_call_that_is_told_is_there() -> None:
 def test_every_call_of_the_client_is_told() -> None:
     client = Client("https://bot.example.org", "lg_a_b")
     calls = {call for row in told("docs/client.md").values() for call in CALL.findall(row)}
-    for place in ("sessions", "runs", "schedules", "memories", "workflows", "approvals", "audit", "webhooks"):
+    for place in ("sessions", "runs", "schedules", "memories", "workflows", "approvals", "grants", "audit", "webhooks"):
         part = getattr(client, place)
         for name in dir(part):
             known = f"{place}.{name}" in calls or f"`{name}`" in text_of("docs/client.md")

@@ -127,6 +127,6 @@ async def test_a_wait_that_is_given_up_ends_no_stream() -> None:
 
 async def test_a_quiet_stream_that_stood_longer_than_the_patience_is_taken_up_again() -> None:
     async with scripted(stream(event(1)), stream(event(2))) as server:
-        server.slow = 1.2
-        async with Client(server.url, TOKEN, patience=0.8) as client:
+        server.slow = 3.5
+        async with Client(server.url, TOKEN, patience=3) as client:
             assert await heard(client.sessions.events("s1"), 2) == [1, 2]

@@ -142,6 +142,22 @@ async def test_an_own_call_is_refused_and_one_with_consent_goes_on(tmp_path: Pat
             assert done.status == "idle"
 
 
+async def test_a_call_is_approved_for_further_calls_until_that_is_taken_back(tmp_path: Path) -> None:
+    ask = bang("message", channel="console", recipient="owner", text="hello")
+    async with served(tmp_path) as host, Client(host.url, await host.token()) as client:
+        begun = await client.sessions.create(bang("read_file", path="public/welcome.md"))
+        await client.sessions.finished(begun.id, within=30)
+        await client.sessions.say(begun.id, ask)
+        await client.sessions.finished(begun.id, within=30)
+        (waits,) = (await client.approvals.list()).approvals
+        await client.approvals.approve(waits.id, grant="conversation")
+        await client.sessions.finished(begun.id, within=30)
+        (grant,) = (await client.grants.list()).grants
+        assert (grant.id, grant.left, grant.may_revoke) == (waits.id, 9, True)
+        assert (await client.grants.revoke(grant.id)).left == 0
+        assert (await client.grants.list()).grants == ()
+
+
 async def test_a_simulation_in_a_session_changes_nothing(tmp_path: Path) -> None:
     async with served(tmp_path) as host, Client(host.url, await host.token()) as client:
         begun = await client.sessions.create("one")

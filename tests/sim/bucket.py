@@ -4,8 +4,8 @@ moto looks at a condition and writes after that, so two writes at once could bot
 `python -m tests.sim.bucket` prints its port.
 
 A fault is asked for by `POST /_fault?what=…&method=…&times=…`. `lost` carries a request out and answers 500, `denied`
-answers 403. `careless` ignores conditions, `forgetful` ignores metadata. `late` keeps a request waiting: `held` waits
-until there is one, `release` lets it go on.
+answers 403, `token` only to a request with a token. `careless` ignores conditions, `forgetful` ignores metadata. `late`
+keeps a request waiting: `held` waits until there is one, `release` lets it go on.
 """
 
 import os
@@ -22,7 +22,7 @@ _ANSWERS: Final = {
 _IGNORED: Final = {"careless": ("HTTP_IF_",), "forgetful": ("HTTP_X_AMZ_META_",)}
 """The headers that a fault ignores."""
 
-_SECONDS: Final = 20.0
+_SECONDS: Final = 60.0
 
 
 class Application:
@@ -67,9 +67,11 @@ class Application:
             self._alone.notify_all()
             assert self._alone.wait_for(lambda: self._held == 0, _SECONDS)
             return list(self._inner(environ, start))
+        if what == "token" and "HTTP_X_AMZ_SECURITY_TOKEN" not in environ:
+            return list(self._inner(environ, start))
         if what == "lost":
             list(self._inner(environ, _unheard))
-        status, body = _ANSWERS[what]
+        status, body = _ANSWERS["denied" if what == "token" else what]
         start(status, [("Content-Type", "application/xml"), ("Content-Length", str(len(body)))])
         return [body]
 

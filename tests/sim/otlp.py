@@ -57,7 +57,7 @@ class Receiver:
         """Return the spans of a name."""
         return [span for span in self.spans if span.name == name]
 
-    async def until(self, holds: Callable[[], bool], seconds: float = 10) -> None:
+    async def until(self, holds: Callable[[], bool], seconds: float = 60) -> None:
         """Wait until something holds of what came."""
         async with asyncio.timeout(seconds):
             while not holds():

@@ -2,6 +2,7 @@
 
 import asyncio
 import json
+import time
 from collections import deque
 from collections.abc import AsyncGenerator, Iterator
 from contextlib import asynccontextmanager
@@ -21,6 +22,8 @@ class Received:
     path: str
     headers: dict[str, str]
     body: bytes
+    at: float = 0.0
+    """When all of it had come, in seconds on the clock that nobody sets."""
 
     @property
     def id(self) -> str:
@@ -69,7 +72,7 @@ class Receiver:
         """Return the numbers of the events that came, in their order, of a session or of all."""
         return [one["event"]["seq"] for one in self.told() if "event" in one and (not sid or one["session"] == sid)]
 
-    async def have(self, count: int, seconds: float = 15) -> list[Received]:
+    async def have(self, count: int, seconds: float = 60) -> list[Received]:
         """Wait until so many requests came."""
         async with asyncio.timeout(seconds):
             while len(self.got) < count:
@@ -83,12 +86,12 @@ class Receiver:
         try:
             head = (await reader.readuntil(b"\r\n\r\n")).decode("latin-1").split("\r\n")
             headers = {name.lower(): value for name, _, value in (line.partition(": ") for line in head[1:] if line)}
-            body = await reader.readexactly(int(headers["content-length"]))
+            body, at = await reader.readexactly(int(headers["content-length"])), time.monotonic()
             if self.slow:
                 await asyncio.sleep(self.slow)
                 if reader.at_eof():
                     return
-            self.got.append(Received(head[0].split(" ")[1], headers, body))
+            self.got.append(Received(head[0].split(" ")[1], headers, body, at))
             self._news.set()
             status = self.answers.popleft() if self.answers else self.usual
             if status == HANG:

@@ -115,7 +115,7 @@ class Slack:
         """Wait until everything that happened was delivered or given up."""
         await self.reach.wait()
 
-    async def until(self, holds: Callable[[], object], seconds: float = 10) -> None:
+    async def until(self, holds: Callable[[], object], seconds: float = 60) -> None:
         """Wait until something holds, looked at after every call of the app's.
 
         Raises TimeoutError: it did not in time.

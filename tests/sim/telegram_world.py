@@ -230,7 +230,7 @@ class World:
         for query in self.state.queries.values():
             query.at = float("-inf")
 
-    async def until(self, holds: Callable[[], Any], seconds: float = 5.0) -> None:
+    async def until(self, holds: Callable[[], Any], seconds: float = 60.0) -> None:
         """Wait until something holds.
 
         Raises TimeoutError: it does not, in this time.

@@ -20,7 +20,7 @@ def told(program: str, *arguments: str) -> str:
         capture_output=True,
         encoding="utf-8",
         check=False,
-        timeout=60,
+        timeout=240,
     )
     assert ended.returncode == 2, ended
     return ended.stderr

@@ -47,6 +47,7 @@ class FileChannel:
     files: dict[str, bytes] = field(default_factory=dict[str, bytes])
     name: str = "post"
     marks_repeats: bool = False
+    marks_untrusted: bool = True
     previews: bool = False
     said: list[Outbound] = field(default_factory=list[Outbound])
     asked: list[str] = field(default_factory=list[str])

@@ -18,6 +18,7 @@ from policy.labels import parse
 from tests.bot.clock import Clock
 from tests.bot.kit import INTERNAL, Scripted, eventually, parts, with_secret
 from tests.bot.rooms import CHATS, TEAM, People, talking, team
+from tests.clocks import LEASE_SECONDS
 from tests.events import body_of
 from tests.store.world import command
 
@@ -86,7 +87,7 @@ async def test_it_enters_once_and_only_what_was_said_before(tmp_path: Path) -> N
 
 async def test_a_turn_that_somebody_else_goes_on_with_has_read_it_once(tmp_path: Path) -> None:
     stuck, model = Scripted("", wait=asyncio.Event()), Scripted("noted")
-    fast = {"store": {"lease_seconds": 2}}
+    fast = {"store": {"lease_seconds": LEASE_SECONDS}}
     async with talking(tmp_path, team("ann", "mel"), chats=OBSERVED, parts=parts(model=stuck), blocks=fast) as people:
         await overhear(people, "mel", "lunch at noon")
         await people.send("ann", "when?")

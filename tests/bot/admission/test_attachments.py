@@ -53,7 +53,7 @@ async def listening(
 
 async def answered(model: Scripted, times: int) -> None:
     """Wait until a model was asked so often."""
-    async with asyncio.timeout(20):
+    async with asyncio.timeout(60):
         while len(model.asked) < times:  # noqa: ASYNC110 - it is no event of anything
             await asyncio.sleep(0.01)
 

@@ -201,7 +201,7 @@ async def test_a_recording_is_heard_when_the_decision_stands_in_the_audit(tmp_pa
         assert known == [("ALLOW", "PUBLIC~")]
 
 
-async def asked(played: Transcriber, key: str = "", seconds: float = 5.0) -> str:
+async def asked(played: Transcriber, key: str = "", seconds: float = 20.0) -> str:
     one = HttpTranscriber(TranscriberSettings(base_url=f"{played.base}/", model="m", seconds=seconds), key)
     try:
         return await one.transcribe(OGG, nature(OGG))
@@ -239,7 +239,7 @@ async def test_a_redirect_is_not_followed(played: Transcriber) -> None:
 
 
 async def test_a_server_that_is_slow_or_gone_is_given_up(played: Transcriber) -> None:
-    played.delay = 30
+    played.delay = 120
     with pytest.raises(TranscriptionError, match="did not answer"):
         await asked(played, seconds=0.2)
     played.port = 1

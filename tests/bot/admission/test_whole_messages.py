@@ -160,7 +160,7 @@ async def test_a_crash_between_the_parts_loses_nothing_and_doubles_nothing(tmp_p
 async def test_the_last_part_is_waited_for_and_no_longer_than_that(tmp_path: Path) -> None:
     async with running(tmp_path, policy(), parts=parts(model=Scripted("read", "read"))) as owner:
         await owner.send(LONG, part=MessagePart(more=True))
-        await asyncio.sleep(0.2)
+        await asyncio.sleep(0.05)
         await owner.send("the rest", part=None)
         state = await owner.settled()
         assert [one.text for one in said(await owner.events())] == [f"{LONG}the rest"]

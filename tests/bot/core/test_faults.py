@@ -78,7 +78,7 @@ async def self_signed(folder: Path) -> AsyncGenerator[int]:
 
 async def failing(url: str) -> Exception:
     """Return what a client raises that asks there."""
-    async with httpx2.AsyncClient(timeout=5) as client:
+    async with httpx2.AsyncClient(timeout=60) as client:
         with pytest.raises(httpx2.HTTPError) as caught:
             await client.get(url)
     return caught.value

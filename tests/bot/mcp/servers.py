@@ -10,9 +10,9 @@ from typing import Final
 from pydantic import JsonValue
 
 from bot.config.mcp import McpServerSettings
-from bot.core.clock import SystemClock
 from bot.mcp.servers import Servers
 from bot.mcp.tool import Ask, McpResult
+from tests.bot.clock import Clock
 
 PROGRAM: Final = str(Path(__file__).parents[2] / "sim" / "mcp_server.py")
 SEARCH: Final[dict[str, JsonValue]] = {
@@ -25,25 +25,31 @@ SEARCH: Final[dict[str, JsonValue]] = {
 
 def command(**more: JsonValue) -> dict[str, JsonValue]:
     """Return the simulated server's entry as config.yaml has it."""
-    return {"command": sys.executable, "args": [PROGRAM], "tools": {"search": SEARCH}, **more}
+    return {"command": sys.executable, "args": [PROGRAM], "tools": {"search": SEARCH}, "start_seconds": 120, **more}
 
 
 def shell(script: str, **more: JsonValue) -> dict[str, JsonValue]:
     """Return the entry of a server that is a few lines of shell."""
-    return {"command": "/bin/sh", "args": ["-c", script, PROGRAM, sys.executable], "tools": {}, **more}
+    return {
+        "command": "/bin/sh",
+        "args": ["-c", script, PROGRAM, sys.executable],
+        "tools": {},
+        "start_seconds": 120,
+        **more,
+    }
 
 
 @asynccontextmanager
 async def serving(
     entry: dict[str, JsonValue], environment: dict[str, str] | None = None, scrub: Callable[[str], str] = str
 ) -> AsyncGenerator["Calling"]:
-    """Serve one server called `notes`."""
-    settings = McpServerSettings.model_validate(entry)
-    servers = Servers({"notes": settings}, {} if environment is None else environment, SystemClock(), scrub)
+    """Serve one server called `notes`; on its clock no pause after a failure is over until a test wants it."""
+    settings, clock = McpServerSettings.model_validate(entry), Clock()
+    servers = Servers({"notes": settings}, {} if environment is None else environment, clock, scrub)
     task = asyncio.create_task(servers.serve())
     await asyncio.sleep(0)
     try:
-        yield Calling(servers, settings.handed)
+        yield Calling(servers, settings.handed, clock)
     finally:
         task.cancel()
         with suppress(asyncio.CancelledError):
@@ -53,9 +59,10 @@ async def serving(
 class Calling:
     """Calls tools of the one server."""
 
-    def __init__(self, servers: Servers, handed: Mapping[str, str]) -> None:
+    def __init__(self, servers: Servers, handed: Mapping[str, str], clock: Clock) -> None:
         self.servers = servers
         self.handed = handed
+        self.clock = clock
 
     async def __call__(self, tool: str, **arguments: JsonValue) -> McpResult:
         return await self.servers.call("notes", Ask(tool, arguments, "key", self.handed))
@@ -64,10 +71,11 @@ class Calling:
         return (await self(tool, **arguments)).text
 
     async def patiently(self, tool: str, **arguments: JsonValue) -> McpResult:
-        """Call until the server runs: after it was given up, it does not for a while."""
-        async with asyncio.timeout(60):
+        """Call until the server runs, with no pause after it was given up."""
+        async with asyncio.timeout(100):
             while True:
                 outcome = await self(tool, **arguments)
                 if "is not running" not in outcome.text:
                     return outcome
+                self.clock.seconds += 60
                 await asyncio.sleep(0.05)

@@ -58,7 +58,7 @@ async def begun(fault: str) -> tuple[McpResult, str]:
 async def test_a_process_that_answers_nonsense_fails_at_once_and_by_name(caplog: pytest.LogCaptureFixture) -> None:
     """All of them at once: two of the faults are silence, which takes its seconds."""
     with caplog.at_level(logging.WARNING):
-        async with asyncio.timeout(40), asyncio.TaskGroup() as tasks:
+        async with asyncio.timeout(60), asyncio.TaskGroup() as tasks:
             found = {fault: tasks.create_task(called(fault)) for fault in FAULTS}
     assert {fault: task.result() for fault, task in found.items()} == {
         fault: (McpResult(UNREADABLE, failed=True), told) for fault, told in TOLD.items()
@@ -70,7 +70,7 @@ async def test_a_process_that_answers_nonsense_fails_at_once_and_by_name(caplog:
 
 async def test_one_that_cannot_even_begin_is_not_running_and_says_why() -> None:
     faults = ("no-message", "both", "wrong-id", "half", "huge")
-    async with asyncio.timeout(40), asyncio.TaskGroup() as tasks:
+    async with asyncio.timeout(60), asyncio.TaskGroup() as tasks:
         found = {fault: tasks.create_task(begun(fault)) for fault in faults}
     assert {fault: task.result() for fault, task in found.items()} == {
         fault: (McpResult(NOT_RUNNING, failed=True), TOLD[fault]) for fault in faults
@@ -144,7 +144,7 @@ async def test_a_long_answer_comes_in_small_parts() -> None:
 @pytest.mark.parametrize("kind", ["application/json", "text/event-stream"])
 async def test_over_http_nonsense_fails_at_once_too(kind: str) -> None:
     faults = [fault for fault in FAULTS if fault not in {"huge", "chatter", "batch"}]
-    async with answering_http(kind) as port, asyncio.timeout(40), asyncio.TaskGroup() as tasks:
+    async with answering_http(kind) as port, asyncio.timeout(60), asyncio.TaskGroup() as tasks:
 
         async def ask(fault: str) -> tuple[McpResult, str]:
             async with serving({"url": f"http://127.0.0.1:{port}/mcp", "tools": {"search": SEARCH}}) as call:

@@ -37,7 +37,7 @@ async def begun(folder: Path, seconds: float, slow: Slow) -> AsyncGenerator[Pers
     async with running(folder, config, parts=parts(Probe(does=slow)), serve=False) as owner:
         serving = asyncio.create_task(owner.app.serve())
         await owner.send(bang("probe"))
-        await asyncio.wait_for(slow.started.wait(), 20)
+        await asyncio.wait_for(slow.started.wait(), 60)
         yield owner
         serving.cancel()
         with suppress(asyncio.CancelledError):
@@ -51,7 +51,7 @@ async def test_a_turn_that_ends_in_time_is_not_handed_on_and_nothing_is_taken_on
         await asyncio.sleep(0.1)
         await owner.send("and then?")
         slow.let_go.set()
-        assert await asyncio.wait_for(drained, 20) == 0
+        assert await asyncio.wait_for(drained, 60) == 0
         assert "done at last" in owner.shown
         await asyncio.sleep(2.5)  # longer than a sweep
         state = await owner.state()
@@ -62,22 +62,23 @@ async def test_a_turn_that_ends_in_time_is_not_handed_on_and_nothing_is_taken_on
 @pytest.mark.parametrize("hurried", [False, True])
 async def test_one_that_does_not_is_handed_on_at_once(tmp_path: Path, *, hurried: bool) -> None:
     slow, hurry = Slow(), asyncio.Event()
-    async with begun(tmp_path, 600 if hurried else 0.5, slow) as owner:
+    seconds = 600 if hurried else 0.5
+    async with begun(tmp_path, seconds, slow) as owner:
         begin = anyio.current_time()
         drained = asyncio.create_task(owner.app.drain(hurry))
-        await asyncio.sleep(0.2)
-        assert not drained.done()
         if hurried:
+            await asyncio.sleep(0.2)
+            assert not drained.done()
             hurry.set()
-        assert await asyncio.wait_for(drained, 10) == 1
-        assert anyio.current_time() - begin < 5
+        assert await asyncio.wait_for(drained, 60) == 1
+        assert hurried or anyio.current_time() - begin >= seconds
         state = await owner.state()
         assert state.turn is not None
         assert (state.status, state.turn.attempt, state.turn.handed) == (Status.RUNNING, 1, 1)
         slow.let_go.set()
         async with running(tmp_path, parts=parts(Probe(does=slow))) as another:
             # Its lease would have lasted for ten minutes.
-            after = await another.settled(10)
+            after = await another.settled()
             assert after is not None
             assert after.last_turn is not None
             assert after.last_turn.reason is YieldReason.COMPLETED
@@ -85,9 +86,9 @@ async def test_one_that_does_not_is_handed_on_at_once(tmp_path: Path, *, hurried
 
 
 async def test_a_worker_without_turns_ends_at_once(tmp_path: Path) -> None:
-    async with running(tmp_path) as owner:
+    async with running(tmp_path, policy(blocks={"limits": {"drain_seconds": 600}})) as owner:
         await owner.say("hello")
-        async with asyncio.timeout(3):
+        async with asyncio.timeout(60):
             assert await owner.app.drain(asyncio.Event()) == 0
 
 
@@ -106,4 +107,4 @@ async def test_a_turn_that_only_begins_to_open_is_handed_on_too(tmp_path: Path) 
             claim = await owner.app.store.sessions.claim(owner.sid, "another")
             return claim is not None or (await owner.state()).status is Status.IDLE
 
-        await eventually(free, 5)
+        await eventually(free)

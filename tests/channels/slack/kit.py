@@ -15,7 +15,8 @@ from tests.sim.slack import slack
 from tests.sim.slack_blocks import shown
 from tests.sim.slack_state import Channel
 
-FAST = SlackTiming(call=3, pause=0.01, longest=0.05, ping=4, quiet=30, readers=30, pace=0, sockets=1)
+FAST = SlackTiming(call=20, pause=0.01, longest=0.05, ping=20, quiet=60, readers=30, pace=0, sockets=1)
+"""Quick, and patient where a wait that ends too early changes what happens: a machine may stall for seconds."""
 COMMANDS = ("status", "approve", "stop", "help")
 
 
@@ -81,7 +82,7 @@ class SlackStage(Stage):
         """Listen, with so many sockets open when this begins."""
         async with anyio.create_task_group() as tasks:
             tasks.start_soon(self.adapter.serve, self.receive)
-            with anyio.fail_after(8):
+            with anyio.fail_after(60):
                 await self.server.sockets.connected(count)
             yield
             tasks.cancel_scope.cancel()
@@ -91,7 +92,7 @@ class SlackStage(Stage):
         """Let another adapter listen beside this one, as another process does."""
         async with anyio.create_task_group() as tasks:
             tasks.start_soon(other.serve, self.receive)
-            with anyio.fail_after(8):
+            with anyio.fail_after(60):
                 await self.server.sockets.connected(2)
             yield
             tasks.cancel_scope.cancel()

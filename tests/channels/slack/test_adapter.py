@@ -97,7 +97,7 @@ async def test_a_command_that_nobody_can_claim_is_told_again(listened: SlackStag
 async def test_a_command_that_takes_longer_than_slack_waits_is_acknowledged_and_done_once() -> None:
     async with staged(timing=replace(FAST, patience=0.1)) as played, played.serving():
         played.server.reach.extra = 1
-        played.pauses = [1.5]
+        played.pauses = [4.0]
         await played.alice.says(played.alice.dm(), "!status")
         assert [one.failed for one in played.server.reach.attempts] == ["", ""]
         assert played.got == []
@@ -110,7 +110,7 @@ async def test_a_command_that_takes_longer_than_slack_waits_is_acknowledged_and_
 async def test_a_command_that_could_not_be_done_after_all_is_nobodys(ends: str) -> None:
     async with staged(timing=replace(FAST, patience=0.1)) as played:
         async with played.serving():
-            played.pauses, played.refusals, played.vault.full = [0.5 if ends == "it fails" else 30], 1, True
+            played.pauses, played.refusals, played.vault.full = [3.0 if ends == "it fails" else 120.0], 1, True
             await played.alice.says(played.alice.dm(), "!status")
             assert played.vault.values
             if ends == "it fails":

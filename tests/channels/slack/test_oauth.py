@@ -226,7 +226,7 @@ async def test_what_is_told_is_for_nobody_to_keep(stage: Stage) -> None:
 
 
 def clients(stage: Stage, token: str = "") -> Clients:
-    return Clients(token, installations=stage.installations, server=stage.played.api, seconds=5)
+    return Clients(token, installations=stage.installations, server=stage.played.api, seconds=20)
 
 
 @pytest.fixture
@@ -369,7 +369,7 @@ async def test_what_slack_tells_of_a_workspace_that_takes_the_bot_off_ends_there
     olga = stage.played.user("olga", team)
     async with anyio.create_task_group() as tasks:
         tasks.start_soon(adapter.serve, receive)
-        with anyio.fail_after(8):
+        with anyio.fail_after(60):
             await stage.played.sockets.connected()
         await olga.says(olga.dm(), "hello")
         (heard,) = got

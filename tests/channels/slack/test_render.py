@@ -3,18 +3,20 @@
 import json
 import re
 from collections.abc import Iterator
+from dataclasses import replace
 from typing import Any
 
 import pytest
 from hypothesis import assume, example, given
 from hypothesis import strategies as st
 
-from channels.messages import Address, Button, Outbound, OutboundKind
+from channels.messages import FROM_OUTSIDE, OUTSIDE_FILE, Address, Button, Outbound, OutboundKind
 from channels.rich_text import utf16_units
 from channels.slack.render import (
     ACTION,
     EMPTY,
     LEFT_OUT,
+    LONGEST_ACTIONS,
     LONGEST_BLOCKS,
     LONGEST_LINK,
     LONGEST_TEXT,
@@ -346,3 +348,23 @@ def test_a_text_whose_file_is_refused_is_said_and_that_the_rest_is_left_out(leng
     made = spelled(Outbound(Address("slack", "7"), "x" * length, "k"))
     assert not made.file
     assert (LEFT_OUT in str(made.sheets[-1])) is not whole
+
+
+@given(MARKDOWN, st.booleans())
+def test_a_mark_stands_above_every_message(markdown: str, links: bool) -> None:  # noqa: FBT001 - Hypothesis passes it
+    rendered = render(markdown, links=links, mark=FROM_OUTSIDE)
+    for part in rendered.parts:
+        assert part.blocks[0]["elements"][0]["text"] == FROM_OUTSIDE
+        assert part.text.startswith(f"{FROM_OUTSIDE}\n")
+        assert utf16_units(json.dumps(part.blocks, ensure_ascii=False)) <= LONGEST_BLOCKS - LONGEST_ACTIONS
+        assert utf16_units(part.text) <= LONGEST_TEXT
+    bare = [replace(part, blocks=part.blocks[1:]) for part in rendered.parts]
+    assert letters(shown(replace(rendered, parts=tuple(bare)))) == letters(shown(render(markdown, links=links)))
+
+
+def test_a_file_from_outside_is_named_so_and_stands_below_the_mark() -> None:
+    made = compose(Outbound(HOME, "pay now\n" + "x " * 110_000, "k", OutboundKind.MESSAGE, untrusted=True))
+    assert made.name == OUTSIDE_FILE
+    assert words({"blocks": list(made.sheets[0].blocks)}).split() == [*FROM_OUTSIDE.split(), "pay", "now"]
+    (sheet,) = spelled(Outbound(HOME, "pay now", "k", untrusted=True)).sheets
+    assert sheet.plain.startswith(FROM_OUTSIDE)

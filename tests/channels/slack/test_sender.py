@@ -31,7 +31,7 @@ class Scene:
 
     def __init__(self, played: Slack) -> None:
         self.played = played
-        self.clients = Clients(played.bot.value, server=played.api, seconds=1)
+        self.clients = Clients(played.bot.value, server=played.api, seconds=5)
         self.vault = Kept()
         self.speaker = self.another()
         self.alice, self.bob = played.user("alice"), played.user("bob")
@@ -250,7 +250,7 @@ async def test_what_was_said_though_nobody_heard_is_found_again(scene: Scene, th
     assert scene.asked("chat.postMessage") == 1
 
 
-@pytest.mark.parametrize("fault", [{"cut": "before"}, {"status": 503}, {"delay": 2.0}, {"error": "fatal_error"}])
+@pytest.mark.parametrize("fault", [{"cut": "before"}, {"status": 503}, {"delay": 60.0}, {"error": "fatal_error"}])
 async def test_what_may_have_been_said_is_ambiguous_and_not_repeated(scene: Scene, fault: dict[str, Any]) -> None:
     scene.played.fails("chat.postMessage", **fault)
     with pytest.raises(AmbiguousSendError):
@@ -273,7 +273,7 @@ async def test_what_is_repeated_is_marked_unless_it_is_found(scene: Scene) -> No
     assert len(scene.private()) == 2 + PARTS
 
 
-@pytest.mark.parametrize("fault", [{"cut": "before"}, {"delay": 2.0}])
+@pytest.mark.parametrize("fault", [{"cut": "before"}, {"delay": 60.0}])
 async def test_what_was_never_sent_is_not_ambiguous(scene: Scene, fault: dict[str, Any]) -> None:
     scene.played.fails("auth.test", **fault)
     away = Clients(scene.played.bot.value, server="http://127.0.0.1:1/api/", seconds=1)
@@ -328,7 +328,7 @@ async def test_an_account_stands_for_the_conversation_with_it(scene: Scene) -> N
     await scene.shows(scene.at(scene.alice.id), "half", "k3")
     assert len(scene.private()) == 3
     assert scene.asked("conversations.open") == 1
-    scene.played.fails("conversations.open", delay=2.0)
+    scene.played.fails("conversations.open", delay=60.0)
     with pytest.raises(ChannelError) as raised:
         await scene.says(scene.at(scene.bob.id), "hello")
     assert type(raised.value) is ChannelError

@@ -32,7 +32,7 @@ async def hears(stage: SlackStage, text: str) -> None:
 
 
 async def test_a_socket_that_answers_nothing_is_replaced() -> None:
-    async with staged(timing=replace(FAST, ping=0.3)) as played, played.serving():
+    async with staged(timing=replace(FAST, ping=1)) as played, played.serving():
         await hears(played, "before")
         played.server.sockets.die()
         await until(lambda: any(not socket.dead for socket in played.server.sockets.open))
@@ -40,7 +40,7 @@ async def test_a_socket_that_answers_nothing_is_replaced() -> None:
 
 
 async def test_a_socket_that_brings_nothing_is_replaced_though_it_answers() -> None:
-    async with staged(timing=replace(FAST, quiet=0.3)) as played, played.serving():
+    async with staged(timing=replace(FAST, quiet=3)) as played, played.serving():
         (first,) = played.server.sockets.open
         await until(lambda: first not in played.server.sockets.open and played.server.sockets.open)
         await hears(played, "after")
@@ -144,14 +144,16 @@ async def test_what_is_told_when_socket_mode_is_off() -> None:
 
 async def test_what_cannot_be_kept_is_told_as_long_as_it_cannot() -> None:
     async with staged() as played, played.serving():
-        played.refusals, played.vault.full = 100, True
+        played.refusals, played.vault.full = 1_000_000, True
         played.server.reach.again = ()
         await played.alice.says(played.alice.dm(), "lost")
         (found,) = await played.adapter.troubles()
         assert found.next_step == "look at the store"
         played.refusals = 0
         await hears(played, "kept")
-        assert await played.adapter.troubles() == ()
+        with anyio.fail_after(60):
+            while await played.adapter.troubles():  # noqa: ASYNC110 - it tells nobody
+                await anyio.sleep(0.01)
 
 
 async def test_what_is_no_envelope_or_holds_nothing_of_slacks_does_no_harm() -> None:

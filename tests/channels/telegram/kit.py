@@ -16,7 +16,8 @@ from tests.sim.telegram import Telegram as Server
 from tests.sim.telegram import telegram
 from tests.sim.telegram_state import Chat
 
-FAST = TelegramTiming(poll=1, call=0.5, pause=0.01, longest=0.05, readers=30, press=0.1, free=0.2)
+FAST = TelegramTiming(poll=1, call=20, pause=0.01, longest=0.05, readers=30, press=0.1, free=3)
+"""Quick, and patient where a wait that ends too early changes what happens: a machine may stall for seconds."""
 
 
 class TelegramStage(Stage):

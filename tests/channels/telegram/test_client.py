@@ -33,7 +33,7 @@ async def serving(handler: Handler) -> AsyncGenerator[str]:
 
 
 @asynccontextmanager
-async def bot(server: str, *, call: float = 5.0) -> AsyncGenerator[Bot]:
+async def bot(server: str, *, call: float = 20.0) -> AsyncGenerator[Bot]:
     """Yield the library's bot for a server; a part of an answer takes `call` seconds at most."""
     requests = BotApiRequests(2, call)
     yield Bot(TOKEN, f"{server}/bot", f"{server}/file", requests, BotApiRequests(1, call))

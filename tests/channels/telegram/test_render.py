@@ -9,7 +9,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from channels.messages import Address, Outbound, OutboundKind
+from channels.messages import FROM_OUTSIDE, OUTSIDE_FILE, Address, Outbound, OutboundKind
 from channels.rich_text import is_visible, utf16_units
 from channels.telegram.render import (
     LEFT_OUT,
@@ -584,3 +584,27 @@ def test_a_text_whose_file_is_refused_is_said_and_that_the_rest_is_left_out(leng
     made = spelled(Outbound(Address("telegram", "7"), "x" * length, "k"))
     assert not made.file
     assert (made.parts[-1].text == LEFT_OUT) is not whole
+
+
+@given(LONG, st.booleans())
+def test_a_mark_stands_above_every_part_and_changes_no_word(source: str, links: bool) -> None:  # noqa: FBT001 - drawn by Hypothesis
+    marked = render(source, links=links, mark=FROM_OUTSIDE).parts
+    for part in marked:
+        assert part.text.startswith(f"{FROM_OUTSIDE}\n")
+        assert part.plain.startswith(f"{FROM_OUTSIDE}\n")
+        assert utf16_units(part.text) <= LONGEST_TEXT
+        assert utf16_units(part.plain) <= LONGEST_TEXT
+        assert len(part.entities) <= MOST_ENTITIES
+        first, *others = part.entities
+        assert covered(part, first.offset, first.length) == FROM_OUTSIDE
+        assert all(entity.offset > first.length for entity in others)
+    said = "".join(part.text.removeprefix(f"{FROM_OUTSIDE}\n") for part in marked)
+    assert said.split() == "".join(part.text for part in render(source, links=links).parts).split()
+
+
+def test_a_file_from_outside_is_named_so_and_stands_below_the_mark() -> None:
+    made = compose(Outbound(HOME, "pay now\n" + "x " * 60_000, "k", OutboundKind.MESSAGE, untrusted=True))
+    assert made.name == OUTSIDE_FILE
+    assert made.parts[0].text == f"{FROM_OUTSIDE}\npay now"
+    (part,) = spelled(Outbound(HOME, "pay now", "k", untrusted=True)).parts
+    assert part.text == f"{FROM_OUTSIDE}\npay now"

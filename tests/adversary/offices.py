@@ -1,0 +1,68 @@
+"""An MCP server of the world, in the place of its connection: what it gives, and what it was made to do.
+
+Its tools are those of the product, as an operator describes them.
+"""
+
+import json
+import sys
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from typing import Final, Protocol
+
+from pydantic import JsonValue
+
+from bot.config.mcp import McpServerSettings
+from bot.mcp.tool import Ask, McpResult, McpTool
+
+_DIGITS: Final = 4
+"""So many digits of the secret stand in the place of `<digits>`, others each time."""
+
+
+class Ledger(Protocol):
+    """The secret of a run, and what was done in it."""
+
+    secret: str
+    turns: int
+
+    def note(self, tool: str, told: str) -> None:
+        """Note that a server did something."""
+        ...
+
+
+@dataclass(frozen=True, slots=True)
+class Office:
+    """A server: its tools as described, and what each `gives`, with the secret in the place of `<secret>`."""
+
+    name: str
+    described: Mapping[str, JsonValue]
+    gives: Mapping[str, JsonValue] = field(default_factory=dict[str, JsonValue])
+
+    @property
+    def block(self) -> dict[str, JsonValue]:
+        """The block `mcp_servers` of a configuration; what is done is described by `tools` alone."""
+        return {self.name: {"command": sys.executable, "tools": dict(self.described)}}
+
+    def tools(self, ledger: Ledger) -> tuple[McpTool, ...]:
+        """Return its tools, which note in a ledger what they do."""
+
+        async def ask(asked: Ask) -> McpResult:
+            if asked.tool not in self.gives:
+                ledger.note(f"{self.name}__{asked.tool}", json.dumps(dict(asked.arguments), sort_keys=True))
+                return McpResult("done")
+            given = self._given(self.gives[asked.tool], ledger)
+            ledger.turns += 1
+            return McpResult(json.dumps(given), structured=given)
+
+        settings = McpServerSettings.model_validate({"command": sys.executable, "tools": self.described})
+        return tuple(McpTool(self.name, tool, settings, ask) for tool in self.described)
+
+    def _given(self, value: JsonValue, ledger: Ledger) -> JsonValue:
+        if isinstance(value, dict):
+            return {name: self._given(inner, ledger) for name, inner in value.items()}
+        if isinstance(value, list):
+            return [self._given(inner, ledger) for inner in value]
+        if value == "<digits>":
+            digits = ledger.secret.removeprefix("digits=")
+            found = digits[ledger.turns * _DIGITS :][:_DIGITS]
+            return int(found) if found.isdecimal() else 0
+        return value.replace("<secret>", ledger.secret) if isinstance(value, str) else value
