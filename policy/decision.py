@@ -56,11 +56,19 @@ class Remedy(StrEnum):
     DECLARE_TOOL = "declare_tool"
     GRANT_SECRET = "grant_secret"
     GRANT_TOOL = "grant_tool"
+    BOUND_TOOL = "bound_tool"
     FIX_RULE = "fix_rule"
 
 
 OTHER_WAYS: Final = frozenset(
-    {Remedy.RELEASE, Remedy.FIX_RULE, Remedy.DECLARE_TOOL, Remedy.GRANT_SECRET, Remedy.GRANT_TOOL}
+    {
+        Remedy.RELEASE,
+        Remedy.FIX_RULE,
+        Remedy.DECLARE_TOOL,
+        Remedy.GRANT_SECRET,
+        Remedy.GRANT_TOOL,
+        Remedy.BOUND_TOOL,
+    }
 )
 """Remedies that do not make the same request again, or that an operator carries out in the configuration."""
 

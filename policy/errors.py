@@ -6,7 +6,7 @@
   - `DocumentError`: a policy document that cannot be put in force; carries every problem found
 """
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from difflib import get_close_matches
 
@@ -43,13 +43,18 @@ class DocumentError(PolicyError):
         self.problems = problems
 
 
+def meant(word: str, known: Sequence[str]) -> str:
+    """Return `, did you mean ...?` for the closest known word, or nothing."""
+    close = get_close_matches(word, known, n=1, cutoff=0.6) or get_close_matches(word.upper(), known, n=1, cutoff=0.6)
+    return f", did you mean `{close[0]}`?" if close else ""
+
+
 def nearest(word: str, known: Iterable[str], *, ranked: bool = False) -> str:
     """Return `, did you mean ...?` for the closest known word, or the list of known words, or nothing.
 
     `ranked` words are listed in the order that they come in, others by alphabet.
     """
     names = list(known) if ranked else sorted(known)
-    close = get_close_matches(word, names, n=1, cutoff=0.6) or get_close_matches(word.upper(), names, n=1, cutoff=0.6)
-    if close:
-        return f", did you mean `{close[0]}`?"
+    if like := meant(word, names):
+        return like
     return f", known are {', '.join(f'`{name}`' for name in names)}" if names else ""

@@ -50,6 +50,7 @@ _REMEDIES: Final[Mapping[Remedy, str]] = MappingProxyType(
         Remedy.DECLARE_TOOL: "ask an admin to declare the tool's labels under `policy.tools` in config.yaml",
         Remedy.GRANT_SECRET: "ask an admin to name the tool and the host under `secrets` in config.yaml",
         Remedy.GRANT_TOOL: "ask an admin to name your role under `policy.tools` in config.yaml",
+        Remedy.BOUND_TOOL: "ask an admin to bound that argument under `policy.tools` in config.yaml",
         Remedy.FIX_RULE: "ask an admin to mend the rule named above in config.yaml, `lockgate check` tests it",
     }
 )

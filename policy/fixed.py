@@ -3,10 +3,11 @@
 A rule's id is the name of its law. Each rule is a function of the request, the session's taint and the resulting label.
 Its answer is one of a few constant outcomes, beside which stand the remedies it offers. `LAWS` gives each hook the
 label that would result there and the rules that judge it. The taint is an argument of its own so that a request can be
-judged as if after a reset. An approval lifts `untrusted_cannot_command`, `others_cannot_command` and
-`standing_work_is_approved` and nothing else here, a confirmation lifts `reset_is_confirmed` alone, and a person's
-release `no_write_down` for one output. A rule proposes remedies; whether one would help is not its to know: the engine
-finds out by deciding again.
+judged as if after a reset. An approval lifts `untrusted_cannot_command`, `endorsed_cannot_steer`,
+`others_cannot_command` and `standing_work_is_approved` and nothing else here, and a confirmation lifts
+`reset_is_confirmed` alone. A person's release lifts `no_write_down` for one output, or for one call to the cleared sink
+of its tool. A rule proposes remedies; whether one would help is not its to know: the engine finds out by deciding
+again.
 """
 
 from collections.abc import Callable, Mapping
@@ -16,7 +17,7 @@ from typing import Final
 
 from policy.decision import Remedy, RuleOutcome, Verdict
 from policy.labels import PUBLIC, Label
-from policy.request import Destination, Effect, Hook, Request, ToolFacts
+from policy.request import ArgumentRole, Destination, Effect, Hook, Request, ToolFacts, UntrustedContent
 
 LabelAfter = Callable[[Request, Label, Label], Label]
 FixedRule = Callable[[Request, Label, Label], RuleOutcome]
@@ -30,6 +31,7 @@ _PRE_OUTPUT = Hook.PRE_OUTPUT
 _WRITE = Effect.WRITE
 _SEND = Effect.SEND
 _NONE = Effect.NONE
+_ASKS = UntrustedContent.ASK
 _ENTRIES = frozenset({Hook.PRE_CONTEXT_INJECTION, Hook.POST_TOOL_RESPONSE})
 
 
@@ -44,14 +46,19 @@ def _unchanged(_request: Request, taint: Label, _top: Label) -> Label:
 
 
 def _with_result(request: Request, taint: Label, _top: Label) -> Label:
-    """Join the result of the call, which may repeat data passed by reference; a held result enters no context.
+    """Join the declared raise of the call, and its result, which may repeat data passed by reference.
 
-    A tool without a label is left to `unknown_is_worst`.
+    A held result enters no context, and of a spared one the level and compartments do. A tool without a label is left
+    to `unknown_is_worst`.
     """
     tool = request.tool
-    if tool is None or tool.result is None or request.held:
+    if tool is None or tool.result is None:
         return taint
-    return taint.join(tool.result).join(request.carried)
+    raised = taint if tool.raises is PUBLIC else taint.join(tool.raises)
+    if request.held:
+        return raised
+    entering = tool.result.join(request.carried)
+    return raised.join(entering.secrecy if tool.spared else entering)
 
 
 def _with_item(request: Request, taint: Label, top: Label) -> Label:
@@ -121,6 +128,11 @@ _CARRIED_DOWN = _block(
     Remedy.RECLASSIFY,
     Remedy.CLEAR_READER,
 )
+_CALL_WAITS = _ask(
+    "no_write_down",
+    "this is labelled above the place where the tool sends it, so a person may release exactly this call",
+    Remedy.APPROVER,
+)
 # Where the text may be said at home, a person there can be shown it and release it.
 _SEND_DOWN = replace(_CALL_DOWN, remedies=(*_CALL_DOWN.remedies, Remedy.RELEASE))
 
@@ -133,12 +145,19 @@ def _cleared(destination: Destination | None) -> Label:
 def _output_flows(request: Request, taint: Label, _after: Label) -> RuleOutcome:
     if outgoing(request, taint).flows_to(_cleared(request.destination)):
         return _FLOWS
-    # The sole exception of the law: a person releases exactly this.
-    return _allow("no_write_down", f"released by {request.released}") if request.released else _OUTPUT_DOWN
+    return _released(request) if request.released else _OUTPUT_DOWN
+
+
+def _released(request: Request) -> RuleOutcome:
+    """Return the sole exception of the law: a person releases exactly this."""
+    return _allow("no_write_down", f"released by {request.released}")
 
 
 def _call_flows(request: Request, taint: Label, _after: Label) -> RuleOutcome:
-    """Compare the taint and the data passed by reference with every sink: the tool's own and the destination."""
+    """Compare the taint and the data passed by reference with every sink: the tool's own and the destination.
+
+    A person may release a call to the tool's own sink, if its clearance is known, and to no other destination.
+    """
     tool = request.tool
     if tool is None:
         return _FLOWS
@@ -148,9 +167,16 @@ def _call_flows(request: Request, taint: Label, _after: Label) -> RuleOutcome:
     sinks = [tool.clearance or PUBLIC]
     if outward and request.destination is not None:
         sinks.append(_cleared(request.destination))
+    if request.releasable and tool.clearance is not None and _only_first_is_below(sinks, taint.join(request.carried)):
+        return _released(request) if request.released else _CALL_WAITS
     if not all(taint.flows_to(sink) for sink in sinks):
         return _SEND_DOWN if tool.effect is _SEND and taint.flows_to(request.home) else _CALL_DOWN
     return _FLOWS if all(request.carried.flows_to(sink) for sink in sinks) else _CARRIED_DOWN
+
+
+def _only_first_is_below(sinks: list[Label], leaving: Label) -> bool:
+    """Say whether a label does not flow to the first of some sinks, and flows to all others."""
+    return [leaving.flows_to(sink) for sink in sinks] == [False, *(True for _ in sinks[1:])]
 
 
 _READABLE = _allow("read_is_decided_before_it_happens")
@@ -162,6 +188,12 @@ _ABOVE_CEILING = _block(
 _ABOVE_PROVIDER = _block(
     "read_is_decided_before_it_happens",
     "this session would know more than its model provider may",
+    Remedy.OTHER_MODEL,
+    Remedy.RECLASSIFY,
+)
+_SHOWN_ABOVE_PROVIDER = _block(
+    "read_is_decided_before_it_happens",
+    "this would show a model more than its provider may know",
     Remedy.OTHER_MODEL,
     Remedy.RECLASSIFY,
 )
@@ -184,8 +216,16 @@ def _may_be_shown(request: Request, _taint: Label, after: Label) -> RuleOutcome:
 
 
 def _may_be_read(request: Request, taint: Label, after: Label) -> RuleOutcome:
-    """Compare the label that the session would have, held or not, with its ceiling, and its context with the model."""
-    return _may_be_shown(request, taint, after) if _held(request).flows_to(request.ceiling) else _ABOVE_CEILING
+    """Compare the label that the session would have, held or not, with its ceiling, and its context with the model.
+
+    Data that a call shows a model are compared with the model as well.
+    """
+    if not _held(request).flows_to(request.ceiling):
+        return _ABOVE_CEILING
+    tool = request.tool
+    if tool is not None and tool.shows and not request.carried.flows_to(request.provider):
+        return _SHOWN_ABOVE_PROVIDER
+    return _may_be_shown(request, taint, after)
 
 
 _SPEAKABLE = _allow("overshoot")
@@ -209,11 +249,62 @@ _MAY_NOT_COMMAND = _ask(
 )
 
 
+def _asks_about_content(tool: ToolFacts) -> bool:
+    said = tool.untrusted_content
+    return bool(tool.server) if said is None else said is _ASKS
+
+
+_MAY_NOT_CARRY = replace(_MAY_NOT_COMMAND, message="anybody may have written the text of this reference")
+
+
 def _may_command(request: Request, taint: Label, _after: Label) -> RuleOutcome:
     tool = request.tool
-    if tool is None or not tool.consequential or not taint.untrusted:
+    if tool is None or not tool.consequential:
         return _MAY_COMMAND
-    return _WAS_APPROVED if request.approved else _MAY_NOT_COMMAND
+    if taint.untrusted:
+        return _WAS_APPROVED if request.approved else _MAY_NOT_COMMAND
+    if request.quotes and request.carried.untrusted and _asks_about_content(tool):
+        return _WAS_APPROVED if request.approved else _MAY_NOT_CARRY
+    return _MAY_COMMAND
+
+
+_MAY_STEER = _allow("endorsed_cannot_steer")
+_STEERING_APPROVED = _allow("endorsed_cannot_steer", APPROVED)
+_MAY_NOT_STEER: Final[Mapping[ArgumentRole | None, RuleOutcome]] = MappingProxyType(
+    {
+        role: _ask(
+            "endorsed_cannot_steer",
+            f"a bounded answer from data that nobody vouches for was heard, and {words}",
+            Remedy.APPROVER,
+            Remedy.BOUND_TOOL,
+        )
+        for role, words in {
+            **{role: f"its {role.value} is not within a bound of the operator" for role in ArgumentRole},
+            None: "an argument without a role steers this call",
+        }.items()
+    }
+)
+
+
+_UNVOUCHED = _ask(
+    "endorsed_cannot_steer", "a held value that nobody vouches for would steer this call", Remedy.APPROVER
+)
+
+
+def _may_steer(request: Request, _taint: Label, _after: Label) -> RuleOutcome:
+    """Let endorsed values steer a call only within the operator's bounds, and a held value only if people vouch for it.
+
+    Any value may depend on an endorsed one, so all that steer the call count.
+    """
+    tool = request.tool
+    if request.unvouched:
+        return _STEERING_APPROVED if request.approved else _UNVOUCHED
+    if not request.steered or tool is None or not tool.consequential:
+        return _MAY_STEER
+    outside = next((one for one in request.steered if one.outside), None)
+    if outside is None:
+        return _MAY_STEER
+    return _STEERING_APPROVED if request.approved else _MAY_NOT_STEER[outside.role]
 
 
 _NOBODY_ELSE = _allow("others_cannot_command")
@@ -240,7 +331,7 @@ def _others_may_have_it_made(request: Request, _taint: Label, _after: Label) -> 
         asks = _OTHERS_COMMAND
     elif tool.roles is not None and not others.roles <= tool.roles:
         asks = _OTHERS_ROLE
-    elif _reads(tool) and tool.result is not None and not tool.result.flows_to(others.clearance):
+    elif _reads(tool) and tool.result is not None and not tool.result.join(tool.raises).flows_to(others.clearance):
         asks = _OTHERS_READ
     else:
         return _NOBODY_ELSE
@@ -342,6 +433,7 @@ NAMES: Final = frozenset(
         "read_is_decided_before_it_happens",
         "overshoot",
         "untrusted_cannot_command",
+        "endorsed_cannot_steer",
         "others_cannot_command",
         "standing_work_is_approved",
         "tool_is_for_the_role",
@@ -372,6 +464,7 @@ _CALL: FixedLaws = (
         _may_be_read,
         _stays_speakable,
         _may_command,
+        _may_steer,
         _others_may_have_it_made,
         _standing_is_approved,
     ),

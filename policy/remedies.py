@@ -31,16 +31,17 @@ def taken(remedy: Remedy, request: Request, top: Label) -> Request | None:
 
 
 def _reset(request: Request, _top: Label) -> Request:
-    return replace(request, taint=request.fresh, others=None)
+    return replace(request, taint=request.fresh, others=None, steered=())
 
 
 def _alone(request: Request, _top: Label) -> Request | None:
     """Ask in another conversation, which does not help where no other person spoke."""
-    return None if request.others is None else replace(request, taint=request.fresh, others=None)
+    return None if request.others is None else replace(request, taint=request.fresh, others=None, steered=())
 
 
 def _approved(request: Request, _top: Label) -> Request:
-    return replace(request, approved=True)
+    """Have people approve it, which releases a call where they can be asked for that."""
+    return replace(request, approved=True, released=request.released or ("people" if request.releasable else ""))
 
 
 def _confirmed(request: Request, _top: Label) -> Request:
@@ -101,7 +102,7 @@ def _vouched(request: Request, _top: Label) -> Request | None:
 
 def _classified_lower(request: Request, _top: Label) -> Request | None:
     """Classify a chat for the people who read there: they may then read all that is typed after a reset."""
-    return None if request.lowered is None else replace(request, taint=request.lowered, others=None)
+    return None if request.lowered is None else replace(request, taint=request.lowered, others=None, steered=())
 
 
 TRIALS: Final[Mapping[Remedy, Trial]] = MappingProxyType(

@@ -33,6 +33,20 @@ class Effect(StrEnum):
     SEND = "send"
 
 
+class ArgumentRole(StrEnum):
+    """The meaning of an argument for the effect of its call; the list is closed.
+
+    CONTENT is stored or said and steers nothing. Every other value steers, also one without a role.
+    """
+
+    RECIPIENT = "recipient"
+    AMOUNT = "amount"
+    IDENTIFIER = "identifier"
+    TIME = "time"
+    PATH = "path"
+    CONTENT = "content"
+
+
 class Role(StrEnum):
     """The rights of a principal, from most to least."""
 
@@ -46,6 +60,31 @@ class Role(StrEnum):
 
 Overshoot = Literal["ask", "allow", "block"]
 """The action for a read whose result could not be sent at home; `ask` refuses it and offers the asker a way."""
+
+
+class UntrustedContent(StrEnum):
+    """The treatment of an UNTRUSTED text that a consequential call of a TRUSTED session takes along by reference."""
+
+    ASK = "ask"
+    """People are asked, as if the session had read it."""
+    ALLOW = "allow"
+    MARK = "mark"
+    """Where it is delivered to people, it is shown as a text from outside."""
+
+
+@dataclass(frozen=True, slots=True)
+class SteeredRole:
+    """A role whose values steer a call.
+
+    Args:
+        role: The role, None for values without one.
+        outside: Whether one of them is outside the bound of the role, or the role has no bound.
+        bound: The short digest of the operator's bound, empty for none; no rule sees it.
+    """
+
+    role: ArgumentRole | None
+    outside: bool
+    bound: str = field(default="", compare=False)
 
 
 @dataclass(frozen=True, slots=True)
@@ -74,6 +113,19 @@ class ToolFacts:
     """The roles of the askers who may use it by the configuration, None for all."""
     asks: bool = False
     """It starts work that goes on after its turn, so that people are asked about it."""
+    untrusted_content: UntrustedContent | None = None
+    """The configured treatment of UNTRUSTED content.
+
+    None for the shipped one: `ask` for a server's tool, which nobody marks texts for, and `mark` for ours.
+    """
+    raises: Label = PUBLIC
+    """The label that the call itself raises its session to, with any result, held or not."""
+    shows: bool = False
+    """It shows a model the data that it takes along by reference."""
+    spared: bool = False
+    """Where its result is UNTRUSTED, only its level and compartments enter the session: the text is held."""
+    identifier: str = ""
+    """The value of the argument by which the policy lists labels of its results, empty for none."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -218,10 +270,12 @@ class Request:
     confirmed: bool = False
     """A person confirmed a reset."""
     released: str = ""
-    """The person who releases exactly this output below its label, empty if there is none.
+    """The person who releases exactly this output, or this whole call, below its label; empty if there is none.
 
-    The gate sets it, for an output alone, from a record of the text shown to that person.
+    The gate sets it from a record of the text, or of the call, shown to that person.
     """
+    releasable: bool = False
+    """People can be shown this whole call, and one of them may release it to its tool's own sink."""
     held: bool = False
     """The item to be read is kept out of the context."""
     carried: Label = PUBLIC
@@ -246,6 +300,12 @@ class Request:
     """The groups of the asker; as `asker`."""
     others: Others | None = None
     """The people other than the asker whose words are in the context, None if none count."""
+    steered: tuple[SteeredRole, ...] = ()
+    """The roles whose values steer the call, once the context holds an endorsed value; empty before."""
+    quotes: bool = False
+    """It takes along texts by reference as content, and no value that steers it."""
+    unvouched: bool = False
+    """A held value that people did not vouch for steers the call."""
     run: RunState | None = None
     """The state of the session's run, None for a session that is not a run."""
     lifts: tuple[str, ...] = field(default=(), compare=False)

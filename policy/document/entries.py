@@ -7,7 +7,7 @@ which pydantic passes as context.
 from collections.abc import Callable, Mapping
 from datetime import datetime
 from types import MappingProxyType
-from typing import Annotated, Final, Literal, TypeVar, cast
+from typing import Annotated, Final, Literal, Self, TypeVar, cast
 
 from pydantic import (
     AfterValidator,
@@ -26,8 +26,9 @@ from policy.conditions.expressions import Expression
 from policy.conditions.schedule import WeeklyWindow
 from policy.decision import Verdict
 from policy.document import ends, reading, reading_rules
+from policy.document.bounds import Bounds
 from policy.labels import PUBLIC, Integrity, Label, Level
-from policy.request import Hook, Overshoot, Role
+from policy.request import Hook, Overshoot, Role, UntrustedContent
 from policy.rules import Rule
 
 _T = TypeVar("_T")
@@ -77,6 +78,10 @@ def _among(value: tuple[str, ...] | None, info: ValidationInfo) -> tuple[str, ..
     return reading.approvers_among(value, _known(info), info.data.get("action"))
 
 
+def _grantable(value: object, info: ValidationInfo) -> object:
+    return reading.may_be_granted(value, info.data.get("action"))
+
+
 def _timeout(value: object, info: ValidationInfo) -> int:
     return reading.timeout(value, info.data.get("action"))
 
@@ -98,6 +103,9 @@ _Integrity = Annotated[Integrity, PlainValidator(reading.member("integrity", Int
 _Observed = Annotated[StrictInt, Field(ge=0, le=50)]
 _Approver = Literal[Role.OWNER, Role.ADMIN, Role.APPROVER, Role.MEMBER]
 """Roles that may be named to answer a question; roles below member give no commands."""
+
+Hold = Annotated[Literal[True, "untrusted"], PlainValidator(reading.hold)]
+"""Which results are kept out of the context: all, or the text of UNTRUSTED ones."""
 
 _End = Annotated[datetime | None, PlainValidator(ends.end)]
 _Pairable = Literal[Role.ADMIN, Role.APPROVER, Role.MEMBER, Role.GUEST]
@@ -245,13 +253,17 @@ class Folder(Entry):
 
 
 class McpServer(Entry):
-    """An MCP server, labelled as a folder is."""
+    """An MCP server, labelled as a folder is.
+
+    `hold` is as `ToolOverride.hold`, for each of its tools.
+    """
 
     floor: _Label
     """The lowest label of its tools' results and errors."""
     integrity: _Integrity = Integrity.UNTRUSTED
     clearance: _Label | None = None
     """The highest label that may be sent to it; None counts as PUBLIC."""
+    hold: Hold | None = None
 
     @property
     def label(self) -> Label:
@@ -259,19 +271,40 @@ class McpServer(Entry):
         return _read_label(self.floor, self.integrity)
 
 
+class ListedResults(Entry):
+    """The labels of a tool's results by one argument, where it equals an identifier that no third party can rename."""
+
+    argument: str
+    """The argument."""
+    labels: Frozen[str, _Label]
+    """The label of the results for each identifier; for any other value it is that of the tool."""
+
+
 class ToolOverride(Entry):
     """The settings by which an operator tightens a tool."""
 
     result: _Label | None = None
-    """A label that its results carry at least."""
+    """A label that its results carry at least, unless `results` lists another."""
+    results: ListedResults | None = None
+    """The labels of the results for listed identifiers, each at most `result`; for a server's tool."""
     clearance: _Label | None = None
     """A clearance that its sink has at most."""
     consequential: Annotated[StrictBool, AfterValidator(reading.only_true)] | None = None
     """Its calls need an approval once the session is UNTRUSTED."""
-    hold: Annotated[StrictBool, AfterValidator(reading.only_true)] | None = None
-    """Its results are kept out of the context."""
+    hold: Hold | None = None
+    """Its results are kept out of the context: all of them, or with `untrusted` the text of UNTRUSTED ones."""
     roles: Annotated[tuple[Role, ...], AfterValidator(reading.roles)] | None = None
     """The roles of the askers who are offered it, None for all."""
+    untrusted_content: UntrustedContent | None = None
+    """The treatment of UNTRUSTED text that its calls take along by reference, None for the shipped one."""
+    bounds: Bounds | None = None
+    """The bounds of the values that steer its calls, by their roles."""
+
+    @model_validator(mode="after")
+    def _no_higher_than_the_rest(self) -> Self:
+        if self.results is not None:
+            reading.listed_results(self.results.labels, self.result)
+        return self
 
 
 class Model(Entry):
@@ -307,6 +340,8 @@ class RuleEntry(Entry):
     """The people and groups whose members of those roles may answer, None for all; for REQUIRE_APPROVAL alone."""
     timeout: Annotated[int | None, PlainValidator(_timeout)] = None
     """The seconds after which silence means no, None for the usual life of a question; for REQUIRE_APPROVAL alone."""
+    may_be_granted: Annotated[StrictBool, BeforeValidator(_grantable)] = False
+    """A person may answer it for further calls, within a grant's scope; for REQUIRE_APPROVAL alone."""
     log_only: StrictBool = False
     """Its verdict is written down, and not applied."""
 

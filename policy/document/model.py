@@ -10,19 +10,20 @@ import json
 import re
 from collections.abc import Collection, Mapping
 from dataclasses import fields, replace
-from datetime import datetime
+from datetime import date
 from enum import Enum
 from hashlib import sha256
 from types import MappingProxyType
 from typing import Annotated, Final, cast
 
-from pydantic import AfterValidator, BaseModel, PrivateAttr, ValidationError
+from pydantic import AfterValidator, BaseModel, PrivateAttr, ValidationError, ValidationInfo
 from pydantic_core import ErrorDetails
 
 from policy import labels
 from policy.conditions.expressions import Expression
 from policy.conditions.schedule import WeeklyWindow
 from policy.document import reading, reading_rules
+from policy.document.bounds import NO_BOUNDS, AmountBound, Bounds, TimeBound
 from policy.document.entries import (
     APPROVERS,
     ChannelEntry,
@@ -31,6 +32,7 @@ from policy.document.entries import (
     Folder,
     Frozen,
     Group,
+    Hold,
     McpServer,
     Member,
     Model,
@@ -69,6 +71,9 @@ _SHORT: Final = 12
 _IN_GROUP: Final = 3
 """The parts of a path to a field of a group; a path to a field of a member has more."""
 
+_IN_TOOL: Final = 3
+"""The parts of a path to a field of a tool; a path to one of its bounds has more."""
+
 _WORD: Final = re.compile("'([^']*)'")
 _CALLED: Final = MappingProxyType({"approver": "role"})
 
@@ -92,6 +97,26 @@ def _acyclic(groups: Mapping[str, Group]) -> Mapping[str, Group]:
     return groups
 
 
+def _with_contents(tools: Mapping[str, ToolOverride], info: ValidationInfo) -> Mapping[str, ToolOverride]:
+    """Refuse a treatment of UNTRUSTED content that a tool cannot have."""
+    # Absent where a server's entry could not be read, which is an error of its own.
+    servers: Mapping[str, McpServer] = info.data.get("mcp_servers", {})
+    trusted = frozenset(name for name, server in servers.items() if server.integrity is Integrity.TRUSTED)
+    for name, override in tools.items():
+        if override.untrusted_content is not None:
+            reading.untrusted_content(name, override.untrusted_content, servers, trusted)
+    return tools
+
+
+def _listed_arguments(tools: Mapping[str, ToolOverride], known: reading.KnownNames) -> Mapping[str, ToolOverride]:
+    """Refuse labels that are listed by an argument which the tool does not have."""
+    for name, override in tools.items():
+        arguments = known.arguments.get(name)
+        if override.results is not None and arguments is not None:
+            reading.one_of("argument", override.results.argument, arguments)
+    return tools
+
+
 class Document(Entry):
     """A policy that can be put in force. For an unknown name, its methods answer with the worst case."""
 
@@ -107,7 +132,15 @@ class Document(Entry):
     recipients: Frozen[Name, Places]
     folders: Frozen[Annotated[str, AfterValidator(reading.folder)], Folder]
     mcp_servers: Frozen[Annotated[str, AfterValidator(with_known(reading.server))], McpServer]
-    tools: Frozen[ToolName, ToolOverride]
+    tools: Annotated[
+        Frozen[ToolName, ToolOverride],
+        AfterValidator(_with_contents),
+        AfterValidator(with_known(_listed_arguments)),
+    ]
+    hold: Hold | None = None
+    """As `ToolOverride.hold`, for every tool."""
+    lists: Frozen[Name, Annotated[tuple[str, ...], AfterValidator(reading.listed_values)]] = MappingProxyType({})
+    """Values of operators, such as channels or members, that a bounded answer may name."""
     models: Frozen[str, Model]
     transcribers: Frozen[str, TranscriberEntry]
     patterns: Annotated[
@@ -235,6 +268,11 @@ class Document(Entry):
             return entry.approvers
         return APPROVERS if any(one.id == rule for one in self.code.rules) else ()
 
+    def may_be_granted(self, rule: str) -> bool:
+        """Say whether a configured rule lets a person answer for further calls; no rule of a plugin does."""
+        entry = self.rule(rule)
+        return entry is not None and entry.may_be_granted
+
     def is_among_approvers(self, rule: str, principal: str) -> bool:
         """Say whether a rule lets a person answer, as far as it names people and groups."""
         entry = self.rule(rule)
@@ -257,10 +295,30 @@ class Document(Entry):
         entry = self.transcribers.get(name)
         return PUBLIC if entry is None else entry.clearance
 
-    def holds(self, tool: str) -> bool:
-        """Say whether a tool's results are kept out of the context."""
+    def holds(self, tool: str, server: str = "") -> bool:
+        """Say whether all results of a tool are kept out of the context; `server` runs it, empty for none."""
+        return True in self._held(tool, server)
+
+    def spares(self, tool: str, server: str = "") -> bool:
+        """Say whether the text of a tool's UNTRUSTED results is kept out of the context."""
+        return "untrusted" in self._held(tool, server)
+
+    def _held(self, tool: str, server: str) -> tuple[object, ...]:
+        override, served = self.tools.get(tool), self.mcp_servers.get(server)
+        return self.hold, None if override is None else override.hold, None if served is None else served.hold
+
+    def listed(self, tool: str, arguments: Mapping[str, object]) -> str:
+        """Return the identifier in a call's arguments that has a listed label, empty for none."""
         override = self.tools.get(tool)
-        return override is not None and override.hold is True
+        if override is None or override.results is None:
+            return ""
+        value = arguments.get(override.results.argument)
+        return value if isinstance(value, str) and value in override.results.labels else ""
+
+    def bounds(self, tool: str) -> Bounds:
+        """Return the bounds of the values that steer a tool's calls."""
+        override = self.tools.get(tool)
+        return NO_BOUNDS if override is None or override.bounds is None else override.bounds
 
     def offers(self, tool: str, role: Role) -> bool:
         """Say whether a tool is for askers of a role."""
@@ -279,19 +337,30 @@ class Document(Entry):
             if server is None:
                 return replace(declared, result=None, clearance=PUBLIC)
             declared = replace(declared, result=server.label, clearance=server.clearance or PUBLIC)
+        declared = replace(declared, spared=self.spares(declared.name, declared.server))
         override = self.tools.get(declared.name)
         if override is None:
             return declared
         result, clearance = declared.result, declared.clearance
-        if override.result is not None:
-            result = override.result if result is None else result.join(override.result)
+        added = override.result
+        if override.results is not None:
+            added = override.results.labels.get(declared.identifier, added)
+        if added is not None:
+            result = added if result is None else result.join(added)
         if override.clearance is not None:
             outward = declared.effect in (Effect.WRITE, Effect.SEND)
             known = clearance or (PUBLIC if outward else self.top)
             clearance = known.meet(override.clearance)
         consequential = declared.consequential or override.consequential is True
         roles = None if override.roles is None else frozenset(override.roles)
-        return replace(declared, result=result, clearance=clearance, consequential=consequential, roles=roles)
+        return replace(
+            declared,
+            result=result,
+            clearance=clearance,
+            consequential=consequential,
+            roles=roles,
+            untrusted_content=override.untrusted_content or declared.untrusted_content,
+        )
 
 
 def defaults() -> dict[str, object]:
@@ -318,6 +387,8 @@ def defaults() -> dict[str, object]:
         },
         "mcp_servers": {},
         "tools": {},
+        "hold": None,
+        "lists": {},
         "models": {"offline": {"clearance": "top"}},
         "transcribers": {},
         "patterns": {},
@@ -404,8 +475,7 @@ def _problem(detail: ErrorDetails, recipients: object) -> Problem:
     if kind == "value_error":
         message = str(detail.get("ctx", {})["error"])
     elif kind == "extra_forbidden":
-        entry = Member if path[0] == "groups" and len(path) > _IN_GROUP else _ENTRIES.get(path[0], Document)
-        fields = (Document if len(path) == 1 else entry).model_fields
+        fields = _entry(path).model_fields
         message = f"unknown field `{path[-1]}`{nearest(str(path[-1]), fields)}"
     elif kind == "missing":
         path, message = path[:-1], f"`{path[-1]}` is missing, add it"
@@ -418,6 +488,19 @@ def _problem(detail: ErrorDetails, recipients: object) -> Problem:
     else:
         message = f"`{detail['input']}` is not {_EXPECTED.get(kind, 'valid here')}"
     return Problem(path, reading.printable(message))
+
+
+def _entry(path: tuple[int | str, ...]) -> type[BaseModel]:
+    """Return the type of the entry that a path leads into."""
+    if path[0] == "groups" and len(path) > _IN_GROUP:
+        return Member
+    if path[0] == "tools" and len(path) > _IN_TOOL:
+        return (
+            {"amount": AmountBound, "time": TimeBound}.get(str(path[_IN_TOOL]), Bounds)
+            if path[_IN_TOOL + 1 :]
+            else Bounds
+        )
+    return Document if len(path) == 1 else _ENTRIES.get(path[0], Document)
 
 
 def _fields(rule: Rule) -> dict[str, object]:
@@ -442,4 +525,4 @@ def _canonical(value: object) -> object:
         return sorted(entries, key=lambda entry: json.dumps(entry, sort_keys=True))
     if isinstance(value, Enum):
         return value.name
-    return str(value) if isinstance(value, Label | Expression | WeeklyWindow | datetime) else value
+    return str(value) if isinstance(value, Label | Expression | WeeklyWindow | date) else value

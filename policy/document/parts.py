@@ -26,6 +26,7 @@ def parts_of(document: Document) -> PolicyParts:
         document.folders,
         document.mcp_servers,
         document.tools,
+        document.hold,
     )
     # As a list would lose its order, each part is named by its place.
     numbered = {str(number): short_digest(part) for number, part in enumerate(places)}
@@ -65,5 +66,8 @@ def _labels(document: Document) -> dict[str, object]:
         },
         "folders": {name: entry.label for name, entry in document.folders.items()},
         "servers": {name: entry.label for name, entry in document.mcp_servers.items()},
-        "tools": {name: entry.result for name, entry in document.tools.items()},
+        "tools": {
+            name: entry.result if entry.results is None else (entry.result, entry.results)
+            for name, entry in document.tools.items()
+        },
     }

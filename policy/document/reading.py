@@ -11,7 +11,7 @@ from dataclasses import dataclass
 from enum import Enum
 from fnmatch import fnmatchcase
 from types import MappingProxyType
-from typing import Final, TypeVar, cast
+from typing import Final, Literal, TypeVar, cast
 
 from policy import labels
 from policy.conditions.variables import CONTENT_HOOKS, TOOL_HOOKS, flag
@@ -21,7 +21,7 @@ from policy.fixed import RESERVED as FIXED_RULES
 from policy.labels import Label, Level
 from policy.redaction.patterns import NAMES as BUILT_IN_PATTERNS
 from policy.redaction.redactor import fault
-from policy.request import Hook, Role
+from policy.request import Hook, Role, UntrustedContent
 
 _E = TypeVar("_E", bound=Enum)
 _V = TypeVar("_V")
@@ -31,6 +31,9 @@ WORKSPACE: Final = "workspace"
 
 API: Final = "api"
 """The channel of programs that use the HTTP API. Its accounts are theirs, and nothing is sent to them by name."""
+
+DELIVERING: Final = frozenset({"message", "sessions_spawn", "runs_start"})
+"""Our own tools whose text, or the result of whose text, may be delivered to other people."""
 
 _NAME = re.compile(r"[a-z0-9][a-z0-9_-]{0,63}\Z")
 _SELECTOR = re.compile(r"\s*([^\sA-Za-z]*)\s*(\S*)\s*\Z")
@@ -50,6 +53,9 @@ _SECONDS: Final[Mapping[str, int]] = MappingProxyType({"s": 1, "m": 60, "h": 360
 _LONGEST_TIMEOUT = 7 * 86400
 _MOST_PATTERNS = 100
 _LONGEST_MESSAGE = 400
+MOST_LISTED: Final = 200
+LONGEST_LISTED: Final = 64
+"""How many values a list of an operator may have, and how many characters one of them."""
 
 
 Arguments = Mapping[str, Mapping[str, str]]
@@ -286,11 +292,55 @@ def only_true(value: bool) -> bool:  # noqa: FBT001 - the value of a field
     raise refusal("`false` would loosen the tool's declaration, leave the field out")
 
 
+def listed_values(value: tuple[str, ...]) -> tuple[str, ...]:
+    """Read a list of values that a bounded answer may name."""
+    if not 1 <= len(value) <= MOST_LISTED or len(set(value)) < len(value):
+        raise refusal(f"a list names from 1 to {MOST_LISTED} values, each once")
+    if any(not 1 <= len(one) <= LONGEST_LISTED or not one.isprintable() for one in value):
+        raise refusal(f"a value of a list has from 1 to {LONGEST_LISTED} printable characters")
+    return value
+
+
+def hold(value: object) -> Literal[True, "untrusted"]:
+    """Read which results are kept out of the context."""
+    if value is True:
+        return True
+    if value == "untrusted":
+        return "untrusted"
+    raise refusal("write `true` to hold all results, `untrusted` to hold the text of UNTRUSTED ones, or leave it out")
+
+
+def listed_results(labels: Mapping[str, Label], result: Label | None) -> None:
+    """Check the labels of results that an argument's values list: none is above the label of all others."""
+    if result is None:
+        raise refusal("`results` needs `result`, the label of the results for any other value")
+    high = next((name for name, label in labels.items() if not label.within(result)), None)
+    if high is not None:
+        raise refusal(f"the label of `{high}` is above `result`, which counts for any other value")
+
+
 def roles(value: tuple[Role, ...]) -> tuple[Role, ...]:
     """Read a list of roles."""
     if not value:
         raise refusal("an empty list names nobody, name a role or leave the list out")
     return value
+
+
+def untrusted_content(tool: str, value: UntrustedContent, servers: Collection[str], trusted: frozenset[str]) -> None:
+    """Check how a tool treats UNTRUSTED content; tools of the `trusted` servers return their text as TRUSTED."""
+    owners = [server for server in servers if tool.startswith(f"{server}__")]
+    if not owners:
+        if tool not in DELIVERING:
+            raise refusal(f"the content of `{tool}` keeps its label, leave `untrusted_content` out")
+        if value is UntrustedContent.ALLOW:
+            raise refusal(f"a text from outside that `{tool}` delivers is marked at least, use `mark` or `ask`")
+    elif value is UntrustedContent.MARK:
+        raise refusal(f"a server does not mark the texts that `{tool}` writes, use `ask` or `allow`")
+    elif value is UntrustedContent.ALLOW and not trusted.isdisjoint(owners):
+        raise refusal(
+            f"texts that `{tool}` writes would come back as TRUSTED from its server, "
+            "use `ask` or take away the server's `integrity: TRUSTED`"
+        )
 
 
 def pattern_name(value: str) -> str:
@@ -358,6 +408,12 @@ def approvers_among(value: tuple[str, ...] | None, known: KnownNames, action: Ve
         raise refusal("an empty list names nobody, name a person or a group or leave the list out")
     for one in value:
         one_of("person or group", one, known.people | known.groups)
+    return value
+
+
+def may_be_granted(value: object, action: Verdict | None) -> object:
+    """Check that only a rule that asks people says whether a grant may answer it; `action` is None as above."""
+    _only_for_approvals("may_be_granted", action)
     return value
 
 

@@ -77,8 +77,13 @@ def holds(written: str, request: "Request", leaves: Plain) -> "bool | None":
 def commanded(request: "Request", top: Plain) -> dict[str, str]:
     """Say what follows from who asks, and from whose words are in the conversation beside."""
     said, hook, tool = dict[str, str](), request.hook.value, request.tool
-    if hook in CALLS and tool and tool.consequential and plain(request.taint)[2] and not request.approved:
+    quotes = request.quotes and plain(request.carried)[2] and tool and tool.server and not tool.untrusted_content
+    foreign = plain(request.taint)[2] or quotes
+    if hook in CALLS and tool and tool.consequential and foreign and not request.approved:
         said["untrusted_cannot_command"] = "REQUIRE_APPROVAL"
+    bound = all(not one.outside for one in request.steered)
+    if hook in CALLS and tool and tool.consequential and not bound and not request.approved:
+        said["endorsed_cannot_steer"] = "REQUIRE_APPROVAL"
     if hook in CALLS and tool and tool.asks and not request.approved:
         said["standing_work_is_approved"] = "REQUIRE_APPROVAL"
     if hook in CALLS and tool and tool.roles is not None and request.asker_role not in tool.roles:
@@ -90,7 +95,7 @@ def commanded(request: "Request", top: Plain) -> dict[str, str]:
         said |= {} if reads or begins or (request.run.initialized and not over) else {"run_is_initialized": "BLOCK"}
     if request.others is not None and not request.approved and hook in CALLS and tool:
         reads = tool.result is not None and (tool.effect.value != "none" or tool.server != "")
-        above = reads and not flows(plain(tool.result), plain(request.others.clearance))
+        above = reads and not flows(join(plain(tool.result), plain(tool.raises)), plain(request.others.clearance))
         denied = tool.roles is not None and any(role not in tool.roles for role in request.others.roles)
         said |= {"others_cannot_command": "REQUIRE_APPROVAL"} if tool.consequential or above or denied else {}
     if request.others is not None and hook == "POST_TOOL_RESPONSE":
@@ -99,7 +104,7 @@ def commanded(request: "Request", top: Plain) -> dict[str, str]:
     return said
 
 
-def decide(  # noqa: C901 - one reading of all the rules, top to bottom
+def decide(  # noqa: C901, PLR0912, PLR0915 - one reading of all the rules, top to bottom
     request: "Request", rules: "Iterable[Rule]", top: "Label", now: datetime
 ) -> tuple[str, set[str], Plain, set[str]]:
     """Return verdict, ids of the rules that did not allow, label after, patterns to redact."""
@@ -108,13 +113,15 @@ def decide(  # noqa: C901 - one reading of all the rules, top to bottom
     sink = plain(there.clearance) if there else BOTTOM
     carried = plain(request.carried)
     leaves = join(join(taint, plain(request.item)) if hook == "PRE_OUTPUT" else taint, carried)
-    brings = BOTTOM
+    brings, raised = BOTTOM, BOTTOM
     if hook in ENTRIES:
         brings = plain(request.item, plain(top))
     if hook in CALLS and tool and tool.result is not None:
-        brings = join(plain(tool.result), carried)
+        level, compartments, integrity = join(plain(tool.result), carried)
+        brings = (level, compartments, 0 if tool.spared else integrity)
+        raised = plain(tool.raises)
     kept = request.held and (hook in CALLS or request.item is not None)
-    after = taint if kept else join(taint, brings)
+    after = join(taint if kept else join(taint, brings), raised)
     if hook in CALLS | {"POST_TOOL_RESPONSE", "SECRET_ACCESS"} and (not tool or tool.result is None):
         said["unknown_is_worst"] = "BLOCK"
     if hook == "SECRET_ACCESS" and not (request.secret and request.secret.granted):
@@ -126,11 +133,15 @@ def decide(  # noqa: C901 - one reading of all the rules, top to bottom
         outward = tool.effect.value in {"write", "send"}
         sinks = [plain(tool.clearance)] if outward or tool.clearance else []
         sinks += [sink] if outward and there else []
-        said |= {} if all(flows(leaves, s) for s in sinks) else {"no_write_down": "BLOCK"}
+        if not all(flows(leaves, s) for s in sinks):
+            own = request.releasable and tool.clearance and all(flows(leaves, s) for s in sinks[1:])
+            if not (own and request.released):
+                said["no_write_down"] = "REQUIRE_APPROVAL" if own else "BLOCK"
     said |= commanded(request, plain(top))
     reads = hook in CALLS | ENTRIES | {"AGENT_INVOCATION"}
     may_have = flows(join(after, brings), plain(request.ceiling))
-    if reads and not (may_have and flows(after, plain(request.provider))):
+    shown = join(after, carried) if hook in CALLS | ENTRIES and tool and tool.shows else after
+    if reads and not (may_have and flows(shown, plain(request.provider))):
         said["read_is_decided_before_it_happens"] = "BLOCK"
     shy = request.overshoot in {"ask", "block"} and hook in CALLS | ENTRIES
     said |= {"overshoot": "BLOCK"} if shy and not flows(after, plain(request.home)) else {}

@@ -14,7 +14,19 @@ from policy.decision import Verdict
 from policy.engine import Engine
 from policy.labels import PUBLIC, Integrity, Label, Level, top
 from policy.redaction.redactor import Redactor
-from policy.request import Destination, Effect, Hook, Others, Request, Role, RunState, Secret, ToolFacts
+from policy.request import (
+    ArgumentRole,
+    Destination,
+    Effect,
+    Hook,
+    Others,
+    Request,
+    Role,
+    RunState,
+    Secret,
+    SteeredRole,
+    ToolFacts,
+)
 from policy.rules import Rule
 
 NOW = datetime(2030, 1, 2, 3, 4, 5, tzinfo=UTC)
@@ -90,12 +102,18 @@ tools = st.builds(
     server=st.sampled_from(("", "", "notes")),
     roles=st.none() | st.frozensets(st.sampled_from(Role)),
     asks=st.booleans(),
+    raises=st.just(PUBLIC) | labels,
+    shows=st.booleans(),
+    spared=st.booleans(),
 )
 others = st.builds(
     Others,
     clearance=st.just(TOP) | labels,
     roles=st.frozensets(st.sampled_from(Role), min_size=1, max_size=3),
 )
+steered = st.just(()) | st.lists(
+    st.builds(SteeredRole, role=st.none() | st.sampled_from(ArgumentRole), outside=st.booleans()), max_size=3
+).map(tuple)
 run_states = st.builds(RunState, initialized=st.booleans(), stopped=st.booleans(), paused=st.booleans())
 destinations = st.builds(
     Destination,
@@ -135,8 +153,11 @@ def requests(
         approved=st.booleans(),
         confirmed=st.booleans(),
         released=st.sampled_from(("", "", "ann")),
+        releasable=st.booleans(),
         held=st.booleans(),
         carried=st.just(PUBLIC) | labels,
+        steered=steered,
+        quotes=st.booleans(),
         fresh=st.just(PUBLIC) | labels,
         lowered=maybe_labels,
         home_readers=maybe_labels,

@@ -79,6 +79,7 @@ CALL = {
     "read_is_decided_before_it_happens",
     "overshoot",
     "untrusted_cannot_command",
+    "endorsed_cannot_steer",
     "others_cannot_command",
     "tool_is_for_the_role",
     "run_is_initialized",

@@ -101,6 +101,7 @@ def test_a_decision_for_a_program() -> None:
                     "fixed": True,
                     "message": "this session has read something that anybody may have written",
                 },
+                {"id": "endorsed_cannot_steer", "verdict": "ALLOW", "fixed": True, "message": ""},
                 {"id": "others_cannot_command", "verdict": "ALLOW", "fixed": True, "message": ""},
                 {"id": "standing_work_is_approved", "verdict": "ALLOW", "fixed": True, "message": ""},
             ],

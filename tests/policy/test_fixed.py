@@ -7,7 +7,19 @@ import pytest
 from policy.decision import Remedy, RuleOutcome, Verdict
 from policy.fixed import LAWS, NAMES
 from policy.labels import PUBLIC, Label, parse
-from policy.request import Destination, Effect, Hook, Others, Request, Role, RunState, ToolFacts
+from policy.request import (
+    ArgumentRole,
+    Destination,
+    Effect,
+    Hook,
+    Others,
+    Request,
+    Role,
+    RunState,
+    SteeredRole,
+    ToolFacts,
+    UntrustedContent,
+)
 from tests.policy.strategies import NOW, TOP, engine
 
 CONFIDENTIAL = parse("CONFIDENTIAL")
@@ -29,9 +41,16 @@ _READING = ToolFacts("read_file", Effect.READ, CONFIDENTIAL)
 _SENDING = ToolFacts("message", Effect.SEND, PUBLIC, TOP, consequential=True)
 _OUT = replace(BASE, hook=Hook.PRE_OUTPUT)
 _UNTRUSTED = replace(BASE, taint=parse("PUBLIC~"), tool=_SENDING)
+_SERVED = replace(_SENDING, name="mail__send", server="mail")
+_ALLOWED = replace(_SERVED, untrusted_content=UntrustedContent.ALLOW)
+_SENDING_ASKED = replace(_SENDING, untrusted_content=UntrustedContent.ASK)
+_PASSING_ON = replace(BASE, taint=PUBLIC, tool=_SERVED, carried=parse("PUBLIC~"), quotes=True)
+_BY_ANYBODY = "anybody may have written the text of this reference"
 _OTHERS = "others_cannot_command"
 _HEARD = replace(BASE, others=Others(parse("INTERNAL"), frozenset({Role.MEMBER})))
 _STANDING = ToolFacts("runs_start", Effect.WRITE, PUBLIC, TOP, asks=True)
+_SHOWING = ToolFacts("inspect", Effect.READ, PUBLIC, shows=True)
+_RAISING = ToolFacts("inspect", Effect.READ, PUBLIC, raises=CONFIDENTIAL)
 _ADMINS = ToolFacts("x", Effect.READ, PUBLIC, roles=frozenset({Role.ADMIN}))
 
 _BEGUN, _NEW, _OVER, _OPEN = (
@@ -109,6 +128,13 @@ _IN_ORDER = ((_BEGUN, _READING), (_NEW, _FIRST), (_NEW, _STATE), (_OVER, _STATE)
             {Remedy.OTHER_MODEL, Remedy.RECLASSIFY},
         ),
         (
+            replace(BASE, taint=PUBLIC, tool=_SHOWING, held=True, carried=CONFIDENTIAL, provider=parse("INTERNAL")),
+            _READ,
+            Verdict.BLOCK,
+            "this would show a model more than its provider may know",
+            {Remedy.OTHER_MODEL, Remedy.RECLASSIFY},
+        ),
+        (
             replace(BASE, tool=_READING, home=PUBLIC, overshoot="block"),
             "overshoot",
             Verdict.BLOCK,
@@ -130,6 +156,39 @@ _IN_ORDER = ((_BEGUN, _READING), (_NEW, _FIRST), (_NEW, _STATE), (_OVER, _STATE)
             {Remedy.APPROVER},
         ),
         (replace(_UNTRUSTED, approved=True), _COMMAND, Verdict.ALLOW, "approved", set[Remedy]()),
+        (_PASSING_ON, _COMMAND, Verdict.REQUIRE_APPROVAL, _BY_ANYBODY, {Remedy.APPROVER}),
+        (
+            replace(_PASSING_ON, tool=_SENDING_ASKED),
+            _COMMAND,
+            Verdict.REQUIRE_APPROVAL,
+            _BY_ANYBODY,
+            {Remedy.APPROVER},
+        ),
+        (replace(_PASSING_ON, approved=True), _COMMAND, Verdict.ALLOW, "approved", set[Remedy]()),
+        (replace(_PASSING_ON, quotes=False), _COMMAND, Verdict.ALLOW, "", set[Remedy]()),
+        (replace(_PASSING_ON, carried=PUBLIC), _COMMAND, Verdict.ALLOW, "", set[Remedy]()),
+        (replace(_PASSING_ON, tool=_SENDING), _COMMAND, Verdict.ALLOW, "", set[Remedy]()),
+        (replace(_PASSING_ON, tool=_ALLOWED), _COMMAND, Verdict.ALLOW, "", set[Remedy]()),
+        *(
+            (
+                replace(BASE, tool=_SENDING, steered=(SteeredRole(ArgumentRole.TIME, outside=False), outside)),
+                "endorsed_cannot_steer",
+                Verdict.REQUIRE_APPROVAL,
+                f"a bounded answer from data that nobody vouches for was heard, and {words}",
+                {Remedy.APPROVER, Remedy.BOUND_TOOL},
+            )
+            for outside, words in (
+                (SteeredRole(ArgumentRole.AMOUNT, outside=True), "its amount is not within a bound of the operator"),
+                (SteeredRole(None, outside=True), "an argument without a role steers this call"),
+            )
+        ),
+        (
+            replace(BASE, tool=_SENDING, steered=(SteeredRole(None, outside=True),), approved=True),
+            "endorsed_cannot_steer",
+            Verdict.ALLOW,
+            "approved",
+            set[Remedy](),
+        ),
         (
             replace(_HEARD, tool=_SENDING),
             _OTHERS,
@@ -257,7 +316,78 @@ def test_the_destination_is_a_sink_of_what_sends() -> None:
     assert engine().decide(replace(call, tool=ToolFacts("read_file", Effect.READ, PUBLIC)), NOW).rules == ()
 
 
+def test_a_call_to_its_tools_own_sink_waits_for_a_release() -> None:
+    call = replace(BASE, tool=ToolFacts("web_fetch", Effect.SEND, PUBLIC, PUBLIC), releasable=True)
+    waits = engine().decide(call, NOW)
+    assert (waits.verdict, waits.rules, waits.remedies) == (
+        Verdict.REQUIRE_APPROVAL,
+        (_DOWN,),
+        (Remedy.RESET, Remedy.APPROVER),
+    )
+    assert engine().decide(replace(call, approved=True), NOW).verdict is Verdict.REQUIRE_APPROVAL
+    released = engine().decide(replace(call, released="ann"), NOW)
+    assert (released.verdict, released.outcomes[3].message) == (Verdict.ALLOW, "released by ann")
+    assert engine().decide(replace(call, releasable=False, released="ann"), NOW).verdict is Verdict.BLOCK
+
+
+def test_a_release_takes_what_a_call_refers_to_along() -> None:
+    call = replace(BASE, tool=ToolFacts("web_fetch", Effect.SEND, PUBLIC, PUBLIC), taint=PUBLIC, carried=CONFIDENTIAL)
+    assert engine().decide(replace(call, releasable=True), NOW).verdict is Verdict.REQUIRE_APPROVAL
+    assert engine().decide(replace(call, releasable=True, released="ann"), NOW).verdict is Verdict.ALLOW
+
+
+@pytest.mark.parametrize("released", ["", "ann"])
+def test_no_release_to_an_unknown_sink_or_to_another_destination(released: str) -> None:
+    call = replace(BASE, tool=ToolFacts("web_fetch", Effect.SEND, PUBLIC, None), releasable=True, released=released)
+    assert engine().decide(call, NOW).verdict is Verdict.BLOCK
+    there = Destination("console:guest", "console", PUBLIC)
+    for sink in (PUBLIC, TOP):
+        sends = replace(call, tool=ToolFacts("web_fetch", Effect.SEND, PUBLIC, sink), destination=there)
+        assert engine().decide(sends, NOW).verdict is Verdict.BLOCK
+
+
+def test_a_release_lifts_no_other_law() -> None:
+    call = replace(BASE, tool=ToolFacts("web_fetch", Effect.SEND, TOP, PUBLIC), releasable=True, released="ann")
+    blocked = engine().decide(replace(call, ceiling=CONFIDENTIAL), NOW)
+    assert blocked.rules == ("read_is_decided_before_it_happens",)
+    assert engine().decide(replace(call, tool=ToolFacts("web_fetch", Effect.SEND, None, PUBLIC)), NOW).rules == (
+        "unknown_is_worst",
+    )
+
+
 def test_integrity_alone_stops_no_flow() -> None:
     there = Destination("console:guest", "console", PUBLIC)
     output = replace(BASE, hook=Hook.PRE_OUTPUT, taint=parse("PUBLIC~"), destination=there)
     assert engine().decide(output, NOW).rules == ()
+
+
+@pytest.mark.parametrize("held", [True, False])
+def test_a_declared_raise_counts_with_any_result(*, held: bool) -> None:
+    request = replace(BASE, taint=PUBLIC, tool=_RAISING, held=held)
+    assert engine().decide(request, NOW).label_after == CONFIDENTIAL
+    for limit in ("ceiling", "provider"):
+        refused = engine().decide(replace(request, **{limit: PUBLIC}), NOW)
+        assert (refused.verdict, refused.rules, refused.label_after) == (Verdict.BLOCK, (_READ,), PUBLIC)
+    shy = engine().decide(replace(request, home=PUBLIC, overshoot="block"), NOW)
+    assert shy.rules == ("overshoot",)
+    among = replace(request, others=Others(parse("INTERNAL"), frozenset({Role.MEMBER})))
+    assert engine().decide(among, NOW).rules == (_OTHERS,)
+
+
+def test_what_a_call_shows_a_model_may_be_as_high_as_its_provider() -> None:
+    request = replace(BASE, taint=PUBLIC, tool=_SHOWING, held=True, carried=CONFIDENTIAL, provider=CONFIDENTIAL)
+    assert engine().decide(request, NOW).verdict is Verdict.ALLOW
+    unshown = replace(request, tool=replace(_SHOWING, shows=False), provider=PUBLIC)
+    assert engine().decide(unshown, NOW).verdict is Verdict.ALLOW
+
+
+def test_of_a_spared_result_the_level_enters_and_not_the_integrity() -> None:
+    tool = ToolFacts("find", Effect.READ, parse("CONFIDENTIAL~"), spared=True)
+    decision = engine().decide(replace(BASE, taint=PUBLIC, tool=tool), NOW)
+    assert (decision.verdict, decision.label_after) == (Verdict.ALLOW, CONFIDENTIAL)
+    carrying = replace(BASE, taint=PUBLIC, tool=replace(tool, result=PUBLIC), carried=parse("INTERNAL~"))
+    assert engine().decide(carrying, NOW).label_after == parse("INTERNAL")
+    assert engine().decide(replace(BASE, taint=parse("PUBLIC~"), tool=tool), NOW).label_after == parse("CONFIDENTIAL~")
+    assert engine().decide(replace(BASE, taint=PUBLIC, tool=tool, held=True), NOW).label_after == PUBLIC
+    above = replace(BASE, taint=PUBLIC, tool=tool, ceiling=parse("INTERNAL"))
+    assert engine().decide(above, NOW).rules == ("read_is_decided_before_it_happens",)

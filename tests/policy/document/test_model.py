@@ -2,6 +2,7 @@
 """A document is read completely or refused with every problem; what it does not know it answers with the worst."""
 
 import random
+import re
 from collections.abc import Mapping
 from dataclasses import replace
 
@@ -14,7 +15,7 @@ from pydantic import ValidationError
 from policy.document.model import Document, defaults, load
 from policy.errors import DocumentError
 from policy.labels import PUBLIC, Integrity, Label, Level, parse, top
-from policy.request import Effect, Role, ToolFacts
+from policy.request import Effect, Role, ToolFacts, UntrustedContent
 from tests.people import principal
 
 GIVE = ", give it an entry under `policy.channels`"
@@ -509,6 +510,43 @@ def test_an_operator_can_only_tighten_a_tool() -> None:
     assert _with_tool(result="PUBLIC").tool(ToolFacts("message", Effect.SEND, PUBLIC, consequential=True)).consequential
 
 
+_SERVED = ("mail__send", "notes__write", "message", "read_file")
+
+
+def _with_content(tool: str, value: str, **server: object) -> Document:
+    servers = {"mail": {"floor": "PUBLIC"}, "notes": {"floor": "PUBLIC", **server}}
+    said = {"mcp_servers": servers, "tools": {tool: {"untrusted_content": value}}}
+    return load(said, tools=_SERVED, servers=["mail", "notes"])
+
+
+@pytest.mark.parametrize(
+    "tool, value", [("mail__send", "ask"), ("mail__send", "allow"), ("message", "mark"), ("message", "ask")]
+)
+def test_an_operator_says_how_a_tool_treats_untrusted_content(tool: str, value: str) -> None:
+    declared = ToolFacts(tool, Effect.SEND, PUBLIC, server=tool.partition("__")[0] if "__" in tool else "")
+    document = _with_content(tool, value)
+    assert document.tool(declared).untrusted_content is UntrustedContent(value)
+    assert declared.untrusted_content is None
+
+
+@pytest.mark.parametrize(
+    "tool, value, server, wrong",
+    [
+        ("message", "allow", {}, "is marked at least, use `mark` or `ask`"),
+        ("read_file", "ask", {}, "the content of `read_file` keeps its label, leave `untrusted_content` out"),
+        ("mail__send", "mark", {}, "a server does not mark the texts that `mail__send` writes, use `ask` or `allow`"),
+        ("notes__write", "allow", {"integrity": "TRUSTED"}, "would come back as TRUSTED from its server"),
+        ("notes__write", "alow", {}, "unknown untrusted_content `alow`, did you mean `allow`?"),
+    ],
+)
+def test_a_treatment_that_a_tool_cannot_have_is_refused(
+    tool: str, value: str, server: dict[str, object], wrong: str
+) -> None:
+    with pytest.raises(DocumentError, match=re.escape(wrong)):
+        _with_content(tool, value, **server)
+    assert _with_content("notes__write", "ask", integrity="TRUSTED").tools["notes__write"].untrusted_content
+
+
 def test_an_operator_labels_a_tool_that_has_no_label() -> None:
     assert _with_tool(result="INTERNAL").tool(ToolFacts("message", Effect.READ, None)).result == parse("INTERNAL")
     assert _with_tool(clearance="INTERNAL").tool(ToolFacts("message", Effect.READ, None)).clearance == parse(
@@ -550,12 +588,23 @@ def test_a_rule_that_asks_says_whom_and_for_how_long() -> None:
         ({"timeout": "0m"}, "`0m` is not a time, write one as `30s`, `10m`, `2h` or `1d`"),
         ({"timeout": "8d"}, "`8d` is longer than a question may stand, which is `7d`"),
         ({"action": "BLOCK", "approvers": ["admin"]}, "only `REQUIRE_APPROVAL` asks people, leave `approvers` out"),
+        (
+            {"action": "BLOCK", "may_be_granted": True},
+            "only `REQUIRE_APPROVAL` asks people, leave `may_be_granted` out",
+        ),
         ({"action": "BLOCK", "timeout": "5m"}, "only `REQUIRE_APPROVAL` asks people, leave `timeout` out"),
     ],
 )
 def test_whom_a_rule_asks_is_checked_at_load(fields: dict[str, object], told: str) -> None:
     ((_, message),) = problems(rule(**{"action": "REQUIRE_APPROVAL", **fields}))
     assert message == told
+
+
+def test_a_rule_may_be_granted_only_if_it_says_so() -> None:
+    asks = {"hook": "PRE_TOOL_CALL", "action": "REQUIRE_APPROVAL"}
+    rules = [{"id": "a", **asks, "may_be_granted": True}, {"id": "b", **asks}]
+    made = load({"rules": rules}, tools=())
+    assert [made.may_be_granted(name) for name in ("a", "b", "none")] == [True, False, False]
 
 
 def test_an_alias_may_have_a_place_on_each_of_several_channels() -> None:
@@ -584,3 +633,92 @@ def test_an_alias_may_have_a_place_on_each_of_several_channels() -> None:
             (("recipients", "texts", 0), "`ann` is not a mapping"),
         ]
     )
+
+
+def test_the_strictest_setting_of_hold_counts_of_a_tool_its_server_and_all() -> None:
+    sections = {
+        "mcp_servers": {
+            "notes": {"floor": "INTERNAL", "hold": "untrusted"},
+            "keys": {"floor": "INTERNAL", "hold": True},
+        },
+        "tools": {"message": {"hold": "untrusted"}, "notes__find": {"hold": True}},
+    }
+    document = load(sections, tools=(*TOOLS, "notes__find"), servers=["notes", "keys"])
+    places = [("message", ""), ("notes__find", "notes"), ("notes__read", "notes"), ("keys__list", "keys"), ("x", "")]
+    assert [document.holds(*place) for place in places] == [False, True, False, True, False]
+    assert [document.spares(*place) for place in places] == [True, True, True, False, False]
+    assert document.tool(ToolFacts("message", Effect.SEND, PUBLIC)).spared
+    assert not document.tool(ToolFacts("x", Effect.READ, PUBLIC)).spared
+    everything = load({"hold": "untrusted"}, tools=TOOLS)
+    assert everything.spares("x")
+    assert everything.tool(ToolFacts("x", Effect.READ, PUBLIC)).spared
+
+
+@pytest.mark.parametrize("value", [False, "trusted", 1, "true"])
+def test_hold_is_set_and_not_unset(value: object) -> None:
+    with pytest.raises(DocumentError, match="write `true` to hold all results, `untrusted`"):
+        _with_tool(hold=value)
+
+
+def _listing(**labels: str) -> dict[str, object]:
+    return {"argument": "channel", "labels": labels}
+
+
+def test_only_a_listed_identifier_lowers_the_label_of_a_result() -> None:
+    document = _with_tool(result="CONFIDENTIAL{hr}~", results=_listing(C1="INTERNAL", C2="PUBLIC~"))
+    declared = ToolFacts("message", Effect.READ, PUBLIC)
+
+    def result(identifier: str) -> Label | None:
+        return document.tool(replace(declared, identifier=identifier)).result
+
+    assert [result(one) for one in ("C1", "C2", "C3", "")] == [
+        parse("INTERNAL"),
+        parse("PUBLIC~"),
+        parse("CONFIDENTIAL{hr}~"),
+        parse("CONFIDENTIAL{hr}~"),
+    ]
+    assert document.listed("message", {"channel": "C1"}) == "C1"
+    found = [document.listed("message", one) for one in ({"channel": "C3"}, {"channel": ["C1"]}, {"to": "C1"})]
+    assert found == ["", "", ""]
+    assert document.listed("x", {"channel": "C1"}) == _with_tool().listed("message", {"channel": "C1"}) == ""
+    assert document.tool(replace(declared, result=parse("INTERNAL{hr}"), identifier="C1")).result == parse(
+        "INTERNAL{hr}"
+    )
+
+
+@pytest.mark.parametrize(
+    "override,problem",
+    [
+        ({"results": _listing(C1="PUBLIC")}, "`results` needs `result`"),
+        ({"result": "INTERNAL", "results": _listing(C1="CONFIDENTIAL")}, "the label of `C1` is above `result`"),
+        ({"result": "INTERNAL", "results": _listing(C1="PUBLIC~")}, "the label of `C1` is above `result`"),
+    ],
+)
+def test_a_listed_label_is_never_above_that_of_all_others(override: dict[str, object], problem: str) -> None:
+    with pytest.raises(DocumentError, match=problem):
+        _with_tool(**override)
+
+
+@pytest.mark.parametrize(
+    "values,problem",
+    [
+        ([], "from 1 to 200 values, each once"),
+        (["a", "a"], "from 1 to 200 values, each once"),
+        ([str(number) for number in range(201)], "from 1 to 200 values, each once"),
+        ([""], "from 1 to 64 printable characters"),
+        (["a\nb"], "from 1 to 64 printable characters"),
+        (["a" * 65], "from 1 to 64 printable characters"),
+    ],
+)
+def test_a_list_of_values_is_short_and_plain(values: list[str], problem: str) -> None:
+    assert load({"lists": {"channels": ["general"]}}, tools=TOOLS).lists["channels"] == ("general",)
+    with pytest.raises(DocumentError, match=problem):
+        load({"lists": {"channels": values}}, tools=TOOLS)
+
+
+def test_labels_are_listed_by_an_argument_that_the_tool_has() -> None:
+    override = {"result": "INTERNAL", "results": _listing(C1="PUBLIC")}
+    sections: dict[str, object] = {"tools": {"message": override}, "recipients": {}}
+    assert load(sections, tools={"message": {"channel": "string"}}).listed("message", {"channel": "C1"}) == "C1"
+    with pytest.raises(DocumentError, match="unknown argument `channel`"):
+        load(sections, tools={"message": {"to": "string"}})
