@@ -129,12 +129,17 @@ class Budget:
             StoreError: The store does not answer.
         """
         spending, allowance = Spending(), standing.allowance
-        if not self.limits.kept and allowance is None:
+        if standing.prepaid or (not self.limits.kept and allowance is None):
             yield spending
             return
         reserved = tokens()
         async with self._of_session(allowance, reserved, spending), self._of_day(standing, reserved, spending):
             yield spending
+
+    async def charge(self, standing: DecisionContext, tokens: int) -> None:
+        """Charge a number of tokens that is fixed beforehand, for any use. Raises as `spending`."""
+        async with self.spending(standing, lambda: tokens) as spending:
+            spending.used = Usage(1, tokens)
 
     @asynccontextmanager
     async def _of_day(self, standing: DecisionContext, tokens: int, spending: Spending) -> AsyncGenerator[None]:

@@ -6,7 +6,7 @@ taint (law `taint_is_the_fold`).
 """
 
 import asyncio
-from collections.abc import Awaitable, Callable, Generator
+from collections.abc import Awaitable, Callable, Collection, Generator
 from contextlib import contextmanager
 from dataclasses import replace
 from typing import Protocol, cast
@@ -16,11 +16,12 @@ import anyio.lowlevel
 
 from bot.access import principals
 from bot.access.decision_context import Call, DecisionContext
-from bot.core.errors import LeaseLostError, StoreGoneError, WithdrawnError
+from bot.core.errors import GrantEndedError, LeaseLostError, StoreGoneError, WithdrawnError
 from bot.core.ids import Ids
 from bot.core.json_values import JsonObject
 from bot.history.folds import Folds
 from bot.history.origins import Reading, referring, said
+from bot.sessions.approvals import Approval
 from bot.sessions.audit import AuditRow
 from bot.sessions.background.delegation import SESSION, Lineage
 from bot.sessions.background.runs import Background
@@ -103,7 +104,7 @@ class OpenTurn:
         self.approvals = claim.approvals
         self.usage = Usage()
         self.open_calls: dict[str, Call] = {}
-        self.begun_calls = set[str]()
+        self.begun_calls: Collection[str] = ()
         self.inquiries = set[str]()
         self.admitted: list[NewEvent] = []
         self.waiting = claim.state.waiting_items
@@ -236,6 +237,11 @@ class OpenTurn:
         """Note that a model is asked with the context as it is now: its answer comes from that."""
         self._reading = replace(self._reading, first=self._context, last=self._cursor)
 
+    def without(self, grant: str) -> None:
+        """Note that a grant of the session covers no call any more."""
+        grants = tuple(one for one in self.standing.grants if one.id != grant)
+        self.standing = replace(self.standing, grants=grants)
+
     def note(self, event: NewEvent) -> None:
         """Keep an event to be written first in the next write: it needs no round trip of its own."""
         self._noted.append(event)
@@ -317,6 +323,8 @@ class OpenTurn:
             settle=change.settle,
             ask=change.ask,
             use=change.use,
+            grant=change.grant,
+            ended=change.ended,
             turn=change.turn,
             end=end,
             status=change.status,
@@ -360,6 +368,10 @@ class OpenTurn:
             written = await self._shielded(write, self._sender.sender if ours else "", final=final)
         except WithdrawnError:
             raise
+        except GrantEndedError:
+            if write.grant is not None:
+                self.without(write.grant.grant)
+            raise
         except LeaseLostError as error:
             self.interrupt(error)
             raise
@@ -393,7 +405,8 @@ class OpenTurn:
             # The store's clock counts, regardless of this process's own.
             self._scope.deadline = self._deadline()
         self.folds = self.folds.plus_new(enumerate(write.events, written.seq - len(write.events) + 1))
-        self.standing = self.folds.of(replace(self.standing, taint=written.taint, now=written.now))
+        grants = _granted(self.standing.grants, write)
+        self.standing = self.folds.of(replace(self.standing, taint=written.taint, now=written.now, grants=grants))
         for event in write.events:
             if isinstance(event.body, ToolResult):
                 self.open_calls.pop(event.body.call, None)
@@ -428,11 +441,25 @@ class OpenTurn:
             hops=new.hops,
             release=new.release,
             asker=new.asker,
+            replaces=new.replaces,
             meant_for=new.meant_for,
             authors=new.authors,
             endorsed=new.endorsed,
             refs=new.refs,
+            untrusted=new.untrusted,
         )
+
+
+def _granted(grants: tuple[Approval, ...], write: Write) -> tuple[Approval, ...]:
+    """Return the grants of a session after a write that may have used or ended some."""
+    over, used = {one.grant for one in write.ended}, write.grant
+    return tuple(
+        replace(one, grant=one.grant.used_by(used.call))
+        if used is not None and one.grant is not None and one.id == used.grant
+        else one
+        for one in grants
+        if one.id not in over
+    )
 
 
 def _ended(

@@ -1,9 +1,10 @@
 """Approvals: the binding of a question to people, the people who may answer it, and when an answer counts.
 
-An approval lifts laws `untrusted_cannot_command` and `others_cannot_command`, the fixed rule
-`standing_work_is_approved` and configured rules, nothing else; the engine ensures that. This module has the binding to
-exact arguments, to the meaning of the names in them, to label and principal, and the eligibility of people. Silence
-never consents: an approval without an answer in time is expired.
+An approval lifts laws `untrusted_cannot_command`, `endorsed_cannot_steer` and `others_cannot_command`, the fixed rule
+`standing_work_is_approved` and configured rules, nothing else; the engine ensures that. Law `no_write_down` is lifted
+by the same answer where the call is offered for release, and only by people who may release. This module has the
+binding to exact arguments, to the meaning of the names in them, to label and principal, and the eligibility of people.
+Silence never consents: an approval without an answer in time is expired.
 """
 
 import hashlib
@@ -34,8 +35,17 @@ UNANSWERED: Final = "nobody answered in time, so this call was not made"
 OTHERS: Final = "others_cannot_command"
 """The rule about words of other people than the asker: none of these people may lift it."""
 
-_SELF: Final = frozenset({"untrusted_cannot_command", OTHERS, "standing_work_is_approved", OUTCOME})
+RELEASE: Final = "no_write_down"
+"""The rule about labels above a sink: only people who may release lift it, for one whole call."""
+
+_SELF: Final = frozenset(
+    {"untrusted_cannot_command", "endorsed_cannot_steer", OTHERS, "standing_work_is_approved", OUTCOME, RELEASE}
+)
 """The fixed rules that askers may lift for themselves; a configured rule needs another person."""
+
+
+_GRANTABLE: Final = frozenset({"untrusted_cannot_command", "endorsed_cannot_steer", OTHERS})
+"""The fixed rules that a grant may lift for further calls; a configured rule has to say so itself."""
 
 
 def binding(
@@ -44,8 +54,8 @@ def binding(
     """Return the digest that an approval for this call is bound to.
 
     Another argument, a changed taint, another principal, session or generation gives another digest. So does another
-    content or label of an item that the call refers to. `leads` are the meanings of the recipients that it names:
-    people who approve a name approve the place and the person.
+    content or label of an item that the call refers to. `leads` are the meanings of the recipients that it names, and
+    the sink that it could be released to: people who approve a name approve the place and the person.
     """
     parts = [
         standing.sid,
@@ -94,6 +104,31 @@ def live(
 def to_spend(approval: Approval | None) -> str | None:
     """Return the id of an approval that its use will spend, None if there is none or it is spent already."""
     return approval.id if approval is not None and approval.state is ApprovalState.APPROVED else None
+
+
+def may_be_granted(document: Document, rules: tuple[str, ...]) -> bool:
+    """Say whether people may answer for all these rules for further calls, by the policy in force.
+
+    Work that goes on after its turn is approved each time: else a grant would reach it by another way.
+    """
+    return bool(rules) and all(rule in _GRANTABLE or document.may_be_granted(rule) for rule in rules)
+
+
+def entitled(
+    document: Document, approval: Approval, asked: tuple[str, ...], *, standing: DecisionContext, label: Label
+) -> bool:
+    """Say whether a grant may be used for a call now: by its asker, and given by a person who could answer now.
+
+    Args:
+        document: The policy in force.
+        approval: The approval that the grant was given with.
+        asked: The rules that ask now.
+        standing: The session, with the present authors of its context.
+        label: The label of the call's session and references.
+    """
+    return standing.asker == approval.principal and _may_answer(
+        document, asked, approval.principal, label=label, principal=approval.resolved_by, others=standing.others
+    )
 
 
 def withheld(approvals: tuple[Approval, ...], bound: str, call: str) -> bool:
@@ -212,7 +247,10 @@ def _may_answer(
     person = document.principals.get(principal)
     if person is None or not rules or not label.flows_to(person.clearance):
         return False
-    if OTHERS in rules and principal != asker and not others.isdisjoint({principal, *person.accounts}):
+    theirs = not others.isdisjoint({principal, *person.accounts})
+    if principal != asker and theirs and not {OTHERS, RELEASE}.isdisjoint(rules):
+        return False
+    if RELEASE in rules and not person.may_release:
         return False
     if is_program(principal) and not at_least(person.role, Role.ADMIN):
         return False

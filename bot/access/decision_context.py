@@ -9,6 +9,7 @@ from pydantic import JsonValue
 
 from bot.access.agents import AgentSnapshot
 from bot.access.authorize import Caller
+from bot.sessions.approvals import Approval
 from bot.sessions.background.runs import RunFacts
 from bot.sessions.limits import TokenAllowance
 from bot.sessions.log.events import DeferredResult
@@ -48,7 +49,9 @@ class DecisionContext:
         run: The facts of its run when the model was asked last, None for any other session.
         by_model: Whether a model of another program asks, outside a turn of ours. Then it may know as much as its
             taint, as in a turn, and not all that the address is cleared for.
+        grants: The approvals of its generation with a grant that covers further calls, as far as they may be known.
         claim: The worker's claim on it, None outside a turn.
+        prepaid: The tokens of its model call were charged beforehand, so that they are not counted again.
     """
 
     sid: str
@@ -74,6 +77,8 @@ class DecisionContext:
     agent: AgentSnapshot | None = None
     run: RunFacts | None = None
     by_model: bool = False
+    grants: tuple[Approval, ...] = ()
+    prepaid: bool = False
     claim: Claim | None = field(default=None, compare=False, repr=False)
 
     @property

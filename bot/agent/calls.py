@@ -19,14 +19,23 @@ from bot.agent.call_runs import CallRuns
 from bot.agent.context import Context
 from bot.agent.fitting import Fitted, fitted
 from bot.agent.room import Room
-from bot.core.errors import StoreError
+from bot.core.errors import GrantEndedError, StoreError
 from bot.core.tracing import OpenSpan, span
 from bot.delivery.alternatives import Alternatives, question
 from bot.delivery.asker_questions import NOWHERE, AskerQuestions
 from bot.delivery.outbox import Outbox
 from bot.gate.calls import UNKNOWN_TOOL
 from bot.gate.gate import Gate
-from bot.gate.results import MAY_GO_ON, CallDecision, ResultDecision, decision_row, denial, explained, traced
+from bot.gate.results import (
+    MAY_GO_ON,
+    CallDecision,
+    ResultDecision,
+    decision_row,
+    denial,
+    ended_rows,
+    explained,
+    traced,
+)
 from bot.history import event_log
 from bot.sessions.alternatives import Alternative
 from bot.sessions.approvals import ApprovalState
@@ -39,6 +48,7 @@ from bot.tools.base import Inquiry, Result
 from bot.tools.references import notice, referred
 from bot.turn import OpenTurn
 from policy.decision import Decision, Verdict
+from policy.labels import PUBLIC
 from policy.request import Hook
 
 OUTCOME_UNKNOWN: Final = (
@@ -100,13 +110,34 @@ class ToolRunner:
             left = tuple(
                 call for call in left if call.id in turn.open_calls and waiting[call.id].decision.label_before != taint
             )
-        asked = tuple(prepared for call, prepared in waiting.items() if call in turn.open_calls)
+        asked = await self._planned(
+            turn, tuple(prepared for call, prepared in waiting.items() if call in turn.open_calls)
+        )
         questions = tuple(one for one in asked if one.waits)
         others = tuple(one for one in asked if not one.waits)
         for prepared in others[MOST_ASKED:]:
             async with turn.lock:
                 await self._refused(turn, context, prepared, NOT_ASKED)
         return (*questions, *others[:MOST_ASKED])
+
+    async def _planned(self, turn: OpenTurn, waiting: tuple[CallDecision, ...]) -> tuple[CallDecision, ...]:
+        """Return the calls of a step that wait, each as it will stand once the ones before it are done.
+
+        People approve them together and they then run in this order. The first may make the session UNTRUSTED, and an
+        approval is bound to the label. Levels are not foreseen: a call after one that raises them is asked about again.
+        """
+        planned, standing = list[CallDecision](), turn.standing
+        for prepared in waiting:
+            asked = prepared
+            if standing.taint != turn.standing.taint and prepared.decision.verdict is Verdict.REQUIRE_APPROVAL:
+                later = self._gate.calls.prepare(standing, prepared.call, turn.approvals, begun=prepared.begun)
+                later = await self._gate.calls.foresee(standing, later)
+                asked = later if later.decision.verdict is Verdict.REQUIRE_APPROVAL else prepared
+            planned.append(asked)
+            after = asked.told.label_after
+            if after.flows_to(standing.taint):
+                standing = replace(standing, taint=standing.taint.join(after))
+        return tuple(planned)
 
     async def _together(self, turn: OpenTurn, context: Context, group: list[Call]) -> list[CallDecision]:
         """Take calls through at once and return those that wait for people.
@@ -132,21 +163,16 @@ class ToolRunner:
         self, turn: OpenTurn, context: Context, call: Call, *, asked: list[CallDecision], told: OpenSpan
     ) -> None:
         await self._gate.calls.read_call(call)
-        async with turn.lock:
-            begun = call.id in context.decided
-            prepared = self._gate.calls.prepare(turn.standing, call, turn.approvals, begun=begun)
-            prepared = await self._gate.calls.foresee(turn.standing, prepared)
-            prepared, heard = self._heard(turn, await self._gate.calls.inquire(turn.standing, prepared))
-            _trace(told, prepared, answered(turn, prepared.call.id))
-            if not await self._may_run(turn, context, prepared, asked):
-                return
-            if prepared.inquiry is not None:
-                prepared = await self._inquired(turn, prepared, prepared.inquiry)
-                if prepared.waits:
-                    asked.append(prepared)
-                    return
-            standing = turn.standing
-            await self._allowed(turn, context, prepared, *heard)
+        while True:
+            try:
+                decided = await self._decided(turn, context, call, asked=asked, told=told)
+            except GrantEndedError:
+                # A person took the grant back meanwhile: the call is decided again without it.
+                continue
+            break
+        if decided is None:
+            return
+        prepared, standing = decided
 
         async def record(hook: Hook, decision: Decision, told: Mapping[str, JsonValue]) -> None:
             async with turn.lock:
@@ -160,6 +186,30 @@ class ToolRunner:
 
         noticed = prepared.outward or self._gate.calls.reaches_others(call)
         await self._runs.carry_out(turn, partial(self._gate.run, standing, prepared, record), keep, noticed=noticed)
+
+    async def _decided(
+        self, turn: OpenTurn, context: Context, call: Call, *, asked: list[CallDecision], told: OpenSpan
+    ) -> tuple[CallDecision, DecisionContext] | None:
+        """Decide on a call and write that down; return it if it runs now, with the session as it was decided for.
+
+        Raises GrantEndedError: a grant that covered it was taken back, so nothing was written.
+        """
+        async with turn.lock:
+            begun = call.id in context.decided
+            prepared = self._gate.calls.prepare(turn.standing, call, turn.approvals, begun=begun)
+            prepared = await self._gate.calls.foresee(turn.standing, prepared)
+            prepared, heard = self._heard(turn, await self._gate.calls.inquire(turn.standing, prepared))
+            _trace(told, prepared, answered(turn, prepared.call.id))
+            if not await self._may_run(turn, context, prepared, asked):
+                return None
+            if prepared.inquiry is not None:
+                prepared = await self._inquired(turn, prepared, prepared.inquiry)
+                if prepared.waits:
+                    asked.append(prepared)
+                    return None
+            standing = _before(turn, context, prepared)
+            await self._allowed(turn, context, prepared, *heard)
+            return prepared, standing
 
     async def _may_run(
         self, turn: OpenTurn, context: Context, prepared: CallDecision, asked: list[CallDecision]
@@ -241,7 +291,7 @@ class ToolRunner:
 
     def _refusal(self, turn: OpenTurn, prepared: CallDecision) -> str | None:
         """Return the reason for a refused call, by the gate or by people; None for a call that is not refused."""
-        if prepared.decision.verdict is Verdict.BLOCK:
+        if prepared.decision.verdict is Verdict.BLOCK and not prepared.veiled:
             return denial(turn.standing, prepared.decision, turn.standing.taint, prepared.call.tool)
         if prepared.decision.verdict is Verdict.REQUIRE_APPROVAL:
             return answered(turn, prepared.call.id)
@@ -270,7 +320,7 @@ class ToolRunner:
     async def _allowed(self, turn: OpenTurn, context: Context, prepared: CallDecision, *before: AuditRow) -> None:
         """Write the decision down, and with it the taint the call will cause."""
         call, decision, standing = prepared.call, prepared.decision, turn.standing
-        written = [*event_log.taint_raised(standing, decision.label_after, call.tool)]
+        written = [*event_log.taint_raised(standing, prepared.told.label_after, call.tool)]
         if call.id not in context.decided:
             written.insert(0, event_log.tool_call(standing, call, referred(call.arguments)))
         # A replacement in a call with references is in the audit alone: it may be in a referenced item, and the number
@@ -280,8 +330,10 @@ class ToolRunner:
             told = event_log.policy_decision(standing, prepared.hook, decision, about=call.tool, text=text)
             written.append(event_log.decided(standing, told))
         row = decision_row(standing, prepared.hook, decision, **self._named(prepared))
-        await turn.write(Change(events=tuple(written), audit=(*before, row), use=prepared.use))
-        context.decided.add(call.id)
+        rows = (*before, row, *ended_rows(standing, prepared), *_releases(prepared))
+        change = Change(events=tuple(written), audit=rows, use=prepared.use)
+        await turn.write(replace(change, grant=prepared.grant, ended=prepared.ended))
+        context.decided[call.id] = standing.taint
 
     async def _further(
         self, turn: OpenTurn, prepared: CallDecision, hook: Hook, *, decision: Decision, told: Mapping[str, JsonValue]
@@ -291,7 +343,7 @@ class ToolRunner:
         For a call whose result is held only the audit tells it: the data read so far may have led to it.
         """
         written = list[NewEvent]()
-        if decision.verdict is not Verdict.ALLOW and not prepared.hold:
+        if decision.verdict is not Verdict.ALLOW and not prepared.keeps:
             tool = str(told["tool"])
             text = explained(decision, turn.standing.taint, tool)
             decided = event_log.policy_decision(turn.standing, hook, decision, about=tool, text=text)
@@ -301,26 +353,33 @@ class ToolRunner:
     async def _denied(self, turn: OpenTurn, context: Context, prepared: CallDecision, text: str) -> None:
         """Write a refusal down as the call's result: nothing else changes (law `denial_changes_nothing`).
 
-        A refusal that tells of the call's references is held, as a result would be.
+        A refusal that tells of the call's references is held, as a result would be. As the call was allowed openly, the
+        session is raised as it declared. A refusal that tells of an identifier behind a handle carries its label: the
+        session may know it, and is UNTRUSTED then.
         """
         call, standing, outcome = prepared.call, turn.standing, ToolOutcome.DENIED
         hook, decision = prepared.hook, prepared.decision
         why = explained(decision, standing.taint, call.tool)
         decided = event_log.policy_decision(standing, hook, decision, about=call.tool, text=why)
-        if prepared.concealed:
+        raised, concealed = tuple[NewEvent, ...](), prepared.concealed and not prepared.by_handle
+        if concealed:
+            raised = event_log.taint_raised(standing, prepared.told.label_after, call.tool)
+            standing = replace(standing, taint=standing.taint.join(prepared.told.label_after))
             held = self._gate.results.kept(standing, prepared, text, standing.taint)
             told = event_log.item_held(standing, held, decided)
             text, outcome = notice(held, standing.taint), ToolOutcome.HELD
         else:
             told = event_log.decided(standing, decided, prepared.beside)
         result = ToolResult(call.id, call.tool, text, outcome)
-        written = [told, event_log.tool_result(standing, result, standing.taint)]
+        label = standing.taint.join(prepared.beside) if prepared.by_handle else standing.taint
+        written = [*raised, told, event_log.tool_result(standing, result, label)]
         if call.id not in context.decided:
-            written.insert(0, event_log.tool_call(standing, call, referred(call.arguments)))
+            written.insert(0, event_log.tool_call(turn.standing, call, referred(call.arguments)))
         row = decision_row(standing, hook, decision, **self._named(prepared))
         # Whether an approval was spent must not tell of it either.
-        use = prepared.use if prepared.concealed else None
-        await turn.write(Change(events=tuple(written), audit=(row,), use=use))
+        spent = prepared if concealed else replace(prepared, use=None, grant=None)
+        change = Change(events=tuple(written), audit=(row, *ended_rows(standing, spent)), use=spent.use)
+        await turn.write(replace(change, grant=spent.grant, ended=spent.ended))
         context.add_result(result)
 
     async def _interrupted(self, turn: OpenTurn, context: Context, prepared: CallDecision) -> None:
@@ -337,7 +396,7 @@ class ToolRunner:
         call, standing = prepared.call, turn.standing
         after = replace(standing, taint=standing.taint.join(response.label))
         shown = self._fitted(turn, after, context, call=call, response=response)
-        result = ToolResult(call.id, call.tool, shown.text, _outcome(response))
+        result = ToolResult(call.id, call.tool, shown.text, _outcome(response), response.endorsed)
         # The sources of a held result may be above the notice in its place.
         refs = response.refs if response.held is None else (HeldRef(response.held.ref),)
         written = [
@@ -374,6 +433,23 @@ class ToolRunner:
 
     def _invocation(self, standing: DecisionContext) -> AuditRow:
         return decision_row(standing, Hook.AGENT_INVOCATION, self._gate.requests.invoke(standing))
+
+
+def _before(turn: OpenTurn, context: Context, prepared: CallDecision) -> DecisionContext:
+    """Return the session as it was before a call raised it, as the log of an interrupted attempt tells.
+
+    So the call's task keeps the label that it was given with.
+    """
+    if prepared.raises == PUBLIC:
+        return turn.standing
+    return replace(turn.standing, taint=context.decided.get(prepared.call.id, turn.standing.taint))
+
+
+def _releases(prepared: CallDecision) -> tuple[AuditRow, ...]:
+    """Return the row that names a call as released by a person, none for any other call."""
+    if not prepared.released:
+        return ()
+    return (AuditRow("release", prepared.released, {"step": "call", "tool": prepared.call.tool, **prepared.audited}),)
 
 
 def _trace(told: OpenSpan, prepared: CallDecision, answer: str | None) -> None:

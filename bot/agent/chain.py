@@ -16,7 +16,7 @@ from bot.access.agents import AgentSnapshot
 from bot.access.decision_context import DecisionContext
 from bot.agent.models import CROWDED, ModelClient, ModelError, OverBudgetError, Show, TooLargeError, barred, unusable
 from bot.agent.providers import Seat, Seats
-from bot.agent.window import Window, estimated
+from bot.agent.window import ANSWER, Window, estimated
 from bot.core.errors import ConfigError
 from bot.core.faults import Fault
 from bot.gate.gate import Gate
@@ -81,6 +81,10 @@ class Chain:
         window = self._window(seat)
         return unusable(standing, seat, CROWDED) if window.crowded(parameters) else None
 
+    def longest_answer(self, standing: DecisionContext) -> int:
+        """Return the most tokens of an answer of the model that is asked first."""
+        return self._order(standing)[0].settings.output_tokens or ANSWER
+
     def _window(self, seat: Seat) -> Window:
         return Window.of(seat, self._refused.get(seat.name))
 
@@ -103,6 +107,7 @@ class Chain:
         *,
         record: Record,
         show: Show | None = None,
+        learns: bool = True,
     ) -> tuple[ModelResponse, Usage]:
         """Return a response and the cost of all attempts at it; the decision on the first model is the caller's.
 
@@ -110,7 +115,8 @@ class Chain:
             ModelError: no model that may be asked answered; it tells of the first, or of the first that may answer
                 another time.
             OverBudgetError: no further one is asked then, since it would be at the cost of the same budget.
-            TooLargeError: the first one's provider says that it does not fit, which is known from then on.
+            TooLargeError: the first one's provider says that it does not fit. If it `learns`, that is known from then
+                on, and other sessions may notice it.
         """
         used, failures = Usage(), list[ModelError]()
         for seat in self._order(standing):
@@ -118,9 +124,8 @@ class Chain:
                 decision = self._gate.requests.invoke(standing, seat.name)
                 await record(decision_row(standing, Hook.AGENT_INVOCATION, decision, model=seat.name))
                 if decision.verdict is not Verdict.ALLOW:
-                    failures.append(
-                        ModelError("", detail=f"{seat.name}: not cleared for {standing.taint}", again=False)
-                    )
+                    why = f"{seat.name}: not cleared for {standing.taint}"
+                    failures.append(ModelError("", detail=why, again=False))
                     continue
                 if not self._window(seat).holds(messages, parameters):
                     failures.append(ModelError("", detail=f"{seat.name}: its window is too small", again=False))
@@ -133,8 +138,8 @@ class Chain:
                 await record(error.row)
                 raise
             except TooLargeError as error:
-                size = estimated(messages, parameters)
-                self._refused[seat.name] = min(self._refused.get(seat.name, size), size)
+                if learns:
+                    self._learn(seat, estimated(messages, parameters))
                 used = error.usage = used.plus(error.usage)
                 if not failures:
                     raise
@@ -143,6 +148,10 @@ class Chain:
                 used = used.plus(error.usage)
                 failures.append(error)
         raise _all(failures, used)
+
+    def _learn(self, seat: Seat, size: int) -> None:
+        """Note that a model's provider refused a request of this size in tokens."""
+        self._refused[seat.name] = min(self._refused.get(seat.name, size), size)
 
 
 def _models(agent: AgentSnapshot) -> _Models:

@@ -38,6 +38,7 @@ from bot.sessions.log.events import Event, NewEvent
 from bot.sessions.messages import OriginKind
 from bot.sessions.models import Summary
 from bot.sessions.transcript import Tail
+from policy.labels import Label
 
 if TYPE_CHECKING:
     from pydantic import JsonValue
@@ -72,8 +73,11 @@ class Context:
     """The messages that the model reads next."""
 
     messages: Messages = field(default_factory=Messages)
-    decided: set[str] = field(default_factory=set[str])
-    """The ids of calls whose decision is in the log: one of them without a result was interrupted by a crash."""
+    decided: dict[str, Label] = field(default_factory=dict[str, Label])
+    """The ids of calls whose decision is in the log: one of them without a result was interrupted by a crash.
+
+    With each stands the taint at which it was decided, before it raised anything.
+    """
     answered: set[str] = field(default_factory=set[str])
     pictures: Shown = field(default_factory=lambda: NONE)
     """The pictures of the messages in it."""
@@ -93,7 +97,7 @@ class Context:
                 parts[place] = UserPromptPart([prompt(sent), *found])
                 messages[request] = replace(message, parts=parts)
                 messages.recount()
-        return Context(messages, set(self.decided), set(self.answered), pictures, self.turn, list(self.sent))
+        return Context(messages, dict(self.decided), set(self.answered), pictures, self.turn, list(self.sent))
 
     def become(self, other: "Context") -> None:
         """Take the messages of another context, with this one's knowledge of calls."""
@@ -275,7 +279,7 @@ def _add(context: Context, event: Event) -> None:
                 context.messages.pop()
             context.messages.append(ModelResponse(parts=[TextPart(text)]))
         case ToolCall(call=call):
-            context.decided.add(call)
+            context.decided[call] = event.label
         case ToolResult():
             context.add_result(event.body)
         case _:

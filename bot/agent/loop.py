@@ -31,6 +31,7 @@ from bot.sessions.knowledge.memories import MemoryUse
 from bot.sessions.log.event_types import ToolResult, UserMessage, YieldReason
 from bot.sessions.models import Change, Summary
 from bot.sessions.transcript import Tail
+from bot.tools.references import may_hold
 from bot.turn import OpenTurn
 from policy.decision import Decision, Verdict
 from policy.request import Hook
@@ -246,7 +247,10 @@ class Agent:
         tools = self._gate.requests.offered(turn.standing)
         instructions = "" if agent is None else agent.instructions
         proposes = agent is not None and agent.memory is MemoryUse.AUTO and turn.background is None
-        return "\n\n".join(filter(None, (instructions, guidance(tools, spawns=spawns, proposes=proposes))))
+        document, untrusted = self._gate.document, turn.standing.taint.untrusted
+        spares = not untrusted and any(document.spares(tool.name, tool.server) for tool in tools if may_hold(tool))
+        told = guidance(tools, spawns=spawns, proposes=proposes, spares=spares, untrusted=untrusted)
+        return "\n\n".join(filter(None, (instructions, told)))
 
     def _holds(self, turn: OpenTurn, context: Context) -> bool:
         return self._room.holds(turn.standing, context)

@@ -51,7 +51,7 @@ class Recap:
     async def __call__(self, standing: DecisionContext, events: tuple[Event, ...], topic: str) -> Recapped:
         """Return a recap of a generation's events as far as no call is open; a failure is returned, not raised."""
         upto, log = max(cuts(events), default=0), Tail(events)
-        record = partial(_append, self._audit, standing.sid)
+        record = partial(beside, self._audit, standing.sid)
         try:
             await self._chain.ready(standing)
         except ModelError as error:
@@ -98,7 +98,7 @@ class Recap:
         return Summary(text, upto, topic, said), used
 
 
-async def _append(audit: AuditStore, sid: str, row: AuditRow) -> None:
+async def beside(audit: AuditStore, sid: str, row: AuditRow) -> None:
     """Append a row to the chain outside sessions, naming the session that it tells of, whose label is then its own."""
     await audit.append((replace(row, body={**row.body, "session": sid}),))
 

@@ -8,6 +8,7 @@ that the model reads of it, in one event: a turn that goes on after a crash read
 
 import json
 from collections.abc import Mapping, Sequence
+from dataclasses import replace
 from typing import TYPE_CHECKING, Final, cast
 
 from pydantic import JsonValue
@@ -82,11 +83,12 @@ class Recollection:
         gate, facts = self._gate, {"tool": MEMORY, "call": call.id, "arguments": call.digest, "cause": CAUSE}
         await gate.calls.read_call(call)
         async with turn.lock:
-            standing = turn.standing
+            # The runtime makes this call, and spends no use of a grant for it.
+            standing = replace(turn.standing, grants=())
             prepared = await gate.calls.foresee(standing, gate.calls.prepare(standing, call))
             await turn.write(Change(audit=(decision_row(standing, prepared.hook, prepared.decision, **facts),)))
         # A memory that the policy keeps out of every context is not put into one here either.
-        if prepared.decision.verdict not in MAY_GO_ON or prepared.hold:
+        if prepared.decision.verdict not in MAY_GO_ON or prepared.keeps:
             return
 
         async def record(hook: Hook, decision: Decision, told: Mapping[str, JsonValue]) -> None:

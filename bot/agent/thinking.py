@@ -1,10 +1,11 @@
-"""Everything that asks models, made from the configuration: the models, the chain of them, and recaps."""
+"""Everything that asks models, made from the configuration: the models, the chain of them, recaps and inspections."""
 
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 
 from bot.access.agents import AgentSnapshot
 from bot.agent.chain import Chain
+from bot.agent.inspector import Inspector
 from bot.agent.models import ModelClient
 from bot.agent.providers import Credential, Maker, Seats, seats
 from bot.agent.recap import Recap
@@ -21,6 +22,7 @@ class Thinking:
     seats: Seats
     chain: Chain
     recap: Recap
+    inspector: Inspector
 
 
 def thinking(  # noqa: PLR0913 - made in the composition root from its collaborators
@@ -44,4 +46,4 @@ def thinking(  # noqa: PLR0913 - made in the composition root from its collabora
     chain = Chain(made, ModelClient(settings, budget), gate)
     for agent in agents:
         chain.make(agent)
-    return Thinking(made, chain, Recap(chain, gate, audit))
+    return Thinking(made, chain, Recap(chain, gate, audit), Inspector(chain, gate, audit, budget))

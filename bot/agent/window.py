@@ -24,7 +24,7 @@ _SHORT: Final = 200
 """Tokens of a short message and of its frame."""
 _STEP: Final = 4
 """The results of the newest step get one part in so many of a window, with any length of the conversation."""
-_ANSWER: Final = 4096
+ANSWER: Final = 4096
 """Tokens left free and set aside for the answer, unless the configuration says how long one may be."""
 
 
@@ -78,7 +78,7 @@ class Window:
         """
         said = seat.settings.context_tokens
         size = seat.model.context_window if said is None else said
-        tokens = None if size is None else size - min(seat.settings.output_tokens or _ANSWER, size // 2)
+        tokens = None if size is None else size - min(seat.settings.output_tokens or ANSWER, size // 2)
         below = None if refused is None else refused * 4 // 5
         known = [most for most in (tokens, below) if most is not None]
         return Window(min(known, default=None))
@@ -120,7 +120,7 @@ def estimated(messages: Sequence[ModelMessage], parameters: ModelRequestParamete
 
 def most(seat: Seat, messages: Sequence[ModelMessage], parameters: ModelRequestParameters) -> int:
     """Return about how many tokens a request and its answer have, rather too many than too few."""
-    return estimated(messages, parameters) + (seat.settings.output_tokens or _ANSWER)
+    return estimated(messages, parameters) + (seat.settings.output_tokens or ANSWER)
 
 
 def _step(messages: Sequence[ModelMessage]) -> int:

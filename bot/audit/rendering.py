@@ -14,12 +14,15 @@ HEADS: Final = ("time (UTC)", "kind", "actor", "account", "hook", "verdict", "ru
 
 _FACTS: Final = ("account", "hook", "verdict", "rules", "before")
 
+_CHANGED: Final = ("change", "key", "program")
+"""The facts that tell rows about changes of one kind apart."""
+
 
 def cells(record: AuditRecord) -> tuple[str, ...]:
     """Return the cells of a row in a listing, in the order of `HEADS`; empty for facts that it lacks."""
     facts = {name: _shown(record.body.get(name, "")) for name in _FACTS}
     facts["rules"] = ", ".join(filter(None, (facts["rules"], _logged(record))))
-    return moment(record.ts), record.kind, record.actor, *facts.values()
+    return moment(record.ts), _kind(record), record.actor, *facts.values()
 
 
 def told(name: str, record: AuditRecord, in_force: str) -> Iterator[str]:
@@ -39,6 +42,13 @@ def failed(actor: str, sid: str, error: Exception) -> AuditRow:
     frame = traceback.extract_tb(error.__traceback__)[-1]
     where = f"{Path(frame.filename).name}:{frame.lineno}"
     return AuditRow("failed", actor, {"session": sid, "error": type(error).__name__, "where": where})
+
+
+def _kind(record: AuditRecord) -> str:
+    """Return the kind of a row, and for a change the change itself: `key rotate audit`."""
+    if "change" not in record.body:
+        return record.kind
+    return " ".join((record.kind, *(_shown(record.body[name]) for name in _CHANGED if name in record.body)))
 
 
 def _logged(record: AuditRecord) -> str:

@@ -22,6 +22,7 @@ LockgateError                carries a stable `code`, one plain sentence and, wh
 │   ├── ArchivedError        a session that is archived; it is read and not changed
 │   ├── DeletedError         a session that was deleted; the sentence of NotFoundError
 │   └── IllegalMoveError     a status that may not follow another, or does not allow an operation
+├── GrantEndedError          a grant that covers no call any more; nothing was written
 ├── AskedError               an input that may answer an agent's question; it was not accepted
 ├── ElsewhereError           the channel is served by another process, which is left its work
 ├── UnsettledError           another part of a waiting message may arrive in a moment
@@ -86,9 +87,13 @@ class StoreGoneError(StoreError):
 
 
 class StoreRefusedError(StoreError):
-    """The store answers and refuses."""
+    """The store answers and refuses; `alone` tells whether it refuses this request, and may take others."""
 
     code = "store_refused"
+
+    def __init__(self, message: str, *, next_step: str = "", alone: bool = False) -> None:
+        super().__init__(message, next_step=next_step)
+        self.alone = alone
 
 
 UNREADABLE: Final = "upgrade lockgate if a newer version wrote them, else restore the store from a backup"
@@ -236,6 +241,15 @@ class IllegalMoveError(RequestError):
     def __init__(self, before: str, after: str = "", *, because: str = "") -> None:
         done = f"become `{after}`" if after else "do this"
         super().__init__(f"a session that is `{before}` cannot {done}{f', {because}' if because else ''}")
+
+
+class GrantEndedError(LockgateError):
+    """A grant covers no call any more, so nothing was written: the call is decided again without it."""
+
+    code = "grant_ended"
+
+    def __init__(self) -> None:
+        super().__init__("the grant covers no call any more")
 
 
 class AskedError(LockgateError):

@@ -21,6 +21,7 @@ from bot.sessions.background.delegation import (
     LATE,
     MOST_HOPS,
     SESSION,
+    BoundedAnswer,
     Caps,
     Charge,
     Child,
@@ -28,6 +29,7 @@ from bot.sessions.background.delegation import (
     Lineage,
     NewSlot,
     Reservation,
+    ResultField,
     Slot,
 )
 from bot.sessions.inbox import NewItem
@@ -105,7 +107,7 @@ class Spawner:
         if _depth(parent) > self._caps.depth:
             raise DepthError
         hops = next_hop(parent, standing.turn)
-        run = hashlib.sha256(key.encode()).hexdigest()[:_RUN]
+        run = _run(key)
         home = Address(SESSION, standing.sid, standing.principal, run)
         sid = await self._session_id(home)
         pool = standing.taint.join(standing.visibility)
@@ -152,6 +154,55 @@ class Spawner:
         )
         endorsed = await self._store.delegation.endorse(charge)
         return replace(lineage, endorsed=endorsed, beyond=not endorsed)
+
+    async def endorse(
+        self, standing: DecisionContext, key: str, fields: tuple[ResultField, ...], seconds: int
+    ) -> BoundedAnswer:
+        """Charge an answer of fields that a session gets within a call, where its tree began.
+
+        Args:
+            standing: The session.
+            key: The call's idempotency key: the same again is charged once.
+            fields: The fields.
+            seconds: The time within which the answer comes.
+        """
+        state = await self._store.sessions.state(standing.sid) if standing.claim is None else standing.claim.state
+        run, millibits = _run(key), structured_result.millibits(fields)
+        if standing.taint.integrity is Integrity.UNTRUSTED:
+            return BoundedAnswer(run, millibits, endorsed=False, beyond=False)
+        above = None if state is None else state.lineage
+        charge = Charge(
+            sid=standing.sid if above is None else above.root,
+            generation=standing.generation if above is None else above.root_generation,
+            run=run,
+            label=standing.taint.join(standing.visibility),
+            millibits=millibits,
+            until=standing.now + seconds * 1000 + LATE,
+            most=self._endorsed_bits * 1000,
+        )
+        endorsed = await self._store.delegation.endorse(charge)
+        return BoundedAnswer(run, millibits, endorsed=endorsed, beyond=not endorsed)
+
+    async def charge(self, standing: DecisionContext, run: str, millibits: int) -> bool:
+        """Charge the bits that a skeleton of a result may carry where the session's tree began; say whether they may.
+
+        It is read at once, at its place among the session's results. So a person's next message forgets the charge.
+        """
+        if standing.claim is None:
+            return False
+        state = standing.claim.state
+        lineage = state.lineage
+        charge = Charge(
+            sid=state.sid if lineage is None else lineage.root,
+            generation=standing.generation if lineage is None else lineage.root_generation,
+            run=run,
+            label=standing.taint.join(standing.visibility).secrecy,
+            millibits=millibits,
+            until=standing.now,
+            most=self._endorsed_bits * 1000,
+            at_once=True,
+        )
+        return await self._store.delegation.endorse(charge)
 
     async def free(self, principal: str) -> None:
         """Free the slots of sessions that have ended as their pools may know, or were not created in time."""
@@ -214,6 +265,11 @@ class Spawner:
         if state is None:
             return slot.lapsed or await self._store.lifecycle.holder(slot.sid) is not None
         return state.ended_at > 0 and state.status is Status.ARCHIVED
+
+
+def _run(key: str) -> str:
+    """Return the id of a call's run or charge: the same for the same call."""
+    return hashlib.sha256(key.encode()).hexdigest()[:_RUN]
 
 
 def _descending(slots: tuple[Slot, ...], sid: str) -> list[Slot]:

@@ -14,20 +14,24 @@ from typing import Final, cast
 from pydantic import JsonValue
 
 from bot.access import labelling
-from bot.access.approvals import asking, binding, live, put_to, someone_may_answer, to_spend, withheld
-from bot.access.decision_context import Call, DecisionContext, key
+from bot.access.approvals import RELEASE, asking, binding, live, put_to, someone_may_answer, to_spend, withheld
+from bot.access.decision_context import Call, DecisionContext
 from bot.access.recipients import meaning
 from bot.core.errors import StoreError
-from bot.gate.judge import Judge, declared_facts, seen, tightened
+from bot.gate import grants, releasing
+from bot.gate.grants import NOTHING, Lifted
+from bot.gate.judge import Judge, declared_facts, is_spared, seen, tightened
 from bot.gate.origins import declared_by
 from bot.gate.output import OutputGate
 from bot.gate.readers import Readers
 from bot.gate.results import MAY_GO_ON, NOT_KNOWN, CallDecision
+from bot.gate.steering import with_steering
+from bot.gate.tool_contexts import tool_context
 from bot.sessions.approvals import Approval
 from bot.sessions.background.delegation import SESSION
 from bot.sessions.background.runs import UNREAD
+from bot.sessions.consents.released_calls import fits
 from bot.sessions.deliveries import OURS
-from bot.sessions.messages import named
 from bot.tools.arguments import as_json, changed, checked, strings, texts
 from bot.tools.base import (
     Arguments,
@@ -36,11 +40,9 @@ from bot.tools.base import (
     Inquires,
     RefusedCallError,
     Tool,
-    ToolCaller,
     ToolContext,
-    ToolSession,
 )
-from bot.tools.references import Asked, asked, mentions
+from bot.tools.references import Asked, asked, mentions, pointing
 from policy import explain
 from policy.decision import Decision, Remedy, RuleOutcome, Verdict, combined
 from policy.document.model import Document
@@ -108,7 +110,8 @@ class CallGate:
         call = self.named(call)
         tool = self._judge.tool(standing, call.tool)
         # A decidable call sets this itself; for an undecidable one it must not be revealed whether it was held.
-        hold = begun and (self._judge.document.holds(call.tool) or mentions(call.arguments))
+        held = self._judge.document.holds(call.tool, "" if tool is None else tool.server)
+        hold = begun and (held or mentions(call.arguments))
         asked = next((one for one in approvals if one.is_question and one.call == call.id), None)
         made = CallDecision(call, self._judge.refused(standing, UNDECIDED), "", hold=hold, begun=begun, asked=asked)
         try:
@@ -133,8 +136,10 @@ class CallGate:
     def named(self, call: Call) -> Call:
         """Return a call by another name of a tool as a call of the tool, with the arguments that the name stands for.
 
-        Any other call is returned as it is. Rules, approvals and the audit know only the tool.
+        Any other call is returned as it is. Rules, approvals and the audit know only the tool. Ids that stand alone
+        where a tool takes references become references.
         """
+        call = pointing(call)
         if call.arguments is None or call.tool not in self._judge.aliases:
             return call
         tool, fixed = self._judge.aliases[call.tool]
@@ -162,7 +167,7 @@ class CallGate:
         if prepared.accepted is None or prepared.open is not None or settled:
             return prepared
         tool, arguments = prepared.accepted
-        declared = tool.declare(arguments, self.tool_context(standing, prepared))
+        declared = tool.declare(arguments, tool_context(self._judge, standing, prepared))
         says = declared.says if declared.tells is None else (declared.tells, "")
         if says is None:
             return prepared
@@ -186,7 +191,7 @@ class CallGate:
         if not isinstance(tool, Inquires):
             return prepared
         try:
-            inquiry = await tool.inquiry(arguments, self.tool_context(standing, prepared))
+            inquiry = await tool.inquiry(arguments, tool_context(self._judge, standing, prepared))
         except StoreError:
             raise
         except Exception:
@@ -197,16 +202,23 @@ class CallGate:
     async def simulate(
         self, standing: DecisionContext, name: str, arguments: Mapping[str, JsonValue], reader: Label
     ) -> dict[str, JsonValue]:
-        """Report the decision about a call, as far as `reader` may know it; nothing is written or run."""
+        """Report the decision about a call, as far as `reader` may know it; nothing is written or run.
+
+        A grant that `reader` may not know of counts for nothing; any other one covers calls of its asker alone.
+        """
+        known = tuple(one for one in standing.grants if one.label.flows_to(reader))
+        standing = replace(standing, grants=known)
         prepared = await self.foresee(standing, self.prepare(standing, Call("simulated", name, arguments)))
         report = cast("dict[str, JsonValue]", explain.as_dict(prepared.told, reader))
+        if prepared.grant is not None:
+            report["grant"] = prepared.grant.grant
         if prepared.accepted is not None and prepared.told.verdict is not Verdict.BLOCK:
             tool, given = prepared.accepted
             depends = [] if prepared.open is None else [REFERRED]
             if isinstance(tool, Foresees):
                 # The label of the text behind a reference may be above its floor, which must not be revealed.
-                known = prepared if prepared.open is None else replace(prepared, carried=prepared.floor)
-                depends += await tool.foresee(given, self.tool_context(standing, known))
+                told = prepared if prepared.open is None else replace(prepared, carried=prepared.floor)
+                depends += await tool.foresee(given, tool_context(self._judge, standing, told))
             report["depends"] = [*depends, *_DEPENDS.get(tool.effect, ())]
         return report
 
@@ -218,13 +230,21 @@ class CallGate:
         Raises RefusedCallError: the call cannot be made as it stands, or would be another call once redacted.
         """
         taken = asked(tool, made.call.arguments, standing.held)
-        made = replace(made, hold=self._holds(tool, taken), carried=taken.floor, known=taken.floor)
+        made = replace(
+            made,
+            hold=self._holds(standing, tool, taken),
+            carried=taken.floor,
+            known=taken.floor,
+            steers=taken.steers,
+            by_handle=bool(taken.refers) and not taken.by_text,
+            server=tool.server,
+        )
         opened = self._judged(standing, made, tool, taken=taken, approvals=approvals)
         if not taken.refers or opened.decision.verdict is Verdict.BLOCK:
             return opened
-        whole = replace(opened, carried=taken.label, shown=taken.shown(), open=opened.decision)
+        whole = replace(opened, carried=taken.label, shown=taken.shown(), open=opened.decision, opened=opened.accepted)
         try:
-            _check_route(tool, taken, self.tool_context(standing, whole))
+            _check_route(tool, taken, tool_context(self._judge, standing, whole))
             whole = self._judged(standing, whole, tool, taken=taken, approvals=approvals)
         except RefusedCallError as refusal:
             whole = replace(whole, decision=self._judge.refused(standing, str(refusal)))
@@ -241,9 +261,12 @@ class CallGate:
         A refusal of the call as a whole takes effect after they have answered, and spends their approval. That approval
         does not cover texts they were not shown.
         """
-        whole, asks = replace(whole, use=opened.use), asking(whole.decision)
+        whole = replace(whole, use=opened.use, grant=opened.grant, scope=None, ended=opened.ended)
+        asks = asking(whole.decision)
         if opened.decision.verdict is Verdict.REQUIRE_APPROVAL:
             lifts = whole.decision.verdict is not Verdict.BLOCK and set(asks).issubset(asking(opened.decision))
+            if RELEASE in asks:
+                lifts = lifts and fits(whole.call.tool, whole.shown or {})
             return replace(whole, decision=opened.decision, shown=whole.shown if lifts else None)
         if whole.decision.verdict is Verdict.REQUIRE_APPROVAL:
             return replace(whole, decision=self._judge.refused(standing, UNASKED, whole.decision))
@@ -261,20 +284,28 @@ class CallGate:
         )
         return replace(decision, outcomes=tuple(outcomes))
 
-    def _holds(self, tool: Tool, taken: Asked) -> bool:
+    def _holds(self, standing: DecisionContext, tool: Tool, taken: Asked) -> bool:
         """Say whether a call's result stays out of the context: by policy, by the model's wish, or due to references.
 
         A tool may return its arguments, and whether a call is made may depend on them. So the result of a call with
         references is held, regardless of its label. If it entered the context, the session would rise where the call is
-        made and stay where it is refused (ADR 0008).
+        made and stay where it is refused (ADR 0008). An identifier behind a handle is no higher than the session: it
+        only makes the result UNTRUSTED, so that is held unless the policy spares it (ADR 0063).
 
         Raises RefusedCallError: the model asks for a result that must be held.
         """
-        if taken.hold is False and self._judge.document.holds(tool.name):
+        document = self._judge.document
+        by_policy = document.holds(tool.name, tool.server)
+        if taken.hold is False and by_policy:
             raise RefusedCallError(f"the policy keeps the results of `{tool.name}` out of the context")
-        if taken.hold is False and taken.refers:
+        if taken.hold is False and taken.by_text:
             raise RefusedCallError(REFERS)
-        return bool(taken.hold) or bool(taken.refers) or self._judge.document.holds(tool.name)
+        enters = standing.taint.untrusted or document.spares(tool.name, tool.server)
+        return self._kept(tool, taken) or taken.by_text or (bool(taken.refers) and not enters)
+
+    def _kept(self, tool: Tool, taken: Asked) -> bool:
+        """Say whether the result of a call of a tool is held even if it is bounded: by a wish, or by policy."""
+        return bool(taken.hold) or self._judge.document.holds(tool.name, tool.server)
 
     def _judged(
         self,
@@ -289,43 +320,83 @@ class CallGate:
 
         Raises RefusedCallError: as `_prepared`.
         """
-        given, context = taken.opened() if made.open is None else taken.whole(), self.tool_context(standing, made)
+        given = taken.opened() if made.open is None else taken.whole()
+        context = tool_context(self._judge, standing, made)
         arguments = checked(tool, given)
-        declared = tool.declare(arguments, context)
-        made = self._bound(standing, made, taken, declared)
+        declared = _unlisted(tool.declare(arguments, context), taken)
         known = declared_facts(tool, declared)
         facts = tightened(self._judge.document, known, declared.result)
-        outward = facts.consequential and not declared.once
-        made = replace(made, accepted=(tool, arguments), outward=outward, account_of=declared.account_of)
-        said = texts(given, arguments)
-        request = replace(
-            self._judge.request(Hook.PRE_TOOL_CALL, standing),
-            tool=facts,
-            sink=_expected(self._judge.document, declared),
-            content="\n".join(said),
-            arguments=tuple(as_json(arguments).items()),
-            held=made.hold,
-            carried=made.carried,
-        )
-        request = self._judge.showing(declared_by(request, known, declared), *said, standing=standing)
-        decision, approval = self._answered(standing, made, facts, request, declared=declared, approvals=approvals)
-        openly = made.open is None and decision.verdict is Verdict.REQUIRE_APPROVAL
-        if openly and not self._may_be_asked(standing, decision, made.carried, request.content):
-            decision = self._judge.unapproved(standing, nobody(standing), decision)
+        offered = releasing.offer(declared, facts)
+        sink, made = releasing.bound(tool, offered), replace(made, accepted=(tool, arguments))
+        made = self._bound(standing, made, taken, facts, declared=declared, sink=sink)
+        request = self._requested(standing, made, facts, taken, declared=declared, given=given)
+        request = declared_by(request, known, declared)
+        request = self._judge.showing(request, *texts(given, arguments), standing=standing)
+        decision, lifted = self._decided(standing, made, facts, request, declared=declared, approvals=approvals)
+        made = lifted.on(grants.offering(self._judge.document, standing, decision, made=made, declared=declared))
         # Without an effect nothing leaves: the arguments of such a call stay in the session, and are kept whole.
         if decision.redact and (tool.effect is not Effect.NONE or facts.server):
             arguments = self._redacted(tool, context, declared, decision=decision, given=given)
         label = self._judge.document.top if facts.result is None else facts.result.join(made.carried)
         return replace(
-            made,
+            releasing.marked(made, offered, decision),
             decision=put_to(self._judge.document, decision, standing),
             label=label,
             floor=label if made.open is None else made.floor,
-            use=to_spend(approval),
             accepted=(tool, arguments),
-            approved=() if approval is None else approval.rules,
             hook=Hook.MCP_TOOL_CALL if facts.server else Hook.PRE_TOOL_CALL,
         )
+
+    def _requested(
+        self,
+        standing: DecisionContext,
+        made: CallDecision,
+        facts: ToolFacts,
+        taken: Asked,
+        *,
+        declared: CallFacts,
+        given: Mapping[str, JsonValue],
+    ) -> Request:
+        """Return the request about an accepted call, whose arguments were `given` so."""
+        if made.accepted is None:
+            raise ValueError("the call is not accepted")
+        (tool, arguments), offered = made.accepted, releasing.offer(declared, facts)
+        request = replace(
+            self._judge.request(Hook.PRE_TOOL_CALL, standing),
+            tool=facts,
+            sink=_expected(self._judge.document, declared),
+            content="\n".join(texts(given, arguments)),
+            arguments=tuple(as_json(arguments).items()),
+            held=made.hold,
+            carried=made.carried,
+            quotes=taken.by_text and not taken.steers,
+            releasable=offered is not None and releasing.may_begin(standing, made, arguments, given),
+        )
+        # As the model gave them: by a handle, and not by the identifier behind it.
+        chosen = arguments if made.open is None else checked(tool, taken.opened())
+        document, held = self._judge.document, made.steers
+        return with_steering(document, standing, request, tool=tool.name, arguments=chosen, held=held)
+
+    def _decided(
+        self,
+        standing: DecisionContext,
+        made: CallDecision,
+        facts: ToolFacts,
+        request: Request,
+        *,
+        declared: CallFacts,
+        approvals: tuple[Approval, ...],
+    ) -> tuple[Decision, Lifted]:
+        """Return as `_answered`, with a refusal in place of a question that nobody may answer."""
+        answered = partial(self._answered, standing, made, facts, declared=declared, approvals=approvals)
+        decision, lifted = answered(request)
+        concerns = releasing.concerns(decision, lifted.released)
+        if concerns and not self._may_be_released(standing, made, decision, request):
+            decision, lifted = answered(replace(request, releasable=False))
+        openly = made.open is None and decision.verdict is Verdict.REQUIRE_APPROVAL
+        if openly and not self._may_be_asked(standing, decision, made.carried, request.content):
+            decision = self._judge.unapproved(standing, nobody(standing), decision)
+        return decision, lifted
 
     def _answered(
         self,
@@ -336,18 +407,18 @@ class CallGate:
         *,
         declared: CallFacts,
         approvals: tuple[Approval, ...],
-    ) -> tuple[Decision, Approval | None]:
-        """Return the decision on a call, with the approval that people gave for it if that changes the decision."""
+    ) -> tuple[Decision, Lifted]:
+        """Return the decision on a call, with the rules that people lifted for it: by an approval, else by a grant."""
         decision = self._crossed(standing, facts, request, declared=declared)
         if made.asks_again:
             decision = _in_doubt(decision, MAY_BE_DONE)
         elif standing.truncated and made.outward:
             if made.hold:
                 # Whether it was made is shown only to readers who may know of it, so no people are asked.
-                return self._judge.refused(standing, MAY_BE_LOST, decision), None
+                return self._judge.refused(standing, MAY_BE_LOST, decision), NOTHING
             decision = _in_doubt(decision, MAY_BE_LOST)
         if decision.verdict is not Verdict.REQUIRE_APPROVAL:
-            return decision, None
+            return decision, NOTHING
         approval = live(
             self._judge.document,
             approvals,
@@ -357,18 +428,45 @@ class CallGate:
             now=standing.now,
         )
         if approval is not None:
-            decision = self._crossed(standing, facts, request, declared=declared, lifted=approval.rules)
-        return decision, approval
+            lifted = Lifted(approval.rules, to_spend(approval), released=releasing.released(approval))
+        elif any(one.call == made.call.id and not one.is_question for one in approvals):
+            # An answer to this very call stands: a grant given beside it does not undo a refusal.
+            lifted = NOTHING
+        else:
+            lifted = grants.lifting(self._judge.document, standing, decision, made=made, declared=declared)
+        if lifted.rules:
+            request = replace(request, released=lifted.released)
+            decision = self._crossed(standing, facts, request, declared=declared, lifted=lifted.rules)
+        return decision, lifted
 
-    def _bound(self, standing: DecisionContext, made: CallDecision, taken: Asked, declared: CallFacts) -> CallDecision:
-        """Return a call with the present meaning of its recipients, and the binding for its approval.
+    def _bound(
+        self,
+        standing: DecisionContext,
+        made: CallDecision,
+        taken: Asked,
+        facts: ToolFacts,
+        *,
+        declared: CallFacts,
+        sink: tuple[str, ...],
+    ) -> CallDecision:
+        """Return a call with its facts, the present meaning of its recipients, and the binding for its approval.
 
-        A session's id always means the same session.
+        A session's id always means the same session. `sink` tells where it could be released to.
         """
         said = None if declared.says is None else declared.says[0]
         places = (place for place in (said, declared.tells) if place is not None and place.channel != SESSION)
         leads = tuple(meaning(self._judge.document, place) for place in places)
-        return replace(made, leads=leads, binding=binding(standing, made.call, taken.refers, leads))
+        return replace(
+            made,
+            leads=leads,
+            binding=binding(standing, made.call, taken.refers, (*leads, *sink)),
+            outward=facts.consequential and not declared.once,
+            account_of=declared.account_of,
+            raises=declared.raises,
+            shows=declared.shows,
+            returns=() if made.accepted is None or self._kept(made.accepted[0], taken) else declared.returns,
+            spared=is_spared(standing, facts, made.carried, hold=made.hold),
+        )
 
     def _crossed(
         self,
@@ -421,6 +519,21 @@ class CallGate:
         if self._judge.policy.engine.finds(("\n".join(left), *seen(left)), decision):
             raise RefusedCallError("a rule would replace parts of its arguments that cannot be replaced")
 
+    def _may_be_released(
+        self, standing: DecisionContext, made: CallDecision, decision: Decision, request: Request
+    ) -> bool:
+        """Say whether a call that waits for a release may wait, or one that has it may run; else it stays refused.
+
+        One that was begun before never runs again, so it is told of as such.
+        """
+        if made.begun:
+            return True
+        if not releasing.possible(made, decision):
+            return False
+        if made.open is not None or decision.verdict is not Verdict.REQUIRE_APPROVAL:
+            return True
+        return self._may_be_asked(standing, decision, made.carried, request.content)
+
     def _may_be_asked(self, standing: DecisionContext, decision: Decision, carried: Label, said: str) -> bool:
         """Say whether a principal may answer a question about a call, where it is asked.
 
@@ -435,46 +548,6 @@ class CallGate:
         )
         return any(one.verdict is Verdict.ALLOW for one in spoken) and someone_may_answer(
             self._judge.document, decision, replace(standing, taint=leaving)
-        )
-
-    def tool_context(self, standing: DecisionContext, made: CallDecision) -> ToolContext:
-        """Return the context of a tool: it works at the join of the taint with the label of the call's references."""
-        by_model = bool(standing.turn) or standing.by_model
-        caller = ToolCaller(
-            principal=standing.principal,
-            asker=standing.asker,
-            role=standing.role,
-            ceiling=self._judge.ceiling(standing),
-            reader=standing.taint if by_model else standing.reader,
-            by_model=by_model,
-        )
-        session = ToolSession(
-            sid=standing.sid,
-            generation=standing.generation,
-            turn=standing.turn,
-            home=standing.home,
-            taint=standing.taint.join(made.carried),
-            visibility=standing.visibility,
-            addresses=standing.addresses,
-            held=standing.held,
-            model=standing.model,
-            agent=standing.agent,
-            run=standing.run,
-            claim=standing.claim,
-            authors=named(standing.others),
-        )
-        name = key(standing, made.call)
-        document = self._judge.document
-        return ToolContext(
-            caller,
-            session,
-            name,
-            standing.now,
-            document,
-            made.call.id,
-            asked=made.asked,
-            unasked=made.unasked,
-            own_level=made.call.own_level,
         )
 
 
@@ -496,8 +569,14 @@ def _check_route(tool: Tool, taken: Asked, context: ToolContext) -> None:
 
     Raises RefusedCallError: they change such a target.
     """
-    if len({_reaches(tool.declare(checked(tool, given), context)) for given in (taken.opened(), taken.whole())}) > 1:
+    forms = (checked(tool, given) for given in (taken.opened(), taken.whole()))
+    if len({_reaches(_unlisted(tool.declare(one, context), taken)) for one in forms}) > 1:
         raise RefusedCallError(ELSEWHERE)
+
+
+def _unlisted(declared: CallFacts, taken: Asked) -> CallFacts:
+    """Return the facts of a call without a listed identifier, if it refers to an item: that may be the identifier."""
+    return replace(declared, identifier="") if taken.refers else declared
 
 
 def _reaches(declared: CallFacts) -> CallFacts:

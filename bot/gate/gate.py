@@ -20,6 +20,8 @@ from bot.access import principals
 from bot.access.decision_context import DecisionContext, key
 from bot.access.recipients import CHANGED, meaning
 from bot.core.ids import held_id
+from bot.delegation import structured_result
+from bot.gate.bounded import arrival, endorsement, spent_rows
 from bot.gate.calls import CallGate
 from bot.gate.judge import CurrentPolicy, Judge, Masks, answered_for, call_facts
 from bot.gate.output import OutputGate
@@ -27,17 +29,20 @@ from bot.gate.readers import Audiences, Readers
 from bot.gate.requests import RequestGate
 from bot.gate.results import MAY_GO_ON, CallDecision, ResultDecision, decision_row, denial
 from bot.gate.services import GateServices, Minter, Record, RunMinter, revealed, started
+from bot.gate.sparing import Sparing
+from bot.gate.tool_contexts import tool_context
 from bot.secrets import Keyring
 from bot.sessions.audit import AuditRow
 from bot.sessions.background.runs import RunOrder, StartedRun
 from bot.sessions.deliveries import NewDelivery
 from bot.sessions.log.events import DeferredResult
+from bot.tools.arguments import strings
 from bot.tools.base import CallFacts, GoesByOtherNames, Result, Tool, WorksInRuns
 from bot.tools.references import notice
-from channels.messages import Address
-from policy.decision import Decision
+from channels.messages import Address, OutboundKind
+from policy.decision import Decision, Verdict
 from policy.document.model import Document
-from policy.labels import Label
+from policy.labels import PUBLIC, Label
 from policy.request import Effect, Hook, ToolFacts
 
 _LOGGER: Final = logging.getLogger(__name__)
@@ -59,10 +64,11 @@ def _aliases(known: Mapping[str, Tool]) -> dict[str, tuple[str, Mapping[str, Jso
 class ResultGate:
     """Decides on the result of a call, before it enters the context."""
 
-    def __init__(self, judge: Judge, output: OutputGate, readers: Readers) -> None:
+    def __init__(self, judge: Judge, output: OutputGate, readers: Readers, minter: Minter) -> None:
         self._judge = judge
         self._output = output
         self._readers = readers
+        self._sparing = Sparing(judge, minter)
 
     async def respond(self, standing: DecisionContext, prepared: CallDecision, result: Result) -> ResultDecision:
         """Decide on a result (hook POST_TOOL_RESPONSE) and on every text it wants sent (hook PRE_OUTPUT).
@@ -70,13 +76,35 @@ class ResultGate:
         `standing` is the session's now, not when the call was made. A refused result is replaced by a constant text. If
         its label was refused, no part of it is admitted; if its content was, the refusal reveals part of the content
         and carries its label (law `unknown_is_worst`). Any result of a held call is held: the notice admitted in its
-        place does not depend on the result.
+        place does not depend on the result. Of a spared call's result a skeleton may be admitted.
         """
-        response = await self._responded(answered_for(standing, prepared.approved), prepared, result)
-        if not prepared.hold:
+        standing, spent = answered_for(standing, prepared.approved), spent_rows(standing, prepared, result)
+        enters = arrival(prepared, result)
+        if enters is not None:
+            response = await self._bounded(standing, prepared, replace(result, label=enters))
+            return replace(response, audit=(*response.audit, *spent))
+        response = await self._responded(standing, prepared, result)
+        response = replace(response, audit=(*response.audit, *spent))
+        if not prepared.keeps:
             return response
         held = self.kept(standing, prepared, response.text, response.label)
+        if not prepared.hold:
+            return await self._sparing.shown(standing, prepared, result, response, held=held)
         return replace(response, text=notice(held, standing.taint), label=standing.taint, held=held, acknowledge=())
+
+    async def _bounded(self, standing: DecisionContext, prepared: CallDecision, result: Result) -> ResultDecision:
+        """Decide on a bounded answer that enters the context with the label that it has by now.
+
+        One that a rule refuses or changes becomes the constant that any failure is.
+        """
+        openly = replace(prepared, hold=False, label=PUBLIC)
+        response = await self._responded(standing, openly, result)
+        rows = response.audit
+        if response.decision.verdict is not Verdict.ALLOW:
+            response = await self._responded(standing, openly, replace(result, text=structured_result.FAILED))
+            rows += response.audit
+        endorsed = endorsement(standing.sid, result, response.text)
+        return replace(response, audit=rows, endorsed=endorsed)
 
     @staticmethod
     def kept(standing: DecisionContext, prepared: CallDecision, text: str, label: Label) -> DeferredResult:
@@ -87,12 +115,13 @@ class ResultGate:
     async def _responded(self, standing: DecisionContext, prepared: CallDecision, result: Result) -> ResultDecision:
         facts = ToolFacts(prepared.call.tool, Effect.READ, prepared.label)
         label = result.label.join(prepared.label)
+        parts = strings(result.structured) if prepared.spared else ()
         request = replace(
             self._judge.request(Hook.POST_TOOL_RESPONSE, standing),
             tool=facts,
             item=label,
-            content=result.text,
-            held=prepared.hold,
+            content="\n".join((result.text, *parts)),
+            held=prepared.keeps,
         )
         await self._output.read_ahead(delivery.text for delivery in result.deliver)
         decision = self._judge.settled(request, standing)
@@ -100,7 +129,7 @@ class ResultGate:
             decision_row(standing, Hook.POST_TOOL_RESPONSE, decision, tool=prepared.call.tool, call=prepared.call.id)
         ]
         if decision.verdict not in MAY_GO_ON:
-            enters = self._judge.may_enter(standing, prepared.call.tool, label, held=prepared.hold)
+            enters = self._judge.may_enter(standing, prepared.call.tool, label, held=prepared.keeps)
             told = denial(standing, decision, standing.taint, prepared.call.tool)
             return _refused(
                 Hook.POST_TOOL_RESPONSE, decision, told, label=label if enters else standing.taint, rows=rows
@@ -149,7 +178,14 @@ class ResultGate:
                 return _Delivered((), tuple(rows), spoken.decision, why)
             meant = principals.owner(self._judge.document, address)
             deliver.append(
-                replace(delivery, text=spoken.text, label=after.taint, approved=prepared.approved, meant_for=meant)
+                replace(
+                    delivery,
+                    text=spoken.text,
+                    label=after.taint,
+                    approved=prepared.approved,
+                    meant_for=meant,
+                    untrusted=prepared.carried.untrusted and delivery.kind == OutboundKind.MESSAGE,
+                )
             )
         return _Delivered(tuple(deliver), tuple(rows))
 
@@ -198,7 +234,7 @@ class Gate:
         self.requests = RequestGate(self._judge)
         self.output = OutputGate(self._judge)
         self.calls = CallGate(self._judge, self.output, self.readers)
-        self.results = ResultGate(self._judge, self.output, self.readers)
+        self.results = ResultGate(self._judge, self.output, self.readers, spawner)
 
     @property
     def document(self) -> Document:
@@ -211,14 +247,14 @@ class Gate:
         `record` writes down each decision made while it runs, before that takes effect. Any exception of the tool
         becomes one constant text with the label success would have had (law `unknown_is_worst`); cancellation passes.
         """
-        if prepared.accepted is None or prepared.decision.verdict not in MAY_GO_ON:
+        if prepared.accepted is None or not (prepared.decision.verdict in MAY_GO_ON or prepared.veiled):
             raise RuntimeError("a call that was not allowed reached the tools")
         tool, arguments = prepared.accepted
         try:
             services = GateServices(
                 self._judge, self.calls, self._spawner, standing, runs=self._runs, made=prepared, record=record
             )
-            result = await tool.run(arguments, self.calls.tool_context(standing, prepared), services)
+            result = await tool.run(arguments, tool_context(self._judge, standing, prepared), services)
         except Exception:
             # The exception's text may hold data that the tool read: only a debug line shows it.
             _LOGGER.exception("a tool broke", extra={"tool": tool.name})

@@ -22,6 +22,7 @@ from bot.secrets import Keyring
 from bot.sessions.background.runs import Breaker
 from bot.sessions.deliveries import OURS
 from bot.tools.base import CallFacts, Tool
+from bot.tools.references import ADMIT
 from policy.decision import Decision, Remedy, RuleOutcome, Verdict
 from policy.document.model import Document
 from policy.engine import Engine
@@ -373,13 +374,30 @@ def declared_facts(tool: Tool, declared: CallFacts) -> ToolFacts:
         declared.consequential,
         tool.server,
         asks=declared.asks,
+        raises=declared.raises,
+        shows=declared.shows,
+        identifier=declared.identifier,
     )
 
 
 def tightened(document: Document, known: ToolFacts, result: Label) -> ToolFacts:
-    """Return declared facts as tightened by the operator; `result` is the label that the call adds to its tool's."""
+    """Return declared facts as tightened by the operator; `result` is the label that the call adds to its tool's.
+
+    `admit` is never spared its result: it is the call that reads a held text after all.
+    """
     facts = document.tool(known)
+    facts = replace(facts, spared=facts.spared and facts.name != ADMIT)
     return facts if facts.result is None else replace(facts, result=facts.result.join(result))
+
+
+def is_spared(standing: DecisionContext, facts: ToolFacts, carried: Label, *, hold: bool) -> bool:
+    """Say whether a call's text stays out of a TRUSTED session while its level enters.
+
+    The declared label decides, which is known before anything is read: so it is a constant of the call.
+    """
+    if not facts.spared or hold or standing.taint.untrusted or facts.result is None:
+        return False
+    return facts.result.join(carried).untrusted
 
 
 def answered_for(standing: DecisionContext, approved: tuple[str, ...]) -> DecisionContext:

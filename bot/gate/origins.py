@@ -97,13 +97,21 @@ def same_facts(request: Request) -> str:
         sorted(request.asker_groups),
         None if others is None else (str(others.clearance), sorted(role.value for role in others.roles)),
         request.run,
+        *([_steered(request)] if request.steered else ()),
+        *(["quotes"] if request.quotes else ()),
+        *(["unvouched"] if request.unvouched else ()),
+        # Absent where it says nothing, so that older records keep their digests.
+        *((True,) if request.releasable else ()),
     )
     return hashlib.sha256(repr(seen).encode("utf-8", "surrogatepass")).hexdigest()[:_SHORT]
 
 
 def _tool_cells(tool: ToolFacts) -> tuple[object, ...]:
     roles = None if tool.roles is None else sorted(role.value for role in tool.roles)
-    return tool.name, tool.effect.value, str(tool.result), str(tool.clearance), tool.consequential, tool.server, roles
+    told = (tool.name, tool.effect.value, str(tool.result), str(tool.clearance), tool.consequential, tool.server, roles)
+    # A call without them has the digest that it had before they were known.
+    beyond = (str(tool.raises), tool.shows) if tool.shows or tool.raises != PUBLIC else ()
+    return (*told, *beyond, *(("spared",) if tool.spared else ()))
 
 
 def _given(**named: JsonValue) -> _Facts:
@@ -149,10 +157,26 @@ def _question(request: Request, before: Label) -> _Facts:
             lifts=list(request.lifts),
             confirmed=request.confirmed,
             released=request.released,
+            releasable=request.releasable,
             held=request.held,
             carried=None if request.carried == PUBLIC else str(request.carried),
+            steered=_steered_facts(request),
+            quotes=request.quotes,
+            unvouched=request.unvouched,
         ),
     }
+
+
+def _steered(request: Request) -> list[tuple[str, bool]]:
+    """Return the roles that steer a call, as rules see them."""
+    return [("" if one.role is None else one.role.value, one.outside) for one in request.steered]
+
+
+def _steered_facts(request: Request) -> JsonValue:
+    return [
+        _given(role="" if one.role is None else one.role.value, outside=one.outside, bound=one.bound)
+        for one in request.steered
+    ]
 
 
 def _destination(request: Request) -> JsonValue:
@@ -203,6 +227,10 @@ def _facts_of(tool: ToolFacts) -> _Facts:
         consequential=tool.consequential,
         server=tool.server,
         asks=tool.asks,
+        raises=None if tool.raises == PUBLIC else str(tool.raises),
+        shows=tool.shows,
+        spared=tool.spared,
+        identifier=tool.identifier,
     )
 
 

@@ -10,8 +10,8 @@ from bot.access.authorize import may_release
 from bot.access.decision_context import DecisionContext
 from bot.gate.judge import Judge, seen, together
 from bot.gate.results import OutputDecision
+from bot.sessions.consents.releases import Release
 from bot.sessions.deliveries import OURS, Delivery
-from bot.sessions.releases import Release
 from channels.messages import Address, Button
 from policy.decision import Decision, RuleOutcome, Verdict, combined
 from policy.labels import PUBLIC, Label

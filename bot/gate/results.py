@@ -11,9 +11,13 @@ from bot.gate.origins import facts
 from bot.sessions.alternatives import Alternative
 from bot.sessions.approvals import Approval
 from bot.sessions.audit import AuditRow
+from bot.sessions.background.delegation import ResultField
 from bot.sessions.background.runs import UNREAD
+from bot.sessions.consents.grants import EndedGrant, GrantEnd, GrantScope, GrantUse
+from bot.sessions.consents.released_calls import CallRelease
 from bot.sessions.deliveries import NewDelivery
 from bot.sessions.log.events import DeferredResult
+from bot.sessions.messages import Endorsed
 from bot.sessions.models import Summary
 from bot.sessions.refs import Ref
 from bot.tools.base import Arguments, Inquiry, Tool
@@ -21,7 +25,7 @@ from policy import explain
 from policy.decision import Decision, Verdict
 from policy.document.reading import API
 from policy.labels import PUBLIC, Label
-from policy.request import Destination, Hook
+from policy.request import ArgumentRole, Destination, Hook
 
 MAY_GO_ON: Final = frozenset({Verdict.ALLOW, Verdict.REDACT})
 """The verdicts with which a crossing happens; redacted parts are replaced on the way."""
@@ -54,6 +58,8 @@ class CallDecision:
         known: The part of that label that may be shown.
         shown: Its arguments with those texts in place, for people who are asked; None where it is refused for any
             answer.
+        steers: The held items that steer it, each with the role of its argument.
+        opened: Its checked arguments without the texts behind its references, where it has some.
         open: The open decision, None where `decision` may be shown.
         overshot: Whether it is refused because its result could not be shown where it was asked for, which ends the
             turn.
@@ -66,6 +72,17 @@ class CallDecision:
         unasked: Why the question was not asked, empty if it was.
         question: The question before it is asked, with its deliveries.
         account_of: The principal whose account elsewhere it uses, empty for none.
+        grant: The use of a grant that running it spends.
+        scope: The scope of a grant that people may give when they are asked about it, None for none.
+        ended: The grants that it shows to be over.
+        raises: The label that it raises the session to once it is allowed.
+        shows: Whether it shows a model the items that it refers to.
+        returns: The fields that bound its result, none where that is held in any case.
+        release: The sink that it waits to be released to, or was; None for a call that needs no release.
+        released: The person who released it, empty for none.
+        spared: Whether only the level and compartments of its result enter the context.
+        by_handle: Whether it refers to identifiers by their handles, and to no text.
+        server: The MCP server that gets its arguments, empty for none.
     """
 
     call: Call
@@ -81,6 +98,8 @@ class CallDecision:
     carried: Label = PUBLIC
     known: Label = PUBLIC
     shown: Mapping[str, JsonValue] | None = None
+    steers: tuple[tuple[ArgumentRole, DeferredResult], ...] = ()
+    opened: tuple[Tool, Arguments] | None = None
     open: Decision | None = None
     overshot: bool = False
     offer: Alternative | None = None
@@ -92,12 +111,31 @@ class CallDecision:
     unasked: str = ""
     question: "PlacedQuestion | None" = None
     account_of: str = ""
+    grant: GrantUse | None = None
+    scope: GrantScope | None = None
+    ended: tuple[EndedGrant, ...] = ()
+    raises: Label = PUBLIC
+    shows: bool = False
+    returns: tuple[ResultField, ...] = ()
+    release: CallRelease | None = None
+    released: str = ""
+    spared: bool = False
+    by_handle: bool = False
+    server: str = ""
 
     @property
     def audited(self) -> dict[str, JsonValue]:
         """The facts of the call in every audit row of a decision on it, beside the name of its tool."""
         used: dict[str, JsonValue] = {"account_of": self.account_of} if self.account_of else {}
+        used |= {"grant": self.grant.grant} if self.grant else {}
+        if self.release is not None and self.released:
+            used |= {"released": self.released, "sink": self.release.sink, "clearance": str(self.release.clearance)}
         return {"call": self.call.id, "arguments": self.call.digest, **used}
+
+    @property
+    def keeps(self) -> bool:
+        """Whether the text of its result stays out of the context."""
+        return self.hold or self.spared
 
     @property
     def waits(self) -> bool:
@@ -116,14 +154,19 @@ class CallDecision:
         return self.decision.verdict is not self.told.verdict or self.decision.rules != self.told.rules
 
     @property
+    def veiled(self) -> bool:
+        """Whether the items that it would show a model refuse it: it is then charged and answered as if it ran."""
+        return self.shows and self.decision.verdict not in MAY_GO_ON and self.told.verdict in MAY_GO_ON
+
+    @property
     def beside(self) -> Label:
         """The label that showing the decision adds to the taint."""
         return self.carried if self.concealed else PUBLIC
 
     @property
     def repeatable(self) -> bool:
-        """Whether it may simply run again if its outcome is unknown."""
-        return self.accepted is not None and self.accepted[0].repeatable and not self.outward
+        """Whether it may simply run again if its outcome is unknown; a released call never does."""
+        return self.release is None and self.accepted is not None and self.accepted[0].repeatable and not self.outward
 
     @property
     def in_doubt(self) -> bool:
@@ -134,9 +177,10 @@ class CallDecision:
     def asks_again(self) -> bool:
         """Whether people are asked to make it again, or were.
 
-        Not for a held call: whether it began or ended is shown only to readers who may know of it.
+        Not for a held call: whether it began or ended is shown only to readers who may know of it. Nor for a call that
+        needs a release, which takes effect once at most.
         """
-        return self.in_doubt and self.outward and not self.hold
+        return self.in_doubt and self.outward and not self.hold and self.release is None
 
 
 @dataclass(frozen=True, slots=True)
@@ -164,6 +208,7 @@ class ResultDecision:
         summary: A recap to keep in the log.
         refs: The sources of the result, as high as its true label.
         acknowledge: The ids of the steering notes in the text, none for a held or refused result.
+        endorsed: The bounded answer or the skeleton that the text is, where it was counted.
     """
 
     hook: Hook
@@ -177,6 +222,7 @@ class ResultDecision:
     summary: Summary | None = None
     refs: tuple[Ref, ...] = ()
     acknowledge: tuple[str, ...] = ()
+    endorsed: tuple[Endorsed, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)
@@ -208,6 +254,20 @@ def denial(standing: DecisionContext, decision: Decision, reader: Label, subject
 def decision_row(standing: DecisionContext, hook: Hook, decision: Decision, **more: JsonValue) -> AuditRow:
     """Return the audit row of a decision; its actor is the asker."""
     return AuditRow("decision", standing.asker, decision_facts(hook, decision, **more))
+
+
+def ended_rows(standing: DecisionContext, *calls: CallDecision) -> tuple[AuditRow, ...]:
+    """Return the audit rows of the grants that calls show to be over, or whose last use they spend; each once."""
+    over = {one.grant: one.end for call in calls for one in call.ended}
+    for call in calls:
+        used = next((one for one in standing.grants if call.grant is not None and one.id == call.grant.grant), None)
+        if used is not None and used.grant is not None and call.grant is not None:
+            after = used.grant.used_by(call.grant.call)
+            over |= {used.id: GrantEnd.USED_UP} if after != used.grant and after.left == 0 else {}
+    return tuple(
+        AuditRow("grant", standing.asker, {"what": "ended", "grant": name, "why": end.value})
+        for name, end in over.items()
+    )
 
 
 def decision_facts(hook: Hook, decision: Decision, **more: JsonValue) -> dict[str, JsonValue]:

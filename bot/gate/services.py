@@ -13,8 +13,8 @@ from bot.config.references import references
 from bot.core.errors import RequestError
 from bot.gate.calls import CallGate
 from bot.gate.judge import Judge, answered_for
-from bot.gate.results import CallDecision
-from bot.sessions.background.delegation import Child, Errand
+from bot.gate.results import CallDecision, denial
+from bot.sessions.background.delegation import BoundedAnswer, Child, Errand, ResultField
 from bot.sessions.background.runs import RunOrder, RunWish, StartedRun
 from bot.sessions.messages import named
 from bot.sessions.refs import CallRef
@@ -34,6 +34,16 @@ class Minter(Protocol):
 
     async def mint_child(self, standing: DecisionContext, key: str, errand: Errand) -> Child:
         """Create a background session with its task; the same key is the same session."""
+        ...
+
+    async def endorse(
+        self, standing: DecisionContext, key: str, fields: tuple[ResultField, ...], seconds: int
+    ) -> BoundedAnswer:
+        """Charge an answer of fields within a call; the same key is charged once."""
+        ...
+
+    async def charge(self, standing: DecisionContext, run: str, millibits: int) -> bool:
+        """Charge the bits that a skeleton may carry to the session's conversation; the same run is charged once."""
         ...
 
 
@@ -87,7 +97,7 @@ class GateServices:
         if self._made.call.own_level and not label.within(self._standing.taint):
             return False
         beyond = answered_for(self._standing, self._made.approved)
-        return self._judge.may_enter(beyond, self._made.call.tool, label, held=self._made.hold)
+        return self._judge.may_enter(beyond, self._made.call.tool, label, held=self._made.keeps)
 
     def mask(self, text: str) -> str:
         """Return a text without the values of configured secrets and without text that looks like a secret."""
@@ -111,6 +121,16 @@ class GateServices:
         call = self._made.call
         came = replace(errand, refs=(CallRef(call.id, self._standing.sid),))
         return await self._minter.mint_child(self._carrying, key(self._standing, call), came)
+
+    async def endorse(self, fields: tuple[ResultField, ...], seconds: int) -> BoundedAnswer:
+        """Charge an answer of fields at the caller's own level, for any items of the call."""
+        return await self._minter.endorse(self._standing, key(self._standing, self._made.call), fields, seconds)
+
+    @property
+    def veil(self) -> str:
+        """The refusal by the items that the call refers to, empty if they may be shown."""
+        made, standing = self._made, self._standing
+        return denial(standing, made.decision, standing.taint, made.call.tool) if made.veiled else ""
 
     async def start_run(self, wish: RunWish) -> StartedRun:
         """Start a run for the caller.
@@ -142,7 +162,9 @@ class GateServices:
         # The answering server wrote these arguments, not the model, so they count as verbatim in the context.
         heard = self._standing.addresses | frozenset(strings(dict(arguments)))
         call, given = self._made.call, {**arguments, HOLD: True} if self._made.hold else arguments
-        further = self._calls.prepare(replace(self._carrying, addresses=heard), replace(call, arguments=given))
+        # No grant covers it: the server chose where it leads, and no use of a grant is spent here.
+        standing = replace(self._carrying, addresses=heard, grants=())
+        further = self._calls.prepare(standing, replace(call, arguments=given))
         row: dict[str, JsonValue] = {"tool": call.tool, "call": call.id, "arguments": further.call.digest}
         await self._record(Hook.PRE_TOOL_CALL, further.decision, {**row, "onward": True})
         label = self._made.label

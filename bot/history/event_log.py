@@ -4,13 +4,14 @@ An event that entered the context is `admitted` and carries the label of its con
 carries the session's taint, as its reader must be cleared for that.
 """
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
 from dataclasses import replace
 
 from bot.access.approvals import ANSWER
 from bot.access.decision_context import Call, DecisionContext
 from bot.core.json_values import JsonObject
 from bot.sessions.approvals import Approval
+from bot.sessions.consents.releases import Release
 from bot.sessions.log.event_types import (
     AgentMessage,
     AgentThinking,
@@ -39,7 +40,6 @@ from bot.sessions.log.serialization import event_json
 from bot.sessions.messages import Endorsed, Origin, named
 from bot.sessions.models import Summary
 from bot.sessions.refs import CallRef, HeldRef, MemoryRef, ObservedRef, Ref
-from bot.sessions.releases import Release
 from policy import explain
 from policy.decision import Decision, Verdict
 from policy.labels import PUBLIC, Label
@@ -131,7 +131,7 @@ def item_held(
     `decision` is the decision behind it. It is kept in this event: readers who may not know of a call's events can
     still count them (law `no_read_up`). So are `refs`, its sources.
     """
-    item = ItemHeld(held.ref, held.text, held.floor, decision)
+    item = ItemHeld(held.ref, held.text, held.floor, decision, held.parts, held.server)
     return NewEvent("gate", held.label, item, turn=standing.turn, refs=tuple(refs))
 
 
@@ -147,18 +147,30 @@ def decision_in(event: Event) -> PolicyDecision | None:
 
 
 def held_in(events: Iterable[Event | NewEvent]) -> tuple[DeferredResult, ...]:
-    """Return the items that these events of one generation hold."""
+    """Return the items that these events of one generation hold, each before its parts."""
     return tuple(
-        DeferredResult(event.body.ref, event.body.text, event.label, event.body.floor)
-        for event in events
-        if isinstance(event.body, ItemHeld)
+        item for event in events if isinstance(event.body, ItemHeld) for item in _items(event.body, event.label)
     )
+
+
+def _items(body: ItemHeld, label: Label) -> Iterator[DeferredResult]:
+    yield DeferredResult(body.ref, body.text, label, body.floor)
+    for part in body.parts:
+        server = body.server if part.handle else ""
+        yield DeferredResult(part.ref, part.text, label, body.floor, part.handle, server)
 
 
 def endorsed_in(events: Iterable[Event | NewEvent]) -> tuple[Endorsed, ...]:
     """Return the bounded answers that these events let in, or that their content depends on; each of them once."""
-    origins = (event.body.origin for event in events if isinstance(event.body, UserMessage))
-    return tuple(dict.fromkeys(one for origin in origins if origin is not None for one in origin.endorsed))
+    return tuple(dict.fromkeys(one for event in events for one in _endorsed(event.body)))
+
+
+def _endorsed(body: EventBody) -> tuple[Endorsed, ...]:
+    match body:
+        case UserMessage(origin=Origin(endorsed=endorsed)) | ToolResult(endorsed=endorsed):
+            return endorsed
+        case _:
+            return ()
 
 
 def taint_raised(standing: DecisionContext, after: Label, cause: str) -> tuple[NewEvent, ...]:

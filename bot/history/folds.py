@@ -23,6 +23,7 @@ from bot.sessions.log.event_types import (
     ItemHeld,
     LogTruncated,
     MemoriesRecalled,
+    ToolResult,
     TurnCompleted,
     UserMessage,
 )
@@ -211,6 +212,8 @@ class _Folding:
                 self._held_at.append(seq)
             case ChatObserved(upto=upto):
                 self._overheard = upto
+            case ToolResult():
+                self._endorsed += event_log.endorsed_in((event,))
             case UserMessage(origin=origin, files=files):
                 self._foreign = origin is not None
                 self._endorsed += event_log.endorsed_in((event,))

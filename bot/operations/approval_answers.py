@@ -4,22 +4,88 @@ The commands of a chat and the HTTP API both end here. A call that the person, o
 know of is as one that does not exist (law `no_read_up`). `bot.access.approvals` decides who may answer.
 """
 
+import re
 from collections.abc import Awaitable, Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
+from types import MappingProxyType
+from typing import TYPE_CHECKING, Final
 
 from bot.access.approvals import ANSWER, may_answer, may_withdraw
 from bot.access.decision_context import DecisionContext
-from bot.core.errors import NotFoundError
+from bot.core.errors import NotFoundError, RequestError
 from bot.core.json_values import JsonObject, mapped_object
+from bot.delivery import approval_prompts
 from bot.gate.gate import Gate
 from bot.gate.results import MAY_GO_ON
-from bot.sessions.approvals import Approval, ApprovalState
+from bot.sessions.approvals import FOR_EVER, Approval, ApprovalState
 from bot.sessions.audit import AuditRow
+from bot.sessions.consents.grants import LONGEST_GRANT_MS, Grant, GrantTerms
 from bot.sessions.log.serialization import question_json
 from bot.sessions.ports.people import ApprovalStore
 from bot.tools.arguments import strings
 from channels.messages import Address
+from policy.document import ends
 from policy.labels import Label, join_all
+
+if TYPE_CHECKING:
+    from pydantic import JsonValue
+
+CONVERSATION: Final = "conversation"
+"""The word for a grant that counts until the conversation is reset."""
+
+UNTIL: Final = "until"
+"""The word before the end of a grant."""
+
+_DURATION: Final = re.compile(r"([1-9]\d{0,3})([mhd])\Z", re.ASCII)
+_UNITS_MS: Final = MappingProxyType({"m": 60_000, "h": 3_600_000, "d": 86_400_000})
+
+
+class GrantTermsError(RequestError):
+    """A grant cannot be given so; its sentence is shown."""
+
+    code = "grant_terms"
+
+
+class NotGrantableError(RequestError):
+    """A call may be approved, but only once."""
+
+    code = "not_grantable"
+
+    def __init__(self) -> None:
+        super().__init__("this may be approved once only", next_step="approve it once")
+
+
+def terms(words: tuple[str, ...], now: int) -> GrantTerms | None:
+    """Return the terms that a person types behind an approval: none for once, `conversation`, or `until TIME`.
+
+    `now` is milliseconds since the epoch. Raises GrantTermsError: they are something else, over, or too far away.
+    """
+    match words:
+        case ():
+            return None
+        case ("conversation",):
+            return GrantTerms(FOR_EVER)
+        case ("until", *rest) if rest:
+            return GrantTerms(_until(" ".join(rest), now))
+        case _:
+            raise GrantTermsError(f"`{' '.join(words)[:60]}` is not `{CONVERSATION}` or `{UNTIL}` with a time")
+
+
+def _until(text: str, now: int) -> int:
+    match = _DURATION.match(text)
+    if match is not None:
+        until = now + int(match[1]) * _UNITS_MS[match[2]]
+    else:
+        try:
+            moment = ends.end(text)
+        except ValueError:
+            moment = None
+        if moment is None:
+            raise GrantTermsError(f"`{text[:60]}` is not a time, write one as `30m`, `2h`, `1d` or `2027-01-31T18:00Z`")
+        until = int(moment.timestamp() * 1000)
+    if not now < until <= now + LONGEST_GRANT_MS:
+        raise GrantTermsError("a grant ends within 7 days from now")
+    return until
 
 
 @dataclass(frozen=True, slots=True)
@@ -93,7 +159,13 @@ class ApprovalAnswers:
         """Return the question, None for an answer that is held back from all who do not decide on it."""
         if approval.tool == ANSWER and not self.may_approve(principal, approval):
             return None
-        return question_json(approval.question)
+        told = question_json(replace(approval.question, scope=None))
+        worst = self.offered(approval)
+        return told if worst is None else {**told, "longer": worst}
+
+    def offered(self, approval: Approval) -> str | None:
+        """Return the worst case of a grant that may be given with an answer, None where it is answered once only."""
+        return approval_prompts.worst(self._gate.document, approval)
 
     def spoken(self, standing: DecisionContext, approval: Approval, asks: JsonObject) -> JsonObject | None:
         """Return the question as it may be sent in a decision context, None where a rule keeps it back.
@@ -106,10 +178,19 @@ class ApprovalAnswers:
             return None
         return mapped_object(asks, lambda text: self._gate.masks.cleaned(text, decision))
 
-    async def answer(self, by: Decider, calls: tuple[PendingCall, ...], answer: ApprovalState) -> AnsweredCalls:
+    async def answer(
+        self,
+        by: Decider,
+        calls: tuple[PendingCall, ...],
+        answer: ApprovalState,
+        longer: GrantTerms | None = None,
+    ) -> AnsweredCalls:
         """Answer calls of one session with APPROVED or DENIED: those that the person may answer, or take back.
 
+        With `longer`, calls whose question offers a grant are approved for further calls too, the others once.
+
         Raises:
+            NotGrantableError: a grant is to be given, and none of the calls offers one.
             NotFoundError: the time of one is over.
             StoreError: the store cannot be used.
         """
@@ -119,11 +200,53 @@ class ApprovalAnswers:
         label = join_all(known.label for known in calls)
         if not mine:
             return AnsweredCalls((), left, label)
+        mine = [self._longer(approval, longer) for approval in mine]
+        granted = tuple(approval for approval in mine if approval.grant is not None)
+        if longer is not None and not granted:
+            raise NotGrantableError
         rows = tuple(_row(by, approval, answer) for approval in mine)
         ids = tuple(approval.id for approval in mine)
-        settled = await self._asked.resolve(mine[0].sid, ids, answer, actor=by.principal, audit=rows)
+        settled = await self._asked.resolve(mine[0].sid, ids, answer, actor=by.principal, audit=rows, granted=granted)
         await self._close(mine[0].sid)
         return AnsweredCalls(settled, left, label)
+
+    def _longer(self, approval: Approval, longer: GrantTerms | None) -> Approval:
+        """Return an approval with the grant that is given with it; the shown call is the first of its calls."""
+        scope = approval.question.scope
+        if longer is None or scope is None or self.offered(approval) is None:
+            return approval
+        return replace(approval, grant=Grant(longer.until, scope.uses - 1))
+
+    async def grants(self, by: Decider, now: int) -> tuple[PendingCall, ...]:
+        """Return the grants that cover calls: of their session, given by them, and given for their calls elsewhere.
+
+        Each is a fact labelled as its question; person and address have to be cleared for it, and for the session.
+        Raises StoreError.
+        """
+        here = await self._asked.of(by.sid) if by.sid else ()
+        known = [
+            PendingCall(one, one.label) for one in here if one.grant is not None and one.grant.ended_at(now) is None
+        ]
+        known += [
+            PendingCall(one, one.label.join(state.visibility))
+            for state, one in await self._asked.granted(by.principal)
+            if state.sid != by.sid
+        ]
+        return tuple(one for one in known if one.label.flows_to(by.reader))
+
+    def may_revoke(self, principal: str, approval: Approval) -> bool:
+        """Say whether a person may take a grant back: its asker, its giver, and people who may give it."""
+        return principal in {approval.principal, approval.resolved_by} or self.may_approve(principal, approval)
+
+    async def revoke(self, by: Decider, known: PendingCall) -> Approval:
+        """Take back a grant that `grants` listed; no call uses it any more.
+
+        Raises NotFoundError, StoreError: it is over with its generation, or the store cannot be used.
+        """
+        approval = known.approval
+        body = {"what": "revoked", "grant": approval.id, "tool": approval.tool, "address": str(by.address)}
+        row = AuditRow("grant", by.principal, body)
+        return await self._asked.revoke(approval.sid, approval.id, actor=by.principal, audit=(row,))
 
     async def answered(self, by: Decider, name: str) -> tuple[PendingCall, ...]:
         """Return the calls of a question that the person answered within an hour, by an id as `named` takes it.
@@ -154,11 +277,14 @@ def named(pending: tuple[PendingCall, ...], name: str) -> tuple[PendingCall, ...
 
 
 def _row(by: Decider, approval: Approval, answer: ApprovalState) -> AuditRow:
-    body = {
+    body: dict[str, JsonValue] = {
         "approval": approval.id,
         "tool": approval.tool,
         "answer": answer.value,
         "binding": approval.binding,
         "address": str(by.address),
     }
+    grant, scope = approval.grant, approval.question.scope
+    if grant is not None and scope is not None:
+        body |= {"until": grant.until, "uses": scope.uses, "scope": scope.shape, "longer_for": list(scope.rules)}
     return AuditRow("approval", by.principal, body)

@@ -60,14 +60,16 @@ class Readiness:
 class ReadinessChecks:
     """Looks at a process: `platforms` are those it is to listen to, and `heard` those that it listens to.
 
-    The HTTP API is in `heard` when it is served. `working` says whether it runs turns. `keys` are those of the process.
-    `ending` tells that it was asked to end.
+    The HTTP API is in `heard` when it is served. `waiting` are the rights that it waits for while another process has
+    them: a platform that another one listens to is not missing, as this one stands by. `working` says whether it runs
+    turns. `keys` are those of the process. `ending` tells that it was asked to end.
     """
 
     reloader: "PolicyReloader"
     platforms: Collection[str]
     working: Callable[[], bool]
     keys: "ProcessKeys"
+    waiting: Collection[str] = ()
     heard: set[str] = field(default_factory=set[str])
     ending: bool = False
 
@@ -86,7 +88,8 @@ class ReadinessChecks:
             return
         if works and not self.working():
             yield Missing("worker", "models and tools are still being loaded")
-        for name in sorted(set(self.platforms) - self.heard) if listens else ():
+        stands_by = {right.partition("/")[0] for right in self.waiting if right.count("/") == 1}
+        for name in sorted(set(self.platforms) - self.heard - stands_by) if listens else ():
             yield Missing(f"channel {name}", "it is not listened to yet", "`lockgate doctor` tells what is wrong there")
         if answers and API not in self.heard:
             yield Missing(API, "it is not served yet", "look whether another process listens at its port")

@@ -14,8 +14,7 @@ from bot.history.recall import recall
 from bot.rates import RateLimiter
 from bot.sessions.audit import AuditRow
 from bot.sessions.models import SessionState, run_facts
-from bot.sessions.ports.people import AuditStore
-from bot.sessions.ports.sessions import SessionStore
+from bot.sessions.ports.store import Store
 from channels.messages import Address
 from policy import explain
 from policy.decision import Remedy, Verdict
@@ -41,10 +40,9 @@ class Simulating:
 class Simulator:
     """Simulates calls and audits that. `simulations` bounds how often an address may ask."""
 
-    def __init__(self, gate: Gate, audit: AuditStore, sessions: SessionStore, simulations: RateLimiter) -> None:
+    def __init__(self, gate: Gate, store: Store, simulations: RateLimiter) -> None:
         self._gate = gate
-        self._audit = audit
-        self._sessions = sessions
+        self._store = store
         self._simulations = simulations
 
     async def asked(
@@ -60,7 +58,9 @@ class Simulator:
             raise BusyError
         standing = by.standing
         if state is not None:
-            standing = (await recall(self._sessions, state)).folds.of(replace(standing, run=run_facts(state)))
+            granted = tuple(one for one in await self._store.approvals.of(state.sid) if one.grant is not None)
+            standing = replace(standing, run=run_facts(state), grants=granted)
+            standing = (await recall(self._store.sessions, state)).folds.of(standing)
         return await self.report(standing, tool, arguments, by.reader)
 
     async def report(
@@ -75,7 +75,7 @@ class Simulator:
         report = await self._gate.calls.simulate(standing, tool, arguments, known)
         body: dict[str, JsonValue] = {"session": standing.sid} if standing.sid else {}
         body |= {"tool": self._gate.calls.known(tool), "taint": str(standing.taint), "verdict": report["verdict"]}
-        await self._audit.append((AuditRow("simulate", standing.asker, body),))
+        await self._store.audit.append((AuditRow("simulate", standing.asker, body),))
         return report
 
 
@@ -98,6 +98,8 @@ def lines(report: Mapping[str, JsonValue]) -> list[str]:
     """Return a report as lines for people: rules that simply allow are left out."""
     told = [f"{report['verdict']}, taint {report['taint_before']} → {report['taint_after']}"]
     told.extend(_rule(rule) for rule in _entries(report, "rules") if not _allows(rule))
+    if "grant" in report:
+        told.append(f"Grant {report['grant']} covers it.")
     approvers = tuple(Role(str(name)) for name in _entries(report, "approvers"))
     told.extend(f"You can: {explain.remedy(Remedy(str(name)), approvers)}." for name in _entries(report, "remedies"))
     told.extend(f"It depends on {what}." for what in _entries(report, "depends"))

@@ -10,6 +10,8 @@ from typing import Final, TypeAlias
 from bot.core.clock import LAST_MS
 from bot.core.json_values import JsonObject
 from bot.sessions.background.delegation import ResultField
+from bot.sessions.consents.grants import Grant, GrantScope
+from bot.sessions.consents.released_calls import CallRelease
 from bot.sessions.messages import Endorsed
 from policy.labels import Label
 
@@ -80,7 +82,11 @@ class ApprovalQuestion:
         interrupted: A sentence about a call with an unknown outcome, empty for any other.
         authors: The other people whose words the call may follow.
         endorsed: The bounded answers that it may depend on.
+        steers: The number of values in each role that steer the call, in words; empty where none does.
+        vouches: The held values that steer the call, each with its role, as an approval vouches for them.
         kind: The kind of question.
+        scope: The scope of a grant that may be given with the answer, None for an answer that counts once.
+        release: The sink that the call would be released to, None where nothing is to be released.
     """
 
     tool: str
@@ -90,7 +96,11 @@ class ApprovalQuestion:
     interrupted: str = ""
     authors: tuple[str, ...] = ()
     endorsed: tuple[Endorsed, ...] = ()
+    steers: str = ""
+    vouches: tuple[str, ...] = ()
     kind: QuestionKind = QuestionKind.APPROVAL
+    scope: GrantScope | None = None
+    release: CallRelease | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -106,7 +116,7 @@ class Approval:
         turn: The turn.
         call: The id of the tool call it is for.
         tool: The tool.
-        binding: The digest of (tool, arguments, taint, principal, generation).
+        binding: The digest of (tool, arguments, taint, principal, generation), and of the sink of a release.
         label: The label of the shown facts.
         principal: The asker. The only person who may answer an agent's question.
         question: The facts that people are shown.
@@ -121,6 +131,7 @@ class Approval:
         places: The addresses where it was asked.
         answer: The answer to an agent's question.
         resolved_at: When it was answered, 0 before.
+        grant: The grant that was given with the answer, None for an answer that counts once.
     """
 
     id: str
@@ -144,6 +155,7 @@ class Approval:
     places: tuple[str, ...] = ()
     answer: QuestionAnswer | None = None
     resolved_at: int = 0
+    grant: Grant | None = None
 
     @property
     def is_question(self) -> bool:

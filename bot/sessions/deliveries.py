@@ -111,6 +111,7 @@ class NewDelivery:
         authors: For a delivery to another session, the people beside the asker whose words it derives from.
         endorsed: The bounded answers that the session had heard.
         refs: The sources that it came from.
+        untrusted: Whether its text is UNTRUSTED and was passed on unread, so that it is marked.
     """
 
     key: str
@@ -128,6 +129,7 @@ class NewDelivery:
     authors: tuple[str, ...] = ()
     endorsed: tuple[Endorsed, ...] = ()
     refs: tuple[Ref, ...] = ()
+    untrusted: bool = False
 
 
 @dataclass(frozen=True, slots=True)
@@ -185,6 +187,7 @@ class Delivery:
     receipt: str = ""
     doubtful: bool = False
     refs: tuple[Ref, ...] = ()
+    untrusted: bool = False
 
     @property
     def holds(self) -> tuple[str, str] | None:

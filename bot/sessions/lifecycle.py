@@ -78,6 +78,7 @@ OPERATIONS: Final[Mapping[str, _Row]] = MappingProxyType(
         "queue_mode": _READ_ONLY,
         "withdraw": _READ_ONLY,
         "resolve": _UNASKED,
+        "revoke_grant": _GONE,
         # A delivery from before the archiving still has to reach people.
         "put": _GONE,
         "record_key": _GONE,

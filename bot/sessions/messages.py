@@ -35,12 +35,12 @@ class OriginKind(StrEnum):
 
 @dataclass(frozen=True, slots=True)
 class Endorsed:
-    """A bounded answer that was endorsed: the choice of a background session among given values.
+    """A bounded answer that was endorsed: the choice of a background session or of `inspect` among given values.
 
     Args:
-        session: The background session.
+        session: The background session, or the session that called `inspect`.
         text: The answer.
-        run: The id of the background session's run, which is charged.
+        run: The id of the background session's run or of the call, which is charged.
         millibits: The information that an answer of its fields may carry, in thousandths of a bit, which is charged.
     """
 

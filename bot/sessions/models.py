@@ -10,11 +10,13 @@ from typing import Final
 
 from bot.sessions.approvals import Approval
 from bot.sessions.audit import AuditRow
-from bot.sessions.background.delegation import Lineage
+from bot.sessions.background.delegation import Lineage, ResultField
 from bot.sessions.background.runs import Background, Charter, Progress, RunFacts, RunStep
+from bot.sessions.consents.grants import EndedGrant, GrantUse
 from bot.sessions.deliveries import NewDelivery
 from bot.sessions.inbox import InboxItem, ItemStatus, Metadata, QueueMode
 from bot.sessions.knowledge.memories import MemoryUse
+from bot.sessions.limits import TokenAllowance
 from bot.sessions.log.event_types import TurnCompleted, TurnState, YieldReason
 from bot.sessions.log.events import Event, NewEvent
 from bot.sessions.usage import UNUSED, Usage
@@ -335,6 +337,8 @@ class Change:
     settle: tuple[tuple[int, ItemStatus], ...] = ()
     ask: tuple[Approval, ...] = ()
     use: str | None = None
+    grant: GrantUse | None = None
+    ended: tuple[EndedGrant, ...] = ()
     turn: Turn | None = None
     end: LastTurn | None = None
     status: Status | None = None
@@ -359,6 +363,8 @@ class Write:
         settle: Taken or waiting items, by position, with their terminal status.
         ask: The approvals to add.
         use: The id of an approved approval to spend; the write fails unless it is live.
+        grant: The use of a grant to spend, once for a call; the write fails unless it is live.
+        ended: The grants that cover no call any more.
         turn: The open turn afterwards.
         end: The end of the open turn.
         status: The status afterwards.
@@ -381,6 +387,8 @@ class Write:
     settle: tuple[tuple[int, ItemStatus], ...] = ()
     ask: tuple[Approval, ...] = ()
     use: str | None = None
+    grant: GrantUse | None = None
+    ended: tuple[EndedGrant, ...] = ()
     turn: Turn | None = None
     end: LastTurn | None = None
     status: Status | None = None
@@ -516,6 +524,41 @@ class Summary:
     upto: int
     topic: str = ""
     messages: int = 0
+
+
+@dataclass(frozen=True, slots=True)
+class Inspection:
+    """A question about held items, for one request to a model.
+
+    Args:
+        question: The question.
+        texts: The texts of the items.
+        fields: The fields of the answer, none for a text.
+        before: The taint of the asking session before the call, at which a fixed number of tokens is charged.
+        call: The id of the call.
+        veil: Why the items may not be shown to the model, empty if they may.
+        allowance: The session's own token budget, None for none.
+    """
+
+    question: str
+    texts: tuple[str, ...]
+    fields: tuple[ResultField, ...]
+    before: Label
+    call: str
+    veil: str
+    allowance: TokenAllowance | None
+
+
+@dataclass(frozen=True, slots=True)
+class Inspected:
+    """The answer of a model to a question about held items, or else `why` there is none.
+
+    `usage` is the use of models, None if none was asked.
+    """
+
+    text: str
+    why: str = ""
+    usage: Usage | None = None
 
 
 @dataclass(frozen=True, slots=True)

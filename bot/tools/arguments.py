@@ -2,7 +2,8 @@
 
 import json
 import re
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from dataclasses import dataclass
 from datetime import date, datetime, time, timedelta
 from decimal import Decimal
 from enum import Enum, EnumType
@@ -11,11 +12,13 @@ from typing import Annotated, Final, Literal, TypeAlias, Union, cast, get_args, 
 from uuid import UUID  # noqa: TID251 - the type of an argument, no id is made
 
 from pydantic import JsonValue, ValidationError
+from pydantic.fields import FieldInfo
 from pydantic_core import ErrorDetails
 
-from bot.tools.base import CONTENT, Arguments, RefusedCallError, Tool
+from bot.tools.base import CONTENT, Arguments, RefusedCallError, RoleMark, Tool
 from policy.conditions.expressions import BOOL, DOUBLE, INT, STRING, TEXTS
 from policy.errors import nearest
+from policy.request import ArgumentRole
 
 _TYPES: Final[Mapping[object, str]] = MappingProxyType(
     {
@@ -43,6 +46,7 @@ _NO_JSON: Final = "json_invalid"
 _REST: Final = re.compile(r" after validation, not \d+$")
 
 _LISTS: Final = frozenset({list, tuple, set, frozenset})
+_UNIONS: Final = frozenset[object]({Union, UnionType})
 
 Path: TypeAlias = tuple[str | int, ...]
 """Where a value stands among arguments: names of fields and places in lists, from the outside in."""
@@ -57,38 +61,108 @@ def types(arguments: type[Arguments]) -> dict[str, str]:
 
 
 def _type(annotation: object) -> str:
+    if get_origin(annotation) is Annotated:
+        return _type(get_args(annotation)[0])
     if get_origin(annotation) is Literal:
         found = set[object](map(type, get_args(annotation)))
         return _type(found.pop()) if len(found) == 1 else str(annotation)
     if isinstance(annotation, EnumType):
         values = tuple(choice.value for choice in cast("type[Enum]", annotation))
         return _type(Literal[values])
-    if get_origin(annotation) in {Union, UnionType}:
+    if get_origin(annotation) in _UNIONS:
         inner = [choice for choice in get_args(annotation) if choice is not NoneType]
         return _type(inner[0]) if len(inner) == 1 else str(annotation)
     return _TYPES.get(annotation, str(annotation))
 
 
-def is_content(annotation: object, path: Path) -> bool:
-    """Say whether the value at a place in a type is declared as content; where a type gives a choice, in all of it.
+@dataclass(frozen=True, slots=True)
+class Steering:
+    """A value of a call that is not content, so that it steers the effect.
 
-    A mark holds for everything below it. A value that the type does not describe is not declared, so it is not content.
+    Args:
+        path: Where it stands.
+        role: Its declared role, None for a value without one.
+        value: The value as JSON writes it: a scalar, an empty list or object, or a name that the caller chose.
+    """
+
+    path: Path
+    role: ArgumentRole | None
+    value: JsonValue
+
+
+def steering(kind: type[Arguments], given: Mapping[str, JsonValue]) -> tuple[Steering, ...]:
+    """Return every value of a call that is not content, in the order of its arguments.
+
+    Args:
+        kind: The type of the tool's arguments.
+        given: The arguments, by the names that the type knows them by.
+    """
+    return tuple(one for one in _leaves(kind, dict(given), ()) if one.role is not ArgumentRole.CONTENT)
+
+
+def _leaves(kind: object, value: JsonValue, path: Path) -> Iterator[Steering]:
+    """Yield the values below one, and the names in it that its caller chose, which have the role of the whole."""
+    if isinstance(value, dict) and (value or not path):
+        for name, inner in value.items():
+            if not _is_named(kind, (*path, name)):
+                yield Steering((*path, name), role_at(kind, path), name)
+            yield from _leaves(kind, inner, (*path, name))
+    elif isinstance(value, list) and value:
+        for place, inner in enumerate(value):
+            yield from _leaves(kind, inner, (*path, place))
+    else:
+        yield Steering(path, role_at(kind, path), value)
+
+
+def _is_named(annotation: object, path: Path) -> bool:
+    """Say whether a type itself names the last step of a path; where it gives a choice, in all of it."""
+    origin, inner = get_origin(annotation), get_args(annotation)
+    if origin is Annotated:
+        return _is_named(inner[0], path)
+    if origin in _UNIONS:
+        return all(_is_named(choice, path) for choice in inner if choice is not NoneType)
+    step, rest = path[0], path[1:]
+    if isinstance(annotation, type) and issubclass(annotation, Arguments):
+        field = _fields(annotation).get(str(step))
+        return field is not None and (not rest or _is_named(field.annotation, rest))
+    entry = _entry(origin, inner, step)
+    return entry is not None and bool(rest) and _is_named(entry, rest)
+
+
+def role_at(annotation: object, path: Path) -> ArgumentRole | None:
+    """Return the role of the value at a place in a type, None for none; where a type gives a choice, that of all of it.
+
+    A mark holds for everything below it. A value that the type does not describe has no role.
     """
     origin, inner = get_origin(annotation), get_args(annotation)
     if origin is Annotated:
-        return CONTENT in inner[1:] or is_content(inner[0], path)
-    if origin in {Union, UnionType}:
-        choices = [choice for choice in inner if choice is not NoneType]
-        return all(is_content(choice, path) for choice in choices)
+        return _marked(inner[1:]) or role_at(inner[0], path)
+    if origin in _UNIONS:
+        roles = {role_at(choice, path) for choice in inner if choice is not NoneType}
+        return roles.pop() if len(roles) == 1 else None
     if not path:
-        return False
+        return None
     step, rest = path[0], path[1:]
     if isinstance(annotation, type) and issubclass(annotation, Arguments):
-        fields = {field.alias or name: field for name, field in annotation.model_fields.items()}
-        field = fields.get(str(step))
-        return field is not None and (CONTENT in field.metadata or is_content(field.annotation, rest))
+        field = _fields(annotation).get(str(step))
+        return None if field is None else _marked(field.metadata) or role_at(field.annotation, rest)
     entry = _entry(origin, inner, step)
-    return entry is not None and is_content(entry, rest)
+    return None if entry is None else role_at(entry, rest)
+
+
+def is_content(annotation: object, path: Path) -> bool:
+    """Say whether the value at a place in a type is declared as content."""
+    return role_at(annotation, path) is ArgumentRole.CONTENT
+
+
+def _marked(metadata: Iterable[object]) -> ArgumentRole | None:
+    """Return the role that the metadata of a type give, None for none."""
+    return next((one.role for one in metadata if isinstance(one, RoleMark)), None)
+
+
+def _fields(kind: type[Arguments]) -> dict[str, FieldInfo]:
+    """Return the fields of a type by the names in a call."""
+    return {field.alias or name: field for name, field in kind.model_fields.items()}
 
 
 def _entry(origin: object, inner: tuple[object, ...], step: str | int) -> object:
@@ -105,13 +179,13 @@ def contents(annotation: object) -> Iterator[str]:
     origin, inner = get_origin(annotation), get_args(annotation)
     if origin is Annotated:
         yield from [""] if CONTENT in inner[1:] else contents(inner[0])
-    elif origin in {Union, UnionType}:
+    elif origin in _UNIONS:
         first, *others = (list(contents(choice)) for choice in inner if choice is not NoneType)
         yield from (place for place in first if all(place in other for other in others))
     elif isinstance(annotation, type) and issubclass(annotation, Arguments):
-        for name, field in annotation.model_fields.items():
+        for name, field in _fields(annotation).items():
             below = [""] if CONTENT in field.metadata else contents(field.annotation)
-            yield from (_below(field.alias or name, place) for place in below)
+            yield from (_below(name, place) for place in below)
     elif origin is tuple and inner[-1:] != (Ellipsis,):
         for number, one in enumerate(inner):
             yield from (_below(f"[{number}]", place) for place in contents(one))

@@ -7,15 +7,17 @@ nothing itself: texts to send are part of its result, and the outbox sends them.
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
+from decimal import Decimal
 from typing import Annotated, Any, Final, Protocol, runtime_checkable
 
 from pydantic import BaseModel, ConfigDict, JsonValue
 
 from bot.access.agents import AgentSnapshot
 from bot.sessions.approvals import AnswerValue, Approval
-from bot.sessions.background.delegation import Child, Errand, ResultField
+from bot.sessions.background.delegation import BoundedAnswer, Child, Errand, ResultField
 from bot.sessions.background.runs import RunFacts, RunWish, StartedRun
 from bot.sessions.deliveries import NewDelivery
+from bot.sessions.limits import TokenAllowance
 from bot.sessions.log.events import DeferredResult
 from bot.sessions.models import Claim, Summary
 from bot.sessions.refs import Ref
@@ -23,7 +25,7 @@ from bot.sessions.usage import Usage
 from channels.messages import Address
 from policy.document.model import Document
 from policy.labels import PUBLIC, Label
-from policy.request import Effect, Role
+from policy.request import ArgumentRole, Effect, Role
 
 
 class Arguments(BaseModel):
@@ -33,14 +35,32 @@ class Arguments(BaseModel):
 
 
 @dataclass(frozen=True, slots=True)
-class ContentMark:
-    """Marks an argument as content: text that is stored or said, and chooses nothing."""
+class RoleMark:
+    """Gives an argument, and everything below it, a role."""
+
+    role: ArgumentRole
 
 
-CONTENT: Final = ContentMark()
+CONTENT: Final = RoleMark(ArgumentRole.CONTENT)
+"""Marks an argument as content: text that is stored or said, and chooses nothing."""
 
 Content = Annotated[str, CONTENT]
 """A text that is content: only here a reference to a held item may stand, see `bot.tools.references`."""
+
+Recipient = Annotated[str, RoleMark(ArgumentRole.RECIPIENT)]
+"""A person, a place or a server that gets something by the call."""
+
+Amount = Annotated[Decimal, RoleMark(ArgumentRole.AMOUNT)]
+"""A number of money or of things."""
+
+Identifier = Annotated[str, RoleMark(ArgumentRole.IDENTIFIER)]
+"""A name or an id that chooses the object or the way of an effect."""
+
+Time = Annotated[str, RoleMark(ArgumentRole.TIME)]
+"""A day or a time."""
+
+PathText = Annotated[str, RoleMark(ArgumentRole.PATH)]
+"""A path of a file or a folder."""
 
 
 class RefusedCallError(Exception):
@@ -87,6 +107,8 @@ class ToolSession:
     """The web addresses that stand verbatim in the context, see `bot.access.known_urls`."""
     held: tuple[DeferredResult, ...] = ()
     """The items that the session keeps by reference."""
+    before: Label = PUBLIC
+    """The session's taint alone when the call was decided, before the call raised it."""
     model: str = ""
     """The model that people chose, empty for the first of its `agent`."""
     agent: AgentSnapshot | None = None
@@ -94,6 +116,8 @@ class ToolSession:
     """The state of the session's run when the model was asked last, None in any other session."""
     claim: Claim | None = field(default=None, compare=False, repr=False)
     """The worker's hold on the session, None outside a turn."""
+    allowance: TokenAllowance | None = field(default=None, compare=False, repr=False)
+    """The session's own token budget, None for none and outside a turn."""
     authors: tuple[str, ...] = ()
     """The people other than the asker whose words are in its context."""
 
@@ -156,6 +180,18 @@ class ToolServices(Protocol):
         """
         ...
 
+    async def endorse(self, fields: tuple[ResultField, ...], seconds: int) -> BoundedAnswer:
+        """Charge an answer of these fields, which comes within so many seconds, before anything is read for it."""
+        ...
+
+    @property
+    def veil(self) -> str:
+        """The refusal by the held items that the call refers to, empty if they may be shown.
+
+        The call must then end as if they had been shown.
+        """
+        ...
+
     async def start_run(self, wish: RunWish) -> StartedRun:
         """Start a run for the caller; the call's key makes it the same run.
 
@@ -209,8 +245,22 @@ class CallFacts:
     """It begins work that goes on after its turn: people are then asked about it at any taint."""
     folder: tuple[str, Label] | None = None
     """The folder of the policy that these facts come from, with the label beside its floor; None for none."""
+    releases_to: str = ""
+    """The sink that a person may release exactly this call to, in a few words; empty for none.
+
+    Only for a tool that sends its arguments as they are, once, to that sink alone: it follows no redirect, tries
+    nothing again, and adds no secret to them.
+    """
     account_of: str = ""
     """The principal whose account elsewhere it uses, as the audit names it; empty for none."""
+    raises: Label = PUBLIC
+    """The label that the session is raised to once the call is allowed, with any result."""
+    shows: bool = False
+    """It shows a model the held items that the call refers to."""
+    returns: tuple[ResultField, ...] = ()
+    """The fields that bound its result, which may then enter the context although the call refers to held items."""
+    identifier: str = ""
+    """The listed identifier that the label of its result goes by (`Document.listed`), empty for none."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -231,6 +281,12 @@ class Result:
     """The sources of the text, beside the call."""
     acknowledge: tuple[str, ...] = ()
     """The steering notes that it tells of."""
+    spent: Usage | None = None
+    """The real use of models where `usage` may not tell it; the audit does, at the label of the result."""
+    bounded: BoundedAnswer | None = None
+    """It is an answer of the fields that the call declared, or the constant in its place; so charged."""
+    structured: JsonValue = None
+    """The result as the operator described it, None for a text alone."""
 
 
 @runtime_checkable

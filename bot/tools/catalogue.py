@@ -28,10 +28,11 @@ from bot.tools.background.runs import (
 )
 from bot.tools.background.scheduling import ScheduleCancel, ScheduleCreate, SchedulesList
 from bot.tools.background.spawning import SessionsSpawn
-from bot.tools.base import Tool
+from bot.tools.base import Arguments, Tool
 from bot.tools.clock import CurrentTime
 from bot.tools.files import ListFiles, ReadFile, WriteFile
 from bot.tools.history import SessionsHistory
+from bot.tools.inspecting import Inspect, Inspector
 from bot.tools.introspection import SimulateToolCall
 from bot.tools.knowledge.memory import MemoryTool
 from bot.tools.knowledge.session import SessionTool
@@ -60,6 +61,7 @@ _TOOLS: Final = (
     WebFetch,
     SessionsSend,
     Admit,
+    Inspect,
     AskUser,
     SessionInitialize,
     SessionGetState,
@@ -80,7 +82,10 @@ _TOOLS: Final = (
 NAMES: Final = tuple(tool.name for tool in _TOOLS)
 """The names a policy may use."""
 
-ARGUMENTS: Final = MappingProxyType({tool.name: types(tool.arguments) for tool in _TOOLS})
+KINDS: Final = MappingProxyType[str, type[Arguments]]({tool.name: tool.arguments for tool in _TOOLS})
+"""The same names, each with the type of its arguments."""
+
+ARGUMENTS: Final = MappingProxyType({name: types(kind) for name, kind in KINDS.items()})
 """The same names, each with its arguments and their types, for conditions."""
 
 
@@ -93,6 +98,8 @@ class ToolParts:
     web: WebFetch
     recap: Recap
     """Asks the configured models for a recap."""
+    inspect: Inspector
+    """Asks the configured models about held items."""
     agents: PinnedAgents
     """Knows the agent of a session."""
     runs: RunLimits
@@ -134,6 +141,7 @@ def _of_every_session(files: LabelledFiles, sessions: Store, parts: ToolParts) -
         parts.web,
         SessionsSend(sessions.sessions),
         Admit(),
+        Inspect(parts.inspect),
         AskUser(),
     )
 

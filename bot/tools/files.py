@@ -16,7 +16,16 @@ from bot.files import locations
 from bot.files.locations import FileLocation, secrecy, version
 from bot.files.port import AbsentError, Found, LabelledFiles, UnavailableError, UnusableError, keep_text, text_of
 from bot.sessions.refs import CallRef
-from bot.tools.base import Arguments, CallFacts, Content, RefusedCallError, Result, ToolContext, ToolServices
+from bot.tools.base import (
+    Arguments,
+    CallFacts,
+    Content,
+    PathText,
+    RefusedCallError,
+    Result,
+    ToolContext,
+    ToolServices,
+)
 from policy.errors import LabelTextError
 from policy.labels import PUBLIC, Label, top
 from policy.request import Effect
@@ -36,7 +45,7 @@ NO_FILE: Final = "that names a folder, not a file in one"
 class PathArguments(Arguments):
     """Arguments naming one file."""
 
-    path: str = Field(min_length=1, max_length=512, description="such as public/notes.md or workspace/draft.md")
+    path: PathText = Field(min_length=1, max_length=512, description="such as public/notes.md or workspace/draft.md")
 
 
 class ReadArguments(PathArguments):
@@ -50,7 +59,7 @@ class ReadArguments(PathArguments):
 class FolderArguments(Arguments):
     """Arguments naming one folder, the root by default."""
 
-    path: str = Field(default="", max_length=512, description="a folder such as public, empty for the root")
+    path: PathText = Field(default="", max_length=512, description="a folder such as public, empty for the root")
     up_to: str | None = Field(default=None, max_length=2048, description="a label: the files up to it")
 
 

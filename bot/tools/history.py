@@ -23,7 +23,7 @@ from bot.sessions.models import SessionState
 from bot.sessions.ports.sessions import SessionStore
 from bot.sessions.refs import EventsRef
 from bot.sessions.transcript import place, transcript
-from bot.tools.base import Arguments, CallFacts, Result, ToolContext, ToolServices
+from bot.tools.base import Arguments, CallFacts, Identifier, Result, ToolContext, ToolServices
 from bot.tools.sessions import NONE, absent, own_or_visible
 from policy.labels import PUBLIC, join_all
 from policy.request import Effect
@@ -43,7 +43,7 @@ _LONGEST: Final = 4000
 class HistoryArguments(Arguments):
     """Arguments of `sessions_history`."""
 
-    session_id: str = Field(description="a session of yours, as `sessions_list` names it")
+    session_id: Identifier = Field(description="a session of yours, as `sessions_list` names it")
     cursor: int | None = Field(default=None, ge=1, le=10**12, description="of the page before")
     limit: int = Field(default=50, ge=1, le=200)
     include_tools: bool = Field(default=False, description="also tool calls and their results")

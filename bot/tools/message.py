@@ -4,7 +4,17 @@ from pydantic import Field
 
 from bot.access import labelling, recipients
 from bot.sessions.deliveries import NewDelivery
-from bot.tools.base import Arguments, CallFacts, Content, RefusedCallError, Result, ToolContext, ToolServices
+from bot.tools.base import (
+    Arguments,
+    CallFacts,
+    Content,
+    Identifier,
+    Recipient,
+    RefusedCallError,
+    Result,
+    ToolContext,
+    ToolServices,
+)
 from channels.messages import Address, OutboundKind
 from policy.labels import PUBLIC
 from policy.request import Effect
@@ -13,8 +23,8 @@ from policy.request import Effect
 class MessageArguments(Arguments):
     """Arguments of `message`."""
 
-    channel: str = Field(max_length=64, description="such as console")
-    recipient: str = Field(
+    channel: Identifier = Field(max_length=64, description="such as console")
+    recipient: Recipient = Field(
         max_length=128, description="an alias from the configuration, a person's name, or the platform's id of a chat"
     )
     text: Content = Field(min_length=1, max_length=40_000)

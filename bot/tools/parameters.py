@@ -6,14 +6,17 @@ The type of a tool's arguments describes each of them. This module lists the par
 from collections.abc import Mapping
 from dataclasses import dataclass
 from enum import StrEnum
-from typing import TypeVar
+from typing import Final, TypeVar
 
 from bot.access import labelling, principals
 from bot.access.authorize import at_least
 from bot.tools.base import Arguments, RefusedCallError, ToolContext
 from policy.errors import LabelTextError
-from policy.labels import Label
+from policy.labels import PUBLIC, Label
 from policy.request import Role
+
+UP_TO: Final = "a label such as CONFIDENTIAL, to which this conversation is raised first"
+"""The description of the argument `up_to` by which a call raises its session."""
 
 _Action = TypeVar("_Action", bound=StrEnum)
 
@@ -53,6 +56,19 @@ def up_to(named: str | None, context: ToolContext) -> Label:
     if named is None:
         return heard(context, context.session.taint)
     return heard(context, label_named(context, named))
+
+
+def raised(named: str | None, context: ToolContext) -> Label:
+    """Return the label that a call raises its session to, PUBLIC where it names none.
+
+    Raises RefusedCallError: `named` is not a label, or has an integrity: no call makes its session UNTRUSTED by a wish.
+    """
+    if named is None:
+        return PUBLIC
+    label = label_named(context, named)
+    if label.untrusted:
+        raise RefusedCallError("`up_to` names a level and compartments; leave out `~`")
+    return label
 
 
 def label_named(context: ToolContext, named: str) -> Label:

@@ -1,7 +1,11 @@
 """References in a call's arguments: `{"$ref": "<id>"}` stands for the text of a held item; `_hold` keeps a result out.
 
-A reference may stand only where the tool declares content. Anywhere else a held item could choose the data to read, or
-a destination.
+A reference may stand where the tool declares content. Anywhere else a held item could choose the data to read, or a
+destination. An argument with another role of a server's tool may have one too: people are then shown the value and
+asked. It counts as theirs in that role of that call (ADR 0065).
+
+A handle such as `mail-3-k7qd` is a name of ours for an identifier of a server (`bot.tools.held.handles`). It may stand
+only where an argument of the same server takes its kind.
 
 `admit` is the tool that reads a held item into the context after all, which raises the taint to its label.
 
@@ -11,34 +15,41 @@ references again, and a text that merely looks like one is a text.
 
 import json
 from collections.abc import Callable, Iterator, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import lru_cache
 from typing import Any, Final
 
 from pydantic import Field, JsonValue
 
 from bot.access.agents import short_digest
+from bot.access.decision_context import Call
 from bot.sessions.log.events import DeferredResult
 from bot.sessions.refs import HeldRef
-from bot.tools.arguments import Path, is_content
+from bot.tools.arguments import Path, role_at
 from bot.tools.base import Arguments, CallFacts, RefusedCallError, Result, Tool, ToolContext, ToolServices
+from bot.tools.held.handles import REFERENCE, TakenKind, TakesHandles, identifier, is_handle
 from policy.labels import PUBLIC, Label, join_all
-from policy.request import Effect
+from policy.request import ArgumentRole, Effect
 
 HOLD: Final = "_hold"
-"""The argument by which a model keeps a result out of its context; the gate takes it, no tool sees it."""
+"""The argument by which a model keeps a result out of its context; the gate takes it, no tool sees it.
 
-REFERENCE: Final = "$ref"
+Its use is told once, by the instructions of the session (`bot.agent.guidance`).
+"""
 
 ADMIT: Final = "admit"
 """The tool that puts a held item into the context: its result is never held, its argument never replaced."""
+
+INSPECT: Final = "inspect"
+"""The tool that has a model read held items: its ids are references without being written as such."""
+
+REFS: Final = "refs"
+"""The argument of `inspect` that has these ids."""
 
 UNKNOWN: Final = "there is nothing held under that reference"
 """The answer for a reference that never was, is another session's, or is of an earlier generation."""
 
 NOTHING_MORE: Final = "there is nothing after that"
-
-_WHY: Final = "true keeps the result out of this conversation, to be passed on by reference"
 
 NO_CONTENT: Final = "a reference may stand only in an argument that is content, not in one that chooses an action"
 """The answer for a reference anywhere else, to any item."""
@@ -46,13 +57,28 @@ NO_CONTENT: Final = "a reference may stand only in an argument that is content, 
 MALFORMED: Final = f'a reference is written {{"{REFERENCE}": "<id>"}}, with nothing beside it'
 
 
+NO_HANDLE: Final = "this handle names nothing here: it stands for an identifier of its own server, in this conversation"
+"""The answer for a handle of another session, generation or server, and for one in any other argument."""
+
+
 @dataclass(frozen=True, slots=True)
 class Asked:
-    """A call's arguments as the gate takes them: without `_hold`, and the held items they refer to."""
+    """A call's arguments as the gate takes them: without `_hold`, and the held items they refer to.
+
+    `takes` are the arguments whose handles are replaced.
+    """
 
     arguments: Mapping[str, JsonValue]
     hold: bool | None
     refers: tuple[DeferredResult, ...]
+    steers: tuple[tuple[ArgumentRole, DeferredResult], ...] = ()
+    """The items that would steer the call, each with the role of its argument."""
+    takes: frozenset[str] = frozenset()
+
+    @property
+    def by_text(self) -> bool:
+        """Whether it refers to a text, and not only to identifiers by their handles."""
+        return any(not held.handle for held in self.refers)
 
     @property
     def label(self) -> Label:
@@ -74,7 +100,7 @@ class Asked:
     def whole(self) -> dict[str, JsonValue]:
         """Return the arguments with each reference's text in its place."""
         texts = {held.ref: held.text for held in self.refers}
-        return _replaced(self.arguments, lambda ref: texts[ref])
+        return self._resolved(_replaced(self.arguments, lambda ref: texts[ref]), identifier)
 
     def shown(self) -> dict[str, JsonValue]:
         """Return the arguments for people's approval: each reference with its item."""
@@ -84,7 +110,21 @@ class Asked:
             held = shown[ref]
             return {REFERENCE: ref, "label": str(held.label), "holds": held.text}
 
-        return _replaced(self.arguments, show)
+        return self._resolved(_replaced(self.arguments, show), lambda held: show(held.ref))
+
+    def _resolved(
+        self, arguments: dict[str, JsonValue], put: Callable[[DeferredResult], JsonValue]
+    ) -> dict[str, JsonValue]:
+        """Return arguments with this in place of each handle; a text that came by reference is none."""
+        known = {held.ref: held for held in self.refers if held.handle}
+
+        def one(value: JsonValue) -> JsonValue:
+            return put(known[value]) if isinstance(value, str) and value in known else value
+
+        def resolved(value: JsonValue) -> JsonValue:
+            return [one(inner) for inner in value] if isinstance(value, list) else one(value)
+
+        return {name: resolved(value) if name in self.takes else value for name, value in arguments.items()}
 
 
 def may_hold(tool: Tool) -> bool:
@@ -92,11 +132,20 @@ def may_hold(tool: Tool) -> bool:
     return tool.effect is not Effect.NONE and tool.name != ADMIT
 
 
+def pointing(call: Call) -> Call:
+    """Return a call of `inspect` with a reference in place of each id that stands alone; any other as it is."""
+    given = call.arguments
+    refs = None if given is None or call.tool != INSPECT else given.get(REFS)
+    if given is None or not isinstance(refs, list):
+        return call
+    return replace(call, arguments={**given, REFS: [{REFERENCE: one} if isinstance(one, str) else one for one in refs]})
+
+
 def offered(tool: Tool) -> dict[str, Any]:
     """Return the JSON schema of a tool's arguments as a model is offered them, with the gate's own beside them."""
     schema = _schema(tool.arguments)
     if may_hold(tool):
-        properties = {**schema.get("properties", {}), HOLD: {"type": "boolean", "description": _WHY}}
+        properties = {**schema.get("properties", {}), HOLD: {"type": "boolean"}}
         return {**schema, "properties": properties}
     return dict(schema)
 
@@ -109,25 +158,67 @@ def definition_digest(tool: Tool) -> str:
 def asked(tool: Tool, arguments: Mapping[str, JsonValue] | None, held: tuple[DeferredResult, ...]) -> Asked:
     """Return a call's arguments taken apart; those of a tool that holds nothing are left as they are.
 
-    Raises RefusedCallError: they are not a JSON object, `_hold` is not a boolean, or a reference is malformed, stands
-    where no content is declared, or names no held item.
+    Raises RefusedCallError: they are not a JSON object, or `_hold` is no boolean. Or a reference is malformed, names no
+    held item, or stands where it may not. Or a handle names nothing here.
     """
     if arguments is None:
         raise RefusedCallError(f"arguments of `{tool.name}` must be a JSON object")
     given = dict(arguments)
-    if not may_hold(tool):
+    if not (may_hold(tool) or _taken(tool)):
         return Asked(given, None, ())
     hold = given.pop(HOLD, None)
     if not (hold is None or isinstance(hold, bool)):
         raise RefusedCallError(f"`{HOLD}` is true or false")
     known = {one.ref: one for one in held}
-    found = tuple(_refs(given, ()))
-    if not all(is_content(tool.arguments, path) for path, _ in found):
+    found = tuple((role_at(tool.arguments, path), ref) for path, ref in _refs(given, ()))
+    steers = tuple((role, ref) for role, ref in found if role is not ArgumentRole.CONTENT)
+    if any(role is None for role, _ in steers) or (steers and not tool.server):
         raise RefusedCallError(NO_CONTENT)
     refs = tuple(dict.fromkeys(ref for _, ref in found))
     if not known.keys() >= set(refs):
         raise RefusedCallError(UNKNOWN)
-    return Asked(given, hold, tuple(known[ref] for ref in refs))
+    shown = tuple((role, known[ref]) for role, ref in steers if role is not None)
+    handles = _handles(tool, given, known)
+    return Asked(given, hold, tuple(known[ref] for ref in (*refs, *handles)), shown, frozenset(_taken(tool)))
+
+
+def _taken(tool: Tool) -> Mapping[str, TakenKind]:
+    return tool.takes if isinstance(tool, TakesHandles) else {}
+
+
+def _handles(tool: Tool, given: dict[str, JsonValue], known: Mapping[str, DeferredResult]) -> tuple[str, ...]:
+    """Return the handles in a call's arguments, each once.
+
+    Raises RefusedCallError: one names nothing here, or stands where its kind is not taken.
+    """
+    taken, found = _taken(tool), dict[str, None]()
+    for name, kind in taken.items():
+        value = given.get(name)
+        for one in value if kind.several and isinstance(value, list) else [value]:
+            if isinstance(one, str) and is_handle(kind.kind, one):
+                held = known.get(one)
+                if held is None or (held.handle, held.server) != (kind.kind, tool.server):
+                    raise RefusedCallError(NO_HANDLE)
+                found[one] = None
+    kinds = {ref: held.handle for ref, held in known.items() if held.handle}
+    for path, text in _texts(given, ()) if kinds else ():
+        kind = taken.get(str(path[0]))
+        here = kind is not None and kind.kind == kinds.get(text)
+        if text in kinds and not here and role_at(tool.arguments, path) is not ArgumentRole.CONTENT:
+            raise RefusedCallError(NO_HANDLE)
+    return tuple(found)
+
+
+def _texts(value: JsonValue, path: Path) -> Iterator[tuple[Path, str]]:
+    """Yield the texts in a value, each with where it stands; a reference is none."""
+    if isinstance(value, str):
+        yield path, value
+    elif isinstance(value, dict) and REFERENCE not in value:
+        for name, inner in value.items():
+            yield from _texts(inner, (*path, name))
+    elif isinstance(value, list):
+        for place, inner in enumerate(value):
+            yield from _texts(inner, (*path, place))
 
 
 def mentions(arguments: Mapping[str, JsonValue] | None) -> bool:
@@ -140,9 +231,12 @@ def mentions(arguments: Mapping[str, JsonValue] | None) -> bool:
 
 
 def referred(arguments: Mapping[str, JsonValue] | None) -> tuple[str, ...]:
-    """Return the ids that a call's arguments refer to, each of them once; none of arguments that cannot be read."""
+    """Return the items that a call's arguments refer to, or to a part of, each of them once.
+
+    There are none in arguments that cannot be read.
+    """
     try:
-        return tuple(dict.fromkeys(ref for _, ref in _refs(dict(arguments or {}), ())))
+        return tuple(dict.fromkeys(ref.partition(".")[0] for _, ref in _refs(dict(arguments or {}), ())))
     except RefusedCallError:
         return ()
 

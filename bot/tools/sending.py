@@ -14,7 +14,16 @@ from bot.sessions.deliveries import NewDelivery
 from bot.sessions.models import SessionState, Status
 from bot.sessions.ports.sessions import SessionStore
 from bot.sessions.visibility import look
-from bot.tools.base import Arguments, CallFacts, Content, RefusedCallError, Result, ToolContext, ToolServices
+from bot.tools.base import (
+    Arguments,
+    CallFacts,
+    Content,
+    Recipient,
+    RefusedCallError,
+    Result,
+    ToolContext,
+    ToolServices,
+)
 from bot.tools.sessions import NONE
 from channels.messages import Address, OutboundKind
 from policy.labels import PUBLIC
@@ -32,7 +41,7 @@ ITSELF: Final = "a session does not send to itself"
 class SendArguments(Arguments):
     """Arguments of `sessions_send`."""
 
-    session_id: str = Field(min_length=1, max_length=128, description="a session of yours, or `parent`")
+    session_id: Recipient = Field(min_length=1, max_length=128, description="a session of yours, or `parent`")
     content: Content = Field(min_length=1, max_length=40_000)
 
 

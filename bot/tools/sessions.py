@@ -18,7 +18,7 @@ from bot.sessions.models import LastTurn, SessionKind, SessionPage, SessionQuery
 from bot.sessions.ports.sessions import SessionIndex, SessionStore
 from bot.sessions.ports.store import Store
 from bot.sessions.visibility import counts_still, label_of, look, sees
-from bot.tools.base import Arguments, CallFacts, RefusedCallError, Result, ToolContext, ToolServices
+from bot.tools.base import Arguments, CallFacts, Identifier, RefusedCallError, Result, ToolContext, ToolServices
 from channels.messages import Address
 from policy.labels import PUBLIC, Label, join_all
 from policy.request import Effect
@@ -46,7 +46,7 @@ class ListArguments(Arguments):
 class StatusArguments(Arguments):
     """Arguments of `session_status`."""
 
-    session_id: str | None = Field(default=None, description="another session of yours; own if omitted")
+    session_id: Identifier | None = Field(default=None, description="another session of yours; own if omitted")
     receipt: str | None = Field(default=None, max_length=64, description="of `sessions_send`, asked about alone")
 
 

@@ -62,7 +62,7 @@ class Summarize:
         """Ask for the recap, at the label of everything in the log that entered the context."""
         events = await generation(self._sessions, context.session.sid, context.session.generation)
         label = context.session.taint.join(join_all(event.label for event in events if event.admitted))
-        recapped = await self._recap(_standing(context, label), events, arguments.about)
+        recapped = await self._recap(shown_to(context, label), events, arguments.about)
         if recapped.summary is None:
             return Result(recapped.why, label, failed=True, usage=recapped.usage)
         return Result(recapped.summary.text, label, summary=recapped.summary, usage=recapped.usage)
@@ -85,8 +85,11 @@ def topic(text: str) -> str:
     return " ".join(text.split())
 
 
-def _standing(context: ToolContext, taint: Label) -> DecisionContext:
-    """Return where a call's session stands, for a decision on its models; where it speaks does not matter to that."""
+def shown_to(context: ToolContext, taint: Label) -> DecisionContext:
+    """Return where a call's session stands, for a decision on models that are shown data of this taint.
+
+    Where it speaks does not matter to that.
+    """
     caller, session = context.caller, context.session
     return DecisionContext(
         sid=session.sid,

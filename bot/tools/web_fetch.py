@@ -3,7 +3,7 @@
 The address is a public sink: the session's taint must be PUBLIC. The result is PUBLIC and UNTRUSTED. Once the session
 is UNTRUSTED, an address that does not stand verbatim in the context needs an approval, as does every request with
 headers. Either could carry words away, or act in a person's name. A redirect is decided by the gate as if it had been
-asked for, before it is followed.
+asked for, before it is followed. So a call that a person released follows none: no person released the next address.
 """
 
 import asyncio
@@ -17,7 +17,7 @@ from bot.access import labelling
 from bot.access.known_urls import PAGES
 from bot.config.model import WebSettings
 from bot.config.references import references
-from bot.tools.base import Arguments, CallFacts, RefusedCallError, Result, ToolContext, ToolServices
+from bot.tools.base import Arguments, CallFacts, Recipient, RefusedCallError, Result, ToolContext, ToolServices
 from bot.tools.web_address import LONGEST, AddressError, WebAddress, onward, parsed
 from bot.tools.web_body import BodyError, decoded, media, read, readable
 from bot.tools.web_connection import ConnectionRefusedHereError, Connector
@@ -44,7 +44,9 @@ HeaderValue = Annotated[str, StringConstraints(max_length=1000, pattern=r"^[\x20
 class FetchArguments(Arguments):
     """Arguments of `web_fetch`."""
 
-    url: str = Field(min_length=1, max_length=LONGEST, description="a whole address, such as https://example.com/a")
+    url: Recipient = Field(
+        min_length=1, max_length=LONGEST, description="a whole address, such as https://example.com/a"
+    )
     headers: dict[str, HeaderValue] = Field(
         default_factory=dict[str, HeaderValue],
         max_length=10,
@@ -88,6 +90,7 @@ class WebFetch:
             clearance=PUBLIC,
             consequential=bool(arguments.headers) or arguments.url not in context.session.addresses,
             secrets=tuple((name, place.granted_as) for name in wanted),
+            releases_to="" if wanted else f"{place.scheme}://{place.authority}",
         )
 
     async def run(self, arguments: FetchArguments, context: ToolContext, services: ToolServices) -> Result:

@@ -7,15 +7,17 @@ cleared for the question, and until its deadline at most. The turn then waits in
 
 from dataclasses import dataclass, replace
 from functools import partial
+from itertools import starmap
 
 from bot.access import approvals, labelling, principals
-from bot.access.decision_context import Call
+from bot.access.decision_context import Call, DecisionContext
 from bot.agent.calls import answered
 from bot.core.ids import Ids
 from bot.delivery import approval_prompts
 from bot.gate.calls import MAY_BE_DONE, MAY_BE_LOST, nobody
 from bot.gate.gate import Gate
-from bot.gate.results import CallDecision, decision_row, explained
+from bot.gate.results import CallDecision, decision_row, ended_rows, explained
+from bot.gate.steering import in_words, vouched
 from bot.history import event_log
 from bot.sessions.approvals import Approval, ApprovalQuestion
 from bot.sessions.audit import AuditRow
@@ -61,10 +63,12 @@ class ApprovalRequests:
             if not question.deliver:
                 return None
         standing = turn.standing
-        rows = tuple(
+        rows = [
             decision_row(standing, _hook(prepared), prepared.decision, tool=prepared.call.tool, call=prepared.call.id)
             for prepared in calls
-        )
+        ]
+        rows += ended_rows(standing, *calls)
+        used = turn.record.usage.plus(turn.usage)
         refers = {prepared.call.id: referred(prepared.call.arguments) for prepared in calls}
         return await turn.end(
             Change(
@@ -78,13 +82,9 @@ class ApprovalRequests:
                     *(event_log.approval_requested(standing, one.question) for one in placed),
                 ),
                 audit=(*rows, *question.audit, *(row for one in placed for row in one.audit)),
+                ended=tuple({one.grant: one for prepared in calls for one in prepared.ended}.values()),
                 ask=(*question.asked, *(one.question for one in placed)),
-                turn=replace(
-                    turn.record,
-                    suspended=True,
-                    usage=turn.record.usage.plus(turn.usage),
-                    active=turn.active,
-                ),
+                turn=replace(turn.record, suspended=True, usage=used, active=turn.active),
                 status=Status.AWAITING_INPUT,
                 deliver=(*question.deliver, *(new for one in placed for new in one.deliver)),
             )
@@ -225,8 +225,12 @@ class ApprovalRequests:
             rules=rules,
             withheld=prepared.open is not None and not prepared.shown,
             interrupted=doubt if OUTCOME in rules else "",
-            authors=named(standing.others) if approvals.OTHERS in rules else (),
+            authors=named(standing.others) if {approvals.OTHERS, approvals.RELEASE} & set(rules) else (),
             endorsed=standing.endorsed,
+            steers=self._steers(standing, prepared),
+            vouches=() if prepared.shown is None else tuple(starmap(vouched, prepared.steers)),
+            scope=prepared.scope,
+            release=prepared.release,
         )
         return Approval(
             id=name,
@@ -236,7 +240,7 @@ class ApprovalRequests:
             call=call.id,
             tool=call.tool,
             binding=prepared.binding,
-            label=standing.taint.join(prepared.carried),
+            label=standing.taint.join(prepared.decision.label_before).join(prepared.carried),
             principal=standing.asker,
             question=question,
             rules=rules,
@@ -244,6 +248,17 @@ class ApprovalRequests:
             asked_at=standing.now,
             alone=turn.background is not None,
         )
+
+    def _steers(self, standing: DecisionContext, prepared: CallDecision) -> str:
+        """Return the values that steer a call as people are told them, empty where an answer is asked about.
+
+        Where a held value lies is not among them, as the log has these words.
+        """
+        made = prepared.opened or prepared.accepted
+        if made is None:
+            return ""
+        tool, arguments = made
+        return in_words(self._gate.document, tool.name, arguments, standing.now)
 
     def _asked(self, turn: OpenTurn, prepared: CallDecision) -> NewEvent:
         decision, tool = prepared.decision, prepared.call.tool

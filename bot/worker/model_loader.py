@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING
 
 from bot.access.decision_context import DecisionContext
 from bot.sessions.log.events import Event
-from bot.sessions.models import Recapped
+from bot.sessions.models import Inspected, Inspection, Recapped
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -38,6 +38,11 @@ class ModelLoader:
         """Return a recap of a session's events by the configured models."""
         thinking = await self.thinking()
         return await thinking.recap(standing, events, topic)
+
+    async def inspect(self, standing: DecisionContext, inspection: Inspection) -> Inspected:
+        """Return an answer from held items, by the configured models."""
+        thinking = await self.thinking()
+        return await thinking.inspector(standing, inspection)
 
     async def close(self) -> None:
         """Close the connections to models."""

@@ -57,6 +57,7 @@ class SecondRecipient:
             OutboundKind.MESSAGE,
             turn.record.id,
             meant_for=meant,
+            untrusted=standing.taint.untrusted,
         )
 
     async def _not_copied(

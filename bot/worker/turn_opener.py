@@ -84,6 +84,7 @@ class TurnOpener:
             allowance=_allowance(claim, limits),
             agent=agent,
             run=_run(claim, past),
+            grants=tuple(one for one in claim.approvals if one.grant is not None and one.grant.end is None),
             claim=claim,
         )
         turn = OpenTurn(

@@ -17,7 +17,7 @@ import anyio
 
 from policy.labels import Label
 
-_MOMENT: Final = 1.0
+MOMENT: Final = 1.0
 """The most seconds that a session of a crowded pool waits for a place."""
 
 _AHEAD: Final = 4
@@ -45,10 +45,11 @@ class _Place:
 
 
 class TurnSlots:
-    """Up to `parallel` sessions are worked at once."""
+    """Up to `parallel` sessions are worked at once; one of a crowded pool waits for `moment` seconds."""
 
-    def __init__(self, parallel: int) -> None:
+    def __init__(self, parallel: int, moment: float = MOMENT) -> None:
         self.parallel = parallel
+        self._moment = moment
         self._slots = anyio.Semaphore(parallel, fast_acquire=True)
         self._freed = asyncio.Event()
         self._taken = list[TurnPool]()
@@ -107,7 +108,7 @@ class TurnSlots:
         waiting.append(place)
         self.release()
         try:
-            with anyio.move_on_after(_MOMENT):
+            with anyio.move_on_after(self._moment):
                 await place.given.wait()
                 await self._slots.acquire()
                 return

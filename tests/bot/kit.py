@@ -37,7 +37,7 @@ from bot.gate.gate import Gate
 from bot.history.folds import Folds
 from bot.rates import RateLimiter
 from bot.secrets import Keyring
-from bot.sessions.background.delegation import Child, Errand
+from bot.sessions.background.delegation import BoundedAnswer, Child, Errand, ResultField
 from bot.sessions.background.runs import RunOrder, RunWish, StartedRun
 from bot.sessions.budgets import Budgets, Shortage, Spent
 from bot.sessions.limits import SessionLimits
@@ -291,6 +291,10 @@ def policy(**sections: object) -> str:
     return json.dumps({**blocks, "policy": sections})
 
 
+BOUND_MESSAGE: dict[str, object] = {"message": {"bounds": {"recipient": ["guest", "owner"], "identifier": ["console"]}}}
+"""Tools of a policy by which `message` may go to the shipped recipients unasked after an endorsed answer."""
+
+
 def with_secret(folder: Path, value: str) -> dict[str, object]:
     """Return the block of a configuration that names a secret of this value, which is put into a folder."""
     (folder / "secret").write_text(value, encoding="utf-8")
@@ -357,6 +361,13 @@ class Services:
     async def spawn(self, errand: Errand) -> Child:
         raise BusyError
 
+    async def endorse(self, fields: tuple[ResultField, ...], seconds: int) -> BoundedAnswer:
+        raise BusyError
+
+    @property
+    def veil(self) -> str:
+        return ""
+
     async def start_run(self, wish: RunWish) -> StartedRun:
         raise BusyError
 
@@ -409,6 +420,14 @@ class Childless:
 
     async def mint_child(self, standing: DecisionContext, key: str, errand: Errand) -> Child:
         raise BusyError
+
+    async def endorse(
+        self, standing: DecisionContext, key: str, fields: tuple[ResultField, ...], seconds: int
+    ) -> BoundedAnswer:
+        raise BusyError
+
+    async def charge(self, standing: DecisionContext, run: str, millibits: int) -> bool:
+        return False
 
 
 class Runless:

@@ -162,7 +162,7 @@ async def _question(owner: Person) -> tuple[SessionState, Approval]:
     async def asks() -> bool:
         return bool(await owner.app.store.approvals.waiting())
 
-    await eventually(asks, seconds=15)
+    await eventually(asks)
     return (await owner.app.store.approvals.waiting())[0]
 
 

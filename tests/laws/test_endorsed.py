@@ -15,9 +15,10 @@ from pydantic import JsonValue
 
 from bot.delegation.structured_result import millibits
 from bot.sessions.background.delegation import FieldKind, ResultField
-from bot.sessions.log.event_types import UserMessage
+from bot.sessions.log.event_types import ItemHeld, ToolOutcome, ToolResult, UserMessage
+from bot.sessions.messages import Endorsed
 from channels.messages import Address
-from tests.bot.kit import bang, eventually, note, policy
+from tests.bot.kit import BOUND_MESSAGE, bang, eventually, note, policy
 from tests.events import bodies
 from tests.harness import Person, running
 
@@ -69,7 +70,7 @@ async def _heard(owner: Person) -> list[str]:
 
 async def _ran(folder: Path, names: list[str], which: int) -> tuple[list[str], list[bool], int]:
     """Ask for these fields at once; return what was endorsed, which answers were to be held, and how many are."""
-    async with running(folder, policy(blocks={"limits": {"background_children": 6}})) as owner:
+    async with running(folder, policy(tools=BOUND_MESSAGE, blocks={"limits": {"background_children": 6}})) as owner:
         for number, name in enumerate(names):
             await _write(folder, name, which, f"{number}.md")
         shown = await owner.say("\n".join(_asks(name, f"{number}.md") for number, name in enumerate(names)))
@@ -102,6 +103,43 @@ def test_untrusted_cannot_command_beyond_the_bits_counted(names: list[str]) -> N
     asyncio.run(law())
 
 
+async def _inspected(folder: Path, names: list[str], which: int) -> tuple[list[Endorsed], list[bool]]:
+    """Ask for these fields of held pages at once; return what was endorsed, and which answers entered."""
+    async with running(folder, policy(tools=BOUND_MESSAGE)) as owner:
+        for number, name in enumerate(names):
+            await _write(folder, name, which, f"{number}.md")
+            await owner.say(bang("read_file", path=f"public/{number}.md", _hold=True))
+        refs = [held.ref for held in bodies(await owner.events(), ItemHeld)]
+        fields: list[dict[str, JsonValue]] = [{name: _FIELDS[name][0]} for name in names]
+        asked = zip(refs, fields, strict=True)
+        await owner.say("\n".join(bang("inspect", refs=[ref], question="Which?", returns=one) for ref, one in asked))
+        told = {one.call: one for one in bodies(await owner.events(), ToolResult) if one.tool == "inspect"}
+        entered = [told[call].outcome is ToolOutcome.OK for call in sorted(told)]
+        assert "→ guest: hi" in await owner.say(note("guest", "hi"))
+        return [one for result in told.values() for one in result.endorsed], entered
+
+
+@_EXAMPLES
+@example(["four"] * 6)
+@example(["much", "much", "flag"])
+@given(st.lists(st.sampled_from(tuple(_FIELDS)), min_size=1, max_size=5))
+def test_untrusted_cannot_command_by_inspections_beyond_the_bits_counted(names: list[str]) -> None:
+    """Two runs differ in what held pages say. What is endorsed fits, and which answers enter tells nothing."""
+
+    async def law() -> None:
+        runs = list[list[bool]]()
+        for which in (0, 1):
+            with TemporaryDirectory() as folder:
+                endorsed, entered = await _inspected(Path(folder), names, which)
+                assert len(endorsed) == sum(entered)
+                assert sum(one.millibits for one in endorsed) <= 40_000
+                runs.append(entered)
+        assert runs[0] == runs[1]
+        assert any(runs[0])
+
+    asyncio.run(law())
+
+
 def _below(number: int, sends: int) -> str:
     """Return what a grandchild does: it sends its parent messages, and then reports."""
     return "\n".join((bang("sessions_send", session_id="parent", content=f"{number}"),) * sends) or "nothing"
@@ -116,7 +154,9 @@ def test_untrusted_cannot_command_by_more_answers(children: int, sends: int, nam
 
     async def law() -> None:
         with TemporaryDirectory() as folder:
-            async with running(Path(folder), policy(blocks={"limits": {"background_children": 6}})) as owner:
+            async with running(
+                Path(folder), policy(tools=BOUND_MESSAGE, blocks={"limits": {"background_children": 6}})
+            ) as owner:
                 await _write(Path(folder), name)
                 spawns = [bang("sessions_spawn", task=_below(number, sends)) for number in range(children)]
                 task = "\n".join((*spawns, bang("read_file", path="public/page.md"), "="))
@@ -138,7 +178,9 @@ def test_untrusted_cannot_command_by_several_conversations(names: list[str], bit
 
     async def law() -> None:
         with TemporaryDirectory() as folder:
-            async with running(Path(folder), policy(blocks={"limits": {"endorsed_bits": bits}})) as owner:
+            async with running(
+                Path(folder), policy(tools=BOUND_MESSAGE, blocks={"limits": {"endorsed_bits": bits}})
+            ) as owner:
                 await owner.say("hello")
                 for number, name in enumerate(names):
                     await _write(Path(folder), name, page=f"{number}.md")
@@ -159,7 +201,7 @@ def test_untrusted_cannot_command_by_several_conversations(names: list[str], bit
 @asynccontextmanager
 async def _one_answer(folder: Path) -> AsyncGenerator[tuple[Person, Person]]:
     """Let the owner have used up all that may be endorsed by one answer; there is another conversation, `desk`."""
-    async with running(folder, policy(blocks={"limits": {"endorsed_bits": 14}})) as owner:
+    async with running(folder, policy(tools=BOUND_MESSAGE, blocks={"limits": {"endorsed_bits": 14}})) as owner:
         await _write(folder, "four")
         desk = Person(owner.app, owner.output, Address("console", "desk"))
         await desk.say("hello")

@@ -56,7 +56,7 @@ async def played_low(owner: Person) -> list[str]:
     async def ended() -> bool:
         return any([one.ended_at async for one in owner.app.store.sessions.states() if one.background])
 
-    await eventually(ended, 20)
+    await eventually(ended)
     await owner.settled()
     whole = await owner.app.lineage.trace(LineageQuery(owner.sid, limit=200), LineageViewer())
     held = [f"{owner.sid}-{one.seq}" for one in await owner.events() if isinstance(one.body, ItemHeld)]

@@ -22,7 +22,7 @@ from bot.sessions.deliveries import RISEN, RISEN_KEY
 from bot.tools.message import Message
 from policy.decision import Verdict
 from policy.labels import parse
-from tests.bot.kit import DIRTY, bang, document, eventually, gate, note, send, standing
+from tests.bot.kit import BOUND_MESSAGE, DIRTY, bang, document, eventually, gate, note, policy, send, standing
 from tests.harness import Person, running
 from tests.people import principal
 
@@ -123,7 +123,7 @@ async def _asked(owner: Person) -> bool:
 @pytest.mark.anyio
 @pytest.mark.parametrize("page, told", [(_GOOD, _GOOD), (_GOOD[:-1] + ', "note": "x"}', FAILED), ("x", FAILED)])
 async def test_untrusted_cannot_command_by_a_bounded_value(tmp_path: Path, page: str, told: str) -> None:
-    async with running(tmp_path) as owner:
+    async with running(tmp_path, policy(tools=BOUND_MESSAGE)) as owner:
         assert await _told(owner, tmp_path / "data" / "files", "public", page, _PLAN) == "PUBLIC"
         assert str((await owner.state()).taint) == "PUBLIC"
         assert told in owner.shown

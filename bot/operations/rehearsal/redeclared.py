@@ -38,6 +38,7 @@ _BY_ARGUMENTS: Final = frozenset(
         "admit",
         "ask_user",
         "current_time",
+        "inspect",
         "list_files",
         "read_file",
         "schedules_list",

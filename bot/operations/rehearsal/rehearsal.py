@@ -24,6 +24,7 @@ from bot.core.errors import LockgateError
 from bot.core.json_values import JsonObject
 from bot.gate.judge import CurrentPolicy, Judge, Masks, ReadyPolicy, tightened
 from bot.gate.origins import same_facts
+from bot.gate.steering import digest
 from bot.operations.rehearsal.redeclared import FAMILIAR, NoFolderError, PastCaller, redeclared
 from bot.secrets import Keyring
 from bot.sessions.background.runs import UNREAD
@@ -37,7 +38,19 @@ from policy.document.parts import fingerprints, parts_of
 from policy.errors import LabelTextError
 from policy.fixed import APPROVAL, OUTCOME
 from policy.labels import PUBLIC, Label, parse
-from policy.request import DeclaredCall, Destination, Effect, Hook, Request, Role, RunState, Secret, ToolFacts
+from policy.request import (
+    ArgumentRole,
+    DeclaredCall,
+    Destination,
+    Effect,
+    Hook,
+    Request,
+    Role,
+    RunState,
+    Secret,
+    SteeredRole,
+    ToolFacts,
+)
 from policy.rules import NOT_EVALUATED, Rule
 
 if TYPE_CHECKING:
@@ -152,7 +165,12 @@ class Rehearsal:
         unsure = self._unsure(told, requests, same=same)
         applied = told.applied.difference(unsure)
         decision = self._whole(past, told, requests, applied)
-        if unsure and self._whole(past, told, requests, applied | unsure).verdict is not decision.verdict:
+        strict = [
+            replace(one, steered=past.steered(row, outside=True)) for row, one in zip(asked, requests, strict=True)
+        ]
+        if (unsure or strict != requests) and (
+            self._whole(past, told, strict, applied | unsure).verdict is not decision.verdict
+        ):
             raise UntoldError(Untold.CONTENT)
         people = tuple(role.value for role in put_to(self._document, decision, past.standing).approvers)
         asks = then is decision.verdict is Verdict.REQUIRE_APPROVAL and told.hook in _CALLS
@@ -310,11 +328,29 @@ class _Past:
             secret=Secret(text_of(secret, "name"), granted=secret.get("granted") is True) if secret else None,
             confirmed=asked.get("confirmed") is True,
             released=self._released(text_of(asked, "released"), standing),
+            releasable=asked.get("releasable") is True,
             held=asked.get("held") is True,
             carried=carried,
+            steered=self.steered(asked, outside=False),
+            quotes=asked.get("quotes") is True,
+            unvouched=asked.get("unvouched") is True,
             run=_run(object_of(self._told.facts.get("run"))),
             lifts=texts_of(asked, "lifts"),
         )
+
+    def steered(self, asked: JsonObject, *, outside: bool) -> tuple[SteeredRole, ...]:
+        """Return the roles that steered a call; `outside` says it of values whose place in another bound is not known.
+
+        The audit holds no values: under the same bound they are as they were, and where there is none they are outside.
+        """
+        bounds = self._document.bounds(text_of(object_of(asked.get("tool")), "name"))
+        found = list[SteeredRole]()
+        for told in map(object_of, list_of(asked, "steered")):
+            role = ArgumentRole(text_of(told, "role")) if text_of(told, "role") else None
+            bound, known = digest(bounds, role), told.get("outside") is True
+            same = not bound or bound == text_of(told, "bound")
+            found.append(SteeredRole(role, outside=not bound or (known if same else outside), bound=bound))
+        return tuple(found)
 
     def _outbox(self, request: Request, to: JsonObject) -> Request:
         """Return the request of a text at the moment of sending, behind which no session stands."""
@@ -378,6 +414,10 @@ class _Past:
             told.get("consequential") is True,
             text_of(told, "server"),
             asks=told.get("asks") is True,
+            raises=_label(told, "raises") or PUBLIC,
+            shows=told.get("shows") is True,
+            spared=told.get("spared") is True,
+            identifier=text_of(told, "identifier"),
         )
         if hook not in _CALLS or "adds" not in told:
             return tool

@@ -127,6 +127,23 @@ class Child:
 
 
 @dataclass(frozen=True, slots=True)
+class BoundedAnswer:
+    """How an answer of fields within a call was charged, before anything was read for it.
+
+    Args:
+        run: The id under which it is charged.
+        millibits: The information that it may carry, in thousandths of a bit.
+        endorsed: Whether its integrity is endorsed.
+        beyond: Whether it would have been endorsed but for the limit: it is held.
+    """
+
+    run: str
+    millibits: int
+    endorsed: bool
+    beyond: bool
+
+
+@dataclass(frozen=True, slots=True)
 class Charge:
     """A charge for the answer of a run that is to be endorsed.
 
@@ -138,6 +155,7 @@ class Charge:
         millibits: The information an answer may carry, in thousandths of a bit.
         until: When the answer must have come, in milliseconds on the store's clock.
         most: How much may be charged since a person's last message, in thousandths of a bit.
+        at_once: Whether the answer comes at a place fixed by the call, so that its order carries nothing.
     """
 
     sid: str
@@ -147,6 +165,7 @@ class Charge:
     millibits: int
     until: int
     most: int
+    at_once: bool = False
 
 
 @dataclass(frozen=True, slots=True)

@@ -10,8 +10,8 @@ from typing import TypeAlias
 
 from bot.core.json_values import JsonObject
 from bot.sessions.approvals import ApprovalQuestion, ApprovalState
-from bot.sessions.messages import FileKind, Origin
-from bot.sessions.releases import Release
+from bot.sessions.consents.releases import Release
+from bot.sessions.messages import Endorsed, FileKind, Origin
 from bot.sessions.usage import UNUSED, Usage
 from policy.decision import Verdict
 from policy.labels import Label
@@ -237,12 +237,16 @@ class ToolCall:
 
 @dataclass(frozen=True, slots=True)
 class ToolResult:
-    """A call's result, as the model reads it."""
+    """A call's result, as the model reads it.
+
+    `endorsed` is the bounded answer, or the skeleton of an UNTRUSTED result, that the text is, where it was counted.
+    """
 
     call: str
     tool: str
     text: str
     outcome: ToolOutcome
+    endorsed: tuple[Endorsed, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)
@@ -281,6 +285,21 @@ class PolicyDecision:
 
 
 @dataclass(frozen=True, slots=True)
+class HeldPart:
+    """A part of a held result, under a reference of its own.
+
+    Args:
+        ref: Its reference or handle.
+        text: Its text; the identifier behind a handle, as JSON.
+        handle: The kind of the handle, empty for a reference.
+    """
+
+    ref: str
+    text: str
+    handle: str = ""
+
+
+@dataclass(frozen=True, slots=True)
 class ItemHeld:
     """A result that is kept out of the context, under a reference; the event's label is that of its text.
 
@@ -289,12 +308,16 @@ class ItemHeld:
         text: The result.
         floor: The part of its label that may be shown.
         decision: The decision that held or changed it, None if none did.
+        parts: The parts of it that have references or handles of their own.
+        server: The MCP server that the handles belong to, empty for none.
     """
 
     ref: str
     text: str
     floor: Label
     decision: PolicyDecision | None = None
+    parts: tuple[HeldPart, ...] = ()
+    server: str = ""
 
 
 @dataclass(frozen=True, slots=True)

@@ -9,7 +9,7 @@ from typing import Final
 
 from bot.core.json_values import JsonObject
 from bot.sessions.log import event_types
-from bot.sessions.log.event_types import EventBody, UnknownEvent
+from bot.sessions.log.event_types import EventBody, HeldPart, UnknownEvent
 from bot.sessions.refs import Ref
 from policy.labels import Label
 
@@ -168,12 +168,18 @@ class DeferredResult:
         label: The true label of `text`.
         floor: The least label that was certain before the text was read, from configuration and the call alone. While
             the true label is above the taint, only the floor may be shown.
+        handle: The kind of the handle that `ref` is, empty for a reference; `text` is then an identifier, as JSON.
+        server: The MCP server whose identifier it is.
+        parts: The parts of it that have references or handles of their own.
     """
 
     ref: str
     text: str
     label: Label
     floor: Label
+    handle: str = ""
+    server: str = ""
+    parts: tuple[HeldPart, ...] = ()
 
     @property
     def digest(self) -> str:

@@ -15,6 +15,9 @@ from pydantic import JsonValue
 
 from bot.core.json_values import JsonObject, child, flag, numbers, objects, text, texts, whole, whole_object
 from bot.sessions.approvals import ApprovalQuestion, ApprovalState, QuestionKind
+from bot.sessions.consents.grants import GrantScope
+from bot.sessions.consents.released_calls import CallRelease
+from bot.sessions.consents.releases import Release
 from bot.sessions.log import event_types
 from bot.sessions.log.event_types import (
     EventBody,
@@ -27,7 +30,6 @@ from bot.sessions.log.event_types import (
 )
 from bot.sessions.log.events import EventType
 from bot.sessions.messages import Endorsed, FileKind, Origin, OriginKind, SessionMessage
-from bot.sessions.releases import Release
 from bot.sessions.usage import Usage
 from channels.messages import Attachment
 from policy.decision import Verdict
@@ -42,7 +44,8 @@ def event_json(body: EventBody) -> dict[str, JsonValue]:  # noqa: C901, PLR0911,
             arguments = None if body.arguments is None else dict(body.arguments)
             return {"call": body.call, "tool": body.tool, "arguments": arguments}
         case event_types.ToolResult():
-            return {"call": body.call, "tool": body.tool, "text": body.text, "outcome": body.outcome.value}
+            said = {"call": body.call, "tool": body.tool, "text": body.text, "outcome": body.outcome.value}
+            return {**said, **_named("endorsed", endorsed_json(body.endorsed))}
         case event_types.AgentThinking():
             return {"response": dict(body.response)}
         case event_types.AgentMessage():
@@ -143,7 +146,8 @@ def _longer_json(  # noqa: PLR0911 - as above
             return {"text": body.text, "upto": body.upto, **_named("authors", body.authors)}
         case event_types.ItemHeld():
             decision = {} if body.decision is None else {"decision": _decision_json(body.decision)}
-            return {"ref": body.ref, "text": body.text, "floor": str(body.floor), **decision}
+            parts = {**_named("parts", map(_part_json, body.parts)), **({"server": body.server} if body.server else {})}
+            return {"ref": body.ref, "text": body.text, "floor": str(body.floor), **decision, **parts}
         case PolicyDecision():
             return _decision_json(body)
         case event_types.ApprovalRequested():
@@ -213,10 +217,17 @@ def question_json(question: ApprovalQuestion) -> dict[str, JsonValue]:
         told["withheld"] = True
     if question.interrupted:
         told["interrupted"] = question.interrupted
+    if question.steers:
+        told["steers"] = question.steers
     if question.kind is not QuestionKind.APPROVAL:
         told["kind"] = question.kind.value
+    if question.scope is not None:
+        told["scope"] = scope_json(question.scope)
+    if question.release is not None:
+        told["release"] = {"sink": question.release.sink, "clearance": str(question.release.clearance)}
     endorsed = endorsed_json(question.endorsed)
-    return {**told, **_named("authors", question.authors), **_named("endorsed", endorsed)}
+    more = {**_named("endorsed", endorsed), **_named("vouches", question.vouches)}
+    return {**told, **_named("authors", question.authors), **more}
 
 
 def question_from(found: JsonObject) -> ApprovalQuestion:
@@ -229,8 +240,50 @@ def question_from(found: JsonObject) -> ApprovalQuestion:
         interrupted=text(found, "interrupted", ""),
         authors=texts(found, "authors"),
         endorsed=endorsed_from(objects(found, "endorsed")),
+        steers=text(found, "steers", ""),
+        vouches=texts(found, "vouches"),
         kind=QuestionKind(text(found, "kind", QuestionKind.APPROVAL.value)),
+        scope=scope_from(whole_object(found["scope"])) if "scope" in found else None,
+        release=_call_release(child(found, "release")),
     )
+
+
+def scope_json(scope: GrantScope) -> dict[str, JsonValue]:
+    """Return a scope as a JSON object."""
+    return {
+        "declaration": scope.declaration,
+        "reach": scope.reach,
+        "shape": scope.shape,
+        "most": dict(scope.most),
+        "label": str(scope.label),
+        "rules": list(scope.rules),
+        "uses": scope.uses,
+        "worst": scope.worst,
+    }
+
+
+def scope_from(found: JsonObject) -> GrantScope:
+    """Return a scope from a JSON object. Raises KeyError, TypeError, LabelTextError: it is not a scope."""
+    return GrantScope(
+        declaration=text(found, "declaration"),
+        reach=text(found, "reach"),
+        shape=text(found, "shape"),
+        most=tuple((place, _amount(value)) for place, value in whole_object(found["most"]).items()),
+        label=parse(text(found, "label")),
+        rules=texts(found, "rules"),
+        uses=whole(found, "uses"),
+        worst=text(found, "worst"),
+    )
+
+
+def _amount(value: JsonValue) -> int | float:
+    if isinstance(value, bool) or not isinstance(value, int | float):
+        raise TypeError("not an amount")
+    return value
+
+
+def _call_release(found: JsonObject | None) -> CallRelease | None:
+    return None if found is None else CallRelease(text(found, "sink"), _label(text(found, "clearance")))
 
 
 def release_json(release: Release) -> dict[str, JsonValue]:
@@ -385,7 +438,8 @@ def _tool_call(found: JsonObject) -> EventBody:
 
 def _tool_result(found: JsonObject) -> EventBody:
     outcome = ToolOutcome(text(found, "outcome"))
-    return event_types.ToolResult(text(found, "call"), text(found, "tool"), text(found, "text"), outcome)
+    endorsed = endorsed_from(objects(found, "endorsed"))
+    return event_types.ToolResult(text(found, "call"), text(found, "tool"), text(found, "text"), outcome, endorsed)
 
 
 def _item_held(found: JsonObject) -> EventBody:
@@ -395,7 +449,17 @@ def _item_held(found: JsonObject) -> EventBody:
         text(found, "text"),
         _label(text(found, "floor")),
         None if decision is None else _decision(decision),
+        tuple([_part(one) for one in objects(found, "parts")]),
+        text(found, "server", ""),
     )
+
+
+def _part_json(part: event_types.HeldPart) -> JsonValue:
+    return {"ref": part.ref, "text": part.text, **({"handle": part.handle} if part.handle else {})}
+
+
+def _part(found: JsonObject) -> event_types.HeldPart:
+    return event_types.HeldPart(text(found, "ref"), text(found, "text"), text(found, "handle", ""))
 
 
 def _taint_raised(found: JsonObject) -> EventBody:

@@ -3,6 +3,7 @@
 from collections.abc import Sequence
 from typing import Protocol
 
+from bot.sessions.background.delegation import Parcel
 from bot.sessions.inbox import NewItem
 from bot.sessions.installation.losses import Loss
 
@@ -40,4 +41,8 @@ class LossStore(Protocol):
 
         Each is with whether it was accepted only because its sender had no open question.
         """
+        ...
+
+    def parcels(self) -> Sequence[Parcel]:
+        """Return the messages of sessions that this process had taken within the last minute, oldest first."""
         ...

@@ -21,7 +21,7 @@ from policy.document.overrides import AccessChange, Overrides
 class ApprovalStore(Protocol):
     """Questions to people, answered once and found wherever they wait."""
 
-    async def resolve(
+    async def resolve(  # noqa: PLR0913 - who answers what, and all that the answer gives
         self,
         sid: str,
         approvals: tuple[str, ...],
@@ -30,6 +30,7 @@ class ApprovalStore(Protocol):
         actor: str,
         audit: tuple[AuditRow, ...],
         answer: QuestionAnswer | None = None,
+        granted: tuple[Approval, ...] = (),
     ) -> tuple[Approval, ...]:
         """Answer pending approvals or questions once, all in one step, and mark the session ready when none is left.
 
@@ -42,6 +43,7 @@ class ApprovalStore(Protocol):
             actor: The principal who answers.
             audit: Audit rows to append in the same step.
             answer: The answer to a question, whose state is then REPLIED.
+            granted: Those of the approvals that are answered for further calls, each with its grant.
 
         Returns:
             The approvals as they stand.
@@ -64,6 +66,20 @@ class ApprovalStore(Protocol):
 
         This includes cases where another person answered first, and where the principal answered one of several. They
         are of this generation; each comes with its session's record, which is not older than the approval.
+        """
+        ...
+
+    async def granted(self, principal: str) -> tuple[tuple[SessionState, Approval], ...]:
+        """Return the approvals with a grant that covers further calls, given by a principal or for their calls.
+
+        They are of this generation, the newest last; each comes with its session's record.
+        """
+        ...
+
+    async def revoke(self, sid: str, name: str, *, actor: str, audit: tuple[AuditRow, ...]) -> Approval:
+        """End a grant by the id of its approval; one that ended before stays as it is, and writes no row.
+
+        Raises NotFoundError: there is none in this generation.
         """
         ...
 

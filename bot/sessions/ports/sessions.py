@@ -204,6 +204,10 @@ class LifecycleStore(Protocol):
         """Return a session's principal and status, also of a deleted session; None if there never was one."""
         ...
 
+    async def deleted(self, sids: Sequence[str]) -> frozenset[str]:
+        """Return those of these sessions that were deleted, in one round trip."""
+        ...
+
     async def begun(self, sids: Sequence[str], *, seal: bool = False) -> frozenset[str]:
         """Return those of these ids under which a session ever began, deleted ones included.
 

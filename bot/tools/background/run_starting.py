@@ -15,7 +15,16 @@ from bot.core.errors import RequestError
 from bot.sessions.background.runs import RunType, RunWish
 from bot.sessions.refs import EventsRef
 from bot.tools.background.runs import OWN_SLOT, RESERVED, Slot
-from bot.tools.base import Arguments, CallFacts, Content, RefusedCallError, Result, ToolContext, ToolServices
+from bot.tools.base import (
+    Arguments,
+    CallFacts,
+    Content,
+    Recipient,
+    RefusedCallError,
+    Result,
+    ToolContext,
+    ToolServices,
+)
 from bot.tools.message import recipient
 from policy.labels import PUBLIC
 from policy.request import Effect
@@ -33,7 +42,7 @@ class StartArguments(Arguments):
     title: str = Field(default="", max_length=200)
     slot: Slot | None = Field(default=None, description="one run at a time has a slot, such as `nightly`")
     hours: int | None = Field(default=None, ge=1, le=LONGEST_HOURS, description="at most; cut to the configured limit")
-    deliver_to: str = Field(
+    deliver_to: Recipient = Field(
         default="", max_length=128, description="a recipient who is told its last answer, as `message` names them"
     )
 

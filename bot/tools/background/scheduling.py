@@ -6,7 +6,7 @@ of it, and a session that has read more changes nothing about it.
 """
 
 import json
-from typing import Final
+from typing import Annotated, Final
 
 from pydantic import Field, JsonValue
 
@@ -16,10 +16,22 @@ from bot.schedules.keeper import ScheduleKeeper, ScheduleMaker, ScheduleWish
 from bot.sessions.background.schedules import Overlap, Schedule, ScheduleKind
 from bot.sessions.refs import CallRef, ScheduleRef
 from bot.tools.background.run_starting import standing_work
-from bot.tools.base import Arguments, CallFacts, Content, RefusedCallError, Result, ToolContext, ToolServices
+from bot.tools.base import (
+    Arguments,
+    CallFacts,
+    Content,
+    Identifier,
+    Recipient,
+    RefusedCallError,
+    Result,
+    RoleMark,
+    Time,
+    ToolContext,
+    ToolServices,
+)
 from bot.tools.message import recipient
 from policy.labels import PUBLIC, Label, join_all
-from policy.request import Effect
+from policy.request import ArgumentRole, Effect
 
 ONLY: Final = "only schedules that the caller's level may know of are listed"
 """The last words of every listing, whether or not anything was left out."""
@@ -33,8 +45,8 @@ FOR_RUNS: Final = "`overlap` is for schedules that start runs"
 class CreateArguments(Arguments):
     """Arguments of `schedule_create`."""
 
-    kind: ScheduleKind = Field(description="start a run, or say a text")
-    when: str = Field(
+    kind: Annotated[ScheduleKind, RoleMark(ArgumentRole.IDENTIFIER)] = Field(description="start a run, or say a text")
+    when: Time = Field(
         min_length=1,
         max_length=200,
         description="such as `in 20 minutes`, `tomorrow 9:00`, `every weekday 9:00`, or a cron line of five fields",
@@ -42,8 +54,10 @@ class CreateArguments(Arguments):
     text: Content = Field(
         min_length=1, max_length=40_000, description="the goal of the run, or the text of the reminder"
     )
-    time_zone: str = Field(default="", max_length=64, description="such as Europe/Berlin; as configured if omitted")
-    deliver_to: str = Field(
+    time_zone: Identifier = Field(
+        default="", max_length=64, description="such as Europe/Berlin; as configured if omitted"
+    )
+    deliver_to: Recipient = Field(
         default="", max_length=128, description="a recipient who is told, as `message` names them; else here"
     )
     overlap: Overlap | None = Field(default=None, description="while the run before goes on; skip by default")
@@ -53,7 +67,7 @@ class CreateArguments(Arguments):
 class CancelArguments(Arguments):
     """Arguments of `schedule_cancel`."""
 
-    id: str = Field(min_length=1, max_length=64, description="as `schedules_list` tells it")
+    id: Identifier = Field(min_length=1, max_length=64, description="as `schedules_list` tells it")
 
 
 class ListSchedulesArguments(Arguments):

@@ -12,13 +12,26 @@ from bot.core.errors import RequestError
 from bot.delegation import structured_result
 from bot.sessions.background.delegation import Errand, FieldKind, ResultField
 from bot.sessions.refs import EventsRef
-from bot.tools.base import Arguments, CallFacts, Content, Result, ToolContext, ToolServices
+from bot.tools.base import (
+    Arguments,
+    CallFacts,
+    Content,
+    Recipient,
+    RefusedCallError,
+    Result,
+    ToolContext,
+    ToolServices,
+)
 from bot.tools.message import recipient
+from bot.tools.parameters import UP_TO, raised
+from policy.document.model import Document
 from policy.labels import PUBLIC
 from policy.request import Effect
 
 HELD: Final = "held"
 """The note on an answer that will be held, as it has more bits than may be endorsed."""
+
+NO_LIST: Final = "there is no list of this name; your operator has not named one"
 
 _FIELD: Final = re.compile(r"[a-z][a-z0-9_]{0,31}")
 
@@ -69,6 +82,13 @@ class EnumField(Arguments):
     values: list[Annotated[str, Field(min_length=1, max_length=64)]] = Field(min_length=1, max_length=32)
 
 
+class ListedField(Arguments):
+    """One of the texts that the operator's list of this name has."""
+
+    type: Literal["listed"]
+    list: str = Field(min_length=1, max_length=64)
+
+
 def _named(name: str) -> str:
     """Return the name of a field; raises ValueError with the fault of any other."""
     if not _FIELD.fullmatch(name):
@@ -78,7 +98,7 @@ def _named(name: str) -> str:
 
 Returns: TypeAlias = dict[
     Annotated[str, AfterValidator(_named), WithJsonSchema({"type": "string", "pattern": f"^{_FIELD.pattern}$"})],
-    Annotated[BooleanField | NumberField | DateField | EnumField, Field(discriminator="type")],
+    Annotated[BooleanField | NumberField | DateField | EnumField | ListedField, Field(discriminator="type")],
 ]
 
 
@@ -87,13 +107,14 @@ class SpawnArguments(Arguments):
 
     task: Content = Field(min_length=1, max_length=40_000, description="its task, with all it needs to know")
     title: str = Field(default="", max_length=200)
-    deliver_to: str = Field(
+    deliver_to: Recipient = Field(
         default="", max_length=128, description="a recipient who is told the result too, as `message` names them"
     )
     limits: SpawnLimits | None = None
     returns: Returns | None = Field(
         default=None, min_length=1, max_length=8, description="fields to answer with instead of a text"
     )
+    up_to: str | None = Field(default=None, max_length=2048, description=UP_TO)
 
 
 class SessionsSpawn:
@@ -113,12 +134,15 @@ class SessionsSpawn:
         Its result carries at least the label of its task. So a recipient who may not know that can never get it, and is
         a sink as well. It is consequential if the result goes to another recipient than the session's principal.
         """
+        raises = raised(arguments.up_to, context)
+        _ = bounded_by(arguments.returns, context.document)
         if not arguments.deliver_to:
-            return CallFacts(clearance=context.caller.ceiling, once=True)
+            return CallFacts(clearance=context.caller.ceiling, once=True, raises=raises)
         to = recipient(context, arguments.deliver_to)
         others = not recipients.stays(context.document, context.caller, context.session.home, to)
         known = labelling.expected(context.document, to).clearance or PUBLIC
-        return CallFacts(clearance=context.caller.ceiling.meet(known), consequential=others, tells=to, once=True)
+        clearance = context.caller.ceiling.meet(known)
+        return CallFacts(clearance=clearance, consequential=others, tells=to, once=True, raises=raises)
 
     async def run(self, arguments: SpawnArguments, context: ToolContext, services: ToolServices) -> Result:
         """Have the child made; every refusal is one constant sentence."""
@@ -130,7 +154,7 @@ class SessionsSpawn:
                     arguments.title,
                     to,
                     minutes,
-                    _bounded(arguments.returns),
+                    bounded_by(arguments.returns, context.document),
                     recipients.meaning(context.document, recipient(context, to)) if to else "",
                 )
             )
@@ -150,8 +174,20 @@ def _countable(field: _FieldT, wrong: str) -> _FieldT:
     return field
 
 
-def _bounded(returns: Returns | None) -> tuple[ResultField, ...]:
-    return tuple(bound(name, field) for name, field in ({} if returns is None else returns).items())
+def bounded_by(returns: Returns | None, document: Document) -> tuple[ResultField, ...]:
+    """Return the fields of a structured result, none for a text.
+
+    Raises RefusedCallError: the policy has no such list.
+    """
+    return tuple(_field(name, field, document) for name, field in ({} if returns is None else returns).items())
+
+
+def _field(name: str, field: Arguments, document: Document) -> ResultField:
+    if not isinstance(field, ListedField):
+        return bound(name, field)
+    if field.list not in document.lists:
+        raise RefusedCallError(NO_LIST)
+    return ResultField(name, FieldKind.ENUM, document.lists[field.list])
 
 
 def bound(name: str, field: Arguments) -> ResultField:

@@ -25,7 +25,16 @@ from bot.sessions.background.runs import UNREAD
 from bot.sessions.deliveries import NewDelivery
 from bot.sessions.knowledge.memories import LONGEST_DOMAIN, LONGEST_TEXT, MEMORY, Memory, MemoryUse
 from bot.sessions.refs import MemoryRef
-from bot.tools.base import Arguments, CallFacts, Content, RefusedCallError, Result, ToolContext, ToolServices
+from bot.tools.base import (
+    Arguments,
+    CallFacts,
+    Content,
+    Identifier,
+    RefusedCallError,
+    Result,
+    ToolContext,
+    ToolServices,
+)
 from bot.tools.knowledge.learner import learner
 from bot.tools.parameters import Takes, check, decides, heard, reader, up_to
 from channels.messages import OutboundKind
@@ -80,7 +89,7 @@ class MemoryArguments(Arguments):
         default=None, min_length=1, max_length=LONGEST_TEXT, description="the text to learn, or the correct text"
     )
     query: str | None = Field(default=None, min_length=1, max_length=10_000, description="words of the memories")
-    id: str | None = Field(default=None, min_length=1, max_length=64, description="as `recall` tells it")
+    id: Identifier | None = Field(default=None, min_length=1, max_length=64, description="as `recall` tells it")
     domain: str | None = Field(default=None, max_length=LONGEST_DOMAIN, description="its topic, in a word")
     limit: int | None = Field(default=None, ge=1, le=_MOST, description=f"how many to recall, {_LIMIT} if omitted")
     up_to: str | None = Field(

@@ -19,7 +19,7 @@ from bot.knowledge.skill_keeper import SkillKeeper
 from bot.sessions.knowledge.memories import LONGEST_DOMAIN, MEMORY
 from bot.sessions.knowledge.skills import LONGEST_NOTES, Outcome, Skill, SuccessRate
 from bot.sessions.refs import MemoryRef, SkillRef
-from bot.tools.base import Arguments, CallFacts, Result, ToolContext, ToolServices
+from bot.tools.base import Arguments, CallFacts, Identifier, Result, ToolContext, ToolServices
 from bot.tools.knowledge.learner import learner
 from bot.tools.knowledge.memory import FOUND
 from bot.tools.parameters import Takes, check, heard, reader, up_to
@@ -81,7 +81,9 @@ class SessionArguments(Arguments):
     summarize: bool | None = Field(default=None, description="one paragraph instead of lists")
     task: str | None = Field(default=None, min_length=1, max_length=_LONGEST, description="the task")
     limit: int | None = Field(default=None, ge=1, le=_MOST, description=f"{_FITTING} if omitted")
-    skill_id: str | None = Field(default=None, min_length=1, max_length=64, description="the skill that was applied")
+    skill_id: Identifier | None = Field(
+        default=None, min_length=1, max_length=64, description="the skill that was applied"
+    )
     outcome: Outcome | None = Field(default=None, description="how it went")
     notes: str | None = Field(default=None, max_length=LONGEST_NOTES, description="notes on the outcome")
     up_to: str | None = Field(

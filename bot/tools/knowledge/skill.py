@@ -35,7 +35,7 @@ from bot.sessions.knowledge.skills import (
     digest,
 )
 from bot.sessions.refs import SkillRef
-from bot.tools.base import Arguments, CallFacts, Inquiry, Result, ToolContext, ToolServices
+from bot.tools.base import Arguments, CallFacts, Identifier, Inquiry, Result, ToolContext, ToolServices
 from bot.tools.knowledge.learner import learner
 from bot.tools.knowledge.memory import FOUND
 from bot.tools.parameters import Takes, check, heard, reader, up_to
@@ -98,7 +98,7 @@ class SkillArguments(Arguments):
     """Arguments of `skill`; which of them an action needs is told where one is missing."""
 
     action: SkillAction = Field(description="the step to take; a draft counts once a person approves it")
-    skill_id: str | None = Field(default=None, min_length=1, max_length=64, description="as `list` tells it")
+    skill_id: Identifier | None = Field(default=None, min_length=1, max_length=64, description="as `list` tells it")
     name: str | None = Field(default=None, min_length=1, max_length=LONGEST_NAME)
     description: str | None = Field(
         default=None, max_length=LONGEST_DESCRIPTION, description="its purpose, in a sentence"

@@ -50,10 +50,16 @@ class StateFolder:
     def read(self, place: ExportPlace, name: str) -> ExportedFile | None:
         """Return a file, None if there is none. Raises UnwritableError: it cannot be read."""
         try:
-            found = self._found(place, name)
-            content = self._files.load(found.place, _MOST)
-            ours = all(isinstance(ref, WorkflowRef) for ref in self._files.origin(found))
-            owned = self._files.owned(found.place)
+            after = self._found(place, name)
+            while True:
+                found = after
+                content = self._files.load(found.place, _MOST)
+                ours = all(isinstance(ref, WorkflowRef) for ref in self._files.origin(found))
+                owned = self._files.owned(found.place)
+                # Another process may write between: label, sources and content are to be of one moment.
+                after = self._found(place, name)
+                if after == found:
+                    break
         except AbsentError:
             return None
         except UnusableError:

@@ -13,7 +13,7 @@ from bot.access.decision_context import Call, DecisionContext
 from bot.core.errors import sentence
 from bot.gate.gate import Gate
 from bot.gate.judge import ReadyPolicy
-from bot.sessions.background.delegation import Child, Errand
+from bot.sessions.background.delegation import BoundedAnswer, Child, Errand, ResultField
 from bot.tools.background.spawning import SessionsSpawn
 from bot.tools.base import Result, ToolContext, ToolServices
 from bot.tools.message import Message
@@ -61,6 +61,14 @@ class Minter:
     async def mint_child(self, standing: DecisionContext, key: str, errand: Errand) -> Child:
         self.errands.append(errand)
         return Child("run", "sid")
+
+    async def endorse(
+        self, standing: DecisionContext, key: str, fields: tuple[ResultField, ...], seconds: int
+    ) -> BoundedAnswer:
+        raise NotImplementedError
+
+    async def charge(self, standing: DecisionContext, run: str, millibits: int) -> bool:
+        return False
 
 
 def keeper(policy: Document, minter: Minter | None = None) -> Gate:

@@ -1,6 +1,7 @@
 """One step's calls through the gate: labels cannot be raced, no result is missing, approvals bind."""
 
 import asyncio
+from dataclasses import replace
 from pathlib import Path
 from typing import cast
 
@@ -224,7 +225,7 @@ async def test_every_tool_call_has_a_result_after_a_stop(tmp_path: Path) -> None
     model = Scripted([proposed("probe"), proposed("current_time"), proposed("probe")], "never asked")
     async with running(tmp_path, parts=parts(Probe(does=hang, effect=Effect.SEND), model=model)) as owner:
         await owner.send("go")
-        await asyncio.wait_for(started.wait(), 10)
+        await asyncio.wait_for(started.wait(), 60)
         await owner.say("/stop")
         log = await owner.events()
         assert not unanswered(log)
@@ -365,3 +366,26 @@ async def test_a_store_that_is_gone_is_told_as_such_also_from_calls_at_once(tmp_
             runner = ToolRunner(owner.app.gate, room, outbox, alternatives, runs=runs, questions=questions)
             with pytest.raises(StoreGoneError):
                 await runner.run(lost, Context(), calls)
+
+
+@pytest.mark.parametrize("up_to", ["CONFIDENTIAL", None])
+async def test_a_call_that_is_repeated_after_a_crash_runs_below_its_own_raise(
+    tmp_path: Path, up_to: str | None
+) -> None:
+    """The log has it begun at PUBLIC, and the session raised since: its task keeps the label that it was given with."""
+    async with by_hand(tmp_path) as (owner, turn):
+        turn.standing = replace(turn.standing, taint=CONFIDENTIAL)
+        begun = Context(decided={"c1": PUBLIC})
+        thinking = await owner.app.model_loader.thinking()
+        async with call_runs(5) as runs:
+            runner = ToolRunner(
+                owner.app.gate,
+                Room(thinking.chain, owner.app.gate),
+                owner.app.outbox,
+                owner.app.alternatives,
+                runs=runs,
+                questions=AskerQuestions(owner.app.gate, Ids(), 1),
+            )
+            await runner.run(turn, begun, (call("sessions_spawn", {"task": "x", "up_to": up_to}),))
+        (child,) = [state async for state in owner.app.store.sessions.states() if state.lineage is not None]
+        assert child.creation == (CONFIDENTIAL if up_to is None else PUBLIC)

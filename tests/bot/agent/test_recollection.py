@@ -21,6 +21,7 @@ from bot.sessions.models import Status, Turn, Write
 from policy.labels import PUBLIC, Label, parse
 from tests.bot.kit import CONFIDENTIAL, DIRTY, INTERNAL, TOP, Scripted, bang, eventually, parts, policy, standing
 from tests.bot.rooms import TEAM, talking, team
+from tests.clocks import LEASE_SECONDS
 from tests.harness import Person, running
 
 pytestmark = pytest.mark.anyio
@@ -243,7 +244,7 @@ async def _heard(owner: Person) -> bool:
 
 
 async def test_what_has_no_room_is_left_out_the_least_fitting_first(tmp_path: Path) -> None:
-    providers = {"providers": {"offline": {"context_tokens": 14_000, "output_tokens": 500}}, "retries": 0}
+    providers = {"providers": {"offline": {"context_tokens": 15_500, "output_tokens": 500}}, "retries": 0}
     model = Scripted("yes")
     async with running(tmp_path, config(model=providers), parts=parts(model=model)) as owner:
         for number in range(5):
@@ -256,7 +257,7 @@ async def test_what_has_no_room_is_left_out_the_least_fitting_first(tmp_path: Pa
 
 
 async def test_a_turn_that_goes_on_after_a_crash_reads_the_same_and_counts_it_once(tmp_path: Path) -> None:
-    blocks = {"store": {"lease_seconds": 2}}
+    blocks = {"store": {"lease_seconds": LEASE_SECONDS}}
     hanging, then = Scripted("never", wait=asyncio.Event()), Scripted("at nine")
     async with running(tmp_path, config(**blocks), parts=parts(model=hanging), serve=False) as owner:
         name = await learned(owner, FERRY)

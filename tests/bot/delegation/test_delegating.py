@@ -227,13 +227,13 @@ async def test_one_that_rests_ends_at_its_deadline_all_the_same(tmp_path: Path) 
             state = await owner.app.store.sessions.state(child.sid)
             return state is not None and state.turn is None
 
-        await eventually(over, 10)
+        await eventually(over)
         state = await owner.app.store.sessions.state(child.sid)
         assert state is not None
         assert state.last_turn is not None
         assert (state.last_turn.reason, state.rests) == (YieldReason.DEADLINE_EXCEEDED, True)
         assert "→ guest" not in owner.shown
-        await eventually(lambda: _told(owner), 10)
+        await eventually(lambda: _told(owner))
 
 
 async def _told(owner: Person) -> bool:

@@ -13,13 +13,14 @@ from bot.core.ids import held_id
 from bot.gate.calls import ELSEWHERE, REFERS, UNSEEN
 from bot.sessions.approvals import Approval, ApprovalQuestion, ApprovalState
 from bot.sessions.log.events import DeferredResult
+from bot.tools import catalogue
 from bot.tools.base import CallFacts, RefusedCallError, Result, ToolContext
 from bot.tools.clock import CurrentTime
 from bot.tools.files import ReadFile, WriteFile, placed
 from bot.tools.message import Message
 from bot.tools.references import HOLD, UNKNOWN, Admit, AdmitArguments, asked, offered
 from policy.decision import Verdict
-from policy.document.model import Document
+from policy.document.model import Document, load
 from policy.labels import PUBLIC, Label, parse
 from policy.request import Destination, Effect, Role
 from tests.bot.kit import (
@@ -46,6 +47,9 @@ from tests.bot.kit import (
 from tests.people import principal
 
 pytestmark = pytest.mark.anyio
+
+PUBLIC_UNTRUSTED = parse("PUBLIC~")
+
 
 REF: dict[str, JsonValue] = {"$ref": "held-a"}
 
@@ -399,3 +403,32 @@ async def test_admitting_is_a_read() -> None:
     assert (response.text, response.label) == (UNKNOWN, INTERNAL)
     assert blocked_by(one.calls.prepare(standing(), call("admit", {"ref": "held-a"})).decision) == {"fails_closed"}
     assert (await Admit().run(AdmitArguments(ref="held-x"), *tool_call())).text == UNKNOWN
+
+
+@pytest.mark.parametrize("said, verdict", [(None, Verdict.REQUIRE_APPROVAL), ("allow", Verdict.ALLOW)])
+def test_untrusted_text_by_reference_asks_at_a_server_unless_the_operator_allows_it(
+    said: str | None, verdict: Verdict
+) -> None:
+    sections: dict[str, object] = {"mcp_servers": {"mail": {"floor": "PUBLIC", "clearance": "RESTRICTED"}}}
+    if said is not None:
+        sections["tools"] = {"mail__send": {"untrusted_content": said}}
+    policy = load(sections, tools=[*catalogue.NAMES, "mail__send"], servers=["mail"])
+    declared = CallFacts(consequential=True)
+    tool = Probe("mail__send", declared=declared, effect=Effect.SEND, server="mail")
+    one = gate([tool], policy)
+    given: dict[str, JsonValue] = {"text": REF}
+    assert one.calls.prepare(holding(item(PUBLIC_UNTRUSTED)), call("mail__send", given)).decision.verdict is verdict
+    trusted = one.calls.prepare(holding(item(PUBLIC)), call("mail__send", given))
+    assert trusted.decision.verdict is Verdict.ALLOW
+    # Where only the text itself is UNTRUSTED, a question would tell of it.
+    hidden = one.calls.prepare(holding(item(PUBLIC_UNTRUSTED, floor=PUBLIC)), call("mail__send", given))
+    assert hidden.decision.verdict is (Verdict.ALLOW if said else Verdict.BLOCK)
+
+
+@pytest.mark.parametrize("label", [PUBLIC, PUBLIC_UNTRUSTED])
+async def test_untrusted_text_by_reference_is_delivered_with_a_mark(label: Label) -> None:
+    one, here = gate([Message()]), holding(item(label))
+    prepared = one.calls.prepare(here, call("message", say("owner")))
+    response = await one.results.respond(here, prepared, await one.run(here, prepared, unrecorded))
+    (delivery,) = response.deliver
+    assert delivery.untrusted is label.untrusted

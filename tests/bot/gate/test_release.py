@@ -9,13 +9,13 @@ from bot.commands.release import CHANGED
 from bot.core.ids import Ids
 from bot.gate.gate import Gate
 from bot.history import event_log
-from bot.sessions import releases
+from bot.sessions.consents import releases
+from bot.sessions.consents.releases import Release
 from bot.sessions.deliveries import Delivery, DeliveryState, NewDelivery
 from bot.sessions.log.event_types import ReleaseConfirmed, ReleaseRequested, UserMessage
 from bot.sessions.log.events import EventType
 from bot.sessions.log.serialization import event_from, release_json
 from bot.sessions.models import Write
-from bot.sessions.releases import Release
 from policy.decision import Verdict
 from policy.labels import PUBLIC
 from policy.request import Destination

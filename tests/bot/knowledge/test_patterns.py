@@ -122,11 +122,11 @@ def test_patterns_among_a_hundred_memories_are_cheap() -> None:
     words = [f"word{number:03}" for number in range(200)]
     made = memories(*(" ".join(words[(7 * n + 3 * k) % 200] for k in range(25)) for n in range(LOOKED_AT)))
     patterns(made)
-    begin = time.perf_counter()
+    begin = time.process_time()
     for _ in range(5):
         patterns(made)
-    # Measured 4 ms; the bench has the bound.
-    assert (time.perf_counter() - begin) / 5 < 0.1
+    # Of the processor's time, which a stalled machine does not use up. Measured 4 ms; the bench has the bound.
+    assert (time.process_time() - begin) / 5 < 0.1
 
 
 # On a real store ---------------------------------------------------------------------------------------

@@ -45,7 +45,7 @@ class Watched:
 
     async def called(self, what: str, times: int) -> None:
         """Wait until something was called as often."""
-        async with asyncio.timeout(20):
+        async with asyncio.timeout(60):
             while self.calls.count(what) < times:  # noqa: ASYNC110 - what is called tells nobody
                 await asyncio.sleep(0.001)
 

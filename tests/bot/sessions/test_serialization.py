@@ -10,6 +10,7 @@ from hypothesis import strategies as st
 from pydantic import JsonValue
 
 from bot.sessions.approvals import ApprovalQuestion, ApprovalState
+from bot.sessions.consents.releases import Release
 from bot.sessions.log.event_types import (
     AgentMessage,
     AgentThinking,
@@ -17,6 +18,7 @@ from bot.sessions.log.event_types import (
     ApprovalResolved,
     ChatObserved,
     EventBody,
+    HeldPart,
     ItemHeld,
     LogTruncated,
     MemoriesRecalled,
@@ -54,7 +56,6 @@ from bot.sessions.log.serialization import (
     question_json,
 )
 from bot.sessions.messages import Endorsed, FileKind, Origin, OriginKind, SessionMessage
-from bot.sessions.releases import Release
 from bot.sessions.usage import Usage
 from channels.messages import Attachment
 from policy.decision import Verdict
@@ -77,6 +78,7 @@ several = st.lists(words, max_size=2).map(tuple)
 values: st.SearchStrategy[JsonValue] = st.sampled_from((None, True, 1, 0.5, "é", [{"a": None}], {"b": [1]}))
 json_objects = st.dictionaries(words, values, max_size=2)
 endorsed = st.lists(st.builds(Endorsed, words, words, words, numbers), max_size=2).map(tuple)
+parts = st.lists(st.builds(HeldPart, words, words, words), max_size=2).map(tuple)
 origins = st.none() | st.builds(Origin, st.sampled_from(OriginKind), words, typed=several, endorsed=endorsed)
 rules = st.builds(RuleVerdict, words, st.sampled_from(Verdict), st.booleans(), words)
 decisions = st.builds(
@@ -158,8 +160,8 @@ BODIES: Final[dict[EventType, st.SearchStrategy[EventBody]]] = {
         TurnCompleted, st.sampled_from(YieldReason), numbers, numbers, numbers, numbers, words, usages
     ),
     EventType.TOOL_CALL: st.builds(ToolCall, words, words, st.none() | json_objects),
-    EventType.TOOL_RESULT: st.builds(ToolResult, words, words, words, st.sampled_from(ToolOutcome)),
-    EventType.ITEM_HELD: st.builds(ItemHeld, words, words, labels, st.none() | decisions),
+    EventType.TOOL_RESULT: st.builds(ToolResult, words, words, words, st.sampled_from(ToolOutcome), endorsed),
+    EventType.ITEM_HELD: st.builds(ItemHeld, words, words, labels, st.none() | decisions, parts, words),
     EventType.POLICY_DECISION: decisions,
     EventType.TAINT_RAISED: st.builds(TaintRaised, labels, labels, words),
     EventType.APPROVAL_REQUESTED: st.builds(ApprovalRequested, words, questions, numbers),
@@ -198,7 +200,7 @@ FULL: Final[dict[EventType, EventBody]] = {
         YieldReason.ERROR, 7, 2, 3, 4, "r1", Usage(5, 2, 3, complete=False, cost=4, priced=False)
     ),
     EventType.TOOL_CALL: ToolCall("c1", "read_file", {"path": "a.md"}),
-    EventType.TOOL_RESULT: ToolResult("c1", "read_file", "text", ToolOutcome.OK),
+    EventType.TOOL_RESULT: ToolResult("c1", "read_file", "text", ToolOutcome.OK, (Endorsed("s1", "{}", "r1", 1585),)),
     EventType.POLICY_DECISION: PolicyDecision(
         hook=Hook.PRE_TOOL_CALL,
         about="message",
@@ -229,7 +231,8 @@ FULL: Final[dict[EventType, EventBody]] = {
 }
 """An event of each type with all that it can have."""
 RELEASED = Release("c0de", "ann", "chat::ann:", 3, "d1", SECRET, "chat::guest:", PUBLIC, "guest", "there", 9)
-FULL[EventType.ITEM_HELD] = ItemHeld("h1", "secret", PUBLIC, FULL[EventType.POLICY_DECISION])  # type: ignore[arg-type]
+PARTS = (HeldPart("h1.1", "words"), HeldPart("mail-1-aaaa", '"a"', "mail"))
+FULL[EventType.ITEM_HELD] = ItemHeld("h1", "secret", PUBLIC, FULL[EventType.POLICY_DECISION], PARTS, "mail")  # type: ignore[arg-type]
 FULL[EventType.RELEASE_REQUESTED] = ReleaseRequested(RELEASED)
 FULL[EventType.RELEASE_CONFIRMED] = ReleaseConfirmed(RELEASED)
 
@@ -302,8 +305,21 @@ WRITTEN: Final[dict[EventType, dict[str, JsonValue]]] = {
         "priced": False,
     },
     EventType.TOOL_CALL: {"call": "c1", "tool": "read_file", "arguments": {"path": "a.md"}},
-    EventType.TOOL_RESULT: {"call": "c1", "tool": "read_file", "text": "text", "outcome": "ok"},
-    EventType.ITEM_HELD: {"ref": "h1", "text": "secret", "floor": "PUBLIC", "decision": _DECISION},
+    EventType.TOOL_RESULT: {
+        "call": "c1",
+        "tool": "read_file",
+        "text": "text",
+        "outcome": "ok",
+        "endorsed": [{"session": "s1", "text": "{}", "run": "r1", "millibits": 1585}],
+    },
+    EventType.ITEM_HELD: {
+        "ref": "h1",
+        "text": "secret",
+        "floor": "PUBLIC",
+        "decision": _DECISION,
+        "parts": [{"ref": "h1.1", "text": "words"}, {"ref": "mail-1-aaaa", "text": '"a"', "handle": "mail"}],
+        "server": "mail",
+    },
     EventType.POLICY_DECISION: _DECISION,
     EventType.TAINT_RAISED: {"before": "PUBLIC", "after": "CONFIDENTIAL{acme,hr}~", "cause": "read_file"},
     EventType.APPROVAL_REQUESTED: {
@@ -331,7 +347,7 @@ NEEDED: Final = frozenset({(EventType.APPROVAL_REQUESTED, "arguments"), (EventTy
 OPTIONAL: Final = frozenset(
     {
         *("origin", "authors", "files", "decision", "asker", "topic", "messages"),
-        *("rules", "withheld", "interrupted", "endorsed", "arguments", "at_top", "number"),
+        *("rules", "withheld", "interrupted", "endorsed", "arguments", "at_top", "number", "parts", "server"),
         *("took", "idle", "attempt", "back", "error", "requests", "tokens", "cost", "complete", "priced"),
     }
 )

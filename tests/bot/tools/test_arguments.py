@@ -24,6 +24,7 @@ from bot.tools.sending import SendArguments
 from bot.tools.sessions import ListArguments, StatusArguments
 from bot.tools.summarize import SummarizeArguments
 from bot.tools.web_fetch import FetchArguments
+from policy.request import ArgumentRole
 from tests.bot.kit import Probe
 from tests.harness import running
 
@@ -119,15 +120,16 @@ def test_a_reference_stands_nowhere_else(given: dict[str, JsonValue]) -> None:
 
 def test_the_places_of_content_are_told_as_they_are_written() -> None:
     assert list(contents(Deep)) == ["text", "maybe", "parts[].text", "fixed[]", "named[]", "whole", "text-2"]
+    words = McpArgument(type="string", role=ArgumentRole.CONTENT)
     server = arguments_type(
         "t",
         {
             "to": McpArgument(type="string"),
             "mail": McpArgument(
                 type="array",
-                items=McpArgument(type="object", fields={"body": McpArgument(type="string", content=True)}),
+                items=McpArgument(type="object", fields={"body": words}),
             ),
-            "notes": McpArgument(type="array", items=McpArgument(type="string", content=True), optional=True),
+            "notes": McpArgument(type="array", items=words, optional=True),
         },
     )
     assert list(contents(server)) == ["mail[].body", "notes[]"]
@@ -140,7 +142,7 @@ async def test_what_the_built_in_tools_call_content_chooses_nothing(tmp_path: Pa
     """A new one is to be thought about: it must neither choose what is read nor where something goes."""
     async with running(tmp_path) as owner:
         found = {f"{tool.name}.{place}" for tool in owner.app.gate.tools for place in contents(tool.arguments)}
-    said = {"message.text", "write_file.text", "sessions_send.content"}
+    said = {"message.text", "write_file.text", "sessions_send.content", "inspect.refs[]"}
     assert found == said | {"sessions_spawn.task", "runs_start.goal", "schedule_create.text", "memory.text"}
 
 
@@ -165,7 +167,7 @@ async def test_what_the_built_in_tools_call_content_chooses_nothing(tmp_path: Pa
         (
             "sessions_spawn",
             {"task": "x", "returns": {"n": {"type": "text"}}},
-            "`returns.n` needs a `type` that is one of 'boolean', 'number', 'date', 'enum'",
+            "`returns.n` needs a `type` that is one of 'boolean', 'number', 'date', 'enum', 'listed'",
         ),
         (
             "sessions_spawn",

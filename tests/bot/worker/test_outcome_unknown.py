@@ -40,13 +40,14 @@ from tests.bot.kit import (
 )
 from tests.bot.mcp.servers import command
 from tests.bot.mcp.test_http import program
+from tests.clocks import LEASE_SECONDS
 from tests.events import body_of
 from tests.harness import Person, running
 from tests.store.world import end_lease, pid_of, remembered
 
 pytestmark = pytest.mark.anyio
 
-FAST = {"store": {"lease_seconds": 2}}
+FAST = {"store": {"lease_seconds": LEASE_SECONDS}}
 READ = bang("read_file", path="public/welcome.md")
 
 
@@ -70,7 +71,7 @@ class Hanging:
         return Result("done at last")
 
     async def until_begun(self) -> None:
-        await asyncio.wait_for(self.begun.wait(), 30)
+        await asyncio.wait_for(self.begun.wait(), 60)
         self.begun.clear()
 
 
@@ -369,7 +370,7 @@ async def test_a_store_that_is_away_for_a_lease_cancels_the_tool_and_it_is_asked
         os.kill(pid, signal.SIGSTOP)
         try:
             # The store does not answer, so nobody can tell this worker that it lost the session.
-            await asyncio.wait_for(body.cancelled.wait(), 20)
+            await asyncio.wait_for(body.cancelled.wait(), 60)
         finally:
             os.kill(pid, signal.SIGCONT)
 
@@ -393,7 +394,7 @@ async def test_a_fence_that_another_took_cancels_the_tool_and_it_is_asked_about(
             await end_lease(owner.app.store, owner.sid)
             claim = await owner.app.store.sessions.claim(owner.sid, Ids().owner())
         await owner.app.store.sessions.release(claim)
-        await asyncio.wait_for(body.cancelled.wait(), 20)
+        await asyncio.wait_for(body.cancelled.wait(), 60)
 
         async def waits() -> bool:
             return bool(await asked(owner))

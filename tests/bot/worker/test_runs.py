@@ -82,7 +82,7 @@ async def ended(app: App, run: StartedRun) -> Progress:
     async def over() -> bool:
         return (await state_of(app, run)).status is Status.ARCHIVED
 
-    await eventually(over, 30)
+    await eventually(over)
     return await came(app, run)
 
 
@@ -91,7 +91,7 @@ async def tripped(app: App, run: StartedRun, trips: int) -> Progress:
         progress = await came(app, run)
         return progress.breaker is Breaker.OPEN and progress.trips == trips
 
-    await eventually(open_now, 30)
+    await eventually(open_now)
     return await came(app, run)
 
 
@@ -150,7 +150,7 @@ async def test_the_breaker_opens_tries_again_and_closes(tmp_path: Path) -> None:
         async def told() -> bool:
             return "is paused: 2 failures came in a row. It tries again in 10 min." in owner.shown
 
-        await eventually(told, 20)
+        await eventually(told)
         probe = Timer(TimerKind.PROBE, run.sid, 0)
         await timers.fire(probe)
         again = await tripped(app, run, 2)
@@ -169,7 +169,7 @@ async def test_a_run_that_is_told_to_end_has_one_more_whole_turn(tmp_path: Path)
     async with running(tmp_path, parts=parts(Probe("slow", does=slow))) as owner:
         app = owner.app
         run = await app.gate.start_run(order(*goal))
-        await asyncio.wait_for(slow.begun.wait(), 20)
+        await asyncio.wait_for(slow.begun.wait(), 60)
         await app.store.runs.steer(run.sid, NewNote("n1", Priority.ABORT, "come home", PUBLIC, "owner"), ())
         slow.goes_on.set()
         progress = await ended(app, run)
@@ -230,7 +230,7 @@ async def test_the_timer_of_its_deadline_wakes_a_run_that_waits(tmp_path: Path) 
             state = await state_of(app, run)
             return state.last_turn is not None and state.status is Status.IDLE
 
-        await eventually(waits, 20)
+        await eventually(waits)
         assert (await came(app, run)).ended_at == 0
         fired = Timer(TimerKind.DEADLINE, run.sid, run.deadline)
         await RunTimers(app.store).fire(fired)
@@ -239,7 +239,7 @@ async def test_the_timer_of_its_deadline_wakes_a_run_that_waits(tmp_path: Path) 
         async def woken() -> bool:
             return (await came(app, run)).turns == 2
 
-        await eventually(woken, 20)
+        await eventually(woken)
         assert [one.text for one in await messages(app, run)].count(loop.OVER) == 1
 
 
@@ -252,7 +252,7 @@ async def test_a_run_whose_slot_is_locked_ends_and_one_of_another_level_knows_no
         async def locked() -> bool:
             return (await came(app, holder)).initialized
 
-        await eventually(locked, 20)
+        await eventually(locked)
         second = await app.gate.start_run(order(BEGIN, key="b", slot="nightly"))
         own = await app.gate.start_run(order(NIGHTLY, key="c"))
         above = await app.gate.start_run(order(BEGIN, key="d", slot="nightly", label=CONFIDENTIAL))
@@ -269,7 +269,7 @@ async def test_a_run_goes_on_in_another_worker_where_the_first_one_died(tmp_path
         app = owner.app
         run = await app.gate.start_run(order(BEGIN, "!slow"))
         first = asyncio.create_task(app.serve())
-        await asyncio.wait_for(slow.begun.wait(), 20)
+        await asyncio.wait_for(slow.begun.wait(), 60)
         first.cancel()
         with suppress(asyncio.CancelledError):
             await first
@@ -290,7 +290,7 @@ async def test_a_worker_that_lost_a_run_writes_nothing_of_it(tmp_path: Path) -> 
     async with running(tmp_path, parts=parts(Probe("slow", does=slow))) as owner:
         app = owner.app
         run = await app.gate.start_run(order(BEGIN, "!slow"))
-        await asyncio.wait_for(slow.begun.wait(), 20)
+        await asyncio.wait_for(slow.begun.wait(), 60)
         before = await state_of(app, run)
         await end_lease(app.store, run.sid)
         held = await app.store.sessions.claim(run.sid, Ids().owner())

@@ -95,7 +95,7 @@ async def test_a_reminder_is_said_once_also_where_nobody_spoke_yet(tmp_path: Pat
         async def said() -> bool:
             return "Reminder: the ferry leaves" in owner.shown
 
-        await eventually(said, 20)
+        await eventually(said)
         done = await fire(app, reminder())
         assert (done.status, done.last_at, done.next_at) == (ScheduleStatus.DONE, now + 300, 0)
         await owner.settled()
@@ -242,7 +242,7 @@ async def over(app: App, one: Schedule) -> None:
         state = await app.store.sessions.state(one.last_run)
         return state is not None and state.progress is not None and state.progress.ended_at > 0
 
-    await eventually(ended, 30)
+    await eventually(ended)
 
 
 async def test_a_schedule_whose_runs_fail_is_paused_and_its_creator_told(tmp_path: Path) -> None:
@@ -265,7 +265,7 @@ async def test_a_schedule_whose_runs_fail_is_paused_and_its_creator_told(tmp_pat
         async def told() -> bool:
             return "Schedule s_1 is paused: it failed 5 times in a row." in owner.shown
 
-        await eventually(told, 20)
+        await eventually(told)
 
 
 async def test_a_moment_that_finds_no_room_waits_for_it(tmp_path: Path) -> None:

@@ -17,8 +17,8 @@ _LABEL = Label(Level.PUBLIC)
 class _Sessions:
     """Sessions of some principals that want to run; each notes when it begins."""
 
-    def __init__(self, parallel: int) -> None:
-        self.slots = TurnSlots(parallel)
+    def __init__(self, parallel: int, moment: float) -> None:
+        self.slots = TurnSlots(parallel, moment)
         self.ran = list[str]()
         self.crowded = list[str]()
         self._ends = dict[str, asyncio.Event]()
@@ -64,8 +64,8 @@ class _Sessions:
 
 
 @asynccontextmanager
-async def _sessions(parallel: int) -> AsyncGenerator[_Sessions]:
-    sessions = _Sessions(parallel)
+async def _sessions(parallel: int, moment: float = 600) -> AsyncGenerator[_Sessions]:
+    sessions = _Sessions(parallel, moment)
     yield sessions
     for name in list(sessions.tasks):
         await sessions.cancel(name)
@@ -104,9 +104,10 @@ async def test_a_place_that_any_turn_leaves_is_given_to_a_pool_that_has_room_the
 
 
 async def test_a_session_without_a_place_is_left_after_a_moment_and_holds_no_slot() -> None:
-    async with _sessions(4) as sessions:
+    async with _sessions(4, moment=0.2) as sessions:
         await sessions.begin("a1", "a2", "a3")
-        await asyncio.sleep(1.2)
+        async with asyncio.timeout(60):
+            await asyncio.wait({sessions.tasks["a3"]})
         assert sessions.crowded == ["a3"]
         assert sessions.slots.free == 2
         await sessions.end("a1")

@@ -43,13 +43,14 @@ from tests.bot.kit import (
     unanswered,
 )
 from tests.bot.rooms import Rooms
+from tests.clocks import LEASE_SECONDS
 from tests.events import bodies
 from tests.harness import Person, running
 from tests.people import principal
 
 pytestmark = pytest.mark.anyio
 
-FAST = {"store": {"lease_seconds": 2}}
+FAST = {"store": {"lease_seconds": LEASE_SECONDS}}
 CARD = "4111 1111 1111 1111"
 
 
@@ -64,7 +65,7 @@ class Hanging:
         self.times += 1
         if self.times == 1:
             self.started.set()
-            await asyncio.sleep(60)
+            await asyncio.sleep(600)
         return Result("done at last")
 
 
@@ -76,7 +77,7 @@ async def crashing(folder: Path, config: str, probe: Probe, body: Hanging, *repl
     async with running(folder, config, parts=parts(probe, model=model), serve=False) as owner:
         serving = asyncio.create_task(owner.app.serve())
         await owner.send(bang(probe.name))
-        await asyncio.wait_for(body.started.wait(), 20)
+        await asyncio.wait_for(body.started.wait(), 60)
         serving.cancel()
         with suppress(asyncio.CancelledError):
             await serving
@@ -179,7 +180,7 @@ async def test_stale_fence_writes_nothing(tmp_path: Path) -> None:
     probe = Probe(does=body, declared=CallFacts(result=INTERNAL))
     async with running(tmp_path, policy(blocks=FAST), parts=parts(probe)) as owner:
         await owner.send(bang("probe"))
-        await asyncio.wait_for(body.started.wait(), 20)
+        await asyncio.wait_for(body.started.wait(), 60)
         before = await owner.events()
         await owner.say("/reset confirm")  # raises the fence and begins a new generation
         assert "You said: fresh" in await owner.say("fresh")
@@ -197,18 +198,18 @@ async def test_a_lost_lease_stops_a_slow_tool_and_writes_nothing(tmp_path: Path)
     async def hang(_arguments: TextArguments, _context: ToolContext, _services: ToolServices) -> None:
         started.set()
         try:
-            await asyncio.sleep(60)
+            await asyncio.sleep(600)
         finally:
             cancelled.set()
 
     async with running(tmp_path, policy(blocks=FAST), parts=parts(Probe(does=hang))) as owner:
         await owner.send(bang("probe"))
-        await asyncio.wait_for(started.wait(), 20)
+        await asyncio.wait_for(started.wait(), 60)
         before = await owner.events()
         await owner.app.store.sessions.reset(
             owner.sid, op=Ids().op(), actor="owner", audit=()
         )  # nobody told the worker
-        await asyncio.wait_for(cancelled.wait(), 20)
+        await asyncio.wait_for(cancelled.wait(), 60)
         assert "You said: fresh" in await owner.say("fresh")
         log = await owner.events()
         assert log[: len(before)] == before
@@ -219,8 +220,8 @@ async def test_a_stop_in_the_middle_of_a_slow_tool_ends_it_at_once(tmp_path: Pat
     body = Hanging()
     async with running(tmp_path, parts=parts(Probe(does=body))) as owner:
         await owner.send(bang("probe"))
-        await asyncio.wait_for(body.started.wait(), 20)
-        async with asyncio.timeout(5):
+        await asyncio.wait_for(body.started.wait(), 60)
+        async with asyncio.timeout(60):
             shown = await owner.say("/stop")
         assert STOPPED in shown
         state = await owner.state()
@@ -233,7 +234,7 @@ async def test_a_stop_cancels_what_waits_too(tmp_path: Path) -> None:
     body = Hanging()
     async with running(tmp_path, parts=parts(Probe(does=body))) as owner:
         await owner.send(bang("probe"))
-        await asyncio.wait_for(body.started.wait(), 20)
+        await asyncio.wait_for(body.started.wait(), 60)
         await owner.send("one")
         await owner.send("two")
         shown = await owner.say("/stop")
@@ -264,7 +265,7 @@ async def test_sessions_run_beside_one_another(tmp_path: Path) -> None:
     async with running(tmp_path, config, parts=parts(Probe(does=body))) as owner:
         other = Person(owner.app, owner.output, owner.address.__class__("console", "guest"), "console:guest")
         await owner.send(bang("probe"))
-        await asyncio.wait_for(body.started.wait(), 20)
+        await asyncio.wait_for(body.started.wait(), 60)
         assert "→ guest: You said: hello" in await other.say("hello")
         assert (await owner.state()).status is Status.RUNNING
 
