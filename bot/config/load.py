@@ -127,7 +127,8 @@ def _read(
     settings = _settings(known, problems)
     problems.extend(grant_problems(settings.secrets, settings.mcp_servers, (*tools, *tool_names(servers))))
     labelled = labels.get(_SERVERS) if isinstance(labels, dict) else None
-    problems.extend(naming_problems(servers, tools, labelled))
+    lists = labels.get("lists") if isinstance(labels, dict) else None
+    problems.extend(naming_problems(servers, tools, labelled, lists))
     if plugins is not None:
         problems.extend(unknown_channels(settings.channels, plugins.channels))
         problems.extend(unknown_tools(settings.tools, plugins))

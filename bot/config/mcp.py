@@ -18,6 +18,7 @@ from bot.config.accounts.oauth import McpOAuthSettings, is_sealed
 from bot.config.fields import Block
 from bot.config.references import OPENING, REFERENCE
 from bot.config.schemas.argument import ArgumentName, McpArgument
+from bot.config.schemas.marks import argument_faults, output_faults
 from policy.conditions.expressions import BOOL, DOUBLE, INT, STRING, TEXTS
 from policy.errors import Problem
 
@@ -91,6 +92,10 @@ class McpToolSettings(Block):
     def _object(self) -> Self:
         if self.output is not None and self.output.type != "object":
             raise ValueError("`output` describes a structured result, which is of type `object`")
+        told = next((told for one in self.arguments.values() for told in argument_faults(one)), None)
+        told = next(iter(()) if self.output is None else output_faults(self.output), None) if told is None else told
+        if told is not None:
+            raise ValueError(told)
         return self
 
 
@@ -194,10 +199,10 @@ def server_names(raw: object) -> tuple[str, ...]:
     return tuple(map(str, _mapping(raw)))
 
 
-def naming_problems(raw: object, taken: Iterable[str], labelled: object) -> Iterator[Problem]:
+def naming_problems(raw: object, taken: Iterable[str], labelled: object, lists: object) -> Iterator[Problem]:
     """Yield the faults of a section beside its shape: names given twice or too long, servers without a label.
 
-    `taken` are the names of other tools, `labelled` is the section `policy.mcp_servers`.
+    `taken` are the names of other tools, `labelled` is the section `policy.mcp_servers`, `lists` is `policy.lists`.
     """
     counts = Counter((*tool_names(raw), *taken))
     for server, tool, _ in _listed(raw):
@@ -207,6 +212,11 @@ def naming_problems(raw: object, taken: Iterable[str], labelled: object) -> Iter
         if len(name) > LONGEST_NAME:
             said = f"`{name}` is longer than {LONGEST_NAME} characters, give the server a shorter name"
             yield Problem(("mcp_servers", server, "tools", tool), said)
+    for server, tool, described in _listed(raw):
+        for named in _lists(_mapping(described).get("output")):
+            if named not in _mapping(lists):
+                said = f"there is no list `{named}`, add it to `policy.lists`"
+                yield Problem(("mcp_servers", server, "tools", tool, "output"), said)
     known = server_names(labelled)
     for server in server_names(raw):
         if server not in known:
@@ -228,6 +238,16 @@ def _listed(raw: object) -> Iterator[tuple[str, str, object]]:
     for server, entry in _mapping(raw).items():
         for tool, described in _mapping(_mapping(entry).get("tools")).items():
             yield str(server), str(tool), described
+
+
+def _lists(part: object) -> Iterator[str]:
+    """Yield the names of the lists that a described result, or a part of one, is bounded by."""
+    said = _mapping(part)
+    named = _mapping(said.get("bounded")).get("list")
+    if isinstance(named, str):
+        yield named
+    for inner in (*_mapping(said.get("fields")).values(), *([said["items"]] if "items" in said else [])):
+        yield from _lists(inner)
 
 
 def _condition_type(argument: object) -> str:

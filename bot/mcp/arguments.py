@@ -24,7 +24,9 @@ from pydantic_core import CoreSchema
 
 from bot.config.schemas.argument import McpArgument, Scalar
 from bot.tools.arguments import as_json
-from bot.tools.base import Arguments, Content
+from bot.tools.base import Arguments, RoleMark
+from bot.tools.held.handles import pattern
+from policy.request import ArgumentRole
 
 LIMIT: Final = 100_000
 """Characters of the arguments of one call, as JSON."""
@@ -104,7 +106,11 @@ def _without_default(schema: JsonDict) -> None:
 
 def _type(argument: McpArgument, name: str) -> Any:  # noqa: ANN401 - a type as pydantic takes it
     kind = _bounded(argument, _plain(argument, name))
-    return Union[kind, None] if argument.nullable else kind  # noqa: UP007 - a type that is known only here
+    if argument.handle is not None:
+        kind = Union[kind, Annotated[str, Field(pattern=pattern(argument.handle))]]  # noqa: UP007 - as below
+    whole = Union[kind, None] if argument.nullable else kind  # noqa: UP007 - a type that is known only here
+    role = ArgumentRole.IDENTIFIER if argument.handle is not None and argument.role is None else argument.role
+    return whole if role is None else Annotated[whole, RoleMark(role)]
 
 
 def _plain(argument: McpArgument, name: str) -> Any:  # noqa: ANN401 - as above
@@ -120,7 +126,7 @@ def _plain(argument: McpArgument, name: str) -> Any:  # noqa: ANN401 - as above
         return list[_described(argument.items, f"{name}_item")]
     if argument.type == "object":
         return _object(name, argument.fields or {}, _base(argument, name))
-    return Content if argument.content else _SIMPLE[argument.type]
+    return _SIMPLE[argument.type]
 
 
 def _base(argument: McpArgument, name: str) -> type[Arguments]:

@@ -8,6 +8,7 @@ import asyncio
 import logging
 from collections.abc import Callable, Mapping
 from contextlib import AsyncExitStack
+from dataclasses import replace
 from types import MappingProxyType
 from typing import Final, cast
 
@@ -24,7 +25,7 @@ from bot.mcp.answers import LONGEST, misread
 from bot.mcp.http import bounded_client
 from bot.mcp.listing import ServerTool
 from bot.mcp.process import ENDED, environment, open_process
-from bot.mcp.results import taken_in
+from bot.mcp.results import described_part, taken_in
 from bot.mcp.tool import DISCONNECTED, NOT_RUNNING, REFUSED, TIMED_OUT, UNREADABLE, Ask, McpResult
 from bot.tools.arguments import changed
 
@@ -137,7 +138,14 @@ class McpConnection:
             self._log_failed(_FAILED, _UNKNOWN, _MEND)
             return McpResult(UNREADABLE, failed=True)
         self._failures = self._slow = 0
-        return self._fitting(ask.tool, result) or taken_in(result, self._scrub)
+        return self._fitting(ask.tool, result) or self._taken_in(ask.tool, result)
+
+    def _taken_in(self, tool: str, result: types.CallToolResult) -> McpResult:
+        described = self._settings.tools.get(tool)
+        taken = taken_in(result, self._scrub)
+        if described is None or described.output is None or result.is_error:
+            return taken
+        return replace(taken, structured=described_part(result, self._scrub))
 
     def _fitting(self, tool: str, result: types.CallToolResult) -> McpResult | None:
         """Return the error in place of a structured result that is not as the operator described it, None for none."""

@@ -5,6 +5,7 @@ from collections.abc import Callable
 from typing import Final
 
 from mcp import types
+from pydantic import JsonValue
 
 from bot.mcp.media import MOST, medium
 from bot.mcp.tool import McpResult, Medium
@@ -37,6 +38,12 @@ def taken_in(result: types.CallToolResult, scrub: Callable[[str], str]) -> McpRe
     if len(text) > LONGEST:
         text, media = f"{text[:LONGEST]}{CUT}", [one.placed(min(one.after, LONGEST)) for one in media]
     return McpResult(text, failed=result.is_error, media=tuple(media))
+
+
+def described_part(result: types.CallToolResult, scrub: Callable[[str], str]) -> JsonValue:
+    """Return a structured result that the operator described, None for one that is too long to be shown in parts."""
+    value = changed(result.structured_content or {}, scrub)
+    return value if len(json.dumps(value)) <= LONGEST else None
 
 
 def _part(block: types.ContentBlock, scrub: Callable[[str], str]) -> str | Medium:

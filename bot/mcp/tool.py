@@ -20,6 +20,7 @@ from bot.mcp.accounts.records import AccountKey
 from bot.mcp.accounts.tokens import AccountTokens
 from bot.mcp.accounts.use import AccountUse, UnusedAccount
 from bot.mcp.arguments import LIMIT, arguments_type, passed_on
+from bot.mcp.shapes import shape, takes
 from bot.tools.base import Arguments, CallFacts, RefusedCallError, Result, ToolContext, ToolServices
 from policy.labels import PUBLIC, Label
 from policy.request import Effect, ToolFacts
@@ -54,11 +55,15 @@ class Medium:
 
 @dataclass(frozen=True, slots=True)
 class McpResult:
-    """The result of a server's tool: a text, which is an error's when `failed`, and the parts that are no text."""
+    """The result of a server's tool: a text, which is an error's when `failed`, and the parts that are no text.
+
+    `structured` is its structured result, None for one that is not described or too long.
+    """
 
     text: str
     failed: bool = False
     media: tuple[Medium, ...] = ()
+    structured: JsonValue = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -123,10 +128,14 @@ class McpTool:
         self.effect = Effect(described.effect)
         self.repeatable = described.repeatable
         self.arguments = arguments_type(self.name, described.arguments)
+        self.takes = takes(described.arguments)
+        self.shape = shape(described.output)
         self._consequential = described.consequential
         self._remote = remote
         self._handed = settings.handed
         self._host = settings.host
+        # A process here is handed each call once; a server elsewhere may redirect it within its origin.
+        self._alone = settings.command is not None
         self._send = send
         self._keep = KeepNothing() if keep is None else keep
         self._account = None if settings.oauth is None else AccountUse(server, settings.oauth, accounts)
@@ -136,14 +145,18 @@ class McpTool:
 
         Raises RefusedCallError: the arguments are larger than any server should be sent, or it may use no account.
         """
-        if len(json.dumps(passed_on(arguments))) > LIMIT:
+        given = passed_on(arguments)
+        if len(json.dumps(given)) > LIMIT:
             raise RefusedCallError(f"arguments of `{self.name}` are longer than {LIMIT} characters")
         wanted = references(" ".join(self._handed.values()))
         secrets = tuple((name, self._host) for name in wanted)
+        listed = context.document.listed(self.name, given)
         if self._account is None:
-            return CallFacts(consequential=self._consequential, secrets=secrets)
+            sink = f"the MCP server {self.server}" if self._alone else ""
+            return CallFacts(consequential=self._consequential, secrets=secrets, identifier=listed, releases_to=sink)
         consequential = self._consequential or self._account.asks_for_others(context)
-        return CallFacts(consequential=consequential, secrets=secrets, account_of=self._account.owner(context))
+        account_of = self._account.owner(context)
+        return CallFacts(consequential=consequential, secrets=secrets, account_of=account_of, identifier=listed)
 
     async def run(self, arguments: Arguments, context: ToolContext, services: ToolServices) -> Result:
         """Have the server do it; the key tells a server that asks for one that a call is repeated."""
@@ -157,7 +170,7 @@ class McpTool:
         ask = Ask(self._remote, passed_on(arguments), key, handed)
         if self._account is None:
             outcome = await self._send(ask)
-            return Result(await self._whole(outcome, context, key), failed=outcome.failed)
+            return await self._result(outcome, context, key)
         account = await self._account.usable(context)
         if isinstance(account, UnusedAccount):
             return account.result
@@ -166,7 +179,11 @@ class McpTool:
         gone = await self._account.usable(context) if outcome.failed else account
         if isinstance(gone, UnusedAccount):
             return gone.result
-        return Result(await self._whole(outcome, context, key), failed=outcome.failed)
+        return await self._result(outcome, context, key)
+
+    async def _result(self, outcome: McpResult, context: ToolContext, key: str) -> Result:
+        text = await self._whole(outcome, context, key)
+        return Result(text, failed=outcome.failed, structured=outcome.structured)
 
     async def _whole(self, outcome: McpResult, context: ToolContext, key: str) -> str:
         """Return a result's text with a line for each part that is none; these are kept as files.

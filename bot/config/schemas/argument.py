@@ -16,7 +16,9 @@ from typing import Annotated, Final, Literal, Self, cast
 from pydantic import AfterValidator, Field, JsonValue, model_validator
 
 from bot.config.fields import Block
+from bot.config.schemas.skeleton import BoundedPart, HandleKind
 from policy.redaction.redactor import searcher
+from policy.request import ArgumentRole
 
 _NAME: Final = re.compile(r"[A-Za-z0-9_.$@:/\[\]-]{1,64}\Z")
 _FORMAT: Final = re.compile(r"[a-z][a-z0-9-]{0,39}\Z")
@@ -117,7 +119,11 @@ class McpArgument(Block):
         optional: Whether it may be left out.
         default: The value that is sent if it is left out.
         nullable: Whether `null` is allowed beside it.
-        content: Whether the text chooses nothing, so that a held result may stand in its place.
+        role: The part that it has in the effect of a call. `content` is a text that chooses nothing, so that a held
+            result may stand in its place. Everything else steers, also an argument without a role.
+        written_by: That the server alone writes a part of a result, so that no third party can choose it.
+        handle: The kind of handles that it takes, or that stand for it in a result.
+        bounded: The values of a part of a result that may be shown.
         values: The only values allowed.
         any_of: Its alternatives: one of them must fit.
         minimum: The least number.
@@ -143,7 +149,10 @@ class McpArgument(Block):
     optional: bool = False
     default: JsonValue = None
     nullable: bool = False
-    content: bool = False
+    role: ArgumentRole | None = Field(default=None, strict=False)
+    written_by: Literal["server"] | None = None
+    handle: HandleKind | None = None
+    bounded: BoundedPart | None = None
     values: list[Scalar] | None = Field(default=None, min_length=1, max_length=_VALUES)
     any_of: "list[McpArgument] | None" = Field(default=None, min_length=2, max_length=_CHOICES)
     minimum: _Number | None = None
@@ -165,7 +174,7 @@ class McpArgument(Block):
 
     @model_validator(mode="after")
     def _complete(self) -> Self:
-        for told in (self._misplaced(), self._missing(), self._contradicted()):
+        for told in (self._misplaced(), self._missing(), self._contradicted(), _mark_fault(self)):
             if told:
                 raise ValueError(told)
         if _depth(self) > _DEPTH:
@@ -245,8 +254,10 @@ class McpArgument(Block):
                 return f"`{name}` belongs to type {' or '.join(f'`{one}`' for one in sorted(_BELONGS[name]))} only"
         if self.any_of is not None and (self.type is not None or self.values is not None):
             return "`any_of` stands alone, its alternatives say their types"
-        if self.content and (self.type != "string" or self.values is not None):
-            return "`content` belongs to type `string` without `values`, others choose something"
+        if self.role is ArgumentRole.CONTENT and (self.type != "string" or self.values is not None):
+            return "role `content` belongs to type `string` without `values`, others choose something"
+        if self.role is ArgumentRole.AMOUNT and _says_texts(self):
+            return "role `amount` belongs to numbers, a text may be read as another number"
         return None
 
     def _missing(self) -> str | None:
@@ -356,7 +367,27 @@ def _divides(step: float, value: float) -> bool:
         return False
 
 
+def _says_texts(argument: McpArgument) -> bool:
+    """Say whether a text may stand somewhere in a value."""
+    single = [one for one in (argument.items, argument.others) if one is not None]
+    below = [*(argument.fields or {}).values(), *(argument.any_of or ()), *single]
+    listed = any(isinstance(one, str) for one in argument.values or ())
+    return listed or argument.type in {"string", "any"} or argument.is_open or any(map(_says_texts, below))
+
+
 def _depth(argument: McpArgument) -> int:
     single = [one for one in (argument.items, argument.others) if one is not None]
     below = [*(argument.fields or {}).values(), *(argument.any_of or ()), *single]
     return 1 + max((_depth(one) for one in below), default=0)
+
+
+def _mark_fault(part: McpArgument) -> str | None:
+    """Return why the marks of a part do not fit it, None if they do."""
+    marks = [name for name in ("written_by", "handle", "bounded") if getattr(part, name) is not None]
+    if len(marks) > 1:
+        return f"`{marks[0]}` and `{marks[1]}` exclude each other"
+    if part.handle is not None and part.type not in {"string", "integer"}:
+        return "`handle` belongs to type `string` or `integer` only"
+    if part.handle is not None and part.role is ArgumentRole.CONTENT:
+        return "`handle` and `role: content` exclude each other"
+    return None if part.bounded is None else part.bounded.fault(part.type)

@@ -14,6 +14,7 @@ from typing import Final, cast
 
 from pydantic import JsonValue
 
+from bot.mcp.draft.candidates import candidates
 from bot.mcp.draft.shapes import Shape, without_words
 from bot.mcp.draft.tools import Draft, DraftedTool
 from policy.labels import Label
@@ -59,7 +60,7 @@ def _introduction(draft: Draft, *, configured: bool) -> Iterator[str]:
     yield "# - effect: `none`, `read`, `write` or `send`."
     yield "# - consequential: `false` if no other person can notice a call."
     yield "# - repeatable: `true` if a repeated call does no harm."
-    yield "# - arguments: describe them, and narrow them. `content: true` marks a text that chooses nothing."
+    yield "# - arguments: describe them, and narrow them. `role: content` marks a text that chooses nothing."
     yield f"# - the rule `review-{draft.server}`: take the tool off its list."
     yield "# Then give the labels that you know to be right: the floor of results, the clearance of the server."
 
@@ -78,6 +79,8 @@ def _tool(tool: DraftedTool) -> Iterator[str]:
     for name, shape in tool.arguments.items():
         yield from _argument(name, shape, 10)
     if tool.output is not None:
+        for told in candidates(tool.output):
+            yield from _comment(escaped(told), 8)
         yield from _argument("output", tool.output, 8)
     if tool.unchecked:
         yield from _comment(f"Its structured results are not checked: {tool.unchecked}", 8)

@@ -50,7 +50,7 @@ async def answering(answer: bytes) -> AsyncGenerator[int]:
 
 
 async def test_calls_go_over_http_and_faults_are_constants() -> None:
-    async with program() as port, serving(at(port, call_seconds=1)) as call:
+    async with program() as port, serving(at(port, call_seconds=4)) as call:
         assert await call("search", word="w") == McpResult("10 notes hold w")
         assert await call("fails") == McpResult("Error executing tool fails: the password is 4711", failed=True)
         assert await call("hang") == McpResult(TIMED_OUT, failed=True)
@@ -90,7 +90,7 @@ async def test_a_configured_header_is_sent_and_what_we_are_is_not_hidden() -> No
     ids=["error", "packed", "endless", "endless-event", "elsewhere", "garbage"],
 )
 async def test_what_is_no_server_is_not_running(answer: bytes) -> None:
-    async with answering(answer) as port, serving(at(port, start_seconds=20)) as call:
+    async with answering(answer) as port, serving(at(port, start_seconds=60)) as call:
         outcome = await call("search", word="w")
         assert outcome == McpResult(NOT_RUNNING, failed=True)
 
@@ -98,7 +98,7 @@ async def test_what_is_no_server_is_not_running(answer: bytes) -> None:
 async def test_a_packed_answer_is_not_unpacked() -> None:
     body = gzip.compress(b"[" + b" " * 20_000_000 + b"]")
     head = f"HTTP/1.1 200 OK\r\nContent-Type: application/json\r\nContent-Encoding: gzip\r\nContent-Length: {len(body)}"
-    async with answering(f"{head}\r\n\r\n".encode() + body) as port, serving(at(port, start_seconds=20)) as call:
+    async with answering(f"{head}\r\n\r\n".encode() + body) as port, serving(at(port, start_seconds=60)) as call:
         assert await call("search", word="w") == McpResult(NOT_RUNNING, failed=True)
         assert "packed" in call.servers.complaint("notes")
 

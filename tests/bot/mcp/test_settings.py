@@ -56,8 +56,8 @@ def test_names_of_tools_are_known_to_the_policy(tmp_path: Path) -> None:
     [
         ({"tools": {}}, "a server has either `command` or `url`"),
         (
-            {"command": "x", "tools": {"t": {**TOOL, "arguments": {"n": {"type": "integer", "content": True}}}}},
-            "`content` belongs to type `string` without `values`, others choose something",
+            {"command": "x", "tools": {"t": {**TOOL, "arguments": {"n": {"type": "integer", "role": "content"}}}}},
+            "role `content` belongs to type `string` without `values`, others choose something",
         ),
         ({"command": "x", "url": "http://x", "tools": {}}, "a server has either `command` or `url`"),
         ({"url": "http://x", "env": {"A": "b"}, "tools": {}}, "`args` and `env` belong to a `command`"),

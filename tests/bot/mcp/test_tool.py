@@ -9,14 +9,17 @@ from bot.access.decision_context import Call
 from bot.config.mcp import McpServerSettings, McpToolSettings, tool_arguments
 from bot.mcp.arguments import LIMIT, passed_on
 from bot.mcp.tool import Ask, McpResult, McpTool
+from bot.sessions.consents.released_calls import CallRelease
 from bot.tools import catalogue
 from policy.decision import Verdict
 from policy.document.model import Document, load
 from policy.labels import Label, parse
 from policy.request import Hook
+from tests.bot.gate.test_released_calls import approval
 from tests.bot.kit import CONFIDENTIAL, DIRTY, bang, gate, note, policy, standing, unrecorded
 from tests.bot.mcp.servers import SEARCH, command
 from tests.harness import running
+from tests.people import principal
 
 pytestmark = pytest.mark.anyio
 
@@ -72,6 +75,23 @@ def test_it_is_told_no_more_than_its_server_may_know_whatever_its_effect(
 ) -> None:
     prepared = gate([tool(Remote(), effect=effect)], document(**sections)).calls.prepare(standing(taint), asked())
     assert (prepared.decision.verdict, prepared.decision.rules) == (Verdict.BLOCK, ("no_write_down",))
+
+
+def test_a_call_above_a_server_that_runs_here_may_be_released() -> None:
+    """A server with a URL may redirect a call, so none of its calls is offered."""
+    owner = {"owner": principal("console:owner", may_release=True)}
+    remote = Remote()
+    settings = McpServerSettings.model_validate({"url": "https://notes.example.com/mcp", "tools": {"search": SEARCH}})
+    away = McpTool("notes", "search", settings, remote.ask)
+    for one, release in ((tool(remote), CallRelease("the MCP server notes", parse("INTERNAL"))), (away, None)):
+        prepared = gate([one], document(principals=owner)).calls.prepare(standing(CONFIDENTIAL), asked())
+        assert prepared.release == release
+        assert prepared.decision.verdict is (Verdict.BLOCK if release is None else Verdict.REQUIRE_APPROVAL)
+        if release is not None:
+            let = gate([one], document(principals=owner)).calls.prepare(
+                standing(CONFIDENTIAL), asked(), (approval(prepared, tool=NAME),)
+            )
+            assert (let.decision.verdict, let.released, let.hook) == (Verdict.ALLOW, "owner", Hook.MCP_TOOL_CALL)
 
 
 @pytest.mark.parametrize("sections", [{}, {"tools": {NAME: {"result": "PUBLIC"}}}], ids=["unknown", "with a label"])

@@ -72,7 +72,7 @@ async def test_an_operator_logs_in_once_for_all(tmp_path: Path) -> None:
 
 
 async def test_a_token_that_ended_is_renewed_by_one_of_two_processes(tmp_path: Path) -> None:
-    async with oauth_server(slow=0.2, seconds=20) as server:
+    async with oauth_server(slow=1, seconds=20) as server:
         config = policy(mcp_servers=LABELLED, blocks=entry(server, "shared"))
         async with running(tmp_path, config, serve=False) as owner:
             app, caller = owner.app, context(owner).caller

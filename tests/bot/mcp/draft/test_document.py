@@ -177,3 +177,34 @@ def test_a_result_that_can_be_described_is_checked_and_one_that_cannot_is_named(
     assert tools["good"]["output"] == {"type": "object", "open": True, "fields": {"n": {"type": "integer"}}}
     assert "output" not in tools["odd"]
     assert "# Its structured results are not checked: keyword `patternProperties`" in written(good, odd)
+
+
+def test_candidates_for_marks_are_comments_and_every_part_stays_unmarked() -> None:
+    entry: JsonValue = {
+        "type": "object",
+        "properties": {
+            "mail_id": {"type": "string"},
+            "sent": {"type": "string", "format": "date-time"},
+            "size": {"type": "integer"},
+            "subject": {"type": "string"},
+        },
+    }
+    results: dict[str, JsonValue] = {
+        "type": "object",
+        "properties": {
+            "mails": {"type": "array", "items": entry},
+            "few": {"type": "array", "maxItems": 3, "items": {"type": "boolean"}},
+            "id": {"type": "integer"},
+        },
+    }
+    text = written(ServerTool("find", results=results), entry={"command": "x"})
+    assert [line.strip() for line in text.splitlines() if "Perhaps" in line] == [
+        "# Perhaps identifiers, for `handle: KIND`: id, mails[].mail_id",
+        "# Perhaps values, for `bounded: {…}`: few[], mails[].sent, mails[].size",
+        "# Perhaps lists, which need `max_items` of at most 100 to be shown by entries: mails",
+    ]
+    value: Any = parse_yaml(text).value
+    assert "handle" not in str(value)
+    assert "bounded" not in str(value)
+    many: JsonValue = {f"n{number}": {"type": "integer"} for number in range(21)}
+    assert ", …" in written(ServerTool("find", results={"type": "object", "properties": many}))

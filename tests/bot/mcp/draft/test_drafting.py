@@ -56,7 +56,7 @@ async def written(folder: Path, entry: dict[str, JsonValue] | None = None, **blo
             DraftWish(("/nowhere/server",)),
             "MCP server more: No such file or directory: `/nowhere/server`",
         ),
-        ("more", DraftWish(("/bin/sh", "-c", "sleep 60"), seconds=1), "MCP server more: it did not answer in time"),
+        ("more", DraftWish(("/bin/sh", "-c", "sleep 600"), seconds=1), "MCP server more: it did not answer in time"),
         ("more", DraftWish(("/bin/sh", "-c", "exit 3")), "MCP server more: Connection closed"),
         (
             "more",
