@@ -17,6 +17,7 @@ class Api:
 
     name = NAME
     marks_repeats = False
+    marks_untrusted = False
     previews = False
 
     async def send(self, outbound: Outbound) -> str:  # noqa: ARG002 - the port gives it

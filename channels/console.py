@@ -13,7 +13,7 @@ from dataclasses import dataclass
 from types import MappingProxyType
 from typing import TYPE_CHECKING, Final, Protocol, TextIO
 
-from channels.messages import Address, Outbound, OutboundKind, Signal
+from channels.messages import FROM_OUTSIDE, Address, Outbound, OutboundKind, Signal
 from channels.port import AmbiguousSendError, Audience, ChannelError
 
 if TYPE_CHECKING:
@@ -78,6 +78,7 @@ class Console:
 
     name = NAME
     marks_repeats = True
+    marks_untrusted = True
 
     def __init__(
         self, output: TextIO, *, person: str = OWNER, terminal: bool = False, look: TerminalLook = LOOK
@@ -174,7 +175,8 @@ class Console:
         mark = "" if chat == self._person else f"→ {_word(chat)}: "
         buttons = outbound.buttons if outbound.kind is OutboundKind.QUESTION else ()
         typed = (f"{button.label}: `{button.command}`" for button in buttons)
-        body = visible("\n".join((outbound.text.rstrip("\n"), *typed))).replace("\n", f"\n{_INDENT}")
+        outside = (FROM_OUTSIDE,) if outbound.untrusted else ()
+        body = visible("\n".join((*outside, outbound.text.rstrip("\n"), *typed))).replace("\n", f"\n{_INDENT}")
         return f"{mark or _INDENT}{body}{f' {REPEATED}' if outbound.repeated else ''}"
 
     def _styled(self, text: str, style: str) -> str:

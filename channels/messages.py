@@ -166,6 +166,12 @@ class OutboundKind(StrEnum):
         return self in {OutboundKind.NOTICE, OutboundKind.OFFER, OutboundKind.QUESTION}
 
 
+FROM_OUTSIDE: Final = "Text from outside; nobody here checked it:"
+"""The mark of a text that anybody may have written."""
+
+OUTSIDE_FILE: Final = "text-from-outside.md"
+
+
 @dataclass(frozen=True, slots=True)
 class Button:
     """A button under a text: its label, and the command it stands for.
@@ -198,6 +204,11 @@ class Outbound:
     """The receipt that `Channel.send` returned for an earlier text.
 
     This text replaces that one, with its buttons and no others; if that is impossible by then, nothing is sent.
+    """
+    untrusted: bool = False
+    """Anybody may have written the text, and it came unread: the adapter shows `FROM_OUTSIDE` outside of it.
+
+    It does so above every message that shows a part of it, and names a file of it `OUTSIDE_FILE`.
     """
     press: str = ""
     """The `press` of the `Inbound` that this answers.

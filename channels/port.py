@@ -61,6 +61,13 @@ class VaultError(ChannelError):
     """The adapter's stored values cannot be read or written now, and the operation that needs them was not done."""
 
 
+class LostValueError(VaultError):
+    """No key of this installation opens the stored value, which was encrypted with another one or put there by others.
+
+    A later attempt fails likewise, until the value is replaced or deleted.
+    """
+
+
 class ReaderKind(StrEnum):
     """A reader's kind, as the platform tells it: of this workspace, its guest, of another workspace, or a program."""
 
@@ -109,6 +116,11 @@ class Channel(Protocol):
     @property
     def marks_repeats(self) -> bool:
         """Whether it can show a text again with a mark that it may have been seen; otherwise it is reported."""
+        ...
+
+    @property
+    def marks_untrusted(self) -> bool:
+        """Whether it shows an `untrusted` text as one from outside; otherwise such a text is not sent there."""
         ...
 
     async def send(self, outbound: Outbound) -> str:

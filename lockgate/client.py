@@ -11,7 +11,7 @@ import httpx2
 from pydantic import JsonValue
 
 from lockgate.memories import Memories
-from lockgate.oversight import Approvals, Audit, simulation
+from lockgate.oversight import Approvals, Audit, Grants, simulation
 from lockgate.runs import Runs, Schedules
 from lockgate.sessions import Sessions
 from lockgate.shapes import Simulation, Whoami
@@ -59,6 +59,7 @@ class Client:
         self.memories = Memories(self._transport)
         self.workflows = Workflows(self._transport)
         self.approvals = Approvals(self._transport)
+        self.grants = Grants(self._transport)
         self.audit = Audit(self._transport)
         self.webhooks = Webhooks(self._transport)
 

@@ -5,7 +5,16 @@ from urllib.parse import quote
 
 from pydantic import JsonValue
 
-from lockgate.shapes import ApprovalList, AuditEntry, AuditPage, CheckedAudit, LineagePage, SettledApprovals
+from lockgate.shapes import (
+    ApprovalList,
+    AuditEntry,
+    AuditPage,
+    CheckedAudit,
+    GivenGrant,
+    GrantList,
+    LineagePage,
+    SettledApprovals,
+)
 from lockgate.transport import ClientRequest, Query, Transport
 
 
@@ -19,13 +28,14 @@ class Approvals:
         """Return the calls that wait."""
         return await self._transport.value(ClientRequest("GET", "/approvals", repeatable=True), ApprovalList)
 
-    async def approve(self, approval: str) -> SettledApprovals:
+    async def approve(self, approval: str, *, grant: str | None = None) -> SettledApprovals:
         """Approve a call, with a token of the scope `admin`; repeating the same answer is allowed.
 
         Args:
             approval: the id of the call, or of a question for several calls.
+            grant: to approve further calls, too: `conversation`, or `until` and a time such as `until 2h`.
         """
-        return await self._answer(approval, "approve")
+        return await self._answer(approval, "approve", grant)
 
     async def deny(self, approval: str) -> SettledApprovals:
         """Refuse a call, or withdraw one's own; repeating the same answer is allowed.
@@ -35,10 +45,27 @@ class Approvals:
         """
         return await self._answer(approval, "deny")
 
-    async def _answer(self, approval: str, answer: str) -> SettledApprovals:
+    async def _answer(self, approval: str, answer: str, grant: str | None = None) -> SettledApprovals:
         path = f"/approvals/{quote(approval, safe='')}"
-        ask = ClientRequest("POST", path, body={"answer": answer}, repeatable=True)
+        body: dict[str, JsonValue] = {"answer": answer} if grant is None else {"answer": answer, "grant": grant}
+        ask = ClientRequest("POST", path, body=body, repeatable=True)
         return await self._transport.value(ask, SettledApprovals)
+
+
+class Grants:
+    """Approvals that count for further calls: those for this program's sessions, and those that it gave."""
+
+    def __init__(self, transport: Transport) -> None:
+        self._transport = transport
+
+    async def list(self) -> GrantList:
+        """Return the grants that cover further calls."""
+        return await self._transport.value(ClientRequest("GET", "/grants", repeatable=True), GrantList)
+
+    async def revoke(self, grant: str) -> GivenGrant:
+        """Take a grant back and return it; one that is over is not found."""
+        ask = ClientRequest("DELETE", f"/grants/{quote(grant, safe='')}")
+        return await self._transport.value(ask, GivenGrant)
 
 
 class Audit:

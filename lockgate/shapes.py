@@ -272,6 +272,31 @@ class SettledApprovals(Told):
     waiting: int
 
 
+class GivenGrant(Told):
+    """An approval that counts for further calls of its scope."""
+
+    id: str
+    session: str
+    tool: str
+    principal: str
+    given_by: str
+    worst: str | None
+    """The worst case of its calls, None where a rule keeps it back."""
+    rules: tuple[str, ...]
+    left: int
+    """How many calls it still covers."""
+    until: int
+    """Until when it counts, in milliseconds since 1970."""
+    may_revoke: bool
+    label: str
+
+
+class GrantList(Told):
+    """The grants that cover further calls."""
+
+    grants: tuple[GivenGrant, ...]
+
+
 class Simulation(Told):
     """The gate's decision about a call that is not made."""
 

@@ -57,6 +57,7 @@ ROUTERS: Final[tuple[APIRouter, ...]] = (
     workflow_routes.ROUTER,
     oversight_routes.QUESTIONS,
     oversight_routes.APPROVALS,
+    oversight_routes.GRANTS,
     oversight_routes.SIMULATIONS,
     copy_routes.ROUTER,
     audit_routes.ROUTER,

@@ -24,7 +24,7 @@ from bot.core.errors import NotFoundError
 from bot.core.json_values import mapped_object
 from bot.delivery import approval_prompts
 from bot.operations import reading
-from bot.operations.approval_answers import Decider, PendingCall, named
+from bot.operations.approval_answers import Decider, PendingCall, named, terms
 from bot.operations.question_answers import AskedQuestion, Replier, fitting
 from bot.operations.simulation import Simulating
 from bot.sessions.api_tokens import Scope
@@ -43,6 +43,9 @@ UNFIT: Final = ErrorAnswer(
     "unfit",
     "That is no answer to this question.",
     "`GET /v1/sessions/{id}/questions` tells under `takes` which answers fit.",
+)
+NO_GRANT: Final = ErrorAnswer(
+    HTTPStatus.UNPROCESSABLE_ENTITY, "no_grant", "Only an approval counts for further calls.", "Leave out `grant`."
 )
 NOT_ELIGIBLE: Final = ErrorAnswer(HTTPStatus.FORBIDDEN, "not_eligible", "Another person has to answer this call.")
 
@@ -114,6 +117,10 @@ class ApprovalAnswer(ApiInput):
     """An answer to a call that waits. To approve takes the scope admin, to deny the scope steer."""
 
     answer: Literal["approve", "deny"]
+    grant: Annotated[str, Field(max_length=60)] | None = Field(
+        default=None,
+        description="To approve further calls too: `conversation`, or `until` with a time such as `until 2h`.",
+    )
 
 
 class SettledApprovals(ApiOutput):
@@ -121,6 +128,28 @@ class SettledApprovals(ApiOutput):
 
     approvals: tuple[ApprovalDocument, ...]
     waiting: int
+
+
+class GrantDocument(ApiOutput):
+    """A grant: an approval that counts for further calls of its scope."""
+
+    id: str
+    session: str
+    tool: str
+    principal: str = Field(description="The principal whose calls it covers.")
+    given_by: str
+    worst: str | None = Field(description="The worst case of its calls; null where a rule keeps it back.")
+    rules: tuple[str, ...] = Field(description="The rules that it lifts.")
+    left: int = Field(description="How many calls it still covers.")
+    until: int = Field(description="Milliseconds since 1970, the last moment there is for the whole conversation.")
+    may_revoke: bool
+    label: str
+
+
+class GrantList(ApiOutput):
+    """The grants for calls of this program's sessions, and those that it gave."""
+
+    grants: tuple[GrantDocument, ...]
 
 
 class SimulatedCall(ApiInput):
@@ -140,6 +169,7 @@ class SimulationReport(ApiOutput):
 
 QUESTIONS: Final = APIRouter(tags=["questions"])
 APPROVALS: Final = APIRouter(tags=["approvals"])
+GRANTS: Final = APIRouter(tags=["grants"])
 SIMULATIONS: Final = APIRouter(tags=["simulations"])
 
 
@@ -186,6 +216,9 @@ async def answer(services: Services, asked: Steering, aid: str, given: ApprovalA
     wanted = ApprovalState.APPROVED if given.answer == "approve" else ApprovalState.DENIED
     if wanted is ApprovalState.APPROVED and not asked.caller.may(Scope.ADMIN):
         raise ApiRefusedError(FORBIDDEN)
+    if given.grant is not None and wanted is ApprovalState.DENIED:
+        raise ApiRefusedError(NO_GRANT)
+    longer = terms(tuple((given.grant or "").split()), services.clock.wall_ms())
     by = _decider(asked)
     try:
         calls = named(await services.approval_answers.pending(by), aid)
@@ -194,13 +227,56 @@ async def answer(services: Services, asked: Steering, aid: str, given: ApprovalA
         return await _settled(services, asked, aid, wanted)
     if wanted is ApprovalState.APPROVED and calls[0].approval.is_question:
         raise ApiRefusedError(IS_QUESTION)
-    done = await services.approval_answers.answer(by, calls, wanted)
+    done = await services.approval_answers.answer(by, calls, wanted, longer)
     try:
         return await _settled(services, asked, aid, wanted)
     except NotFoundError:
         if done.settled:
             raise
         raise ApiRefusedError(_not_eligible(services, calls)) from None
+
+
+@GRANTS.get("/grants")
+async def grants(services: Services, asked: Reading) -> GrantList:
+    """List the grants that cover further calls: of this program's sessions, and those that it gave."""
+    known = await services.approval_answers.grants(_decider(asked), services.clock.wall_ms())
+    standing = await standing_of(services, asked)
+    return GrantList(grants=tuple(_grant(services, asked, standing, one) for one in known))
+
+
+@GRANTS.delete("/grants/{gid}")
+async def revoke(services: Services, asked: Steering, gid: str) -> GrantDocument:
+    """Take a grant back: no call uses it any more."""
+    by = _decider(asked)
+    known = await services.approval_answers.grants(by, services.clock.wall_ms())
+    one = next((one for one in known if one.approval.id == gid), None)
+    if one is None:
+        raise NotFoundError
+    if not services.approval_answers.may_revoke(by.principal, one.approval):
+        raise ApiRefusedError(FORBIDDEN)
+    ended = await services.approval_answers.revoke(by, one)
+    return _grant(services, asked, await standing_of(services, asked), replace(one, approval=ended))
+
+
+def _grant(services: ApiServices, asked: ApiRequest, standing: DecisionContext, known: PendingCall) -> GrantDocument:
+    approval = known.approval
+    scope, grant = approval.question.scope, approval.grant
+    if scope is None or grant is None:
+        raise NotFoundError
+    told = services.approval_answers.spoken(standing, approval, {"worst": services.gate.masks.masked(scope.worst)})
+    return GrantDocument(
+        id=approval.id,
+        session=approval.sid,
+        tool=services.gate.masks.masked(approval.tool),
+        principal=approval.principal,
+        given_by=approval.resolved_by,
+        worst=None if told is None else str(told["worst"]),
+        rules=scope.rules,
+        left=grant.left if grant.end is None else 0,
+        until=grant.until,
+        may_revoke=services.approval_answers.may_revoke(asked.caller.principal, approval),
+        label=str(known.label),
+    )
 
 
 async def _settled(services: ApiServices, asked: ApiRequest, aid: str, wanted: ApprovalState) -> SettledApprovals:

@@ -22,7 +22,7 @@ from bot.access.tokens import ApiCaller
 from bot.api.errors import BUSY, ApiRefusedError
 from bot.api.events import EventChoice
 from bot.api.services import ApiServices
-from bot.api.watching import PAGE, Frame, RecentEvent, WatchedSession, Watching, WatchingParts
+from bot.api.watching import PAGE, SLOW_LOOK_SECONDS, Frame, RecentEvent, WatchedSession, Watching, WatchingParts
 from bot.core.errors import SchemaError, StoreError
 from bot.operations.reading import ReadingKind
 from bot.operations.told_events import EventTeller
@@ -82,8 +82,8 @@ class EventStreams:
     def __init__(self, services: ApiServices, teller: EventTeller) -> None:
         self.services = services
         self.teller = teller
-        beat = services.settings.heartbeat_seconds
-        self.watching = Watching(WatchingParts(services.store, services.reloader, services.closing, beat))
+        slow_look = min(SLOW_LOOK_SECONDS, services.settings.heartbeat_seconds)
+        self.watching = Watching(WatchingParts(services.store, services.reloader, services.closing, slow_look))
         self._open = dict[str, int]()
         self._readers = dict[str, _KnownReader]()
 

@@ -27,7 +27,7 @@ from bot.sessions.ports.store import Store
 from policy.labels import Label
 
 SLOW_LOOK_SECONDS: Final = 5.0
-"""After how long a session is looked at of which nothing is heard."""
+"""After how long a session is looked at of which nothing is heard, or sooner where readers are told sooner."""
 
 PAGE: Final = 200
 """How many events are read at once."""
@@ -83,13 +83,13 @@ class Look:
 class WatchingParts:
     """The parts that looking needs: `closing` is set when this process is to end.
 
-    `beat` is how many seconds a reader may hear nothing, so a look is made at least as often.
+    `slow_look` is after how many seconds a session is looked at of which nothing is heard.
     """
 
     store: Store
     reloader: PolicyReloader
     closing: asyncio.Event
-    beat: float
+    slow_look: float
 
 
 class WatchedSession:
@@ -155,7 +155,7 @@ class WatchedSession:
             await self._parts.closing.wait()
             both.cancel_scope.cancel()
 
-        with anyio.move_on_after(min(SLOW_LOOK_SECONDS, self._parts.beat)):
+        with anyio.move_on_after(self._parts.slow_look):
             async with anyio.create_task_group() as both:
                 both.start_soon(until_closing)
                 await self._feed.next()

@@ -193,7 +193,7 @@ class App:
         """Return the simulator of calls, and the readers of decisions and of lineage."""
         trail = AuditTrail(self.store, self.chains, lambda: self.gate.document.top)
         lineage = LineageTracer(self.store, self.files, lambda: self.gate.document, self.gate.masks.masked)
-        simulator = Simulator(self.gate, self.store.audit, self.store.sessions, self._simulations)
+        simulator = Simulator(self.gate, self.store, self._simulations)
         return simulator, AuditReader(self.chains, trail), lineage
 
     def _arrivals(self) -> tuple[AdminNotices, NewChats, Memberships]:
@@ -207,6 +207,7 @@ class App:
             simulations=self._simulations,
             web=WebFetch(Connector(self.resolve, self.config.web.private), self.config.web),
             recap=self.model_loader.recap,
+            inspect=self.model_loader.inspect,
             agents=self.agents,
             runs=self.config.runs.limits,
             schedules=self.schedule_keeper,
@@ -218,9 +219,8 @@ class App:
             workflows=self.workflows,
         )
         built_in = catalogue.built_in(self.files, self.store, parts)
-        given = self._parts.tools(self.files, self.store.sessions)
         added = self.plugins.tools(ToolSetup(self.files, self.store.sessions), self.config.tools)
-        return (*built_in, *self.servers.tools, *given, *added)
+        return (*built_in, *self.servers.tools, *self._parts.tools(self.files, self.store.sessions), *added)
 
     def _copies(self) -> tuple[Exporter, Importer]:
         """Return the parts that export sessions, and that import them."""
@@ -365,9 +365,8 @@ class App:
         )
 
     def _readiness(self) -> ReadinessChecks:
-        names = [one.name for one in self.listened]
-        keys = self.shared_keys
-        return ReadinessChecks(self.reloader, names, working=lambda: self._serving is not None, keys=keys)
+        names, keys, waits = [one.name for one in self.listened], self.shared_keys, self.store.rights.waiting
+        return ReadinessChecks(self.reloader, names, lambda: self._serving is not None, keys=keys, waiting=waits)
 
     def _diagnostics(self) -> Diagnostics:
         return Diagnostics(

@@ -23,6 +23,7 @@ from bot.cli.console import BadLine, ConsoleView, LineReader, Lines
 from bot.cli.run import reloading
 from bot.config.model import Config
 from bot.core.logs import LogLevel, Write
+from bot.operations.approval_answers import CONVERSATION, UNTIL
 from bot.sessions.approvals import Approval, ApprovalState
 from bot.sessions.deliveries import DeliveryState
 from bot.sessions.models import SessionState
@@ -217,10 +218,16 @@ class ConsoleChat:
             await self._view.turn_to(self._sid)
 
     async def _meant(self, line: str) -> str:
-        """Return the command that `yes` or `no` stands for while a question waits here; any other line as it is."""
-        command = _WORDS.get(line.strip().lower())
+        """Return the command that `yes` or `no` stands for while a question waits here; any other line as it is.
+
+        `yes` may be followed by how long it counts: `yes conversation`, `yes until 2h`.
+        """
+        word, *longer = line.strip().split()[:5] or [""]
+        command = _WORDS.get(word.lower())
+        if longer and not (word.lower() == "yes" and longer[0] in {CONVERSATION, UNTIL}):
+            return line
         name = await self._question() if command else ""
-        return f"{command} {name}" if name else line
+        return " ".join((command, name, *longer)) if command and name else line
 
     async def _question(self) -> str:
         """Return the id of the approval that this conversation waits for, empty if there is none."""

@@ -31,7 +31,7 @@ EXIT_CODES: Final = (
 )
 
 app: Final = typer.Typer(
-    help="Lockgate: the data that a session has read decide where it may speak.",
+    help="Lockgate: the data that a session has read decides where it may speak.",
     epilog=EXIT_CODES,
     no_args_is_help=True,
     pretty_exceptions_enable=False,

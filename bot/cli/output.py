@@ -20,6 +20,11 @@ def print_lines(lines: Iterable[str]) -> None:
         _write(f"{visible(line)}\n")
 
 
+def amount(count: int, one: str, many: str = "") -> str:
+    """Return a count with its noun: `1 file`, `2 files`; `many` is a plural that adds more than an s."""
+    return f"{count} {one}" if count == 1 else f"{count} {many or f'{one}s'}"
+
+
 def _write(text: str) -> None:
     """Write to a reader, who may leave when they have seen enough. Raises SystemExit: they did."""
     try:

@@ -15,6 +15,7 @@ from pydantic import AwareDatetime, BaseModel, BeforeValidator, ConfigDict, Fiel
 from bot.access import labelling, principals
 from bot.access.authorize import role
 from bot.cli.cases.chats import CaseHome, chat_address, chat_with
+from bot.cli.cases.steering import steered_in
 from bot.config.model import Config
 from bot.config.yaml import BrokenYamlError, Parsed, parse_yaml
 from bot.core.errors import OperatorError
@@ -27,7 +28,7 @@ from policy.document.model import Document
 from policy.document.overrides import Overrides
 from policy.errors import LabelTextError, nearest
 from policy.labels import PUBLIC, Label, parse
-from policy.request import Destination, Effect, Hook, Others, Request, Role, Secret, ToolFacts
+from policy.request import Destination, Effect, Hook, Others, Request, Role, Secret, SteeredRole, ToolFacts
 
 _LARGEST: Final = 1_000_000
 NOON: Final = datetime(2030, 1, 7, 12, tzinfo=UTC)
@@ -93,6 +94,9 @@ class CaseRequest(_Part):
     With `chat`, the session is that of a chat of the policy; its principal is then the chat. `members` are the people,
     groups and accounts that read there, and `complete` says whether the platform lists all of them.
 
+    With `endorsed`, the conversation has heard a bounded answer: the values of `arguments` then steer the call by the
+    roles that its tool declares.
+
     `asker` is the person who set it going, in a shared chat one of its members, else the principal. `others` are people
     whose words are in the conversation, too. `asker_role` and `other_roles` are their roles where those are not the
     policy's.
@@ -116,6 +120,7 @@ class CaseRequest(_Part):
     destination: CaseDestination | None = None
     secret: CaseSecret | None = None
     content: str | None = None
+    endorsed: bool = False
     approved: bool = False
     confirmed: bool = False
 
@@ -286,7 +291,14 @@ def request_of(case: CaseRequest, config: Config, at: datetime = NOON) -> Reques
         principal_groups=policy.groups_of(name),
         asker_groups=policy.groups_of(asker),
         others=_others(case, policy, place),
+        steered=_steered(case, config, policy, at),
     )
+
+
+def _steered(case: CaseRequest, config: Config, policy: Document, at: datetime) -> tuple[SteeredRole, ...]:
+    if not case.endorsed or case.tool is None:
+        return ()
+    return steered_in(config, policy, case.tool.name, case.arguments, at=at)
 
 
 def _others(case: CaseRequest, policy: Document, place: CaseHome) -> Others | None:

@@ -16,7 +16,8 @@ from bot.core.clock import moment
 from bot.core.errors import ArchivedError, BusyError, NotFoundError, OperatorError, RequestError, SchemaError
 from bot.operations.lifecycle import told_of
 from bot.operations.sessions import ListedSession, SessionInspector
-from bot.sessions.approvals import ApprovalQuestion
+from bot.sessions.approvals import FOR_EVER, Approval, ApprovalQuestion
+from bot.sessions.audit import AuditRow
 from bot.sessions.log.event_types import (
     AgentMessage,
     ApprovalRequested,
@@ -138,6 +139,53 @@ async def delete_session(config: Config, sid: str) -> None:
         state, top = await _known(app, sid, caller), app.gate.document.top
         done = await app.lifecycle.delete(state, caller.principal, reader=caller.clearance, typed=top)
     print_lines([told_of(done)])
+
+
+async def list_grants(config: Config, sid: str, *, as_json: bool) -> None:
+    """Print the grants that cover further calls of a session.
+
+    Raises OperatorError: there is no such session that the owner is cleared for.
+    """
+    async with as_owner(config) as (app, caller):
+        state, now = await _known(app, sid, caller), app.clock.wall_ms()
+        every = await app.store.approvals.of(state.sid)
+    live = [one for one in every if one.grant is not None and one.grant.ended_at(now) is None]
+    told = [_grant(one) for one in live if one.label.flows_to(caller.clearance)]
+    if as_json:
+        print_json([*told])
+        return
+    heads = ("grant", "tool", "for", "given by", "left", "until (UTC)", "worst case")
+    print_lines(table([heads, *(tuple(map(str, one.values())) for one in told)]))
+
+
+async def revoke_grant(config: Config, sid: str, name: str) -> None:
+    """Take a grant of a session back.
+
+    Raises OperatorError: there is none of that id that the owner is cleared for.
+    """
+    async with as_owner(config) as (app, caller):
+        state = await _known(app, sid, caller)
+        every = await app.store.approvals.of(state.sid)
+        found = next((one for one in every if one.id == name and one.label.flows_to(caller.clearance)), None)
+        if found is None or found.grant is None:
+            raise OperatorError("there is no such grant", next_step=f"`lockgate sessions grants {sid}` names them")
+        row = AuditRow("grant", caller.principal, {"what": "revoked", "grant": name, "tool": found.tool})
+        await app.store.approvals.revoke(state.sid, name, actor=caller.principal, audit=(row,))
+    print_lines([f"grant {name} covers no call any more"])
+
+
+def _grant(approval: Approval) -> dict[str, JsonValue]:
+    scope, grant = approval.question.scope, approval.grant
+    until = FOR_EVER if grant is None else grant.until
+    return {
+        "grant": approval.id,
+        "tool": approval.tool,
+        "for": approval.principal,
+        "given_by": approval.resolved_by,
+        "left": 0 if grant is None else grant.left,
+        "until": "reset" if until >= FOR_EVER else moment(until),
+        "worst": "" if scope is None else scope.worst,
+    }
 
 
 async def _known(app: "App", sid: str, caller: Caller) -> SessionState:

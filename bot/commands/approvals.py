@@ -11,15 +11,20 @@ from typing import Final
 from bot.access.approvals import may_withdraw
 from bot.commands.alternatives import AlternativeCommands
 from bot.commands.command import CommandRequest, Reply, UsageError
+from bot.commands.inbox.grants import decider, lasting
 from bot.commands.inbox.waiting import WaitingEntry
 from bot.core.invisible import spelled
 from bot.delivery import approval_prompts, time_left
 from bot.gate.gate import Gate
-from bot.operations.approval_answers import ApprovalAnswers, Decider, PendingCall, named
+from bot.operations.approval_answers import ApprovalAnswers, PendingCall, named, terms
 from bot.sessions.approvals import Approval, ApprovalState
+from bot.sessions.consents.grants import GrantTerms
 from policy.labels import join_all
 
 QUESTION: Final = "This is a question of the agent: use `/answer {id} TEXT`, or `/deny {id}` to decline."
+
+LONGER: Final = " `/approve {id} conversation` and `/approve {id} until TIME` count for further calls."
+GRANTED: Final = "Grant {id} counts {until}; `/grants revoke {id}` takes it back."
 
 _LONGEST: Final = 2000
 _HELD_BACK: Final = "is held back"
@@ -47,31 +52,37 @@ class ApprovalCommands:
         return Reply("\n".join(self._line(request, known.approval, None) for known in pending), label)
 
     async def _pending(self, request: CommandRequest) -> tuple[PendingCall, ...]:
-        found = await self.answers.pending(await _decider(request))
+        found = await self.answers.pending(await decider(request))
         return tuple(known for known in found if not known.approval.is_question)
 
     async def approve(self, request: CommandRequest, argument: str) -> Reply:
-        """Approve a waiting call."""
-        return await self._answer(request, argument, ApprovalState.APPROVED)
+        """Approve a waiting call: once, for this conversation, or until a time."""
+        name, *words = argument.split() or [""]
+        longer = terms(tuple(words), request.now)
+        return await self._answer(request, name, ApprovalState.APPROVED, longer)
 
     async def deny(self, request: CommandRequest, argument: str) -> Reply:
         """Refuse a waiting call, take back one's own, or let an offer be."""
         declined = await self.alternatives.decline(request, argument)
         return declined or await self._answer(request, argument, ApprovalState.DENIED)
 
-    async def _answer(self, request: CommandRequest, argument: str, answer: ApprovalState) -> Reply:
+    async def _answer(
+        self, request: CommandRequest, argument: str, answer: ApprovalState, longer: GrantTerms | None = None
+    ) -> Reply:
         """Answer a question, or one call of it; of several calls those that the caller may answer, or take back."""
         if not argument:
             raise UsageError("")
-        by = await _decider(request)
+        by = await decider(request)
         calls = _named(await self.answers.pending(by), argument)
         if answer is ApprovalState.APPROVED and calls[0].approval.is_question:
             label = join_all(known.label for known in calls)
             return Reply(QUESTION.format(id=calls[0].approval.id), label)
-        done = await self.answers.answer(by, calls, answer)
+        done = await self.answers.answer(by, calls, answer, longer)
         if not done.settled:
             return Reply("\n".join(self._others(request, argument, done.left)), done.label)
         lines = [_settled(approval, answer) for approval in done.settled]
+        if longer is not None:
+            lines += [GRANTED.format(id=one.id, until=lasting(one)) for one in done.settled if one.grant is not None]
         if done.left:
             lines += [f"{len(done.left)} more wait.", *approval_prompts.answers(self.gate.document, done.left)]
         return Reply("\n".join(lines), done.label)
@@ -91,6 +102,9 @@ class ApprovalCommands:
     def _line(self, request: CommandRequest, approval: Approval, longest: int | None) -> str:
         question = self.answers.shown(request.caller.principal, approval)
         shown = _HELD_BACK if question is None else spelled(json.dumps(question, ensure_ascii=False))
+        if approval.question.release is not None:
+            # One form everywhere, and whole: it fits into a message.
+            shown, longest = approval_prompts.asked_about(self.gate.document, approval), None
         if longest is not None and len(shown) > longest:
             shown = f"{shown[:longest]}… ({len(shown)} characters, `/approvals {approval.id}` shows them all)"
         since = time_left.since(approval, request.now)
@@ -105,16 +119,12 @@ class ApprovalCommands:
     def _how(self, request: CommandRequest, approval: Approval) -> str:
         """Tell how a call is answered, with the commands alone that the caller may give."""
         if self.answers.may_approve(request.caller.principal, approval):
-            return f"Answer with `/approve {approval.id}` or `/deny {approval.id}`."
+            longer = "" if self.answers.offered(approval) is None else LONGER.format(id=approval.id)
+            return f"Answer with `/approve {approval.id}` or `/deny {approval.id}`.{longer}"
         who = " ".join(approval_prompts.answers(self.gate.document, (approval,))) or approval_prompts.OTHERS_DO
         return (
             f"{who} `/deny {approval.id}` takes it back." if may_withdraw(approval, request.caller.principal) else who
         )
-
-
-async def _decider(request: CommandRequest) -> Decider:
-    reader = (await request.standing(None)).reader
-    return Decider(request.caller.principal, reader, request.address, request.sid)
 
 
 def _named(pending: tuple[PendingCall, ...], argument: str) -> tuple[PendingCall, ...]:

@@ -22,6 +22,7 @@ from bot.gate.gate import Gate
 from bot.gate.results import MAY_GO_ON, decision_row
 from bot.history import event_log
 from bot.pinned_agents import told
+from bot.sessions.audit import AuditRow
 from bot.sessions.deliveries import OURS, NewDelivery
 from bot.sessions.knowledge.memories import MemoryUse
 from bot.sessions.log.event_types import MemoriesRecalled, SessionSummary, TaintRaised, TurnStarted
@@ -40,6 +41,9 @@ from policy.labels import PUBLIC, Label
 from policy.request import Hook, Role
 
 NOTHING_YET: Final = "This conversation has not begun, it has read nothing."
+
+BEGINS: Final = "A new conversation begins, taint {}."
+FILES_LEFT: Final = "Files of the workspace before could not be erased; another `/reset` tries again."
 
 NOTHING_RUNS: Final = "There is nothing to stop here; its background sessions are stopped, if there are any."
 STOPPED: Final = "Any turn that ran here is stopped, with its background sessions."
@@ -236,18 +240,27 @@ class ConversationCommands:
             )
         if decision.verdict is not Verdict.ALLOW:
             return Reply(request.explained(decision, standing, "/reset"), state.visibility)
-        row = decision_row(standing, Hook.SESSION_RESET, decision)
+        rows = (decision_row(standing, Hook.SESSION_RESET, decision), *await self._ended(request))
         agent, actor = await request.agents.pin(state.principal), request.caller.principal
-        fresh = await self.sessions.reset(request.sid, op=self.ids.op(), actor=actor, audit=(row,), agent=agent)
+        fresh = await self.sessions.reset(request.sid, op=self.ids.op(), actor=actor, audit=rows, agent=agent)
         # A turn that goes on could write nothing, and a new message would wait for it: that tells that it ran.
         self.interrupt(request.sid)
         # Its background sessions could report to no session, and their questions would be about forgotten things.
         await self.spawner.stop(state.principal, request.sid, request.typed, interrupt=self.interrupt)
-        await asyncio.to_thread(self.files.forget, request.sid, fresh.generation)
+        gone = await asyncio.to_thread(self.files.forget, request.sid, fresh.generation)
         # Observed texts are kept beside the first session of an address.
         for sid in self.session_ids.every(Address.parse(state.home)):
             await self.store.observed.forget(sid)
-        return Reply(f"A new conversation begins, taint {fresh.taint}.")
+        told = BEGINS.format(fresh.taint)
+        # That there are files is known to those alone who may know of the conversation before.
+        return Reply(told) if gone else Reply(f"{told} {FILES_LEFT}", state.visibility)
+
+    async def _ended(self, request: CommandRequest) -> tuple[AuditRow, ...]:
+        """Return the audit rows of the grants that a reset ends."""
+        every = await self.store.approvals.of(request.sid)
+        live = (one.id for one in every if one.grant is not None and one.grant.ended_at(request.now) is None)
+        actor, body = request.caller.principal, {"what": "ended", "why": "reset"}
+        return tuple(AuditRow("grant", actor, {**body, "grant": name}) for name in live)
 
     async def leave(self, request: CommandRequest, argument: str) -> Reply:  # noqa: ARG002 - every command's signature
         """Answer where the line did not come from the console's own keyboard, which ends it by itself."""

@@ -21,6 +21,7 @@ from bot.commands.command import Run
 from bot.commands.conversation import ConversationCommands
 from bot.commands.decisions import DecisionCommands
 from bot.commands.held_messages import HeldMessageCommands
+from bot.commands.inbox.grants import GrantCommands
 from bot.commands.inbox.inbox import InboxCommands
 from bot.commands.knowledge.memory import MemoryCommands
 from bot.commands.knowledge.memory_use import MemoryUseCommands
@@ -150,7 +151,7 @@ class CommandHandlers:
             config=of.config,
         )
         self.questions, self.tools = QuestionCommands(answers=of.question_answers), ToolCommands(gate=of.gate)
-        self.release = _release(of)
+        self.release, self.grants = _release(of), GrantCommands(answers=of.approval_answers)
         self.runs = RunCommands(runs=of.runs, gate=of.gate, ids=of.ids)
         self.schedules = ScheduleCommands(
             schedules=of.schedules, gate=of.gate, ids=of.ids, time_zone=of.config.runs.time_zone

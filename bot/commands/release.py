@@ -20,8 +20,9 @@ from bot.delivery import time_left
 from bot.gate.gate import Gate
 from bot.gate.results import MAY_GO_ON, OutputDecision, decision_row
 from bot.history import event_log
-from bot.sessions import releases
 from bot.sessions.audit import AuditRow
+from bot.sessions.consents import releases
+from bot.sessions.consents.releases import Release
 from bot.sessions.deliveries import NewDelivery
 from bot.sessions.log.event_types import AgentMessage, ReleaseConfirmed, ReleaseRequested, UserMessage
 from bot.sessions.log.events import Visibility
@@ -30,7 +31,6 @@ from bot.sessions.models import Claim, SessionState, Write
 from bot.sessions.ports.delivery import OutboxStore
 from bot.sessions.ports.sessions import SessionStore
 from bot.sessions.refs import EventsRef, Ref
-from bot.sessions.releases import Release
 from bot.sessions.transcript import backwards, place
 from channels.messages import Address, OutboundKind
 from policy import explain

@@ -156,9 +156,22 @@ COMMANDS: Final = (
         "List everything that waits for your answer, anywhere.",
         lambda made: made.inbox.inbox,
     ),
-    Command("approve", "/approve ID", "Let a waiting call go on.", lambda made: made.approvals.approve, urgent=True),
+    Command(
+        "approve",
+        "/approve ID [conversation | until TIME]",
+        "Let a waiting call go on, and further calls of its scope.",
+        lambda made: made.approvals.approve,
+        urgent=True,
+    ),
     Command(
         "deny", "/deny ID", "Refuse a waiting call, or decline an offer.", lambda made: made.approvals.deny, urgent=True
+    ),
+    Command(
+        "grants",
+        "/grants [revoke ID]",
+        "List the grants that cover further calls, or take one back.",
+        lambda made: made.grants.grants,
+        urgent=True,
     ),
     Command(
         "questions", "/questions [ID]", "List the agent's questions to you.", lambda made: made.questions.questions

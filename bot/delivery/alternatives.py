@@ -222,6 +222,7 @@ class Alternatives:
             destination=await self._gate.readers.destination(address),
             taint=taint,
             held=(),
+            grants=(),
             authors=frozenset(),
         )
 

@@ -1,14 +1,16 @@
 """A question to people: its words, and the chats of people who may answer it but are not in the conversation."""
 
 import json
+from functools import partial
 from typing import Final
 
 from bot.access import principals
-from bot.access.approvals import ANSWER, answering, may_answer, may_withdraw
+from bot.access.approvals import ANSWER, RELEASE, answering, may_answer, may_be_granted, may_withdraw
 from bot.core.invisible import spelled
 from bot.gate.calls import MAY_BE_LOST
 from bot.sessions.approvals import Approval
 from bot.sessions.background.runs import Background, Charter, called
+from bot.sessions.consents.released_calls import CallRelease, canonical
 from channels.messages import Address, Button
 from channels.port import Audience
 from policy import explain
@@ -37,6 +39,17 @@ MAY_BE_REPEATED: Final = (
 )
 """Stands in a question about a call after the store lost the newest events."""
 
+VOUCHES: Final = "You vouch for these values, for this call alone. Nobody did so before, so look where they come from:"
+"""Stands before the held values that would steer a call."""
+
+_TIMES: Final = (("1 hour", "1h"), ("1 day", "1d"))
+"""The times for which a button approves further calls, as people read and as they type them."""
+
+_WORST: Final = "\nAn answer for longer allows, in the worst case: {worst}."
+
+NO_FURTHER: Final = "It follows no redirect, and is not made again."
+"""Stands in a question about a release: where it ends."""
+
 _TASK: Final = "{name} asks you alone, `/agents log {run}` tells its task."
 _GOAL: Final = "{name} asks you alone, `/runs log {run}` tells its goal."
 
@@ -52,10 +65,14 @@ def wording(document: Document, asked: tuple[Approval, ...], background: Backgro
         rules = _rules(first)
         held = f"The answer is held back by {rules} until it is approved, the command `approvals` shows it."
         return "\n".join((held, *answers(document, asked)))
-    several = f"One answer is for all {len(asked)}, the command `approvals` tells how to give them apart."
+    several = (
+        f"One answer is for all {len(asked)}, which then run once each, in this order. "
+        "The command `approvals` tells how to answer them apart."
+    )
     lines = [] if background is None else [_alone(background)]
     lines += [several] if len(asked) > 1 else []
-    return "\n".join((*lines, *map(_call, asked), *_endorsed(first), *answers(document, asked)))
+    calls = map(partial(asked_about, document), asked)
+    return "\n".join((*lines, *calls, *_endorsed(first), *answers(document, asked)))
 
 
 def _alone(background: Background) -> str:
@@ -67,8 +84,13 @@ def answers(document: Document, asked: tuple[Approval, ...]) -> list[str]:
     """Return who answers calls, in a line for each kind, where the person who asked may not answer themselves."""
     person = asked[0].principal
     others = [approval for approval in asked if not may_answer(document, approval, person)]
-    whose = dict.fromkeys(explain.people(answering(document, approval.rules)) for approval in others)
+    whose = dict.fromkeys(_people(document, approval) for approval in others)
     return [f"Another person than `{person}` has to answer: {roles or 'nobody may any more'}." for roles in whose]
+
+
+def _people(document: Document, approval: Approval) -> str:
+    people = explain.people(answering(document, approval.rules))
+    return f"{people} with the right `may_release`" if people and RELEASE in approval.rules else people
 
 
 def buttons(
@@ -80,7 +102,13 @@ def buttons(
     """
     deny = f"/deny {question}"
     if readers is None or any(may_answer(document, approval, one) for approval in asked for one in readers):
-        return (Button("Approve", f"/approve {question}"), Button("Deny", deny))
+        approve = f"/approve {question}"
+        if all(worst(document, approval) is None for approval in asked):
+            releases = any(approval.question.release is not None for approval in asked)
+            return (Button("Release" if releases else "Approve", approve), Button("Deny", deny))
+        longer = (Button(f"For {label}", f"{approve} until {time}") for label, time in _TIMES)
+        conversation = Button("For this conversation", f"{approve} conversation")
+        return (Button("Once", approve), conversation, *longer, Button("Deny", deny))
     mine = any(may_withdraw(approval, one) for approval in asked for one in readers)
     return (Button("Withdraw", deny),) if mine else ()
 
@@ -128,13 +156,48 @@ def places(document: Document, asked: tuple[Approval, ...], home: Address) -> tu
     )
 
 
-def _call(approval: Approval) -> str:
+def worst(document: Document, approval: Approval) -> str | None:
+    """Return the worst case of an answer for further calls, None for a question that is answered once only."""
+    scope = approval.question.scope
+    return None if scope is None or not may_be_granted(document, scope.rules) else scope.worst
+
+
+def asked_about(document: Document, approval: Approval) -> str:
+    """Return the question about one call."""
+    if approval.question.release is not None:
+        return _released(approval, approval.question.release)
     # A channel may leave out invisible characters, and the call would not.
     arguments = spelled(json.dumps(dict(approval.question.arguments), ensure_ascii=False, indent=2))
     number = approval.id.partition("-")[2]
     return (
         f"{f'{number}. ' if number else ''}May `{approval.tool}` run with exactly these arguments?\n{arguments}\n"
-        f"Asked by {_rules(approval)} at {approval.label}.{_begun(approval)}{_others(approval)}{_withheld(approval)}"
+        f"{_steers(approval)}{_vouches(approval)}Asked by {_rules(approval)} at {approval.label}."
+        f"{_begun(approval)}{_others(approval)}{_withheld(approval)}{_longer(document, approval)}"
+    )
+
+
+def _longer(document: Document, approval: Approval) -> str:
+    most = worst(document, approval)
+    return "" if most is None else _WORST.format(worst=most)
+
+
+def _steers(approval: Approval) -> str:
+    return f"Its effect: {approval.question.steers}.\n" if approval.question.steers else ""
+
+
+def _vouches(approval: Approval) -> str:
+    values = approval.question.vouches
+    return f"{VOUCHES}\n{''.join(f'- {one}{chr(10)}' for one in values)}" if values else ""
+
+
+def _released(approval: Approval, release: CallRelease) -> str:
+    """Return the question about a call to be released: in one form, whole, as a piece of code."""
+    number = approval.id.partition("-")[2]
+    return (
+        f"{f'{number}. ' if number else ''}May exactly this call be released, once? "
+        f"It is labelled {approval.label}, and goes to `{release.sink}`, which is cleared for {release.clearance}.\n"
+        f"```\n{canonical(approval.question.tool, approval.question.arguments)}\n```\n"
+        f"Asked by {_rules(approval)}. {NO_FURTHER}{_others(approval)}{_withheld(approval)}"
     )
 
 
@@ -164,7 +227,7 @@ def _endorsed(approval: Approval) -> list[str]:
     if not answers:
         return []
     lines = [f"- {spelled(one.text)} (session {one.session})" for one in answers]
-    return ["It may depend on answers of background sessions, from data that nobody vouches for:", *lines]
+    return ["It may depend on bounded answers and results, from data that nobody vouches for:", *lines]
 
 
 def _rules(approval: Approval) -> str:

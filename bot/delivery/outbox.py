@@ -36,10 +36,10 @@ from bot.sessions.approvals import ApprovalState
 from bot.sessions.audit import AuditRow
 from bot.sessions.background.delegation import SESSION, Arrival
 from bot.sessions.background.runs import RUN
+from bot.sessions.consents.releases import Release
 from bot.sessions.deliveries import OURS, Delivery, DeliveryState, NewDelivery, SendSlot
 from bot.sessions.log.event_types import ReleaseConfirmed
 from bot.sessions.ports.store import Store
-from bot.sessions.releases import Release
 from bot.telemetry.telemetry import Telemetry
 from channels.messages import Address, Button, Outbound, OutboundKind, Signal
 from channels.port import (
@@ -68,6 +68,7 @@ WITHHELD_REPLY: Final = "The answer may not be shown here, ask for it where more
 GONE: Final = "nobody is there any more"
 TOO_OLD: Final = "it waited for too long"
 FAILED: Final = "it failed every time"
+NOT_MARKED: Final = "this channel cannot mark a text from outside"
 NOT_THEIRS: Final = "the recipient of this chat has changed"
 """Why a text was not sent, in the audit."""
 
@@ -424,6 +425,8 @@ class Outbox:
             if repeated:
                 return _Fate(DeliveryState.AMBIGUOUS)
             return self._unsaid(delivery, DeliveryState.EXPIRED, TOO_OLD)
+        if delivery.untrusted and address.channel != SESSION and not self._channels[address.channel].marks_untrusted:
+            return self._unsaid(delivery, DeliveryState.FAILED, NOT_MARKED)
         ours = delivery.approved == OURS
         if principals.is_anothers(self._gate.document, address, delivery.meant_for, ours=ours):
             return self._unsaid(delivery, DeliveryState.FAILED, NOT_THEIRS)
@@ -437,9 +440,10 @@ class Outbox:
             delivery.key,
             OutboundKind(delivery.kind),
             (delivery.doubtful or delivery.state is DeliveryState.AMBIGUOUS) and not delivery.replaces,
-            _open(delivery.label),
+            _open(delivery.label) and not delivery.untrusted,
             buttons,
             delivery.replaces,
+            untrusted=delivery.untrusted,
         )
         try:
             receipt = await self._send(outbound)

@@ -68,6 +68,7 @@ class Slack:
 
     name = NAME
     marks_repeats = True
+    marks_untrusted = True
     previews = True
 
     def __init__(  # noqa: PLR0913 - made in the composition root from the configuration

@@ -12,10 +12,11 @@ import json
 import re
 from collections.abc import Collection, Iterator, Mapping
 from dataclasses import dataclass, field, replace
+from functools import partial
 from types import MappingProxyType
 from typing import Any, Final
 
-from channels.messages import Button, Outbound, OutboundKind
+from channels.messages import FROM_OUTSIDE, OUTSIDE_FILE, Button, Outbound, OutboundKind
 from channels.rich_text import Leaf, Shape, Span, clean, is_visible, linked, parsed, unlinked, utf16_units
 
 LONGEST_TEXT: Final = 4_000
@@ -74,17 +75,18 @@ class Rendered:
     as_file: bool
 
 
-def render(markdown: str, *, links: bool, verbatim: bool = False) -> Rendered:
+def render(markdown: str, *, links: bool, verbatim: bool = False, mark: str = "") -> Rendered:
     """Return the messages that show a text, or with `verbatim` show it as it is written.
 
-    Without `links` every address is shown as code and the plain text is preformatted: nothing can be clicked.
+    Without `links` every address is shown as code and the plain text is preformatted: nothing can be clicked. A `mark`
+    stands above each message, outside of the text.
     """
-    made = [_Message(links=links)]
+    made = [_Message(links=links, mark=mark)]
     for leaf in (Leaf(Shape.TEXT, (Span(clean(markdown)),)),) if verbatim else parsed(markdown):
         shown = replace(leaf, spans=tuple(linked(leaf.spans) if links else unlinked(leaf.spans)))
-        for piece in _pieces(_drawn(shown), links=links):
+        for piece in _pieces(_drawn(shown), links=links, mark=mark):
             if not made[-1].takes(piece):
-                made.append(_Message(links=links))
+                made.append(_Message(links=links, mark=mark))
             made[-1].add(piece)
     parts = tuple(message.part() for message in made if is_visible(message.text))
     return Rendered(parts, as_file=len(parts) > MOST_PARTS)
@@ -117,6 +119,7 @@ class _Message:
     """A message being filled."""
 
     links: bool
+    mark: str = ""
     elements: list[_Json] = field(default_factory=list[_Json])
     text: str = ""
     last: Leaf | None = None
@@ -127,9 +130,10 @@ class _Message:
         """Return whether a piece has room; an empty message takes any."""
         if not self.text:
             return True
+        taken = _FRAME + utf16_units(self.mark) if self.mark else 0
         return (
-            self.used + _weight(piece.leaf) <= LONGEST_BLOCKS - LONGEST_ACTIONS
-            and self.length + self._measured(self._added(piece)) <= LONGEST_TEXT
+            self.used + _weight(piece.leaf) <= LONGEST_BLOCKS - LONGEST_ACTIONS - taken
+            and self.length + self._measured(self._added(piece)) <= LONGEST_TEXT - taken
         )
 
     def add(self, piece: _Piece) -> None:
@@ -155,7 +159,11 @@ class _Message:
         """Return it as it is sent."""
         text = self.text.strip("\n")
         block: _Json = {"type": "rich_text", "elements": self.elements}
-        return SlackPart((block,), text if self.links else preformatted(text))
+        shown = text if self.links else preformatted(text)
+        if not self.mark:
+            return SlackPart((block,), shown)
+        said: _Json = {"type": "plain_text", "text": self.mark, "emoji": False}
+        return SlackPart(({"type": "context", "elements": [said]}, block), f"{escaped(self.mark)}\n{shown}")
 
     def _open(self, piece: _Piece) -> tuple[list[_Json] | None, str]:
         """Return the elements that a piece continues, if any, and the text between them."""
@@ -216,9 +224,9 @@ def _drawn(leaf: Leaf) -> Leaf:
     return leaf
 
 
-def _pieces(leaf: Leaf, *, links: bool) -> Iterator[_Piece]:
+def _pieces(leaf: Leaf, *, links: bool, mark: str) -> Iterator[_Piece]:
     """Yield a leaf whole if some message can hold it, otherwise slices of it that do."""
-    if _Message(links=links, text=" ").takes(_Piece(leaf)):
+    if _Message(links=links, mark=mark, text=" ").takes(_Piece(leaf)):
         yield _Piece(leaf)
         return
     rest = False
@@ -315,6 +323,7 @@ class SlackMessages:
 
     sheets: tuple[SlackMessage, ...]
     file: bytes = b""
+    name: str = FILE
 
 
 def compose(outbound: Outbound, commands: Collection[str] = ()) -> SlackMessages:
@@ -323,12 +332,13 @@ def compose(outbound: Outbound, commands: Collection[str] = ()) -> SlackMessages
     In the program's own texts, `commands` are written as they are typed on Slack, which takes a text that begins with a
     slash for a command of its own. Its questions are shown unchanged: they may hold words of others.
     """
-    text, mark, said, fitting = _whole(outbound, commands)
-    verbatim = outbound.kind.verbatim
-    rendered = render(text, links=outbound.links, verbatim=verbatim) if len(text) <= _LONGEST else None
+    text, repeated, said, fitting = _whole(outbound, commands)
+    shown = partial(render, links=outbound.links, verbatim=outbound.kind.verbatim, mark=_mark(outbound))
+    rendered = shown(text) if len(text) <= _LONGEST else None
     if rendered is None or rendered.as_file:
-        lead = render(f"{mark}{_first_line(said)}", links=outbound.links, verbatim=verbatim).parts
-        return SlackMessages(_sheets(lead[:1], fitting), clean(text).encode())
+        lead = shown(f"{repeated}{_first_line(said)}").parts
+        name = OUTSIDE_FILE if outbound.untrusted else FILE
+        return SlackMessages(_sheets(lead[:1], fitting), clean(text).encode(), name)
     return SlackMessages(_sheets(rendered.parts, fitting))
 
 
@@ -339,7 +349,8 @@ def spelled(outbound: Outbound, commands: Collection[str] = ()) -> SlackMessages
     """
     text, _, _, fitting = _whole(outbound, commands)
     begun = text[: (_MOST + 1) * LONGEST_TEXT]
-    parts = render(begun, links=outbound.links, verbatim=outbound.kind.verbatim or len(begun) > _LONGEST).parts
+    verbatim = outbound.kind.verbatim or len(begun) > _LONGEST
+    parts = render(begun, links=outbound.links, verbatim=verbatim, mark=_mark(outbound)).parts
     if len(parts) > _MOST or begun != text:
         parts = (*parts[:_MOST], *render(LEFT_OUT, links=True).parts)
     return SlackMessages(_sheets(parts, fitting))
@@ -351,6 +362,10 @@ def _whole(outbound: Outbound, commands: Collection[str]) -> tuple[str, str, str
     mark = f"{REPEATED}\n\n" if outbound.repeated else ""
     said = _spelled(outbound.text, commands) if outbound.kind in _TOLD else outbound.text
     return f"{mark}{said}{_typed(others)}", mark, said, fitting
+
+
+def _mark(outbound: Outbound) -> str:
+    return FROM_OUTSIDE if outbound.untrusted else ""
 
 
 def _sheets(parts: tuple[SlackPart, ...], buttons: list[Button]) -> tuple[SlackMessage, ...]:

@@ -233,12 +233,12 @@ class SlackSender:
         text = replace(outbound, key=key)
         steps = len(composed.sheets) + bool(composed.file)
         # Before the line above it, so that a file that Slack does not take is not announced.
-        file = await self._calls.upload(place.team, composed.file) if composed.file else ""
+        file = await self._calls.upload(place.team, composed.file, composed.name) if composed.file else ""
         begun, receipt = await self._begun.shown(text, steps)
         for number in range(begun, steps):
             try:
                 if number == len(composed.sheets):
-                    await self._calls.share(place, file)
+                    await self._calls.share(place, file, composed.name)
                 else:
                     counted = MessageMark(key_of(outbound), number + 1, steps)
                     receipt = await self._one(outbound, composed.sheets[number], place, counted)

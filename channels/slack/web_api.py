@@ -24,7 +24,7 @@ from channels.port import AmbiguousSendError, ChannelError, FileRefusedError, Fi
 from channels.slack.clients import Clients
 from channels.slack.errors import FAILURES, UNREADABLE, code, failure, refuses_file, told
 from channels.slack.events import HOME, NAME
-from channels.slack.render import FILE, QUIET, SlackMessage
+from channels.slack.render import QUIET, SlackMessage
 
 _DIRECT: Final = "D"
 _ACCOUNTS: Final = ("U", "W")
@@ -182,11 +182,11 @@ class MessageCalls:
             if code(error) != "message_not_found":
                 raise failure(error) from None
 
-    async def upload(self, team: str, data: bytes) -> str:
+    async def upload(self, team: str, data: bytes, name: str) -> str:
         """Upload a file that is not visible yet, and return its id."""
         client = await self._client(team)
         try:
-            answer = await client.files_getUploadURLExternal(filename=FILE, length=len(data))
+            answer = await client.files_getUploadURLExternal(filename=name, length=len(data))
             where = {"url": answer["upload_url"], "proxy": client.proxy}
             async with client.session.post(**where, data=data, raise_for_status=True):
                 pass
@@ -196,12 +196,12 @@ class MessageCalls:
                 raise FileRefusedError from None
             raise _certain(failure(error), "Slack did not take the file") from None
 
-    async def share(self, place: SlackPlace, file: str) -> None:
+    async def share(self, place: SlackPlace, file: str, name: str) -> None:
         """Show a file that was sent."""
         client = await self._client(place.team)
         where = {"channel_id": place.channel, "thread_ts": place.thread or None}
         try:
-            await client.files_completeUploadExternal(files=[{"id": file, "title": FILE}], **where)
+            await client.files_completeUploadExternal(files=[{"id": file, "title": name}], **where)
         except FAILURES as error:
             raise FileRefusedError() if refuses_file(error) else failure(error) from None
 

@@ -74,6 +74,7 @@ class Telegram:
 
     name = updates.NAME
     marks_repeats = True
+    marks_untrusted = True
     previews = True
 
     def __init__(  # noqa: PLR0913 - the composition root's facts about one bot

@@ -12,7 +12,8 @@ import re
 import unicodedata
 from bisect import bisect_left, bisect_right
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
+from functools import partial
 from itertools import accumulate
 from types import MappingProxyType
 from typing import Final
@@ -20,7 +21,7 @@ from urllib.parse import urlsplit
 
 from telegram import InlineKeyboardButton, InlineKeyboardMarkup
 
-from channels.messages import Button, Outbound
+from channels.messages import FROM_OUTSIDE, OUTSIDE_FILE, Button, Outbound
 from channels.rich_text import UNASSIGNED, Leaf, Shape, Span, is_visible, labelled, parsed, same, utf16_units
 
 LONGEST_TEXT: Final = 4096
@@ -266,10 +267,11 @@ class _Span:
     style: Style
 
 
-def render(source: str, *, links: bool, verbatim: bool = False) -> Rendering:
+def render(source: str, *, links: bool, verbatim: bool = False, mark: str = "") -> Rendering:
     """Return the messages that show a Markdown source, or with `verbatim` a text as it is written.
 
-    `links` tells whether anything in them may be clicked; without it, addresses are shown as code.
+    `links` tells whether anything in them may be clicked; without it, addresses are shown as code. A `mark` stands
+    above each message, outside of the text.
     """
     text = clean(source)
     read_runs = [Run(text)] if verbatim or len(text) > LONGEST_SOURCE else page(parsed(text), links=links)
@@ -278,7 +280,8 @@ def render(source: str, *, links: bool, verbatim: bool = False) -> Rendering:
     shown = "".join(run.text for run in runs)
     dead = list(_dead(shown, links=links))
     spans = _spans(split_at(runs, iter(dead), CODE))
-    parts = tuple(_parts(shown, spans, links=links))
+    room = _Room(LONGEST_TEXT - utf16_units(mark) - len("\n"), MOST_ENTITIES - 1) if mark else _Room()
+    parts = tuple(_marked(part, mark) for part in _parts(shown, spans, links=links, room=room))
     return Rendering(parts, as_file=len(parts) > MOST_PARTS or len(text) > LONGEST_SOURCE)
 
 
@@ -320,7 +323,24 @@ def _spans(runs: Iterator[Run]) -> list[_Span]:
     return sorted(spans, key=lambda span: (span.begin, -span.end, span.style.kind != "blockquote"))
 
 
-def _parts(text: str, spans: list[_Span], *, links: bool) -> Iterator[TelegramPart]:
+@dataclass(frozen=True, slots=True)
+class _Room:
+    """The room that a message has for a text: UTF-16 code units and entities."""
+
+    units: int = LONGEST_TEXT
+    entities: int = MOST_ENTITIES
+
+
+def _marked(part: TelegramPart, mark: str) -> TelegramPart:
+    if not mark:
+        return part
+    length = utf16_units(mark)
+    moved = (replace(entity, offset=entity.offset + length + len("\n")) for entity in part.entities)
+    entities = (Entity("bold", 0, length), *moved)
+    return TelegramPart(f"{mark}\n{part.text}", entities, f"{mark}\n{part.plain}")
+
+
+def _parts(text: str, spans: list[_Span], *, links: bool, room: _Room) -> Iterator[TelegramPart]:
     units = offsets(text)
     begins = [span.begin for span in spans]
     carried: list[_Span] = []
@@ -328,14 +348,15 @@ def _parts(text: str, spans: list[_Span], *, links: bool) -> Iterator[TelegramPa
     while (start := _skipped(text, start)) < len(text):
         carried = [span for span in carried if span.end > start]
         first = bisect_left(begins, start)
-        end = bisect_right(units, units[start] + LONGEST_TEXT) - 1
-        last = first + MOST_ENTITIES - len(carried)
+        end = bisect_right(units, units[start] + room.units) - 1
+        last = first + room.entities - len(carried)
         if last < len(spans):
             end = min(end, spans[last].begin)
         stop = cut(text, start, end)
         within = carried + spans[first : bisect_left(begins, stop)]
-        stop = _before_code(within, start, stop, units)
-        made = _part(text[start:stop], start, [span for span in within if span.begin < stop], links=links)
+        stop = _before_code(within, start, stop, units=units, room=room.units)
+        inside = [span for span in within if span.begin < stop]
+        made = _part(text[start:stop], start, inside, links=links, room=room.units)
         if is_visible(made.text):
             yield made
         carried = [span for span in within if span.begin < stop < span.end]
@@ -351,16 +372,16 @@ def _skipped(text: str, start: int) -> int:
     return start
 
 
-def _before_code(within: list[_Span], start: int, stop: int, units: Sequence[int]) -> int:
+def _before_code(within: list[_Span], start: int, stop: int, *, units: Sequence[int], room: int) -> int:
     """Return a place to cut that leaves a code block whole, if that fits into the next part."""
     for span in within:
         broken = span.style.kind == "pre" and span.begin < stop < span.end
-        if broken and span.begin - start > (stop - start) // 4 and units[span.end] - units[span.begin] <= LONGEST_TEXT:
+        if broken and span.begin - start > (stop - start) // 4 and units[span.end] - units[span.begin] <= room:
             return span.begin
     return stop
 
 
-def _part(text: str, start: int, within: list[_Span], *, links: bool) -> TelegramPart:
+def _part(text: str, start: int, within: list[_Span], *, links: bool, room: int) -> TelegramPart:
     shown = text.rstrip()
     units = offsets(shown)
     spans: list[_Span] = []
@@ -374,10 +395,10 @@ def _part(text: str, start: int, within: list[_Span], *, links: bool) -> Telegra
         )
         for span in spans
     )
-    return TelegramPart(shown, entities, _plain(shown, spans, links=links))
+    return TelegramPart(shown, entities, _plain(shown, spans, links=links, room=room))
 
 
-def _plain(text: str, spans: list[_Span], *, links: bool) -> str:
+def _plain(text: str, spans: list[_Span], *, links: bool, room: int) -> str:
     pieces: list[str] = []
     place = 0
     for begin, end in _dead(text, links=links):
@@ -390,7 +411,7 @@ def _plain(text: str, spans: list[_Span], *, links: bool) -> str:
             pieces += (dead[place : span.end], f" ({span.style.url})")
             place = span.end
     addressed = "".join((*pieces, dead[place:]))
-    return addressed if utf16_units(addressed) <= LONGEST_TEXT else dead
+    return addressed if utf16_units(addressed) <= room else dead
 
 
 REPEATED: Final = "(may have been shown before)"
@@ -417,16 +438,18 @@ class TelegramMessages:
     parts: tuple[TelegramPart, ...]
     file: bytes = b""
     keyboard: InlineKeyboardMarkup | None = None
+    name: str = FILE
 
 
 def compose(outbound: Outbound) -> TelegramMessages:
     """Return the messages; rendering a long text takes a while."""
-    text, mark, keyboard = _whole(outbound)
-    verbatim = outbound.kind.verbatim
-    rendering = render(text, links=outbound.links, verbatim=verbatim) if len(text) <= LONGEST_SOURCE else None
+    text, repeated, keyboard = _whole(outbound)
+    shown = partial(render, links=outbound.links, verbatim=outbound.kind.verbatim, mark=_mark(outbound))
+    rendering = shown(text) if len(text) <= LONGEST_SOURCE else None
     if rendering is None or rendering.as_file:
-        lead = render(f"{mark}{_first_line(outbound.text)}", links=outbound.links, verbatim=verbatim).parts
-        return TelegramMessages(lead[:1] or _empty(), clean(text).encode(), keyboard)
+        lead = shown(f"{repeated}{_first_line(outbound.text)}").parts
+        name = OUTSIDE_FILE if outbound.untrusted else FILE
+        return TelegramMessages(lead[:1] or _empty(), clean(text).encode(), keyboard, name)
     return TelegramMessages(rendering.parts or _empty(), keyboard=keyboard)
 
 
@@ -437,7 +460,7 @@ def spelled(outbound: Outbound) -> TelegramMessages:
     """
     text, _, keyboard = _whole(outbound)
     begun = text[: (_SPELLED + 1) * LONGEST_TEXT]
-    parts = render(begun, links=outbound.links, verbatim=outbound.kind.verbatim).parts
+    parts = render(begun, links=outbound.links, verbatim=outbound.kind.verbatim, mark=_mark(outbound)).parts
     if len(parts) > _SPELLED or begun != text:
         parts = (*parts[:_SPELLED], TelegramPart(LEFT_OUT, (), LEFT_OUT))
     return TelegramMessages(parts, keyboard=keyboard)
@@ -450,6 +473,10 @@ def _whole(outbound: Outbound) -> tuple[str, str, InlineKeyboardMarkup | None]:
     mark = f"{REPEATED}\n\n" if outbound.repeated else ""
     typed = "".join(f"\n\n{button.label}: `{button.command}`" for button in others)
     return f"{mark}{outbound.text}{typed}", mark, _keyboard(fitting) if fitting else None
+
+
+def _mark(outbound: Outbound) -> str:
+    return FROM_OUTSIDE if outbound.untrusted else ""
 
 
 def _empty() -> tuple[TelegramPart, ...]:

@@ -20,7 +20,7 @@ from channels.port import AmbiguousSendError, BusyChannelError, ChannelError, Fi
 from channels.previews import PreviewCalls, PreviewPace, Previews
 from channels.telegram import updates
 from channels.telegram.errors import MovedError, failure, refuses_file, seconds
-from channels.telegram.render import FILE, Entity, TelegramMessages, TelegramPart, compose, spelled
+from channels.telegram.render import Entity, TelegramMessages, TelegramPart, compose, spelled
 
 if TYPE_CHECKING:
     from telegram import Bot, Message
@@ -276,7 +276,7 @@ class TelegramSender:
         sent = await self._bot.send_document(
             place.chat,
             composed.file,
-            filename=FILE,
+            filename=composed.name,
             caption=lead.text,
             caption_entities=_entities(lead.entities),
             reply_markup=composed.keyboard,

@@ -72,11 +72,15 @@ class ObedientModel(OfflineModel):
 
 
 class Puppets:
-    """What the attacker's tools share: `calls` counts them, `let_go` opens, `called` tells that one began."""
+    """What the attacker's tools share.
+
+    `calls` counts them, `called` tells that one began, and `hanging` is how many wait until `let_go` opens.
+    """
 
     def __init__(self, given: list[GivenTool], model: str, names: dict[str, str], *, obeys: bool = False) -> None:
         self._obeys = obeys
         self.calls: Counter[str] = Counter()
+        self.hanging = 0
         self.let_go = asyncio.Event()
         self.called = asyncio.Event()
         self._given = given
@@ -123,7 +127,11 @@ class Puppet:
         self._shared.calls[self.name] += 1
         self._shared.called.set()
         if self._data.waits:
-            await self._shared.let_go.wait()
+            self._shared.hanging += 1
+            try:
+                await self._shared.let_go.wait()
+            finally:
+                self._shared.hanging -= 1
         if self._data.fails:
             raise RuntimeError(self._data.text)
         said = tuple(

@@ -18,6 +18,7 @@ class Board:
     everybody: frozenset[str] = frozenset()
     name: str = "board"
     marks_repeats: bool = True
+    marks_untrusted: bool = True
     previews: bool = False
     stands: dict[str, Outbound] = field(default_factory=dict[str, Outbound])
     fails: dict[str, list[ChannelError]] = field(default_factory=dict[str, list[ChannelError]])

@@ -44,6 +44,7 @@ class Rooms:
     signals: list[tuple[Address, Signal]] = field(default_factory=list[tuple[Address, Signal]])
     name: str = "room"
     marks_repeats: bool = False
+    marks_untrusted: bool = True
     previews: bool = False
     complete: bool = True
 

@@ -14,6 +14,7 @@ from bot.access.labelling import CONFIGURED
 from bot.agent.models import ModelError
 from bot.app.app import App
 from bot.commands.admin.configuration import NOTHING
+from bot.core.ids import new_key
 from bot.core.logs import bound
 from bot.failures import HOUR, Failures
 from policy.labels import PUBLIC, Label
@@ -118,6 +119,7 @@ async def test_what_failed_in_another_process_is_told_too(tmp_path: Path) -> Non
         vault = one.app.vault()
         await vault.put("failures/p:newer", json.dumps([{"subject": "x"}, {**_row(), "label": "NO SUCH"}]).encode())
         await vault.put("failures/p:older", json.dumps({"what": "else"}).encode())
+        await one.app.store.vault([new_key()]).put("failures/a", b"of another key")
         assert await asked(one.app, TOP) == everything
 
 

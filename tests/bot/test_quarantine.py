@@ -10,13 +10,14 @@ from dataclasses import replace
 from pathlib import Path
 
 import pytest
+from redis.exceptions import ResponseError
 
 from bot.audit.visibility import AuditTrail
 from bot.cli.doctor import doctor
 from bot.cli.sessions import list_sessions, release_session
 from bot.config.load import load_config
 from bot.config.model import Config
-from bot.core.errors import UNREADABLE, OperatorError, SchemaError
+from bot.core.errors import UNREADABLE, OperatorError, SchemaError, StoreGoneError
 from bot.delivery.relay import Relay
 from bot.delivery.sweep import SWEEP_SECONDS, Sweep
 from bot.quarantine import QUARANTINED
@@ -27,6 +28,7 @@ from bot.sessions.messages import SessionMessage
 from bot.sessions.models import SCHEMA, Doing, Quarantined
 from bot.store.records import kinds
 from bot.store.schema import QUARANTINE, RECENT, session_keys
+from bot.store.servers.refusals import refusal_for
 from bot.tools import catalogue
 from channels.messages import Address
 from policy.labels import PUBLIC, parse
@@ -39,6 +41,7 @@ from tests.store.world import alter, drop_state, put_state
 pytestmark = pytest.mark.anyio
 
 SIDE = Address("console", "side")
+HOUR = 3_600_000
 
 
 def owner_cleared_for(clearance: str) -> str:
@@ -91,7 +94,7 @@ async def test_it_is_tried_less_often_with_one_row_and_one_line(
         serving = asyncio.create_task(owner.app.serve())
 
         async def again() -> bool:
-            return bool(found := await apart(owner)) and found[0].tries > 1
+            return bool(found := await apart(owner)) and found[0].tries > 2
 
         await eventually(again)
         (one,) = await apart(owner)
@@ -107,16 +110,23 @@ async def test_it_is_tried_less_often_with_one_row_and_one_line(
 
 
 async def test_what_rests_is_not_worked_and_others_are(tmp_path: Path) -> None:
-    async with running(tmp_path) as owner:
-        sid = owner.app.session_id(SIDE)
+    async with running(tmp_path, serve=False) as owner:
+        sid, store = owner.app.session_id(SIDE), owner.app.store
         await owner.app.quarantine.put(sid, Doing.WORK, SchemaError("x"))
+        await alter(store, kinds.QUARANTINED, QUARANTINE, f"{sid}/work", lapses=store.tokens.now_ms() + HOUR)
+        await owner.app.quarantine.refresh()
         await accepted(owner, "d1")
+        serving = asyncio.create_task(owner.app.serve())
         assert "You said: again" in await owner.say("again")
         await asyncio.sleep(0.5)
         assert "You said: hello" not in owner.shown
+        await alter(store, kinds.QUARANTINED, QUARANTINE, f"{sid}/work", lapses=1)
         await eventually(lambda: _is(owner, 0))
         await Person(owner.app, owner.output, SIDE).settled()
         assert "You said: hello" in owner.shown
+        serving.cancel()
+        with suppress(asyncio.CancelledError):
+            await serving
 
 
 async def test_the_row_of_a_session_that_can_be_read_has_its_label(tmp_path: Path) -> None:
@@ -213,6 +223,17 @@ async def test_intake_that_fails_keeps_no_worker_away(tmp_path: Path) -> None:
         await put(owner, "version", str(SCHEMA), owner.address)
         await owner.send("again")
         assert await apart(owner) == ()
+
+
+async def test_a_store_that_refuses_everyone_puts_no_session_apart(tmp_path: Path) -> None:
+    """It refuses until a replica follows; a moment later it would take the note, which nobody would take back."""
+    async with running(tmp_path, serve=False) as owner:
+        for doing in Doing:
+            await owner.app.quarantine.put(owner.sid, doing, refusal_for(ResponseError("NOREPLICAS Not enough good")))
+            await owner.app.quarantine.put(owner.sid, doing, StoreGoneError("the store does not answer"))
+        assert await apart(owner) == ()
+        await owner.app.quarantine.put(owner.sid, Doing.INTAKE, refusal_for(ResponseError("ERR of this record alone")))
+        assert len(await apart(owner)) == 1
 
 
 async def test_programs_of_another_schema_sweep_for_themselves(tmp_path: Path) -> None:

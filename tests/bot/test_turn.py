@@ -23,6 +23,7 @@ from bot.turn import OpenTurn, StopRequestedError
 from bot.worker.lease import LeaseKeeper
 from policy.labels import PUBLIC, Label
 from tests.bot.kit import CONFIDENTIAL, HOME, INTERNAL, by_hand, policy
+from tests.clocks import LEASE_SECONDS
 from tests.events import bodies
 from tests.harness import Person, running
 
@@ -35,7 +36,7 @@ def said(text: str, where: object = HOME) -> NewDelivery:
 
 async def kept_and_waiting(turn: OpenTurn) -> None:
     await turn.write(Change(events=(event_log.user_message(turn.standing, "owner", "kept", label=PUBLIC),)))
-    await anyio.sleep(60)
+    await anyio.sleep(600)
 
 
 def interrupted_and_broken(turn: OpenTurn) -> None:
@@ -135,7 +136,7 @@ async def test_the_first_reason_counts_and_also_before_the_block_begins(tmp_path
         turn.interrupt(LeaseLostError("first"))
         turn.interrupt(StopRequestedError())
         with pytest.raises(LeaseLostError, match="first"), turn.interruptible():
-            await anyio.sleep(60)
+            await anyio.sleep(600)
 
 
 async def test_what_a_block_raises_passes_unless_it_is_an_echo(tmp_path: Path) -> None:
@@ -174,11 +175,11 @@ def keeper(owner: Person, lease: float) -> LeaseKeeper:
 
 
 async def test_a_lease_is_kept_alive_while_the_loop_is_busy(tmp_path: Path) -> None:
-    async with by_hand(tmp_path, policy(blocks={"store": {"lease_seconds": 2}})) as (owner, turn):
-        keeps = keeper(owner, 2)
+    async with by_hand(tmp_path, policy(blocks={"store": {"lease_seconds": LEASE_SECONDS}})) as (owner, turn):
+        keeps = keeper(owner, LEASE_SECONDS)
         with keeps.hold(turn, anyio.current_time()):
             await asyncio.sleep(0.1)
-            end = asyncio.get_running_loop().time() + 3
+            end = asyncio.get_running_loop().time() + LEASE_SECONDS + 1
             while asyncio.get_running_loop().time() < end:
                 pass  # nothing else runs on this loop meanwhile
             await turn.end(Change())
@@ -186,20 +187,20 @@ async def test_a_lease_is_kept_alive_while_the_loop_is_busy(tmp_path: Path) -> N
 
 
 async def test_a_stop_and_a_lost_lease_reach_the_turn_through_the_keeper(tmp_path: Path) -> None:
-    async with by_hand(tmp_path, policy(blocks={"store": {"lease_seconds": 2}})) as (owner, turn):
-        keeps = keeper(owner, 2)
+    async with by_hand(tmp_path, policy(blocks={"store": {"lease_seconds": LEASE_SECONDS}})) as (owner, turn):
+        keeps = keeper(owner, LEASE_SECONDS)
         with keeps.hold(turn, anyio.current_time()):
             await owner.app.store.sessions.stop(owner.sid, actor="owner")
             with pytest.raises(StopRequestedError), turn.interruptible():
-                await anyio.sleep(20)
+                await anyio.sleep(600)
         await keeps.close()
     (tmp_path / "again").mkdir()
     async with by_hand(tmp_path / "again") as (owner, turn):
-        keeps = keeper(owner, 2)
+        keeps = keeper(owner, LEASE_SECONDS)
         with keeps.hold(turn, anyio.current_time()):
             await owner.app.store.sessions.reset(owner.sid, op=Ids().op(), actor="owner", audit=())
             with pytest.raises(ResetError), turn.interruptible():
-                await anyio.sleep(20)
+                await anyio.sleep(600)
         await keeps.close()
 
 

@@ -19,7 +19,7 @@ from typing import BinaryIO, Final, Self
 from tests.journeys.nursery import NUMBER_BYTES, ROOT
 
 _LOCK: Final = Lock()
-_PATIENCE: Final = 60.0
+_PATIENCE: Final = 120.0
 
 
 def inherited() -> dict[str, str]:

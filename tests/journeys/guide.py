@@ -125,7 +125,7 @@ class Reader:
     async def types(self, text: str, known: Mapping[str, str] | None = None) -> str:
         """Type into a shell; return what it prints. With `known` it is a shell of its own, which knows that."""
         process = await self.shell(f"{text}\nprintf '\\0'\nenv -0", known)
-        out, err = await asyncio.wait_for(process.communicate(), 90)
+        out, err = await asyncio.wait_for(process.communicate(), 240)
         assert process.returncode == 0, (text, out.decode(), err.decode())
         printed, *variables = out.decode().split("\0")
         if known is None:

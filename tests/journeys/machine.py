@@ -53,7 +53,7 @@ class Machine:
     def run(self, *arguments: str, typed: str | bytes = b"", **more: str) -> Ended:
         raw = typed if isinstance(typed, bytes) else typed.encode()
         with self.start(*arguments, **more) as process:
-            out, err = process.communicate(raw, timeout=90)
+            out, err = process.communicate(raw, timeout=240)
         assert process.returncode is not None
         return Ended(process.returncode, out.decode(), err.decode())
 

@@ -29,7 +29,7 @@ from tests.sim.telegram_world import Person
 
 Config = dict[str, Any]
 MODEL: Final = "openai-chat:sim"
-PATIENCE: Final = 60.0
+PATIENCE: Final = 120.0
 WRONG_KEY: Final = "sk-wrong-4711-and-more"
 
 

@@ -16,7 +16,7 @@ from tests.journeys.machine import Machine
 
 LINES: Final = 40
 COLUMNS: Final = 160
-PATIENCE: Final = 60.0
+PATIENCE: Final = 120.0
 
 _WORK: Final = re.compile(r"· .+, \d+ s|working|reading|writing")
 

@@ -9,6 +9,7 @@ import pytest
 
 from tests.bot.api.kit import api_config
 from tests.bot.kit import bang, eventually
+from tests.clocks import LEASE_SECONDS
 from tests.conventions.documents import Block
 from tests.journeys.guide import Reader, compare, free_port, reader, steps
 from tests.journeys.machine import Machine
@@ -26,7 +27,7 @@ async def follow(following: Reader, taken: list[Block]) -> None:
     for block, after in zip(taken, [*taken[1:], None], strict=True):
         match block.words[0]:
             case "yaml":
-                following.configure(block.text, {"store": {"lease_seconds": 2}})
+                following.configure(block.text, {"store": {"lease_seconds": LEASE_SECONDS}})
             case "sh" if block.text.startswith(LOCKGATE):
                 await following.starts(block.text.removeprefix(LOCKGATE).strip())
             case "sh":
@@ -61,7 +62,7 @@ async def test_the_guide_does_what_it_says(tmp_path: Path) -> None:
         await follow(following, steps(PAGE, "Tokens"))
 
 
-SECONDS: Final = 5
+SECONDS: Final = 60
 """How long a call takes, unless it is made again."""
 
 CREATE: Final = "curl -s $API/sessions -H \"Authorization: Bearer $TOKEN\" -H 'Content-Type: application/json' -d "
@@ -76,7 +77,7 @@ async def test_killing_the_worker_in_the_turn_changes_nothing_but_time(tmp_path:
     port = free_port()
     settings = {"port": port}
     (tmp_path / "config.yaml").write_text(
-        api_config(blocks={"store": {"lease_seconds": 2}}, settings=settings), "utf-8"
+        api_config(blocks={"store": {"lease_seconds": LEASE_SECONDS}}, settings=settings), "utf-8"
     )
     place = await SERVERS.place(tmp_path / "data")
     async with reader(Machine(tmp_path), port, place) as following, worker(tmp_path, "api", "api"):
@@ -90,7 +91,7 @@ async def test_killing_the_worker_in_the_turn_changes_nothing_but_time(tmp_path:
             async def runs() -> bool:
                 return "look storm" in ran(tmp_path)
 
-            await eventually(runs, 30)
+            await eventually(runs)
             first.kill()
             await first.wait()
         async with worker(tmp_path, "second"):
@@ -109,7 +110,7 @@ async def told(following: Reader, text: str) -> list[str]:
     result = json.loads(await following.types(RESULT, known))
     assert result["last_turn"]["state"] == "ok", result
     await following.types(DELETE, known)
-    out, _ = await asyncio.wait_for(stream.communicate(), 30)
+    out, _ = await asyncio.wait_for(stream.communicate(), 60)
     frames = [frame.splitlines() for frame in out.decode().split("\n\n") if frame.strip(":\n ")]
     assert frames[-1][0] == "event: end", frames
     events = [json.loads(line.removeprefix("data: ")) for frame in frames for line in frame if 'data: {"id"' in line]

@@ -19,7 +19,7 @@ def test_bad_lines_are_told_and_the_next_line_is_taken(machine: Machine) -> None
         "Unknown command `/tiant`. Did you mean `/taint`?",
         "The arguments are not JSON at character 2. Write it as `/simulate TOOL [JSON]`",
         "Write it as `/simulate TOOL [JSON]`",
-        "Write it as `/approve ID`",
+        "Write it as `/approve ID [conversation | until TIME]`",
         "There is nothing of that name here",
         "/taint [raise LABEL]  Tell the taint of this conversation, its sources, and its readers now.",
         "Unknown level `SECRET`",

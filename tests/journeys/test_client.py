@@ -22,6 +22,7 @@ from lockgate.shapes import SessionEvent, WebhookMessage
 from lockgate.webhooks import received
 from tests.bot.api.kit import api_config
 from tests.bot.kit import bang, eventually
+from tests.clocks import LEASE_SECONDS
 from tests.conventions.documents import blocks
 from tests.journeys.guide import BIN, Reader, free_port, lines_match, reader
 from tests.journeys.machine import Machine
@@ -39,7 +40,7 @@ ASK: Final = '!ask_user {"question": "Open at eight?", "schema": {"type": "boole
 async def seated(folder: Path) -> AsyncGenerator[Reader]:
     """Sit down at a machine whose API listens at a free port, once a process serves it, with a token that may all."""
     port = free_port()
-    config = api_config(blocks={"store": {"lease_seconds": 2}}, settings={"port": port})
+    config = api_config(blocks={"store": {"lease_seconds": LEASE_SECONDS}}, settings={"port": port})
     (folder / "config.yaml").write_text(config, "utf-8")
     async with reader(Machine(folder), port, await SERVERS.place(folder / "data")) as following:
         await following.types("export TOKEN=$(lockgate token create crane --scope admin --clearance top --expires 1h)")
@@ -74,6 +75,7 @@ async def test_the_story_with_the_client(tmp_path: Path) -> None:
         Client(following.url, following.known["TOKEN"]) as client,
     ):
         sessions = client.sessions
+        await following.listening()
         async with worker(tmp_path, "first") as first:
             begun = await sessions.create(bang("look", what="quay", seconds=SECONDS), key="morning-round")
             assert begun.created
@@ -87,7 +89,7 @@ async def test_the_story_with_the_client(tmp_path: Path) -> None:
             async def runs() -> bool:
                 return bool(ran(tmp_path))
 
-            await eventually(runs, 30)
+            await eventually(runs)
             first.kill()
             await first.wait()
         async with worker(tmp_path, "second"):
@@ -108,7 +110,7 @@ async def test_the_story_with_the_client(tmp_path: Path) -> None:
         brought = await sessions.bring(await sessions.export(begun.id, whole=True))
         assert (await sessions.get(brought.id)).status == "archived"
         await sessions.delete(begun.id)
-        events, reason = await asyncio.wait_for(heard, 30)
+        events, reason = await asyncio.wait_for(heard, 60)
         assert reason == "unavailable"
         assert events[: len(page.events)] == list(page.events)
         with pytest.raises(ApiError) as absent:
@@ -142,12 +144,12 @@ async def test_a_stream_goes_on_over_a_restart_of_the_api(tmp_path: Path) -> Non
         heard = asyncio.create_task(first(6, sessions.events(begun.id, level="user")))
         await sessions.finished(begun.id, within=60)
         before.terminate()
-        assert await asyncio.to_thread(before.wait, 30) == 0
+        assert await asyncio.to_thread(before.wait, 60) == 0
         killed = await following.starts("api")
         await sessions.say(begun.id, "two")
         await sessions.finished(begun.id, within=60)
         killed.kill()
-        await asyncio.to_thread(killed.wait, 30)
+        await asyncio.to_thread(killed.wait, 60)
         await following.starts("api")
         await sessions.say(begun.id, "three")
         events = await asyncio.wait_for(heard, 60)
@@ -199,7 +201,7 @@ async def test_the_receiver_of_the_page_takes_what_is_signed_alone(tmp_path: Pat
             return probe.connect_ex(("127.0.0.1", port)) == 0
 
     try:
-        await eventually(listens, 30)
+        await eventually(listens)
         async with httpx2.AsyncClient(base_url=f"http://127.0.0.1:{port}") as sender:
             forged = await sender.post("/", content=body, headers={**headers, "webhook-signature": "v1,AAAA"})
             taken = await sender.post("/", content=body, headers=signed)

@@ -148,7 +148,7 @@ def test_a_copy_waits_for_no_process_and_names_what_is_in_its_way(moved: Moved) 
     (path.parent / "pipe").unlink()
     replaced = moved.run("files", "copy", "--to", "bucket", "--replace")
     assert (replaced.code, replaced.err) == (0, "")
-    assert "copied 1 files" in replaced.out
+    assert "copied 1 file and " in replaced.out
 
 
 def test_the_operator_puts_and_labels_files(moved: Moved, tmp_path: Path) -> None:

@@ -32,6 +32,8 @@ SAID: Final = {
     "import": (("nothing",), 2, "nothing"),
     "sessions list": ((), 0, "SESSION"),
     "sessions show": (("SESSION",), 0, "taint: PUBLIC"),
+    "sessions grants": (("SESSION",), 0, "worst case"),
+    "sessions revoke": (("SESSION", "none"), 2, "no such grant"),
     "sessions release": (("SESSION",), 2, "quarantine"),
     **{f"runs {word}": (("r_0",), 2, "no such run") for word in ("show", "stats", "pause", "resume", "stop")},
     "runs start": ((), 2, "goal"),

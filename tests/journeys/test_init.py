@@ -79,6 +79,7 @@ async def test_ctrl_c_leaves_nothing_behind_while_the_bot_listens(machine: Machi
                 loop.call_soon_threadsafe(eve.says, None, "22222222")
                 terminal.until(f"`telegram:{eve.id}` wrote a wrong code.")
                 terminal.process.send_signal(signal.SIGINT)
+                terminal.until("Nothing was written.")
                 assert terminal.ends() == 130
             finally:
                 terminal.close()
@@ -207,6 +208,7 @@ async def test_a_refusal_says_how_to_mend_it_and_writes_nothing(machine: Machine
                 *TELEGRAM, *place, "--owner", "4711", step="--help", BOT_TOKEN=server.token
             )
             assert "choose one of" in fails("--model", "none", step="--help")
+            assert "did you mean `telegram`?" in fails("--platform", "telegrm", step="--help")
 
         await asyncio.to_thread(runs)
 

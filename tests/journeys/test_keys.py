@@ -24,6 +24,7 @@ def test_a_conversation_goes_on_while_its_key_becomes_an_old_one(tmp_path: Path)
         rotated = machine.run("keys", "rotate", "session")
         assert (rotated.code, rotated.err) == (0, "")
         assert "names new conversations now" in rotated.out
+        assert "key rotate session" in machine.run("audit", "tail").out
         said(b"low water")
         process.communicate()
     listed = json.loads(machine.run("keys", "list", "--json").out)

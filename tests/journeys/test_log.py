@@ -19,7 +19,7 @@ from tests.sim.telegram_world import Person
 
 pytestmark = pytest.mark.anyio
 
-PATIENCE = 40.0
+PATIENCE = 120.0
 KEY = "sk-wrong-4711-and-more"
 SAID = "what does Veldhaven pay?"
 
@@ -47,7 +47,7 @@ async def running(machine: Machine, text: str, *arguments: str, **tokens: str) -
         yield lines
     finally:
         process.terminate()
-        _out, told = await asyncio.to_thread(process.communicate, timeout=30)
+        _out, told = await asyncio.to_thread(process.communicate, timeout=60)
         lines += map(json.loads, told.decode().splitlines())
     assert process.returncode == 0
     assert not any(token in told.decode() for token in tokens.values())

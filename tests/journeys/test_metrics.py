@@ -25,7 +25,7 @@ pytestmark = pytest.mark.anyio
 def _asked(port: int, path: str) -> tuple[int, str, str]:
     """Return status, type and text of an answer, as `curl` gets them."""
     try:
-        with urlopen(f"http://127.0.0.1:{port}{path}", timeout=10) as answer:
+        with urlopen(f"http://127.0.0.1:{port}{path}", timeout=60) as answer:
             return answer.status, answer.headers["Content-Type"], answer.read().decode()
     except HTTPError as error:
         return error.code, "", error.read().decode()
@@ -84,13 +84,13 @@ async def test_a_process_tells_health_and_metrics_and_no_name(tmp_path: Path) ->
                 said = await counted(port, 'lockgate_deliveries_total{channel="telegram",state="sent"}')
                 return (said, await counted(port, turns)) == (many, many)
 
-            await eventually(lambda: sent(1), 30)
-            await eventually(lambda: _is_ready(port), 30)
+            await eventually(lambda: sent(1))
+            await eventually(lambda: _is_ready(port))
             assert (await asked(port, "/health"))[::2] == (200, "ready\n")
             told = await asyncio.to_thread(lambda: machine.run("health"))
             assert (told.code, told.out) == (0, "ready: all\n")
             ann.says(None, call("list_files", path="public"))
-            await eventually(lambda: sent(2), 30)
+            await eventually(lambda: sent(2))
             assert await counted(port, 'lockgate_rules_total{hook="PRE_TOOL_CALL",rule="configured"}') == 1
             assert await counted(port, 'lockgate_verdicts_total{hook="PRE_TOOL_CALL",verdict="BLOCK"}') == 1
             assert await counted(port, "lockgate_wait_seconds_count") == 2
@@ -98,7 +98,7 @@ async def test_a_process_tells_health_and_metrics_and_no_name(tmp_path: Path) ->
             before = _counts((await asked(port, "/metrics"))[2])
             said = len(ann.private.said)
             ann.says(None, call("read_file", path="confidential/pipeline.md"))
-            await server.until(lambda: len(ann.private.said) > said, 30)
+            await server.until(lambda: len(ann.private.said) > said)
             ann.says(None, "and what of wisteria?")
             await hears(server, ann.private, "wisteria")
             await asyncio.sleep(1)
@@ -127,7 +127,7 @@ async def test_two_processes_on_one_machine_need_two_ports(tmp_path: Path) -> No
         async with machine.listening(json.dumps(settings), tokens):
             # The first poll of a Telegram where nothing happens takes half a minute.
             ann.says(None, "hello")
-            await eventually(lambda: _is_ready(port), 30)
+            await eventually(lambda: _is_ready(port))
             second = await asyncio.to_thread(lambda: machine.run("run", "--role", "worker", **tokens))
             assert second.code == 2
             assert "cannot listen, metrics: " in second.err
@@ -140,7 +140,7 @@ async def test_two_processes_on_one_machine_need_two_ports(tmp_path: Path) -> No
                 lambda: machine.start("run", "--role", "worker", **tokens, LOCKGATE_METRICS_PORT=str(other))
             )
             try:
-                await eventually(lambda: _is_ready(other), 30)
+                await eventually(lambda: _is_ready(other))
                 told = await asyncio.to_thread(lambda: machine.run("health"))
                 assert (told.code, told.out) == (0, "ready: all, worker\n")
             finally:

@@ -34,7 +34,8 @@ def test_a_confidential_file_is_forwarded_from_a_public_chat(machine: Machine) -
     ended = machine.chat(message("board", it), message("guest", it), message("guest", "the board has it"), "/taint")
     assert ended.code == 0
     to_board, _, rest = ended.out.partition("· message refused by no_write_down")
-    assert "→ board: # Sales pipeline" in to_board
+    # Files are UNTRUSTED here: anybody may have written this one.
+    assert "→ board: Text from outside; nobody here checked it:\n  # Sales pipeline" in to_board
     assert "Veldhaven" in to_board
     assert "Veldhaven" not in rest
     assert "→ guest: the board has it" in rest

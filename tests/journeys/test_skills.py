@@ -28,11 +28,15 @@ UPDATE: Final = (
 
 
 async def says(server: Telegram, ann: Person, text: str) -> str:
-    """Say something, and return the answer."""
+    """Say something, and return the answer; what a button answers may come between."""
     before = len(ann.private.said)
+
+    def new() -> list[str]:
+        return [told for told in ann.private.said[before:] if not told.startswith("Answered ")]
+
     ann.says(None, text)
-    await server.until(lambda: len(ann.private.said) > before, PATIENCE)
-    return ann.private.said[before]
+    await server.until(new, PATIENCE)
+    return new()[0]
 
 
 async def starts(server: Telegram, ann: Person) -> str:

@@ -15,6 +15,7 @@ from bot.store.redis_store import RedisStore
 from tests.bot.api.crew import Crew
 from tests.bot.api.kit import ApiHost, api_config
 from tests.bot.api.listening import Listener, store_of
+from tests.clocks import LEASE_SECONDS
 from tests.harness import running
 from tests.journeys.machine import Machine
 from tests.servers import SERVERS
@@ -22,8 +23,8 @@ from tests.store.world import kill, pid_of
 
 pytestmark = pytest.mark.anyio
 
-CONFIG: Final = api_config(blocks={"store": {"lease_seconds": 2}}, settings={"heartbeat_seconds": 1})
-_PATIENCE: Final = 60.0
+CONFIG: Final = api_config(blocks={"store": {"lease_seconds": LEASE_SECONDS}}, settings={"heartbeat_seconds": 1})
+_PATIENCE: Final = 120.0
 
 
 @dataclass
@@ -52,7 +53,7 @@ class Program:
     @asynccontextmanager
     async def connected(self, url: str) -> AsyncGenerator[httpx2.AsyncClient]:
         headers = {"authorization": f"Bearer {self.token}"}
-        async with httpx2.AsyncClient(base_url=url, headers=headers, timeout=10) as client:
+        async with httpx2.AsyncClient(base_url=url, headers=headers, timeout=60) as client:
             yield client
 
     async def say(self, text: str) -> None:
@@ -74,7 +75,7 @@ class Program:
         return asked
 
 
-@pytest.mark.timeout(240)
+@pytest.mark.timeout(600)
 async def test_a_stream_outlives_api_worker_and_store(tmp_path: Path) -> None:
     place = await SERVERS.place(tmp_path / "data", embedded=True)
     async with running(tmp_path, CONFIG, serve=False, embedded=True) as owner:

@@ -18,7 +18,7 @@ from tests.sim.telegram_world import Person
 
 pytestmark = pytest.mark.anyio
 
-PATIENCE: Final = 40.0
+PATIENCE: Final = 120.0
 
 
 def call(tool: str, **arguments: str) -> str:

@@ -28,7 +28,7 @@ class Typing:
         self._keyboard.close()
 
 
-@pytest.mark.timeout(300)
+@pytest.mark.timeout(900)
 def test_the_newer_process_serves_and_the_older_takes_over_when_told(machine: Machine) -> None:
     (machine.folder / "config.yaml").write_text("{}\n")
     (machine.folder / "other.yaml").write_text(OTHER)

@@ -13,7 +13,8 @@ from typing import Final
 from channels.port import ChannelVault, VaultError
 from policy.labels import PUBLIC, Label, parse
 
-_PREFIX: Final = "mcp/"
+_PREFIX: Final = "mcp-connection/"
+_LOST: Final = "/lost"
 _DAY: Final = 24 * 60 * 60.0
 _INHERITED: Final = 30 * 60.0
 """For how many seconds the taint of a lost connection counts for new ones."""
@@ -36,7 +37,7 @@ class TaintKey:
     @property
     def lost(self) -> str:
         """The name under which the taints of the token's lost connections are kept."""
-        return f"{_PREFIX}{self.owner}/lost"
+        return f"{_PREFIX}{self.owner}{_LOST}"
 
 
 class KeptTaints:
@@ -70,3 +71,13 @@ class KeptTaints:
     async def ended(self, key: TaintKey) -> None:
         """Forget a connection that its program ended."""
         await self._vault.delete(key.kept)
+
+
+def unknown_taint(name: str, top: Label) -> tuple[bytes, float] | None:
+    """Return the value that takes the place of one that nobody can read, and its life in seconds; None for another's.
+
+    An unknown taint is the highest label there is (law `unknown_is_worst`).
+    """
+    if not name.startswith(_PREFIX):
+        return None
+    return str(top).encode(), _INHERITED if name.endswith(_LOST) else _DAY

@@ -33,6 +33,28 @@ def _sessions_show(
     carry_out(show_session(config_of(context), session, as_json=as_json))
 
 
+@sessions_app.command("grants")
+def _sessions_grants(
+    context: typer.Context, session: Annotated[str, typer.Argument(help="Its id.")], *, as_json: AsJson = False
+) -> None:
+    """List the grants that cover further calls of a session."""
+    from bot.cli.sessions import list_grants
+
+    carry_out(list_grants(config_of(context), session, as_json=as_json))
+
+
+@sessions_app.command("revoke")
+def _sessions_revoke(
+    context: typer.Context,
+    session: Annotated[str, typer.Argument(help="Its id.")],
+    grant: Annotated[str, typer.Argument(help="The id of the grant.")],
+) -> None:
+    """Take a grant of a session back."""
+    from bot.cli.sessions import revoke_grant
+
+    carry_out(revoke_grant(config_of(context), session, grant))
+
+
 @sessions_app.command("release")
 def _sessions_release(context: typer.Context, session: Annotated[str, typer.Argument(help="Its id.")]) -> None:
     """Let a session out of quarantine, so that it is tried at once."""

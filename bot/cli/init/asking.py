@@ -6,6 +6,7 @@ from typing import Final, Protocol, TypeVar
 
 from bot.cli.console import BadLine, Lines
 from bot.core.errors import OperatorError
+from policy.errors import meant
 
 _T = TypeVar("_T")
 
@@ -100,7 +101,7 @@ async def chosen(asking: Asking, question: str, options: Sequence[str], default:
         found = [one for one in options if text and one.startswith(text.lower())]
         exact = [one for one in found if one == text.lower()]
         if len(exact or found) != 1:
-            raise ValueError(f"choose one of {', '.join(options)}")
+            raise ValueError(f"choose one of {', '.join(options)}{meant(text, options)}")
         return (exact or found)[0]
 
     return await asking.text(f"{question}: {', '.join(options)}", default, check)

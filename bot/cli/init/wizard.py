@@ -100,14 +100,20 @@ class Wizard:
 
     async def run(self, named: Path | None) -> int:
         """Ask, write and look; return the exit code of the doctor."""
-        self._say("Set up Lockgate. Enter takes the answer in brackets; Ctrl-C leaves everything as it is.")
-        path = await self._path(named)
-        before = await asyncio.to_thread(file.text_of, path)
-        # A file that is not in order is told of by its lines, before anything is asked.
-        config = await asyncio.to_thread(self._config, path, before)
-        if before is not None:
-            self._say(f"{path} is there: its answers stand in brackets, and all else in it stays.")
-        found = await self._answers(config)
+        if self._asking.asks:
+            self._say("Set up Lockgate. Enter takes the answer in brackets; Ctrl-C leaves everything as it is.")
+        try:
+            path = await self._path(named)
+            before = await asyncio.to_thread(file.text_of, path)
+            # A file that is not in order is told of by its lines, before anything is asked.
+            config = await asyncio.to_thread(self._config, path, before)
+            if before is not None:
+                self._say(f"{path} is there: its answers stand in brackets, and all else in it stays.")
+            found = await self._answers(config)
+        except asyncio.CancelledError:
+            # Ctrl-C, as the terminal left it: in the middle of a line.
+            self._say("\nNothing was written.")
+            raise
         await self._put(path, before, config, found)
         self._say("Now the doctor looks at all of it:")
         code = await doctor(await asyncio.to_thread(_loaded, path), as_json=False)

@@ -11,7 +11,7 @@ from bot.audit.anchors import OUTSIDE, AnchoredChains
 from bot.audit.chain import Broken
 from bot.audit.keys import RetiredKeys
 from bot.cli.identity import account, as_owner, person
-from bot.cli.output import print_lines
+from bot.cli.output import amount, print_lines
 from bot.cli.ready import require_none
 from bot.config.model import Config
 from bot.core.clock import SystemClock, moment
@@ -19,21 +19,23 @@ from bot.core.errors import OperatorError
 from bot.operations.backups.archive import ArchiveReader
 from bot.operations.backups.restore import CheckedBackup, RestoredBackup
 from bot.operations.backups.restore import check as checked
+from bot.operations.backups.values import BackupCounts
 from policy.request import Role
 
 if TYPE_CHECKING:
     from bot.app.keys import Secrets
 
-MADE: Final = "{}: {} sessions, {} keys of the store and {} files"
+MADE: Final = "{}: {}"
 WITHOUT: Final = "not in it: {}"
 LEFT_OUT: Final = "{} links and special files are not in it"
-WHOLE: Final = "{}: whole, of {} UTC, by version {}; {} sessions, {} keys of the store and {} files"
-RESTORED: Final = "restored {} sessions, {} keys of the store and {} files, as of {} UTC"
+WHOLE: Final = "{}: whole, of {} UTC, by version {}; {}"
+RESTORED: Final = "restored {}, as of {} UTC"
 ROLLED_BACK: Final = "the audit is as of then; a row of the chain `audit` says that it was restored"
-SHORTENED: Final = "{} chains are shorter than the anchors here told, or other ones"
+SHORTENED: Final = "chains that end before an anchor kept here, or differ from it: {}"
 DENIED: Final = "{} tokens, accounts and chats that were revoked or blocked since stay so"
+RENAMED: Final = "`{}` is a folder that had the name of a file, which only a bucket allows"
 RIGHTS: Final = "other rights are as of then; compare `lockgate token list` and `lockgate policy who` with your wishes"
-STOPPED: Final = "{} sessions had an open turn or waiting messages, which were stopped: {}"
+STOPPED: Final = "{} with an open turn or waiting messages, which were stopped: {}"
 DOUBTFUL: Final = "{} texts waited to be sent and may have been sent since; `/deadletter list` shows them"
 ASIDE: Final = "the files that were here are in `{}`"
 CONFIGURED: Final = "the configuration of that time is in `restored-config`; compare it with yours"
@@ -49,8 +51,7 @@ async def backup(config: Config, file: Path, *, files: bool) -> None:
     """
     async with as_owner(config) as (app, caller):
         made = await app.backup().make(file, caller.principal, app.gate.document.digest, files=files)
-    counts = made.counts
-    print_lines([MADE.format(file, counts.sessions, counts.keys, counts.files)])
+    print_lines([MADE.format(file, _counted(made.counts))])
     print_lines(WITHOUT.format(one) for one in made.manifest.missing)
     print_lines([LEFT_OUT.format(made.left_out)] if made.left_out > 0 else [])
 
@@ -65,9 +66,8 @@ def check(config: Config, file: Path) -> None:
     secrets = Secrets.existing(config, os.environ)
     with ArchiveReader(file, _valid(config, secrets)) as reader:
         backup = checked(reader, secrets.needed)
-    counts = backup.counts
     made = moment(backup.manifest.made)
-    print_lines([WHOLE.format(file, made, backup.manifest.version, counts.sessions, counts.keys, counts.files)])
+    print_lines([WHOLE.format(file, made, backup.manifest.version, _counted(backup.counts))])
     print_lines(WITHOUT.format(one) for one in backup.manifest.missing)
 
 
@@ -123,16 +123,16 @@ async def _verified(chains: AnchoredChains) -> tuple[list[tuple[str, Broken]], i
 
 def _told(done: RestoredBackup) -> Iterator[str]:
     backup: CheckedBackup = done.backup
-    counts = backup.counts
-    yield RESTORED.format(counts.sessions, counts.keys, counts.files, moment(backup.manifest.made))
+    yield RESTORED.format(_counted(backup.counts), moment(backup.manifest.made))
     yield ROLLED_BACK
     if done.shortened:
         yield SHORTENED.format(done.shortened)
     if done.denied:
         yield DENIED.format(done.denied)
+    yield from (RENAMED.format(path) for path in done.renamed)
     yield RIGHTS
     if done.stops:
-        yield STOPPED.format(done.stops, _listed(done.stopped, done.stops))
+        yield STOPPED.format(amount(done.stops, "session"), _listed(done.stopped, done.stops))
     if done.doubtful:
         yield DOUBTFUL.format(done.doubtful)
     if done.aside:
@@ -140,6 +140,11 @@ def _told(done: RestoredBackup) -> Iterator[str]:
     if done.configured:
         yield CONFIGURED
     yield from (WITHOUT.format(one) for one in backup.manifest.missing)
+
+
+def _counted(counts: BackupCounts) -> str:
+    sessions, records, files = counts.sessions, counts.keys, counts.files
+    return f"{amount(sessions, 'session')}, {amount(records, 'record')} in the store and {amount(files, 'file')}"
 
 
 def _listed(some: Iterable[str], count: int) -> str:

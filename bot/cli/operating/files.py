@@ -7,7 +7,7 @@ from types import MappingProxyType
 from typing import TYPE_CHECKING, Final
 
 from bot.cli.identity import as_owner
-from bot.cli.output import print_json, print_lines, table
+from bot.cli.output import amount, print_json, print_lines, table
 from bot.cli.ready import require_none
 from bot.config.model import Config
 from bot.core.clock import SystemClock
@@ -19,8 +19,8 @@ from bot.operations.files.places import FilesPlace
 if TYPE_CHECKING:
     from pydantic import JsonValue
 
-COPIED: Final = "copied {} files and {} folders, {} bytes; {} were there already; each was read back with its label"
-WOULD: Final = "would copy {} files and {} folders, {} bytes; {} are there already"
+COPIED: Final = "copied {} and {}, {} bytes; {} there already; each file was read back with its label"
+WOULD: Final = "would copy {} and {}, {} bytes; {} there already"
 EXTRA: Final = "{} files and folders are there alone, such as {}"
 LEFT: Final = "{} were not copied; nothing is lost, the source is as it was"
 NEXT: Final = MappingProxyType(
@@ -105,7 +105,8 @@ def _print(found: Iterable[LabelledPath], otherwise: str) -> int:
 
 
 def _told(done: CopiedFiles, *, dry: bool) -> Iterator[str]:
-    yield (WOULD if dry else COPIED).format(done.files, done.folders, f"{done.size:,}", done.present)
+    files, folders = amount(done.files, "file"), amount(done.folders, "folder")
+    yield (WOULD if dry else COPIED).format(files, folders, f"{done.size:,}", done.present)
     yield from (FAULTS[one.fault].format(one.path) for one in done.problems[:_SHOWN])
     if done.extra:
         yield EXTRA.format(len(done.extra), ", ".join(f"`{path}`" for path in done.extra[:5]))

@@ -15,7 +15,6 @@ from channels.console import visible
 
 READY: Final = "ready: {}"
 NOT_READY: Final = "not ready: {}"
-MORE: Final = "{}, and {} more"
 
 
 def health(data_dir: Path, clock: Clock) -> int:
@@ -27,8 +26,7 @@ def health(data_dir: Path, clock: Clock) -> int:
     told = found(data_dir, clock, machine())
     missing = [f"{one.role}, {lack}" for one in told for lack in one.missing] if told else [NOBODY]
     if missing:
-        line = missing[0] if len(missing) == 1 else MORE.format(missing[0], len(missing) - 1)
-        print_lines([visible(NOT_READY.format(line)).replace("\n", " ")])
+        print_lines([visible(NOT_READY.format("; ".join(missing))).replace("\n", " ")])
         return 1
     print_lines([visible(READY.format(", ".join(sorted(one.role for one in told))))])
     return 0

@@ -1,13 +1,18 @@
 """`lockgate keys`: the keys of an installation, another audit or session key, and the end of older audit keys."""
 
-from typing import Final
+from typing import TYPE_CHECKING, Final
 
+from bot.api.mcp_server.kept_taints import unknown_taint
 from bot.cli.identity import as_owner
 from bot.cli.output import print_json, print_lines, table
 from bot.config.model import Config
 from bot.core.errors import OperatorError
+from bot.operations.adoption import KeyAdopter
 from bot.operations.keys import SESSION, VAULT
 from bot.sessions.installation.keys import KeyUse
+
+if TYPE_CHECKING:
+    from bot.app.app import App
 
 ROTATED: Final = "the audit key {} signs now; processes on this data directory follow within 20 seconds"
 ELSEWHERE: Final = "processes with another data directory stop serving until you copy `keys` there"
@@ -19,7 +24,9 @@ KEEP: Final = (
     "earlier conversations are found by `keys/session.old`: copy `keys` to where you keep it, and take a backup"
 )
 ADOPTED: Final = "the installation uses the audit key {}, the session key {} and the vault key {} now"
-OTHERS: Final = "processes with other keys stop serving within five seconds: copy `keys` to their data directories"
+OTHERS: Final = "copy `keys` to the other data directories before you start processes there"
+LOST: Final = "{} values of adapters are deleted, as no key opens them: install workspaces and connect accounts again"
+UNVOUCHED: Final = "accounts that were seen there are forgotten, so vouch again for the members of {}"
 RETIRED: Final = "retired: {}; {} chains keep the rows that these keys signed"
 UNKNOWN: Final = "exports that they signed are unknown now; to trust them still, add to `imports.keys`: {}"
 
@@ -49,10 +56,24 @@ async def rotate(config: Config, use: str) -> None:
 
 
 async def adopt(config: Config) -> None:
-    """Make the keys here those of the installation. Raises OperatorError: they cannot be read."""
+    """Make the keys here those of the installation. Raises OperatorError: they cannot be read, or processes work."""
     async with as_owner(config, with_any_keys=True) as (app, caller):
-        adopted = await app.shared_keys.adopt(app.store.audit, caller.principal)
-    print_lines([ADOPTED.format(*(adopted.of(use)[0] for use in KeyUse)), OTHERS])
+        adopted = await key_adopter(app).adopt(caller.principal)
+    print_lines([ADOPTED.format(*(adopted.keys.of(use)[0] for use in KeyUse)), OTHERS])
+    print_lines([LOST.format(adopted.lost)] if adopted.lost else [])
+    print_lines([UNVOUCHED.format(", ".join(adopted.unvouched))] if adopted.unvouched else [])
+
+
+def key_adopter(app: "App") -> KeyAdopter:
+    """Return the part that makes the keys of an application those of its installation."""
+    return KeyAdopter(
+        store=app.store,
+        keys=app.shared_keys,
+        vault=app.vault(),
+        reloader=app.reloader,
+        document=lambda: app.gate.document,
+        instead=lambda name: unknown_taint(name, app.gate.document.top),
+    )
 
 
 async def retire(config: Config, use: str) -> None:

@@ -1,7 +1,7 @@
 """The sessions that a program with a low token asks about: its own, which it may know of or not, and others'."""
 
 from collections.abc import Iterable
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from enum import StrEnum
 from itertools import count
 from types import MappingProxyType
@@ -11,8 +11,10 @@ import httpx2
 
 from bot.app.programs import api_services
 from bot.operations.background.runs import RunViewer
+from bot.sessions.approvals import FOR_EVER, ApprovalState
 from bot.sessions.background.runs import RunOrder, RunType, RunWish, run_home
 from bot.sessions.background.schedules import Schedule, ScheduleKind
+from bot.sessions.consents.grants import Grant
 from bot.sessions.inbox import NewItem
 from bot.sessions.knowledge.memories import Memory
 from bot.sessions.log.events import Visibility
@@ -85,7 +87,7 @@ _AT_REST: Final = frozenset({Situation.ARCHIVED, Situation.RESTED})
 _NONE: Final = MappingProxyType(
     {
         **dict.fromkeys(("sid", "chain", "lid", "tid", "wid", "did", "rid", "hid", "mid", "project"), ABSENT),
-        **dict.fromkeys(("qid", "aid"), "aaaaaaaa"),
+        **dict.fromkeys(("qid", "aid", "gid"), "aaaaaaaa"),
         "name": "0" * 12,
     }
 )
@@ -132,7 +134,7 @@ class Targets:
                 return await make(situation)
         if "{rid}" in case.path:
             return await self._run(situation)
-        waits = next((kind for kind in ("qid", "aid") if f"{{{kind}}}" in case.path), "")
+        waits = next((kind for kind in ("qid", "aid", "gid") if f"{{{kind}}}" in case.path), "")
         if case.blind or situation not in HIDDEN:
             return await self._made(situation, waits)
         if (situation, waits) not in self._hidden:
@@ -142,7 +144,7 @@ class Targets:
     async def _made(self, situation: Situation, waits: str) -> dict[str, str]:
         """Make a session in which a question or an approval waits, or nothing; return the ids of what there is."""
         person = self._speaking(situation)
-        if waits == "aid":
+        if waits in {"aid", "gid"}:
             await person.say(_DIRTY)
         await person.say(_READ if situation in ABOVE else "hello")
         state = await person.state()
@@ -152,6 +154,13 @@ class Targets:
             await person.say(_ASK if waits == "qid" else _TELL)
         asked = [one for one in await self.host.app.store.approvals.of(person.sid) if one.state == "pending"]
         assert len(asked) == bool(waits), (situation, waits)
+        if waits == "gid":
+            given = (replace(asked[0], grant=Grant(FOR_EVER, 9)),)
+            ids, state_now = (asked[0].id,), ApprovalState.APPROVED
+            await self.host.app.store.approvals.resolve(
+                person.sid, ids, state_now, actor="owner", audit=(), granted=given
+            )
+            await person.settled()
         rows = await self.host.app.chains.newest(person.sid, 1)
         await self._ended(situation, await person.state())
         turn = state.last_turn

@@ -36,7 +36,7 @@ if TYPE_CHECKING:
     from bot.sessions.ports.people import ApprovalStore
     from bot.sessions.ports.store import Store
 
-pytestmark = [pytest.mark.anyio, pytest.mark.timeout(300)]
+pytestmark = [pytest.mark.anyio, pytest.mark.timeout(900)]
 
 _STREAMS: Final = "accept"
 """The header of a case whose answer goes on: streams end by what they read, see `tests/bot/api`."""

@@ -26,7 +26,7 @@ from tests.attacks.api.targets import (
 )
 from tests.bot.api.kit import MAKER, ApiHost, served
 
-pytestmark = [pytest.mark.anyio, pytest.mark.timeout(300)]
+pytestmark = [pytest.mark.anyio, pytest.mark.timeout(900)]
 
 CASES: Final = cases()
 NAMES: Final = MappingProxyType({Scope.READ: READS, Scope.STEER: STEERS, Scope.ADMIN: ADMINISTERS})

@@ -69,7 +69,7 @@ class ApiHost:
         """Connect as a program that shows a token, none if it is empty."""
         shown = {"authorization": f"Bearer {token}"} if token else {}
         async with httpx2.AsyncClient(
-            base_url=self.url, headers={**shown, **headers}, verify=trust(), timeout=30
+            base_url=self.url, headers={**shown, **headers}, verify=trust(), timeout=90
         ) as client:
             yield client
 

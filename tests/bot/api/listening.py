@@ -24,7 +24,7 @@ from tests.bot.api.kit import ApiHost
 from tests.store.world import command, ending, fresh, opening
 
 STREAM: Final = {"accept": "text/event-stream"}
-PATIENCE: Final = 20.0
+PATIENCE: Final = 60.0
 
 
 @dataclass

@@ -77,7 +77,7 @@ def test_every_body_that_is_sent_has_an_example_and_examples_are_valid() -> None
             checker.validate(example)  # pyright: ignore[reportUnknownMemberType] - jsonschema's own
 
 
-@pytest.mark.timeout(300)
+@pytest.mark.timeout(900)
 @pytest.mark.no_cover  # tests of the routes reach more, and this one takes half a minute
 @pytest.mark.parametrize("scope", [None, Scope.ADMIN])
 async def test_every_answer_is_documented(tmp_path: Path, scope: Scope | None) -> None:

@@ -166,6 +166,64 @@ async def test_an_admin_s_token_approves(tmp_path: Path) -> None:
             assert error(await client.post(one, json={"answer": "deny"})) == (409, "answered")
 
 
+async def test_a_grant_is_given_listed_and_revoked(tmp_path: Path) -> None:
+    async with served(tmp_path) as host:
+        token = await host.token("nightly", Scope.ADMIN)
+        nightly = speaking(host, "nightly")
+        await nightly.say(DIRTY)
+        await nightly.say(TELL)
+        async with host.client(token) as client:
+            assert (await client.get("/v1/grants")).json() == {"grants": []}
+            (waits,) = (await client.get("/v1/approvals")).json()["approvals"]
+            assert "up to 10 calls of `message`" in waits["asks"]["longer"]
+            assert "scope" not in waits["asks"]
+            one = f"/v1/approvals/{waits['id']}"
+            assert error(await client.post(one, json={"answer": "deny", "grant": "conversation"})) == (422, "no_grant")
+            assert error(await client.post(one, json={"answer": "approve", "grant": "ever"})) == (400, "grant_terms")
+            assert (await client.post(one, json={"answer": "approve", "grant": "until 2h"})).status_code == 200
+            await nightly.settled()
+            await nightly.say(TELL.replace("hello", "again"))
+            assert "again" in host.person.shown
+            (grant,) = (await client.get("/v1/grants")).json()["grants"]
+            assert grant == {
+                "id": waits["id"],
+                "session": nightly.sid,
+                "tool": "message",
+                "principal": waits["principal"],
+                "given_by": waits["principal"],
+                "worst": waits["asks"]["longer"],
+                "rules": ["untrusted_cannot_command"],
+                "left": 8,
+                "until": grant["until"],
+                "may_revoke": True,
+                "label": grant["label"],
+            }
+            assert 0 < grant["until"] - host.app.clock.wall_ms() <= 2 * 3_600_000
+            simulated = {"tool": "message", "arguments": {"channel": "console", "recipient": "owner", "text": "x"}}
+            told = await client.post(f"/v1/sessions/{nightly.sid}/simulate", json=simulated)
+            assert told.json()["report"]["grant"] == grant["id"]
+            ended = await client.delete(f"/v1/grants/{grant['id']}")
+            assert ended.json() == {**grant, "left": 0}
+            assert error(await client.delete(f"/v1/grants/{grant['id']}")) == (404, "not_found")
+            assert (await client.get("/v1/grants")).json() == {"grants": []}
+        async with host.client(await host.token("other", Scope.ADMIN)) as other:
+            assert (await other.get("/v1/grants")).json() == {"grants": []}
+
+
+async def test_a_rule_that_may_not_be_granted_is_answered_once(tmp_path: Path) -> None:
+    rule = {"id": "ask-first", "hook": "PRE_TOOL_CALL", "tools": ["current_time"], "action": "REQUIRE_APPROVAL"}
+    config = api_config({"rules": [{**rule, "approvers": ["admin"]}]})
+    async with served(tmp_path, config) as host:
+        token = await host.token("nightly", Scope.ADMIN)
+        await host.person.say(bang("current_time"))
+        async with host.client(token) as client:
+            (waits,) = (await client.get("/v1/approvals")).json()["approvals"]
+            assert "longer" not in waits["asks"]
+            one = f"/v1/approvals/{waits['id']}"
+            refused = await client.post(one, json={"answer": "approve", "grant": "conversation"})
+            assert error(refused) == (400, "not_grantable")
+
+
 async def test_a_configured_rule_needs_another(tmp_path: Path) -> None:
     rule = {"id": "ask-first", "hook": "PRE_TOOL_CALL", "tools": ["current_time"], "action": "REQUIRE_APPROVAL"}
     async with served(tmp_path, api_config({"principals": BOSS, "rules": [rule]})) as host:
@@ -331,7 +389,12 @@ async def test_a_question_is_told_as_it_was_asked(tmp_path: Path) -> None:
         ("GET", "/whoami?secret=1", None, ["This route takes no parameters."]),
         ("GET", "/sessions/x/events?from=1", None, ["This route takes `after`, `level`, `limit`, `type`."]),
         ("GET", "/sessions?limit=1&limit=2", None, ["Send each parameter once."]),
-        ("POST", "/approvals/x", {"answer": "deny", "secret": 1}, ["`body` takes `answer`, and no other field."]),
+        (
+            "POST",
+            "/approvals/x",
+            {"answer": "deny", "secret": 1},
+            ["`body` takes `answer`, `grant`, and no other field."],
+        ),
         (
             "POST",
             "/sessions",

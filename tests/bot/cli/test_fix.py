@@ -102,7 +102,7 @@ async def test_a_webhook_that_the_bot_set_itself_is_taken_off(tmp_path: Path) ->
         process = await asyncio.to_thread(lambda: machine.start("run", **place, TELEGRAM_SECRET="s" * 16))
         await server.until(lambda: server.state.webhook.url == url, 60)
         process.kill()
-        await asyncio.to_thread(process.communicate, timeout=30)
+        await asyncio.to_thread(process.communicate, timeout=60)
         out = ""
         for _ in range(30):
             # The right of the process that was killed lasts for a while.

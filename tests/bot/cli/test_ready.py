@@ -123,6 +123,37 @@ async def test_a_platform_that_is_not_heard_yet_is_missing(tmp_path: Path) -> No
         assert (await checks.look("all", listens=True, works=True)).ready
 
 
+async def test_a_platform_that_another_process_listens_to_is_not_missing(tmp_path: Path) -> None:
+    async with running(tmp_path, serve=False) as owner:
+        app, names = owner.app, ["telegram"]
+        rights = app.store.rights
+        checks = ReadinessChecks(
+            app.reloader, names, working=lambda: True, keys=app.shared_keys, waiting=rights.waiting
+        )
+
+        async def stand_by(name: str) -> None:
+            async with rights.hold(name):
+                await asyncio.Event().wait()
+
+        async def look() -> bool:
+            return (await checks.look("channels", listens=True, works=False)).ready
+
+        async with asyncio.TaskGroup() as tasks:
+            # Another right of the platform tells nothing of who listens.
+            beside = [tasks.create_task(stand_by("telegram/7/parked/")) for _ in range(2)]
+            await eventually(lambda: _waits(rights.waiting, 1))
+            assert not await look()
+            listens = [tasks.create_task(stand_by("telegram/7")) for _ in range(2)]
+            await eventually(look)
+            for task in (*beside, *listens):
+                task.cancel()
+        assert not rights.waiting
+
+
+async def _waits(waiting: set[str], count: int) -> bool:
+    return len(waiting) == count
+
+
 async def test_an_api_that_is_not_served_yet_is_missing(tmp_path: Path) -> None:
     async with running(tmp_path, serve=False) as owner:
         checks = ReadinessChecks(owner.app.reloader, [], working=lambda: False, keys=owner.app.shared_keys)
@@ -143,8 +174,11 @@ async def test_another_policy_in_force_is_missing(tmp_path: Path) -> None:
 
 async def test_a_store_that_is_away_is_missing(tmp_path: Path) -> None:
     async with running(tmp_path, serve=False) as owner:
-        await command(owner.app.store, "CLIENT", "PAUSE", 4_000, "ALL")
+        await command(owner.app.store, "CLIENT", "PAUSE", 8_000, "ALL")
         found_missing = (await owner.app.readiness.look("all", listens=True, works=False)).missing
         assert [one.subject for one in found_missing] == ["store"]
-        await asyncio.sleep(1)
-        assert (await owner.app.readiness.look("all", listens=True, works=False)).ready
+
+        async def is_back() -> bool:
+            return (await owner.app.readiness.look("all", listens=True, works=False)).ready
+
+        await eventually(is_back)

@@ -1,16 +1,20 @@
 """Commands about a conversation, against a real store: their answers, their readers and their effects."""
 
+import asyncio
 from dataclasses import replace
 from pathlib import Path
 
 import pytest
 
+from bot.commands.conversation import FILES_LEFT
+from bot.files.locations import workspace
 from bot.sessions.log.events import EventType
 from channels.messages import Address
 from policy.labels import PUBLIC, parse
 from tests.bot.commands.kit import COUPLE, READ, WRITE, context
-from tests.bot.kit import bang, policy
+from tests.bot.kit import TOP, bang, policy
 from tests.harness import running
+from tests.servers import SERVERS
 
 pytestmark = pytest.mark.anyio
 
@@ -108,6 +112,27 @@ async def test_a_reset_is_asked_before_it_is_done(tmp_path: Path) -> None:
         after = await person.state()
         assert (after.generation, after.taint) == (before.generation + 1, PUBLIC)
         assert not list((tmp_path / "data/session-files" / person.sid).iterdir())
+
+
+async def test_a_workspace_that_a_reset_could_not_erase_is_told_and_erased_by_the_next(tmp_path: Path) -> None:
+    server = SERVERS.buckets()
+    address = await asyncio.to_thread(server.fresh)
+    config = f"files: {{bucket: {{name: {address.name}, endpoint: {address.endpoint}}}}}\n"
+    keys = {"AWS_ACCESS_KEY_ID": "key", "AWS_SECRET_ACCESS_KEY": "secret"}
+    async with running(tmp_path, config, environment=keys) as person:
+        draft = bang("write_file", path="workspace/draft.md", text="mine")
+        await person.say(draft)
+        await asyncio.to_thread(server.fail, "denied", "GET", 100)
+        try:
+            told = await person.say("/reset confirm")
+        finally:
+            await asyncio.to_thread(server.fail, "denied", "GET", 0)
+        assert f"A new conversation begins, taint PUBLIC. {FILES_LEFT}" in told
+        files, sid = person.app.files, person.sid
+        before = workspace(sid, (await person.state()).generation - 1, "draft.md")
+        assert await asyncio.to_thread(files.find, before, TOP) is not None
+        assert FILES_LEFT not in await person.say("/reset confirm")
+        assert await asyncio.to_thread(files.find, before, TOP) is None
 
 
 async def test_a_rule_can_refuse_a_reset(tmp_path: Path) -> None:

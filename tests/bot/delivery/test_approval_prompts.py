@@ -5,9 +5,11 @@ from pathlib import Path
 import pytest
 
 from bot.commands.command import ASKS_NOBODY
+from bot.core.json_values import whole_object
 from bot.delivery import approval_prompts
 from bot.delivery.approval_prompts import OTHERS_DO
 from bot.sessions.approvals import Approval, ApprovalQuestion, ApprovalState
+from bot.sessions.log.serialization import question_from, question_json
 from channels.messages import Address
 from policy.explain import people
 from policy.labels import PUBLIC
@@ -105,7 +107,7 @@ async def test_several_kinds_of_questions_name_each_who_answers(tmp_path: Path) 
         await owner.say(bang("read_file", path="public/welcome.md"))
         shown = await owner.say(f"{note('guest', 'hello')}\n{bang('write_file', path='public/n.md', text='x')}")
         name = (await owner.app.store.approvals.of(owner.sid))[0].asked_in
-        assert f"Approve: `/approve {name}`" in shown
+        assert f"Once: `/approve {name}`" in shown
         said = await owner.say(f"/approve {name}")
         assert f"{name}-2 approved" in said
         assert f"1 more wait.\n  {TOLD}" in said
@@ -179,3 +181,26 @@ def test_a_rule_that_is_gone_is_answered_by_nobody() -> None:
     one = Approval("q", "s", 1, "t", "c", "message", "b", PUBLIC, "owner", ASKS, ("gone",), NOW)
     (line,) = approval_prompts.answers(document(), (one,))
     assert "nobody may any more" in line
+
+
+async def test_a_question_tells_the_roles_in_words_before_it_is_answered(tmp_path: Path) -> None:
+    """And the log has the same words, for readers that come later."""
+    bounds = {"message": {"bounds": {"recipient": ["ada"], "identifier": ["console"]}}}
+    config = policy(
+        principals={"owner": OWNER, "ada": ADMIN}, recipients={**CLEARED, **GUEST}, rules=[RULE], tools=bounds
+    )
+    async with running(tmp_path, config) as owner:
+        shown = await owner.say(note("guest", "hello"))
+        assert "Its effect: 1 recipient, outside; 1 identifier, within bounds." in shown
+        (found,) = await owner.app.store.approvals.of(owner.sid)
+        assert found.question.steers == "1 recipient, outside; 1 identifier, within bounds"
+
+
+def test_a_question_shows_what_a_person_vouches_for() -> None:
+    question = ApprovalQuestion("pay", {}, steers="1 recipient", vouches=('recipient "DE9"',))
+    assert question_from(whole_object(question_json(question))) == question
+    one = Approval("q", "s", 1, "t", "c", "pay", "b", PUBLIC, "owner", question, ("endorsed_cannot_steer",), NOW)
+    told = approval_prompts.wording(document(), (one,))
+    lines = told.splitlines()
+    place = lines.index("Its effect: 1 recipient.")
+    assert lines[place + 1 : place + 3] == [approval_prompts.VOUCHES, '- recipient "DE9"']

@@ -40,6 +40,7 @@ class Wire:
 
     name: str = "console"
     marks_repeats: bool = True
+    marks_untrusted: bool = True
     fails: Exception | None = None
     readers: list[frozenset[str]] = field(default_factory=list[frozenset[str]])
     sent: list[Outbound] = field(default_factory=list[Outbound])
@@ -257,3 +258,18 @@ async def test_what_belongs_to_no_channel_here_is_left_to_others(tmp_path: Path)
         )
         await other.collect(sid)
         assert [said.text for said in elsewhere.sent] == ["hello"]
+
+
+@pytest.mark.parametrize("marks", [True, False])
+async def test_a_text_from_outside_is_sent_only_where_it_is_marked_and_its_links_are_dead(
+    tmp_path: Path, *, marks: bool
+) -> None:
+    wire = Wire(marks_untrusted=marks)
+    async with opened(tmp_path, wire) as app:
+        sid = await commit(app, "first")
+        said = NewDelivery("k", str(HOME), "see https://a.example", PUBLIC, OutboundKind.MESSAGE, untrusted=True)
+        await app.store.outbox.put(sid, said)
+        await app.outbox.collect(sid)
+        told = [(one.untrusted, one.links) for one in wire.sent]
+        assert told == ([(False, True), (True, False)] if marks else [(False, True)])
+        assert (await states(app))[-1] is (DeliveryState.SENT if marks else DeliveryState.FAILED)

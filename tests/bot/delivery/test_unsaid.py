@@ -19,12 +19,13 @@ from tests.bot.clock import Hurried
 from tests.bot.delivery.test_outbox import Wire, opened
 from tests.bot.delivery.test_rate_limits import CHANNEL, FAST, HERE, THERE, fates, outbox, put
 from tests.bot.kit import Probe, TextArguments, bang, eventually, parts, policy
+from tests.clocks import LEASE_SECONDS
 from tests.harness import running
 from tests.store.world import command, pid_of
 
 pytestmark = pytest.mark.anyio
 
-BLOCKS = {"store": {"lease_seconds": 2}}
+BLOCKS = {"store": {"lease_seconds": LEASE_SECONDS}}
 
 
 async def fill(app: App) -> None:

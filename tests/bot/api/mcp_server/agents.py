@@ -81,7 +81,7 @@ async def agent(host: ApiHost, token: str, *, url: str = "") -> AsyncGenerator[A
     """Connect an agent with a token."""
     headers = {"authorization": f"Bearer {token}"}
     async with (
-        httpx2.AsyncClient(headers=headers, verify=trust(), timeout=30) as http,
+        httpx2.AsyncClient(headers=headers, verify=trust(), timeout=90) as http,
         streamable_http_client(f"{url or host.url}/mcp", http_client=http) as (reading, writing),
         ClientSession(reading, writing) as client,
     ):

@@ -194,7 +194,7 @@ async def test_without_a_connection_the_worst_is_assumed(tmp_path: Path) -> None
     async with served(tmp_path, configured(), works=False) as host:
         await learned(host, "crane", FERRY, "INTERNAL")
         headers = {"authorization": f"Bearer {await host.token('crane', Scope.STEER, 'INTERNAL')}"}
-        async with httpx2.AsyncClient(headers=headers, verify=trust(), timeout=30) as http:
+        async with httpx2.AsyncClient(headers=headers, verify=trust(), timeout=90) as http:
             # A client that chooses for itself takes a protocol that has connections.
             async with Client(streamable_http_client(f"{host.url}/mcp", http_client=http)) as client:
                 assert client.protocol_version == "2025-11-25"

@@ -236,7 +236,7 @@ async def test_a_connection_that_its_program_ends_passes_nothing_on(tmp_path: Pa
 
 
 async def test_connections_of_a_token_are_few_and_end_unused(tmp_path: Path) -> None:
-    async with limited(tmp_path, McpLimits(most=2, idle=1)) as host:
+    async with limited(tmp_path, McpLimits(most=2, idle=4)) as host:
         mine, theirs = await host.token("crane"), await host.token("heron")
         async with by_hand(host, mine) as one, by_hand(host, theirs) as other:
             # What opens none leaves none behind.
@@ -249,7 +249,7 @@ async def test_connections_of_a_token_are_few_and_end_unused(tmp_path: Path) -> 
             await opened(other)
 
             async def ended() -> bool:
-                await asyncio.sleep(1.1)
+                await asyncio.sleep(4.5)
                 return (await one.post("/mcp", json=LISTS, headers=first)).status_code == HTTPStatus.NOT_FOUND
 
             await eventually(ended)
@@ -257,7 +257,7 @@ async def test_connections_of_a_token_are_few_and_end_unused(tmp_path: Path) -> 
 
 
 async def test_a_request_is_answered_in_time_or_ended(tmp_path: Path) -> None:
-    async with limited(tmp_path, McpLimits(answer=1)) as host, by_hand(host, await host.token()) as client:
+    async with limited(tmp_path, McpLimits(answer=5)) as host, by_hand(host, await host.token()) as client:
         named = await opened(client)
         begun = await client.post("/mcp", json=calls("sessions_spawn", task="hello"), headers=named)
         sid = json.loads(begun.json()["result"]["content"][0]["text"])["session_id"]

@@ -110,7 +110,7 @@ async def test_lines_in_are_answered_by_lines_out_until_the_input_ends(
             await tell(calls("connection"))
             assert json.loads((await hear())["result"]["content"][0]["text"])["label"] == "INTERNAL"
             await tell(b"")
-            async with asyncio.timeout(20):
+            async with asyncio.timeout(60):
                 await serving
 
 
@@ -139,7 +139,7 @@ def piped(monkeypatch: pytest.MonkeyPatch) -> Generator[tuple[Callable[[Any], An
             await asyncio.to_thread(write, line)
 
         async def hear() -> Any:  # noqa: ANN401 - as JSON has it
-            async with asyncio.timeout(20):
+            async with asyncio.timeout(60):
                 return json.loads(await asyncio.to_thread(reading.readline))
 
         yield tell, hear

@@ -35,7 +35,7 @@ async def started(person: Person, goal: str, command: str = MANUAL, principal: s
 async def settled(person: Person, run: str, principal: str = "owner") -> SessionState:
     """Wait until nothing waits or runs in a run, or it has ended; return its session."""
     sid = person.app.session_id(run_home(principal, run))
-    async with asyncio.timeout(20), person.app.store.changes.watching(sid) as feed:
+    async with asyncio.timeout(60), person.app.store.changes.watching(sid) as feed:
         while True:
             state = await person.app.store.sessions.state(sid)
             assert state is not None

@@ -1,0 +1,80 @@
+"""`/grants`: the grants that cover further calls, and taking one back.
+
+They are those of this conversation, and those that the caller gave, or that were given for their calls elsewhere. A
+grant that the caller, or a reader at this address, may not know of does not exist here (law `no_read_up`).
+"""
+
+import json
+from dataclasses import dataclass
+from typing import Final
+
+from bot.commands.command import CommandRequest, Reply, UsageError
+from bot.core.clock import moment
+from bot.core.errors import NotFoundError
+from bot.core.invisible import spelled
+from bot.operations.approval_answers import ApprovalAnswers, Decider, PendingCall
+from bot.sessions.approvals import FOR_EVER, Approval
+from policy.labels import join_all
+
+NONE: Final = "No grants cover further calls."
+REVOKED: Final = "Grant {id} of `{tool}` covers no call any more."
+NOT_YOURS: Final = "Only the person who asked, and people who may give this grant, take it back."
+
+_LONGEST: Final = 500
+
+
+@dataclass(frozen=True, slots=True)
+class GrantCommands:
+    """List grants, and take one back."""
+
+    answers: ApprovalAnswers
+
+    async def grants(self, request: CommandRequest, argument: str) -> Reply:
+        """List the grants that the caller may know of, or take one back."""
+        by = await decider(request)
+        known = await self.answers.grants(by, request.now)
+        match argument.split():
+            case [] | ["list"]:
+                lines = [self._line(request, one) for one in known]
+                return Reply("\n".join(lines) or NONE, join_all(one.label for one in known))
+            case ["revoke", name]:
+                return await self._revoked(by, known, name.lower())
+            case _:
+                raise UsageError("")
+
+    async def _revoked(self, by: Decider, known: tuple[PendingCall, ...], name: str) -> Reply:
+        found = next((one for one in known if one.approval.id == name), None)
+        if found is None:
+            raise NotFoundError
+        if not self.answers.may_revoke(by.principal, found.approval):
+            return Reply(NOT_YOURS, found.label, failed=True)
+        await self.answers.revoke(by, found)
+        return Reply(REVOKED.format(id=name, tool=found.approval.tool), found.label)
+
+    def _line(self, request: CommandRequest, known: PendingCall) -> str:
+        approval = known.approval
+        scope, grant = approval.question.scope, approval.grant
+        worst, left = ("", 0) if scope is None or grant is None else (scope.worst, grant.left)
+        place = "here" if approval.sid == request.sid else f"in session {approval.sid}"
+        shown = spelled(json.dumps(dict(approval.question.arguments), ensure_ascii=False))
+        shown = f"{shown[:_LONGEST]}…" if len(shown) > _LONGEST else shown
+        lines = [
+            f"{approval.id} `{approval.tool}` {shown}",
+            f"- {worst}",
+            f"- {place}, for {approval.principal}, given by {approval.resolved_by}, {left} left, {lasting(approval)}",
+        ]
+        if self.answers.may_revoke(request.caller.principal, approval):
+            lines.append(f"- Take it back with `/grants revoke {approval.id}`.")
+        return "\n".join(lines)
+
+
+async def decider(request: CommandRequest) -> Decider:
+    """Return the caller of a command as the person who asks for questions and grants."""
+    reader = (await request.standing(None)).reader
+    return Decider(request.caller.principal, reader, request.address, request.sid)
+
+
+def lasting(approval: Approval) -> str:
+    """Return until when a grant counts, in words; times are in UTC."""
+    until = 0 if approval.grant is None else approval.grant.until
+    return "until this conversation is reset" if until >= FOR_EVER else f"until {moment(until)} UTC"
