@@ -15,7 +15,7 @@ from typing import Final, TypeAlias, cast
 from bot.access.labelling import CONFIGURED
 from bot.core.clock import Clock
 from bot.core.logs import OURS, in_session
-from channels.port import ChannelVault, VaultError
+from channels.port import ChannelVault, LostValueError, VaultError
 from policy.errors import LabelTextError
 from policy.labels import Label, parse
 
@@ -145,8 +145,10 @@ class Failures(logging.Handler):
         vault, found, since = self._vault(), list[Failure](), self._clock.wall_ms() / 1000 - HOUR
         with suppress(VaultError):
             for name in await vault.names(_PREFIX):
-                written = None if name == self._key else await vault.get(name)
-                found += _read(written or b"[]")
+                # Those of a process with another key of the vault hide no others.
+                with suppress(LostValueError):
+                    written = None if name == self._key else await vault.get(name)
+                    found += _read(written or b"[]")
         return sorted((one for one in found if one.at >= since), key=lambda one: one.at)
 
 

@@ -147,7 +147,7 @@ def lint_imports(tree: Path, contract: str) -> subprocess.CompletedProcess[str]:
         env={**os.environ, "COLUMNS": "500"},
         capture_output=True,
         text=True,
-        timeout=60,
+        timeout=240,
         check=False,
     )
 
@@ -339,7 +339,7 @@ def test_a_banned_call_is_caught(tree: Path, code: str) -> None:
         cwd=tree,
         capture_output=True,
         text=True,
-        timeout=60,
+        timeout=240,
         check=False,
     )
     assert result.returncode == 1
