@@ -329,7 +329,7 @@ class CallGate:
         offered = releasing.offer(declared, facts)
         sink, made = releasing.bound(tool, offered), replace(made, accepted=(tool, arguments))
         made = self._bound(standing, made, taken, facts, declared=declared, sink=sink)
-        request = self._requested(standing, made, facts, taken, declared=declared, given=given)
+        request = self._requested(standing, made, facts, taken, declared=declared, accepted=(tool, arguments))
         request = declared_by(request, known, declared)
         request = self._judge.showing(request, *texts(given, arguments), standing=standing)
         decision, lifted = self._decided(standing, made, facts, request, declared=declared, approvals=approvals)
@@ -355,12 +355,11 @@ class CallGate:
         taken: Asked,
         *,
         declared: CallFacts,
-        given: Mapping[str, JsonValue],
+        accepted: tuple[Tool, Arguments],
     ) -> Request:
-        """Return the request about an accepted call, whose arguments were `given` so."""
-        if made.accepted is None:
-            raise ValueError("the call is not accepted")
-        (tool, arguments), offered = made.accepted, releasing.offer(declared, facts)
+        """Return the request about an `accepted` call."""
+        (tool, arguments), offered = accepted, releasing.offer(declared, facts)
+        given = taken.opened() if made.open is None else taken.whole()
         request = replace(
             self._judge.request(Hook.PRE_TOOL_CALL, standing),
             tool=facts,
