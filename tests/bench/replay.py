@@ -26,8 +26,8 @@ class _Recorder:
     connection: Connection
     calls: list[tuple[Script, Sequence[str], Sequence[Arg], tuple[Command, ...]]] = field(default_factory=list)
 
-    def command(self, script: Script, keys: Sequence[str], args: Sequence[Arg]) -> Command:
-        return self.connection.command(script, keys, args)
+    def __getattr__(self, name: str) -> object:
+        return getattr(self.connection, name)
 
     async def script(self, script: Script, keys: Sequence[str], args: Sequence[Arg], *hints: Command) -> Reply:
         self.calls.append((script, keys, args, hints))

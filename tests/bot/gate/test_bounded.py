@@ -14,7 +14,7 @@ FIELDS = (ResultField("n", FieldKind.NUMBER, (), "0", "99", "1"),)
 
 
 @pytest.mark.parametrize("action", ["REDACT", "BLOCK"])
-@pytest.mark.parametrize("number, told", [(7, '{"n": 7}'), (12, FAILED)])
+@pytest.mark.parametrize("number, told", [(12, FAILED), (7, '{"n": 7}')])
 async def test_an_answer_that_a_rule_finds_is_the_constant(number: int, told: str, action: str) -> None:
     rules = [{"id": "no-twelve", "hook": "POST_TOOL_RESPONSE", "pattern": "twelve", "action": action}]
     answer = BoundedAnswer("r1", 7_000, endorsed=True, beyond=False)
