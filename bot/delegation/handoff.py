@@ -14,7 +14,7 @@ from typing import Final
 from bot.access import labelling
 from bot.core.errors import BusyError
 from bot.delegation import structured_result
-from bot.sessions.background.delegation import LATE, Arrival, Charge, Parcel
+from bot.sessions.background.delegation import LATE, Arrival, Charge, Parcel, tree_root
 from bot.sessions.deliveries import Delivery, risen_key, told_key
 from bot.sessions.messages import Endorsed, Origin, OriginKind, SessionMessage, named
 from bot.sessions.models import SessionState
@@ -83,8 +83,8 @@ class Handoff:
         target = await self._store.sessions.state(sid)
         if target is None or delivery.label.integrity is Integrity.UNTRUSTED:
             return True
-        root, generation = _root(target)
-        if (root, generation) == _root(sender):
+        root, generation = tree_root(target.sid, target.generation, target.lineage)
+        if (root, generation) == tree_root(sender.sid, sender.generation, sender.lineage):
             return True
         until, most = delivery.created_at + LATE, self._endorsed_bits * 1000
         charged = [
@@ -94,12 +94,6 @@ class Handoff:
             for one in endorsed
         ]
         return all(charged)
-
-
-def _root(state: SessionState) -> tuple[str, int]:
-    """Return the conversation in which a session's tree began, and its generation."""
-    lineage = state.lineage
-    return (state.sid, state.generation) if lineage is None else (lineage.root, lineage.root_generation)
 
 
 def dedupe(delivery: Delivery) -> str:

@@ -31,6 +31,7 @@ from bot.sessions.background.delegation import (
     Reservation,
     ResultField,
     Slot,
+    tree_root,
 )
 from bot.sessions.inbox import NewItem
 from bot.sessions.messages import Origin, OriginKind, SessionMessage, named
@@ -170,10 +171,10 @@ class Spawner:
         run, millibits = _run(key), structured_result.millibits(fields)
         if standing.taint.integrity is Integrity.UNTRUSTED:
             return BoundedAnswer(run, millibits, endorsed=False, beyond=False)
-        above = None if state is None else state.lineage
+        sid, generation = tree_root(standing.sid, standing.generation, None if state is None else state.lineage)
         charge = Charge(
-            sid=standing.sid if above is None else above.root,
-            generation=standing.generation if above is None else above.root_generation,
+            sid=sid,
+            generation=generation,
             run=run,
             label=standing.taint.join(standing.visibility),
             millibits=millibits,
@@ -190,11 +191,10 @@ class Spawner:
         """
         if standing.claim is None:
             return False
-        state = standing.claim.state
-        lineage = state.lineage
+        sid, generation = tree_root(standing.sid, standing.generation, standing.claim.state.lineage)
         charge = Charge(
-            sid=state.sid if lineage is None else lineage.root,
-            generation=standing.generation if lineage is None else lineage.root_generation,
+            sid=sid,
+            generation=generation,
             run=run,
             label=standing.taint.join(standing.visibility).secrecy,
             millibits=millibits,
@@ -292,6 +292,7 @@ def _origin(standing: DecisionContext) -> Origin:
 def _lineage(standing: DecisionContext, parent: SessionState, errand: Errand, *, run: str, deadline: int) -> Lineage:
     """Return the lineage of a background session of a parent, before it is known whether its answer is endorsed."""
     above = parent.lineage
+    root, root_generation = tree_root(standing.sid, standing.generation, above)
     return Lineage(
         parent=standing.sid,
         generation=standing.generation,
@@ -304,8 +305,8 @@ def _lineage(standing: DecisionContext, parent: SessionState, errand: Errand, *,
         returns=errand.returns,
         asked_at=str(standing.home) if above is None else above.asked_at,
         known=parent.taint,
-        root=standing.sid if above is None else above.root,
-        root_generation=standing.generation if above is None else above.root_generation,
+        root=root,
+        root_generation=root_generation,
     )
 
 

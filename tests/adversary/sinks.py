@@ -38,7 +38,7 @@ class Effect:
 
 
 class PaidArguments(Arguments):
-    """Whom to pay, or what."""
+    """The recipient of a payment, or its subject."""
 
     model_config = ConfigDict(extra="forbid", frozen=True, strict=True)
 

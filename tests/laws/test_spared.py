@@ -97,7 +97,7 @@ async def test_what_is_shown_is_counted_and_the_rest_is_a_reference(tmp_path: Pa
 
 
 async def test_a_refusal_that_tells_of_an_identifier_makes_the_session_untrusted(tmp_path: Path) -> None:
-    """A rule sees the identifier behind a handle; whoever chose that must not choose what a TRUSTED session hears."""
+    """A rule sees the identifier behind a handle. Its author must not choose what a TRUSTED session hears."""
     model = Scripted()
     rule = {"id": "no-cards", "hook": "PRE_TOOL_CALL", "action": "BLOCK", "pattern": "payment-card"}
     box = Mailbox(mail("4111 1111 1111 1111"))

@@ -94,6 +94,11 @@ class Lineage:
     meant: str = ""
 
 
+def tree_root(sid: str, generation: int, lineage: Lineage | None) -> tuple[str, int]:
+    """Return the conversation in which a session's tree began, and its generation at that time."""
+    return (sid, generation) if lineage is None else (lineage.root, lineage.root_generation)
+
+
 @dataclass(frozen=True, slots=True)
 class Errand:
     """A task that a session wants done in the background.
