@@ -16,7 +16,6 @@ references again, and a text that merely looks like one is a text.
 import json
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, replace
-from functools import lru_cache
 from typing import Any, Final
 
 from pydantic import Field, JsonValue
@@ -28,6 +27,7 @@ from bot.sessions.refs import HeldRef
 from bot.tools.arguments import Path, role_at
 from bot.tools.base import Arguments, CallFacts, RefusedCallError, Result, Tool, ToolContext, ToolServices
 from bot.tools.held.handles import REFERENCE, TakenKind, TakesHandles, identifier, is_handle
+from bot.tools.schemas import offered_schema
 from policy.labels import PUBLIC, Label, join_all
 from policy.request import ArgumentRole, Effect
 
@@ -143,7 +143,7 @@ def pointing(call: Call) -> Call:
 
 def offered(tool: Tool) -> dict[str, Any]:
     """Return the JSON schema of a tool's arguments as a model is offered them, with the gate's own beside them."""
-    schema = _schema(tool.arguments)
+    schema = offered_schema(tool.arguments)
     if may_hold(tool):
         properties = {**schema.get("properties", {}), HOLD: {"type": "boolean"}}
         return {**schema, "properties": properties}
@@ -239,12 +239,6 @@ def referred(arguments: Mapping[str, JsonValue] | None) -> tuple[str, ...]:
         return tuple(dict.fromkeys(ref.partition(".")[0] for _, ref in _refs(dict(arguments or {}), ())))
     except RefusedCallError:
         return ()
-
-
-@lru_cache(maxsize=256)
-def _schema(arguments: type[Arguments]) -> Mapping[str, Any]:
-    """Return the JSON schema of arguments, which takes milliseconds to make; nobody changes it."""
-    return arguments.model_json_schema()
 
 
 def _refs(value: JsonValue, path: Path) -> Iterator[tuple[Path, str]]:

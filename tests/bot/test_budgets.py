@@ -261,7 +261,7 @@ async def test_a_recording_that_has_to_wait_for_others_can_be_sent_again(tmp_pat
 async def test_people_who_ask_at_once_wait_for_one_another_and_all_are_answered(tmp_path: Path) -> None:
     """What two of them have set aside is most of the day; what they use is next to nothing."""
     model = Scripted("hi", wait=(gate := asyncio.Event()))
-    limits = {"limits": {"daily_tokens": 40_000}}
+    limits = {"limits": {"daily_tokens": 30_000}}
     async with talking(tmp_path, team("ann", "mel"), parts=parts(model=model), blocks=limits) as people:
         homes = [Address("room", "ann"), Address("room", "mel"), Address("room", "ann", thread="1")]
         for home in homes:

@@ -244,7 +244,7 @@ async def _heard(owner: Person) -> bool:
 
 
 async def test_what_has_no_room_is_left_out_the_least_fitting_first(tmp_path: Path) -> None:
-    providers = {"providers": {"offline": {"context_tokens": 15_500, "output_tokens": 500}}, "retries": 0}
+    providers = {"providers": {"offline": {"context_tokens": 12_500, "output_tokens": 500}}, "retries": 0}
     model = Scripted("yes")
     async with running(tmp_path, config(model=providers), parts=parts(model=model)) as owner:
         for number in range(5):

@@ -122,7 +122,7 @@ async def test_no_cap_is_no_cap(tmp_path: Path) -> None:
 
 async def test_a_conversation_ends_where_its_tokens_do_and_begins_anew_with_a_reset(tmp_path: Path) -> None:
     model = Scripted("fine", silent=True)  # so that all that is set aside counts
-    async with running(tmp_path, limited(session_tokens=50_000), parts=parts(model=model)) as owner:
+    async with running(tmp_path, limited(session_tokens=40_000), parts=parts(model=model)) as owner:
         said = [await owner.say("hello") for _ in range(5)]
         asked = len(model.asked)
         assert OWN in said[-1]
