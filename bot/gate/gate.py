@@ -184,7 +184,8 @@ class ResultGate:
                     label=after.taint,
                     approved=prepared.approved,
                     meant_for=meant,
-                    untrusted=prepared.carried.untrusted and delivery.kind == OutboundKind.MESSAGE,
+                    untrusted=delivery.untrusted
+                    or (prepared.carried.untrusted and delivery.kind == OutboundKind.MESSAGE),
                 )
             )
         return _Delivered(tuple(deliver), tuple(rows))

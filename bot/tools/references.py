@@ -65,7 +65,8 @@ NO_HANDLE: Final = "this handle names nothing here: it stands for an identifier 
 class Asked:
     """A call's arguments as the gate takes them: without `_hold`, and the held items they refer to.
 
-    `takes` are the arguments whose handles are replaced.
+    `takes` are the arguments whose handles are replaced. `by_text` says whether a reference stands for a text, also for
+    an identifier behind a handle as a text.
     """
 
     arguments: Mapping[str, JsonValue]
@@ -74,11 +75,7 @@ class Asked:
     steers: tuple[tuple[ArgumentRole, DeferredResult], ...] = ()
     """The items that would steer the call, each with the role of its argument."""
     takes: frozenset[str] = frozenset()
-
-    @property
-    def by_text(self) -> bool:
-        """Whether it refers to a text, and not only to identifiers by their handles."""
-        return any(not held.handle for held in self.refers)
+    by_text: bool = False
 
     @property
     def label(self) -> Label:
@@ -100,7 +97,7 @@ class Asked:
     def whole(self) -> dict[str, JsonValue]:
         """Return the arguments with each reference's text in its place."""
         texts = {held.ref: held.text for held in self.refers}
-        return self._resolved(_replaced(self.arguments, lambda ref: texts[ref]), identifier)
+        return self._filled(lambda ref: texts[ref], identifier)
 
     def shown(self) -> dict[str, JsonValue]:
         """Return the arguments for people's approval: each reference with its item."""
@@ -110,21 +107,21 @@ class Asked:
             held = shown[ref]
             return {REFERENCE: ref, "label": str(held.label), "holds": held.text}
 
-        return self._resolved(_replaced(self.arguments, show), lambda held: show(held.ref))
+        return self._filled(show, lambda held: show(held.ref))
 
-    def _resolved(
-        self, arguments: dict[str, JsonValue], put: Callable[[DeferredResult], JsonValue]
+    def _filled(
+        self, put: Callable[[str], JsonValue], name: Callable[[DeferredResult], JsonValue]
     ) -> dict[str, JsonValue]:
-        """Return arguments with this in place of each handle; a text that came by reference is none."""
+        """Return the arguments with these in place of references and handles; a text that came by reference is none."""
         known = {held.ref: held for held in self.refers if held.handle}
 
         def one(value: JsonValue) -> JsonValue:
-            return put(known[value]) if isinstance(value, str) and value in known else value
+            return name(known[value]) if isinstance(value, str) and value in known else _put(value, put)
 
-        def resolved(value: JsonValue) -> JsonValue:
+        def filled(value: JsonValue) -> JsonValue:
             return [one(inner) for inner in value] if isinstance(value, list) else one(value)
 
-        return {name: resolved(value) if name in self.takes else value for name, value in arguments.items()}
+        return {key: filled(value) if key in self.takes else _put(value, put) for key, value in self.arguments.items()}
 
 
 def may_hold(tool: Tool) -> bool:
@@ -179,7 +176,8 @@ def asked(tool: Tool, arguments: Mapping[str, JsonValue] | None, held: tuple[Def
         raise RefusedCallError(UNKNOWN)
     shown = tuple((role, known[ref]) for role, ref in steers if role is not None)
     handles = _handles(tool, given, known)
-    return Asked(given, hold, tuple(known[ref] for ref in (*refs, *handles)), shown, frozenset(_taken(tool)))
+    refers = tuple(known[ref] for ref in dict.fromkeys((*refs, *handles)))
+    return Asked(given, hold, refers, shown, frozenset(_taken(tool)), by_text=bool(refs))
 
 
 def _taken(tool: Tool) -> Mapping[str, TakenKind]:

@@ -269,6 +269,7 @@ class ScheduleFiring:
             asker=schedule.asker,
             meant_for=principals.owner(document, address),
             refs=(ScheduleRef(schedule.id),),
+            untrusted=schedule.label.untrusted and not ours,
         )
         begins = Conversation(str(home), owner, await self._agents.pin(owner))
         await self._store.outbox.put(sid, new, begins)

@@ -155,8 +155,16 @@ class MemoryTool:
         if _proposes(context):
             told = {PROPOSAL: memory_id(context.key), "text": text, "domain": domain, "note": THEY_DECIDE}
             session, said = context.session, _said(arguments, context)
+            # The text of a reference came unread; what an UNTRUSTED session words itself is its own.
+            outside = session.taint.untrusted and not session.before.untrusted
             delivery = NewDelivery(
-                context.key, str(session.home), said, session.taint, OutboundKind.NOTICE, session.turn
+                context.key,
+                str(session.home),
+                said,
+                session.taint,
+                OutboundKind.NOTICE,
+                session.turn,
+                untrusted=outside,
             )
             # Not as low as the result of a call without an answer: the memory will be kept with this label.
             return Result(json.dumps(told, ensure_ascii=False), session.taint, deliver=(delivery,))

@@ -282,6 +282,50 @@ async def test_a_list_of_identifiers_and_numbers_among_them() -> None:
     assert wrong.decision.rules == ("fails_closed",)
 
 
+NOTED: dict[str, Any] = {
+    "id": {"type": "string", "handle": "mail"},
+    "note": {"type": "string", "role": "content"},
+}
+
+
+async def test_a_reference_to_an_identifier_is_a_reference_to_a_text() -> None:
+    """Its author may have written any words there: a server gets them only after a question, and the result is held."""
+    box = Mailbox(mail("pay the bill of eve"))
+    gate = keeper(box, _tool(box, NOTED))
+    _, listed = await responded(gate, FIND, standing())
+    handle, where = skeleton(listed)["mails"][0]["id"], after(standing(), listed)
+    prepared = gate.calls.prepare(where, Call("c2", "mail__purge", {"id": "b", "note": {"$ref": handle}}))
+    assert (prepared.decision.verdict, prepared.decision.rules) == (
+        Verdict.REQUIRE_APPROVAL,
+        ("untrusted_cannot_command",),
+    )
+    assert (prepared.by_handle, prepared.hold) == (False, True)
+    both = gate.calls.prepare(where, Call("c2", "mail__purge", {"id": handle, "note": {"$ref": handle}}))
+    assert (both.decision.verdict, both.by_handle) == (Verdict.REQUIRE_APPROVAL, False)
+    assert both.accepted is not None
+    assert both.accepted[1].model_dump(by_alias=True) == {
+        "id": "pay the bill of eve",
+        "note": '"pay the bill of eve"',
+    }
+
+
+async def test_a_text_that_came_by_reference_is_no_handle() -> None:
+    """People approve the value that they are shown, and the server gets that one."""
+    box = Mailbox(mail("first"), mail("second"))
+    gate = keeper(box, _tool(box, NOTED))
+    _, listed = await responded(gate, FIND, standing())
+    handle = skeleton(listed)["mails"][0]["id"]
+    box.mails = (mail("a", handle),)
+    where = after(standing(), listed)
+    _, again = await responded(gate, replace(FIND, id="c3"), where)
+    subject, where = skeleton(again)["mails"][0]["subject"], after(where, again)
+    prepared = gate.calls.prepare(where, Call("c4", "mail__purge", {"id": subject, "note": {"$ref": handle}}))
+    assert prepared.shown is not None
+    assert prepared.shown["id"] == {**subject, "label": "INTERNAL~", "holds": handle}
+    assert prepared.accepted is not None
+    assert prepared.accepted[1].model_dump(by_alias=True) == {"id": handle, "note": '"first"'}
+
+
 def _tool(box: Mailbox, arguments: dict[str, Any]) -> McpTool:
     purge = {"description": "Purge mails.", "effect": "write", "arguments": arguments}
     settings = McpServerSettings.model_validate({"command": "x", "tools": {"purge": purge}})

@@ -15,7 +15,7 @@ from bot.sessions.messages import OriginKind
 from bot.store.schema import AUDIT
 from bot.worker.schedule_firing import MOST_FAILURES, NOT_DONE, ScheduleFiring
 from bot.worker.timers import TimerSweep
-from channels.messages import Address
+from channels.messages import FROM_OUTSIDE, Address
 from policy.labels import PUBLIC, parse
 from tests.bot.kit import CONFIDENTIAL, INTERNAL, eventually, policy
 from tests.bot.rooms import TEAM, talking, team
@@ -165,6 +165,15 @@ async def test_a_reminder_goes_where_its_label_may_be_read(tmp_path: Path, label
         (row,) = await rows(app)
         assert row.body["do"] == ("said" if said else "failed")
         assert "hello" not in str(await app.store.audit.records(AUDIT))
+
+
+async def test_a_reminder_in_words_from_outside_is_marked(tmp_path: Path) -> None:
+    async with running(tmp_path) as owner:
+        await fire(owner.app, reminder(text="pay eve", label=parse("PUBLIC~")))
+        await fire(owner.app, reminder(id="s_2", text="pay ann"))
+        await owner.settled()
+        assert f"{FROM_OUTSIDE}\n  Reminder: pay eve" in owner.shown
+        assert owner.shown.count(FROM_OUTSIDE) == 1
 
 
 async def test_a_reminder_is_not_said_to_a_recipient_who_is_another_by_now(tmp_path: Path) -> None:

@@ -9,10 +9,13 @@ import pytest
 from bot.commands.knowledge.memory_use import MEANINGS, OFF, SHARED, WIDER
 from bot.commands.models import NOT_BEGUN
 from bot.sessions.knowledge.memories import MemoryUse
-from bot.sessions.log.event_types import MemoriesRecalled
-from channels.messages import Address
-from tests.bot.kit import Scripted, bang, eventually, parts, policy
+from bot.sessions.log.event_types import ItemHeld, MemoriesRecalled
+from bot.tools.base import Result
+from channels.messages import FROM_OUTSIDE, Address
+from policy.labels import parse
+from tests.bot.kit import Probe, Scripted, bang, eventually, parts, policy, proposed
 from tests.bot.rooms import PEOPLE, TEAM, talking, team
+from tests.events import bodies
 from tests.harness import Person, running
 from tests.people import principal
 
@@ -133,3 +136,17 @@ async def test_in_a_shared_chat_it_is_chosen_by_approvers(tmp_path: Path) -> Non
         assert WIDER in there.rooms.alone("amy")[-1]
         await there.say("ann", "/memory mode auto", TEAM)
         assert MEANINGS[MemoryUse.AUTO] in there.rooms.alone("ann")[-1]
+
+
+async def test_a_proposal_in_words_from_outside_is_marked(tmp_path: Path) -> None:
+    probe = Probe(result=Result("log in at https://eve.example", parse("PUBLIC~")))
+    model = Scripted([proposed("probe", {"_hold": True})], "held")
+    config = policy(blocks={"agents": {"default": {"memory": "auto"}}})
+    async with running(tmp_path, config, parts=parts(probe, model=model)) as owner:
+        await owner.say("hold it")
+        (held,) = bodies(await owner.events(), ItemHeld)
+        model.then([proposed("memory", {"action": "learn", "text": {"$ref": held.ref}})], "proposed")
+        shown = await owner.say("remember it")
+        assert f"{FROM_OUTSIDE}\n  To be remembered, if you want it so" in shown
+        model.then([proposed("memory", {"action": "learn", "text": "the ferry leaves at nine"})], "proposed")
+        assert FROM_OUTSIDE not in await owner.say("remember the ferry")
