@@ -17,7 +17,7 @@ from pydantic import JsonValue
 
 from bot.access.approvals import asking, entitled, may_be_granted
 from bot.access.decision_context import DecisionContext
-from bot.core.invisible import spelled
+from bot.core.invisible import in_code
 from bot.gate.results import CallDecision
 from bot.sessions.approvals import Approval
 from bot.sessions.background.runs import UNREAD
@@ -229,7 +229,7 @@ def _place(path: Path) -> str:
 
 
 def _written(value: JsonValue) -> str:
-    return spelled(json.dumps(value, ensure_ascii=False))
+    return in_code(json.dumps(value, ensure_ascii=False))
 
 
 def _digest(value: JsonValue) -> str:

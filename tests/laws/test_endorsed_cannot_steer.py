@@ -117,7 +117,7 @@ async def test_a_person_vouches_for_a_held_value_once(tmp_path: Path) -> None:
         notice = await owner.say(bang("mail", _hold=True))
         (held,) = set(re.findall(r"held-[a-z0-9]{16}", notice))
         shown = await owner.say(bang("bank__pay", account={"$ref": held}))
-        assert '- recipient "DE9\\u202e"' in shown
+        assert '- recipient `"DE9\\u202e"`' in shown
         (asked,) = await owner.app.store.approvals.of(owner.sid)
         assert (asked.rules, pay.said) == (("endorsed_cannot_steer",), [])
         (logged,) = bodies(await owner.events(), ApprovalRequested)
