@@ -84,7 +84,8 @@ class _Found:
 def point(tool: Tool, arguments: Arguments, declared: CallFacts, leads: tuple[str, ...]) -> CallPoint:
     """Return a call as scopes compare it. `leads` are the present meanings of the places that it names."""
     found = _Found()
-    shape = _shape(tool, as_json(arguments), (), found)
+    # A server tells a value that is left out from one that is null, and gets what was given.
+    shape = _shape(tool, as_json(arguments, given=bool(tool.server)), (), found)
     reach: list[JsonValue] = [
         list(leads),
         None if declared.clearance is None else str(declared.clearance),

@@ -172,6 +172,16 @@ def test_a_tool_of_a_server_has_exact_paths() -> None:
     assert shape("bank", "bills/may.pdf") != shape("bank", "bills/june.pdf")
 
 
+def test_a_value_that_is_left_out_is_no_null_for_a_server() -> None:
+    """Null may clear a field that stays as it is if nothing is given, and the server gets what was given."""
+
+    def shape(server: str, given: PayArguments) -> str:
+        return point(Pay(server=server), given, FACTS, ()).shape
+
+    assert shape("bank", PayArguments(to="ann")) != shape("bank", PayArguments(to="ann", plain=None))
+    assert shape("", PayArguments(to="ann")) == shape("", PayArguments(to="ann", plain=None))
+
+
 @pytest.mark.parametrize(
     "here",
     [
