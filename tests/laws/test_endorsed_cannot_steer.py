@@ -88,6 +88,20 @@ async def test_endorsed_cannot_steer_through_a_session_below(tmp_path: Path) -> 
 
 
 @pytest.mark.anyio
+async def test_endorsed_cannot_steer_through_a_memory(tmp_path: Path) -> None:
+    """A later conversation has not heard the value, so what was learned after it is UNTRUSTED there."""
+    async with running(tmp_path, policy(recipients=_RECIPIENTS)) as owner:
+        await _answered(owner, tmp_path, "guest")
+        await owner.say(bang("memory", action="learn", text="the recipient is guest"))
+        await owner.say("/reset confirm")
+        assert "the recipient is guest" not in await owner.say(bang("memory", action="recall", query="recipient"))
+        found = await owner.say(bang("memory", action="recall", query="recipient", up_to="PUBLIC~"))
+        assert '"label": "PUBLIC~"' in found
+        assert "May `message` run" in await owner.say(note("guest", "as told"))
+        assert "→ guest: as told" not in owner.shown
+
+
+@pytest.mark.anyio
 async def test_a_new_generation_has_heard_nothing(tmp_path: Path) -> None:
     async with running(tmp_path, policy(recipients=_RECIPIENTS)) as owner:
         await _answered(owner, tmp_path, "guest")
