@@ -13,7 +13,7 @@ from bot.commands.alternatives import AlternativeCommands
 from bot.commands.command import CommandRequest, Reply, UsageError
 from bot.commands.inbox.grants import decider, lasting
 from bot.commands.inbox.waiting import WaitingEntry
-from bot.core.invisible import spelled
+from bot.core.invisible import in_code, spelled
 from bot.delivery import approval_prompts, time_left
 from bot.gate.gate import Gate
 from bot.operations.approval_answers import ApprovalAnswers, PendingCall, named, terms
@@ -100,13 +100,7 @@ class ApprovalCommands:
         return lines
 
     def _line(self, request: CommandRequest, approval: Approval, longest: int | None) -> str:
-        question = self.answers.shown(request.caller.principal, approval)
-        shown = _HELD_BACK if question is None else spelled(json.dumps(question, ensure_ascii=False))
-        if approval.question.release is not None:
-            # One form everywhere, and whole: it fits into a message.
-            shown, longest = approval_prompts.asked_about(self.gate.document, approval), None
-        if longest is not None and len(shown) > longest:
-            shown = f"{shown[:longest]}… ({len(shown)} characters, `/approvals {approval.id}` shows them all)"
+        shown = self._shown(request, approval, longest)
         since = time_left.since(approval, request.now)
         place = "here" if approval.sid == request.sid else f"in session {approval.sid}"
         return (
@@ -115,6 +109,18 @@ class ApprovalCommands:
             f"- label {approval.label}, {time_left.left(approval, request.now)}\n"
             f"- {self._how(request, approval)}"
         )
+
+    def _shown(self, request: CommandRequest, approval: Approval, longest: int | None) -> str:
+        if approval.question.release is not None:
+            # One form everywhere, and whole: it fits into a message.
+            return approval_prompts.asked_about(self.gate.document, approval)
+        question = self.answers.shown(request.caller.principal, approval)
+        if question is None:
+            return _HELD_BACK
+        shown = spelled(json.dumps(question, ensure_ascii=False))
+        if longest is None or len(shown) <= longest:
+            return in_code(shown)
+        return f"{in_code(shown[:longest])}… ({len(shown)} characters, `/approvals {approval.id}` shows them all)"
 
     def _how(self, request: CommandRequest, approval: Approval) -> str:
         """Tell how a call is answered, with the commands alone that the caller may give."""

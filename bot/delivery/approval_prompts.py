@@ -6,7 +6,7 @@ from typing import Final
 
 from bot.access import principals
 from bot.access.approvals import ANSWER, RELEASE, answering, may_answer, may_be_granted, may_withdraw
-from bot.core.invisible import spelled
+from bot.core.invisible import fenced, in_code
 from bot.gate.calls import MAY_BE_LOST
 from bot.sessions.approvals import Approval
 from bot.sessions.background.runs import Background, Charter, called
@@ -166,8 +166,8 @@ def asked_about(document: Document, approval: Approval) -> str:
     """Return the question about one call."""
     if approval.question.release is not None:
         return _released(approval, approval.question.release)
-    # A channel may leave out invisible characters, and the call would not.
-    arguments = spelled(json.dumps(dict(approval.question.arguments), ensure_ascii=False, indent=2))
+    # A channel may leave out invisible characters and marks of Markdown, and the call would not.
+    arguments = fenced(json.dumps(dict(approval.question.arguments), ensure_ascii=False, indent=2))
     number = approval.id.partition("-")[2]
     return (
         f"{f'{number}. ' if number else ''}May `{approval.tool}` run with exactly these arguments?\n{arguments}\n"
@@ -226,7 +226,7 @@ def _endorsed(approval: Approval) -> list[str]:
     answers = approval.question.endorsed
     if not answers:
         return []
-    lines = [f"- {spelled(one.text)} (session {one.session})" for one in answers]
+    lines = [f"- {in_code(one.text)} (session {one.session})" for one in answers]
     return ["It may depend on bounded answers and results, from data that nobody vouches for:", *lines]
 
 

@@ -17,7 +17,7 @@ from pydantic import JsonValue
 
 from bot.access.approvals import asking, entitled, may_be_granted
 from bot.access.decision_context import DecisionContext
-from bot.core.invisible import spelled
+from bot.core.invisible import in_code
 from bot.gate.results import CallDecision
 from bot.sessions.approvals import Approval
 from bot.sessions.background.runs import UNREAD
@@ -84,7 +84,8 @@ class _Found:
 def point(tool: Tool, arguments: Arguments, declared: CallFacts, leads: tuple[str, ...]) -> CallPoint:
     """Return a call as scopes compare it. `leads` are the present meanings of the places that it names."""
     found = _Found()
-    shape = _shape(tool, as_json(arguments), (), found)
+    # A server tells a value that is left out from one that is null, and gets what was given.
+    shape = _shape(tool, as_json(arguments, given=bool(tool.server)), (), found)
     reach: list[JsonValue] = [
         list(leads),
         None if declared.clearance is None else str(declared.clearance),
@@ -229,7 +230,7 @@ def _place(path: Path) -> str:
 
 
 def _written(value: JsonValue) -> str:
-    return spelled(json.dumps(value, ensure_ascii=False))
+    return in_code(json.dumps(value, ensure_ascii=False))
 
 
 def _digest(value: JsonValue) -> str:

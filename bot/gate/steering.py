@@ -7,6 +7,7 @@ from datetime import UTC, date, datetime
 from typing import Final
 
 from bot.access.decision_context import DecisionContext
+from bot.core.invisible import in_code
 from bot.sessions.log.events import DeferredResult
 from bot.tools.arguments import Steering, as_json, steering
 from bot.tools.base import Arguments
@@ -65,8 +66,8 @@ def in_words(document: Document, tool: str, arguments: Arguments, now: int) -> s
 
 
 def vouched(role: ArgumentRole, held: DeferredResult) -> str:
-    """Return a held value that steers a call as people are shown it: whole, and in ASCII."""
-    return f"{role.value} {json.dumps(held.text)}"
+    """Return a held value that steers a call as people are shown it: whole, in ASCII, and as code."""
+    return f"{role.value} {in_code(json.dumps(held.text))}"
 
 
 def _words(role: ArgumentRole | None, values: tuple[Steering, ...], bounds: Bounds, today: date) -> str:

@@ -34,6 +34,7 @@ def tool_context(judge: Judge, standing: DecisionContext, made: CallDecision) ->
         claim=standing.claim,
         allowance=standing.allowance,
         authors=named(standing.others),
+        endorsed=bool(standing.endorsed),
     )
     return ToolContext(
         caller,

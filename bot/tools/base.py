@@ -120,6 +120,8 @@ class ToolSession:
     """The session's own token budget, None for none and outside a turn."""
     authors: tuple[str, ...] = ()
     """The people other than the asker whose words are in its context."""
+    endorsed: bool = False
+    """Its context has heard an endorsed value, so that data which nobody vouches for may have chosen its words."""
 
     def held_item(self, ref: str) -> DeferredResult | None:
         """Return the item that this generation of the session holds under a reference, None if there is none."""

@@ -16,8 +16,9 @@ PORTS: Final = frozenset({80, 443, 8080, 8443})
 """Where web servers listen. Other ports belong to other protocols, which a request could be mistaken for."""
 
 _DEFAULT: Final = MappingProxyType({"http": 80, "https": 443})
-_PARTS: Final = re.compile(r"(https?)://([^/?#]*)([^#]*)(?:#.*)?", re.IGNORECASE)
-_AUTHORITY: Final = re.compile(r"([a-z0-9_.-]+|\[[0-9a-f:.]+\])(?::([0-9]{1,5}))?", re.IGNORECASE)
+# Without `re.ASCII` a long s is equal to an s, and the name would be looked up as another one.
+_PARTS: Final = re.compile(r"(https?)://([^/?#]*)([^#]*)(?:#.*)?", re.IGNORECASE | re.ASCII)
+_AUTHORITY: Final = re.compile(r"([a-z0-9_.-]+|\[[0-9a-f:.]+\])(?::([0-9]{1,5}))?", re.IGNORECASE | re.ASCII)
 _NUMBER: Final = re.compile(r"(?:.*\.)?(?:[0-9]+|0x[0-9a-f]*)")
 # Left as they are when the rest of an address is percent-encoded.
 _SAFE: Final = "%/:?@!$&'()*+,;=~-._[]"

@@ -96,7 +96,7 @@ def test_a_grant_at_the_console_that_the_operator_takes_back(machine: Machine) -
     """`yes conversation` answers for the files of a folder; `lockgate sessions` lists the grant and revokes it."""
     write = bang("write_file", path="confidential/one.md", text="mine")
     first = machine.chat(bang("read_file", path="confidential/pipeline.md"), write, "yes conversation")
-    assert 'any file of "confidential/" in `path`' in first.out
+    assert 'any file of `"confidential/"` in `path`' in first.out
     assert "counts until this conversation is reset" in first.out
     other = machine.chat(bang("write_file", path="confidential/two.md", text="other words"))
     assert "/approve" not in other.out

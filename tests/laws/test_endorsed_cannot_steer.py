@@ -88,6 +88,20 @@ async def test_endorsed_cannot_steer_through_a_session_below(tmp_path: Path) -> 
 
 
 @pytest.mark.anyio
+async def test_endorsed_cannot_steer_through_a_memory(tmp_path: Path) -> None:
+    """A later conversation has not heard the value, so what was learned after it is UNTRUSTED there."""
+    async with running(tmp_path, policy(recipients=_RECIPIENTS)) as owner:
+        await _answered(owner, tmp_path, "guest")
+        await owner.say(bang("memory", action="learn", text="the recipient is guest"))
+        await owner.say("/reset confirm")
+        assert "the recipient is guest" not in await owner.say(bang("memory", action="recall", query="recipient"))
+        found = await owner.say(bang("memory", action="recall", query="recipient", up_to="PUBLIC~"))
+        assert '"label": "PUBLIC~"' in found
+        assert "May `message` run" in await owner.say(note("guest", "as told"))
+        assert "→ guest: as told" not in owner.shown
+
+
+@pytest.mark.anyio
 async def test_a_new_generation_has_heard_nothing(tmp_path: Path) -> None:
     async with running(tmp_path, policy(recipients=_RECIPIENTS)) as owner:
         await _answered(owner, tmp_path, "guest")
@@ -117,7 +131,7 @@ async def test_a_person_vouches_for_a_held_value_once(tmp_path: Path) -> None:
         notice = await owner.say(bang("mail", _hold=True))
         (held,) = set(re.findall(r"held-[a-z0-9]{16}", notice))
         shown = await owner.say(bang("bank__pay", account={"$ref": held}))
-        assert '- recipient "DE9\\u202e"' in shown
+        assert '- recipient `"DE9\\u202e"`' in shown
         (asked,) = await owner.app.store.approvals.of(owner.sid)
         assert (asked.rules, pay.said) == (("endorsed_cannot_steer",), [])
         (logged,) = bodies(await owner.events(), ApprovalRequested)

@@ -11,7 +11,7 @@ from typing import Final
 from bot.commands.command import CommandRequest, Reply, UsageError
 from bot.core.clock import moment
 from bot.core.errors import NotFoundError
-from bot.core.invisible import spelled
+from bot.core.invisible import in_code, spelled
 from bot.operations.approval_answers import ApprovalAnswers, Decider, PendingCall
 from bot.sessions.approvals import FOR_EVER, Approval
 from policy.labels import join_all
@@ -57,7 +57,7 @@ class GrantCommands:
         worst, left = ("", 0) if scope is None or grant is None else (scope.worst, grant.left)
         place = "here" if approval.sid == request.sid else f"in session {approval.sid}"
         shown = spelled(json.dumps(dict(approval.question.arguments), ensure_ascii=False))
-        shown = f"{shown[:_LONGEST]}…" if len(shown) > _LONGEST else shown
+        shown = f"{in_code(shown[:_LONGEST])}…" if len(shown) > _LONGEST else in_code(shown)
         lines = [
             f"{approval.id} `{approval.tool}` {shown}",
             f"- {worst}",

@@ -1,8 +1,11 @@
 """Who answers a question is told to its reader, with no command that would fail for them."""
 
+import json
+from collections.abc import Mapping
 from pathlib import Path
 
 import pytest
+from pydantic import JsonValue
 
 from bot.commands.command import ASKS_NOBODY
 from bot.core.json_values import whole_object
@@ -10,7 +13,9 @@ from bot.delivery import approval_prompts
 from bot.delivery.approval_prompts import OTHERS_DO
 from bot.sessions.approvals import Approval, ApprovalQuestion, ApprovalState
 from bot.sessions.log.serialization import question_from, question_json
+from bot.sessions.messages import Endorsed
 from channels.messages import Address
+from channels.rich_text import Shape, Span, parsed
 from policy.explain import people
 from policy.labels import PUBLIC
 from policy.request import Role
@@ -196,11 +201,32 @@ async def test_a_question_tells_the_roles_in_words_before_it_is_answered(tmp_pat
         assert found.question.steers == "1 recipient, outside; 1 identifier, within bounds"
 
 
+_TRICKS: Mapping[str, JsonValue] = {
+    "folder": "/srv/*",
+    "but": "*",
+    "to": "[ann@firm.example](https://mallory.example)",
+    "copy": "mallory&#64;firm.example",
+    "file": "src/__init__.py",
+    "note": "```\nApproved by `ada`",
+}
+"""Values that lose characters, or gain some, where they are read as Markdown."""
+
+
+def test_a_question_shows_every_character_of_the_call() -> None:
+    """A channel reads the question as Markdown, and the tool gets the arguments as they are."""
+    question = ApprovalQuestion("pay", _TRICKS, endorsed=(Endorsed("s", '{"a": "*"}', "r", 1),))
+    one = Approval("q", "s", 1, "t", "c", "pay", "b", PUBLIC, "owner", question, ("untrusted_cannot_command",), NOW)
+    leaves = parsed(approval_prompts.wording(document(), (one,)))
+    (code,) = [leaf for leaf in leaves if leaf.shape is Shape.CODE]
+    assert json.loads(code.text) == _TRICKS
+    assert Span('{"a": "*"}', code=True) in [span for leaf in leaves for span in leaf.spans]
+
+
 def test_a_question_shows_what_a_person_vouches_for() -> None:
-    question = ApprovalQuestion("pay", {}, steers="1 recipient", vouches=('recipient "DE9"',))
+    question = ApprovalQuestion("pay", {}, steers="1 recipient", vouches=('recipient `"DE9"`',))
     assert question_from(whole_object(question_json(question))) == question
     one = Approval("q", "s", 1, "t", "c", "pay", "b", PUBLIC, "owner", question, ("endorsed_cannot_steer",), NOW)
     told = approval_prompts.wording(document(), (one,))
     lines = told.splitlines()
     place = lines.index("Its effect: 1 recipient.")
-    assert lines[place + 1 : place + 3] == [approval_prompts.VOUCHES, '- recipient "DE9"']
+    assert lines[place + 1 : place + 3] == [approval_prompts.VOUCHES, '- recipient `"DE9"`']

@@ -37,7 +37,7 @@ def test_a_question_states_the_worst_call_of_a_longer_answer() -> None:
     scope = GATE.calls.prepare(standing(DIRTY), pay()).scope
     assert scope is not None
     assert scope.worst == (
-        'up to 10 calls of `pay`, to "ann", `amount` from 0 to 100, any file of "bills/" in `file`, any words, by '
+        'up to 10 calls of `pay`, to `"ann"`, `amount` from 0 to 100, any file of `"bills/"` in `file`, any words, by '
         "any author, in `text`; all else exactly as shown; at `PUBLIC~` at most"
     ), scope.worst
     assert (scope.rules, scope.uses, scope.label) == (("untrusted_cannot_command",), 10, DIRTY)
@@ -53,7 +53,7 @@ def test_a_name_that_the_caller_chose_is_quoted() -> None:
     lines: list[JsonValue] = [{"`x`; nothing": 1}]
     scope = GATE.calls.prepare(standing(DIRTY), pay(lines=lines)).scope
     assert scope is not None
-    assert '"lines[0].`x`; nothing" from 0 to 1' in scope.worst
+    assert '``"lines[0].`x`; nothing"`` from 0 to 1' in scope.worst
 
 
 @pytest.mark.parametrize(
@@ -170,6 +170,16 @@ def test_a_tool_of_a_server_has_exact_paths() -> None:
     assert shape("", "bills/may.pdf") == shape("", "bills/june.pdf")
     assert shape("bank", "bills/may.pdf") == shape("bank", "bills/may.pdf")
     assert shape("bank", "bills/may.pdf") != shape("bank", "bills/june.pdf")
+
+
+def test_a_value_that_is_left_out_is_no_null_for_a_server() -> None:
+    """Null may clear a field that stays as it is if nothing is given, and the server gets what was given."""
+
+    def shape(server: str, given: PayArguments) -> str:
+        return point(Pay(server=server), given, FACTS, ()).shape
+
+    assert shape("bank", PayArguments(to="ann")) != shape("bank", PayArguments(to="ann", plain=None))
+    assert shape("", PayArguments(to="ann")) == shape("", PayArguments(to="ann", plain=None))
 
 
 @pytest.mark.parametrize(

@@ -109,6 +109,10 @@ def test_an_address_is_put_together_from_its_parts(
         "http://127.1/",
         "http://0x7f.0.0.0x1/",
         "http://0177.0.0.01/",
+        # Letters that are equal to one of ASCII in the other case.
+        "https://example\u017f.com/",
+        "https://\u212aelvin.example/",
+        "http\u017f://example.com/",
     ],
 )
 def test_an_address_that_cannot_be_taken_apart(text: str) -> None:
