@@ -68,8 +68,11 @@ _TEXTS: Final[Mapping[Kind, tuple[str, ...]]] = MappingProxyType(
 _ALONE: Final = ("/memory learn I take the ferry at nine.", "/remind in 300 days The ferry leaves.")
 """What the person says beside all conversations."""
 
-_PASSING: Final = (b"lg:right:", b"lg:sweep:", b"lg:{pace:", b"lg:{count:", b"lg:offer:", b"lg:ready", b"lg:answered:")
-"""The beginnings of keys that are gone within the hour."""
+_PASSING: Final = (
+    *(b"lg:right:", b"lg:sweep:", b"lg:{pace:", b"lg:{count:", b"lg:offer:", b"lg:ready", b"lg:answered:"),
+    b"lg:{rate:person",
+)
+"""The beginnings of keys that are gone within the hour. What they hold depends on the moment that an act falls into."""
 
 _FILED: Final = (b"lg:list:", b"lg:past:", b"lg:turned:", RECENT.encode())
 """The beginnings of keys that sort sessions by the time of their last change."""

@@ -11,7 +11,7 @@ import msgpack  # pyright: ignore[reportMissingTypeStubs] - it has none
 import pytest
 
 from bot.audit.chain import Intact
-from bot.store.schema import session_keys
+from bot.store.schema import session_keys, uses_key
 from tests.folders import quick_folder
 from tests.scale.copies import SESSIONS_EACH, Copier, Keys, kind_of, renamed
 from tests.scale.exemplars import SHARES, Command, Kind, Original, made, read
@@ -51,6 +51,8 @@ async def world(anyio_backend: str) -> AsyncGenerator[World]:  # noqa: ARG001 - 
         async with grown.open() as client:
 
             def filled() -> World:
+                # The window of a rate may end between two messages of one of them.
+                client.hset(uses_key(f"person/{OTHER}"), "p-x/1", 1)
                 copied, organic = read(client, sids), read(client, theirs, OTHER, THEIR_FIRST)
                 keys = grown.keys()
                 Copier(copied, keys, grown.data / "anchors").write(grown.socket, range(TALKED.stop))
