@@ -1,5 +1,6 @@
 """The entry point: runs the command line, and turns an error that ends it into one sentence and an exit code."""
 
+import os
 import sys
 from collections.abc import Callable, Iterator
 from typing import Final, cast
@@ -32,9 +33,12 @@ def run(arguments: list[str], command: Callable[[list[str]], object] | None = No
 
 
 def _command_line(arguments: list[str]) -> None:
-    from bot.cli.main import app
+    from bot.app.early import early_store
 
-    app(arguments, prog_name="lockgate")
+    with early_store(arguments, os.environ):
+        from bot.cli.main import app
+
+        app(arguments, prog_name="lockgate")
 
 
 def _told(error: Exception) -> int:

@@ -50,7 +50,7 @@ def seed(data_dir: Path, *, examples: bool = True) -> None:
     """
     try:
         data_dir.mkdir(mode=_PRIVATE, parents=True, exist_ok=True)
-        _check(data_dir)
+        require_private(data_dir)
         (data_dir / Area.SESSIONS).mkdir(mode=_PRIVATE, exist_ok=True)
         if examples:
             begin_root(data_dir, EXAMPLES)
@@ -61,7 +61,7 @@ def seed(data_dir: Path, *, examples: bool = True) -> None:
         raise OperatorError(f"{data_dir}: cannot be used, {reason}", next_step="check its permissions") from None
 
 
-def _check(data_dir: Path) -> None:
+def require_private(data_dir: Path) -> None:
     """Refuse a data directory that others may change.
 
     Raises OperatorError: group or others may write there.

@@ -49,15 +49,10 @@ async def early_store(config: Config) -> AsyncGenerator[None]:
         yield
         return
     supervisor = Supervisor(config.data_dir)
-
-    def begin() -> None:
-        with suppress(OperatorError, StoreError):
-            supervisor.attach_blocking()
-
-    begun = asyncio.get_running_loop().run_in_executor(None, begin)
+    with suppress(OperatorError, StoreError):
+        await asyncio.to_thread(supervisor.begin)
     try:
         yield
     finally:
         with anyio.CancelScope(shield=True):
-            await begun
             await supervisor.detach()

@@ -17,7 +17,6 @@ from types import MappingProxyType
 from typing import TYPE_CHECKING, Final, TextIO
 
 from bot.app.first_run import seed
-from bot.app.stores import early_store
 from bot.cli import identity
 from bot.cli.console import BadLine, ConsoleView, LineReader, Lines
 from bot.cli.run import reloading
@@ -81,7 +80,7 @@ async def chat(config: Config, level: LogLevel | None = None) -> None:
         _write(sys.stderr, f"{erase}{text}{again}")
 
     with _opened(config.data_dir) as first:
-        async with early_store(config), serving(config, level, console, beside if terminal else None) as app:
+        async with serving(config, level, console, beside if terminal else None) as app:
             if not first:
                 (beside if terminal else partial(_write, sys.stderr))(f"{SECOND}\n")
             sid = await session(app, who)

@@ -19,7 +19,6 @@ from functools import partial
 from typing import TYPE_CHECKING, Final
 
 from bot.app.first_run import seed
-from bot.app.stores import early_store
 from bot.cli.operating.metrics import measured
 from bot.cli.ready import ReadinessFile, telling
 from bot.cli.roles import ProcessRole
@@ -61,7 +60,6 @@ async def run(config: Config, role: ProcessRole = ProcessRole.ALL) -> None:
         )
     async with AsyncExitStack() as stack:
         await asyncio.to_thread(seed, config.data_dir)
-        await stack.enter_async_context(early_store(config))
         app = await _opened(stack, config)
         freeze_heap()
         try:

@@ -3,7 +3,6 @@
 All problems of a file are reported at once, as `config.yaml:12: unknown field ...`, in one ConfigError.
 """
 
-import os
 from collections.abc import Collection, Iterable, Iterator, Mapping
 from pathlib import Path
 from types import MappingProxyType
@@ -19,8 +18,9 @@ from bot.config.model import Config, Settings, StoreSettings
 from bot.config.plugins import PLUGINS, FindPlugin, PluginSet, plugin_set, unknown_tools
 from bot.config.secrets import grant_problems, granted
 from bot.config.shipped import console_dropped
+from bot.config.source import STORE_VARIABLE, data_dir, find_config, folder_of, parsed_file
 from bot.config.workflows import load_definitions
-from bot.config.yaml import BrokenYamlError, Parsed, parse_yaml
+from bot.config.yaml import Parsed
 from bot.core.errors import ConfigError
 from bot.sessions.workflows.definitions import WorkflowDefinition
 from policy.document.model import Document
@@ -29,12 +29,6 @@ from policy.errors import DocumentError, Problem, nearest
 from policy.labels import PUBLIC
 from policy.rules import CodeRules
 
-DEFAULT_FILE: Final = "config.yaml"
-CONFIG_VARIABLE: Final = "LOCKGATE_CONFIG"
-DATA_VARIABLE: Final = "LOCKGATE_DATA_DIR"
-STORE_VARIABLE: Final = "LOCKGATE_STORE_URL"
-
-_LIMIT: Final = 1_000_000
 _POLICY: Final = "policy"
 _SERVERS: Final = "mcp_servers"
 _BLOCKS: Final = frozenset((*Settings.model_fields, _POLICY))
@@ -64,10 +58,10 @@ def load_config(
     Raises ConfigError: with one line for each problem.
     """
     path = find_config(named, environment)
-    parsed = Parsed({}, {}, ()) if path is None else _parsed(path)
+    parsed = Parsed({}, {}, ()) if path is None else parsed_file(path)
     settings, policy = _understood(path, parsed, tools, find)
     return Config(
-        data_dir=_data_dir(settings, path, environment),
+        data_dir=data_dir(settings.data_dir, path, environment),
         logs=settings.logs,
         telemetry=settings.telemetry,
         metrics=settings.metrics,
@@ -104,7 +98,7 @@ def _understood(
     if isinstance(parsed.value, dict):
         # A block whose every line is commented out is empty, not wrong.
         known = {name: value for name, value in parsed.value.items() if value is not None or name not in _BLOCKS}
-        plugins = None if find is None else plugin_set(known.get(PLUGINS), _folder(path), find, frozenset(tools))
+        plugins = None if find is None else plugin_set(known.get(PLUGINS), folder_of(path), find, frozenset(tools))
         settings, policy = _read(known, tools, plugins, problems)
     elif parsed.value is None:
         policy = _policy({}, problems, servers={}, tools=tools)
@@ -136,11 +130,6 @@ def _read(
     return settings, policy
 
 
-def _folder(path: Path | None) -> Path:
-    """Return the folder in which relative paths of the configuration begin."""
-    return (Path() if path is None else path.parent).absolute()
-
-
 def _added(tools: Collection[str], plugins: PluginSet) -> Collection[str]:
     """Return the tools that are known, with those of plugins."""
     if isinstance(tools, Mapping):
@@ -155,53 +144,13 @@ def _workflows(settings: Settings, path: Path | None) -> Mapping[str, WorkflowDe
 
 def _definitions(settings: Settings, path: Path | None) -> Path | None:
     named = settings.workflows.definitions
-    return None if named is None else _folder(path) / named
+    return None if named is None else folder_of(path) / named
 
 
 def _store(settings: Settings, environment: Mapping[str, str]) -> StoreSettings:
     """Return where the store is; the environment may name another place."""
     url = environment.get(STORE_VARIABLE)
     return settings.store.model_copy(update={"url": url}) if url else settings.store
-
-
-def find_config(named: Path | None, environment: Mapping[str, str]) -> Path | None:
-    """Return the file to read, None if there is none and none was named.
-
-    Raises ConfigError: the file that was named is not there.
-    """
-    variable = environment.get(CONFIG_VARIABLE)
-    chosen = named or (Path(variable) if variable else None)
-    if chosen is None:
-        return Path(DEFAULT_FILE) if os.path.lexists(DEFAULT_FILE) else None
-    if not os.path.lexists(chosen):
-        step = "check its path" if named else f"check the path given by {CONFIG_VARIABLE}"
-        raise ConfigError(f"{chosen}: there is no such file", next_step=step)
-    return chosen
-
-
-def _parsed(path: Path) -> Parsed:
-    try:
-        return parse_yaml(_text(path))
-    except BrokenYamlError as error:
-        place = f"{path}:{error.line}" if error.line else str(path)
-        raise ConfigError(f"{place}: {error}") from None
-
-
-def _text(path: Path) -> str:
-    try:
-        with path.open("rb") as file:
-            content = file.read(_LIMIT + 1)
-    except IsADirectoryError:
-        raise ConfigError(f"{path}: this is a directory, name the file in it") from None
-    except OSError as error:
-        raise ConfigError(f"{path}: cannot be read, {(error.strerror or 'unknown error').lower()}") from None
-    if len(content) > _LIMIT:
-        raise ConfigError(f"{path}: larger than 1 MB, that is no configuration")
-    try:
-        return content.decode("utf-8-sig")
-    except UnicodeDecodeError as error:
-        line = content.count(b"\n", 0, error.start) + 1
-        raise ConfigError(f"{path}:{line}: not UTF-8, save the file as UTF-8") from None
 
 
 def _settings(value: dict[str, JsonValue], problems: list[Problem]) -> Settings:
@@ -309,10 +258,3 @@ def _config_error(path: Path | None, parsed: Parsed, problems: Iterable[Problem]
     mistakes = (*parsed.problems, *(problem for problem in problems if problem.path not in unread))
     told = sorted({(parsed.line(problem.path), problem.message) for problem in mistakes})
     return ConfigError("\n".join(f"{path}:{line}: {message}" for line, message in told))
-
-
-def _data_dir(settings: Settings, path: Path | None, environment: Mapping[str, str]) -> Path:
-    overridden = environment.get(DATA_VARIABLE)
-    if overridden:
-        return Path(overridden).absolute()
-    return _folder(path) / Path(settings.data_dir).expanduser()

@@ -25,6 +25,7 @@ from bot.config.observability.telemetry import TelemetrySettings
 from bot.config.plugins import PluginName, ToolsSettings
 from bot.config.runs import RunSettings
 from bot.config.secrets import SecretName, SecretSettings
+from bot.config.source import DEFAULT_DATA
 from bot.config.workflows import WorkflowSettings
 from bot.sessions.limits import SessionLimits
 from bot.sessions.workflows.definitions import WorkflowDefinition
@@ -249,7 +250,7 @@ class SentWebhookSettings(Block):
 class Settings(Block):
     """Everything but the policy, as written."""
 
-    data_dir: str = Field(default=".bot", min_length=1, max_length=4096)
+    data_dir: str = Field(default=DEFAULT_DATA, min_length=1, max_length=4096)
     logs: LogSettings = LogSettings()
     telemetry: TelemetrySettings | None = Field(default=None)
     metrics: MetricsSettings | None = Field(default=None)

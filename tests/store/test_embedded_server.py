@@ -462,3 +462,37 @@ def test_importing_the_store_does_not_import_redis() -> None:
     code = "import sys, bot.store.opening, bot.store.servers.embedded_server; sys.exit('redis' in sys.modules)"
     done = subprocess.run([sys.executable, "-c", code], cwd=ROOT, check=False, env={"PYTHONPATH": str(ROOT)})
     assert done.returncode == 0
+
+
+async def test_a_server_that_was_only_begun_is_waited_for_by_all_who_open_it(data: Path) -> None:
+    beginner, opener = Supervisor(data), Supervisor(data)
+    await asyncio.to_thread(beginner.begin)
+    await opener.attach()
+    pid = int(opener.files.pid.read_text())
+    await beginner.attach()
+    assert int(beginner.files.pid.read_text()) == pid
+    await opener.detach()
+    assert lives(pid)
+    await beginner.detach()
+    assert not lives(pid)
+
+
+async def test_a_server_that_another_process_is_starting_is_left_to_it(data: Path) -> None:
+    (data / "store").mkdir(parents=True)
+    starting = _try_lock(data / "store" / "start.lock")
+    assert starting is not None
+    beginner = Supervisor(data)
+    try:
+        await asyncio.to_thread(beginner.begin)
+    finally:
+        os.close(starting)
+    assert not (data / "store" / "socket").exists()
+    await beginner.detach()
+    await beginner.attach()
+    await beginner.detach()
+
+
+async def test_a_folder_that_cannot_be_used_is_one_sentence_for_the_one_who_begins(tmp_path: Path) -> None:
+    (tmp_path / "store").write_text("no folder")
+    with pytest.raises(StoreRefusedError, match="cannot be used"):
+        await asyncio.to_thread(Supervisor(tmp_path).begin)

@@ -18,6 +18,8 @@ import socket
 import subprocess
 import sys
 import threading
+from collections.abc import Callable, Generator
+from contextlib import contextmanager
 from dataclasses import dataclass
 from importlib.util import find_spec
 from pathlib import Path
@@ -43,6 +45,9 @@ _STOP_SECONDS: Final = 10.0
 
 
 _POLL_SECONDS: Final = 0.002
+
+
+_LOAD_POLL_SECONDS: Final = 0.01
 
 
 _LOOK_SECONDS: Final = 10.0
@@ -151,52 +156,68 @@ class Supervisor:
 
     async def detach(self) -> None:
         """Leave the server; the last process to leave stops it."""
-        await asyncio.to_thread(self._detach)
+        await asyncio.to_thread(self.detach_blocking)
+
+    def begin(self) -> None:
+        """Start the server if none runs, and do not wait for it: with many sessions it loads for seconds.
+
+        `attach` waits. A server that another process is starting is left to that one. Raises OperatorError: as
+        `attach`.
+        """
+        folder = self._data / "store"
+        with _prepared(folder):
+            starting = _try_lock(folder / "start.lock")
+            if starting is None:
+                return
+            try:
+                self._join(folder, self._begin_server)
+            finally:
+                os.close(starting)
 
     def attach_blocking(self) -> None:
         """Attach as `attach` does, in a thread that may wait. Raises OperatorError."""
         folder = self._data / "store"
-        try:
-            folder.mkdir(parents=True, exist_ok=True, mode=0o700)
-            folder.chmod(0o700)
+        with _prepared(folder):
             starting = self._locked(folder / "start.lock", fcntl.LOCK_EX)
             try:
-                self._join(folder)
+                self._join(folder, self._ensure_server)
             finally:
                 os.close(starting)
-        except OSError as error:
-            raise _unusable(folder, error) from error
 
-    def _join(self, folder: Path) -> None:
+    def _join(self, folder: Path, reach: Callable[[Path], object]) -> None:
+        """Be one of the processes that use the server, which `reach` finds or starts."""
         if self._membership is None:
             self._membership = self._locked(folder / "clients.lock", fcntl.LOCK_SH)
         try:
-            self._ensure_server(folder)
+            reach(folder)
         except BaseException:
             os.close(self._membership)
             self._membership = None
             raise
 
     def _ensure_server(self, folder: Path) -> None:
+        while True:
+            log_start = self._begin_server(folder)
+            if self._await_ready(self.files):
+                return
+            if log_start is not None:
+                raise _complaint(self.files, log_start)
+            # The one that ran was just ending; the next round starts one.
+
+    def _begin_server(self, folder: Path) -> int | None:
+        """Start the server and return the position where its log begins, None if one runs."""
         # The process that starts the server notes the socket's place: another process may have another environment.
         note = folder / "socket"
-        while True:
-            lock = _try_lock(folder / "server.lock")
-            if lock is None:
-                self._files = ServerFiles(folder, Path(note.read_text(encoding="utf-8")))
-                if self._await_ready(self._files):
-                    return
-                # It was just ending; the next round starts one.
-                continue
-            try:
-                self._files = ServerFiles(folder, self._socket_path())
-                note.write_text(str(self._files.socket), encoding="utf-8")
-                log_start = self._spawn(self._files, lock)
-            finally:
-                os.close(lock)
-            if self._await_ready(self._files):
-                return
-            raise _complaint(self._files, log_start)
+        lock = _try_lock(folder / "server.lock")
+        if lock is None:
+            self._files = ServerFiles(folder, Path(note.read_text(encoding="utf-8")))
+            return None
+        try:
+            self._files = ServerFiles(folder, self._socket_path())
+            note.write_text(str(self._files.socket), encoding="utf-8")
+            return self._spawn(self._files, lock)
+        finally:
+            os.close(lock)
 
     def _socket_path(self) -> Path:
         name = hashlib.sha256(os.fsencode(self._data.resolve())).hexdigest()[:16] + ".sock"
@@ -231,9 +252,10 @@ class Supervisor:
         deadline = self._clock.monotonic() + _START_SECONDS
         while not (said := _say(files.socket, _PING_LINE)).startswith(_PONG):
             if said:
-                # It still loads its records: how long that takes depends on their number.
+                # It still loads its records: how long that takes depends on their number. Each look costs time of this
+                # process, which imports its code meanwhile.
                 deadline = self._clock.monotonic() + _START_SECONDS
-                _pause()
+                _pause(_LOAD_POLL_SECONDS)
                 continue
             lock = _try_lock(files.folder / "server.lock")
             if lock is not None:
@@ -247,7 +269,8 @@ class Supervisor:
             _pause()
         return True
 
-    def _detach(self) -> None:
+    def detach_blocking(self) -> None:
+        """Leave the server as `detach` does, in a thread that may wait."""
         if self._membership is None:
             return
         files = self.files
@@ -264,8 +287,9 @@ class Supervisor:
 
     def _shut_down(self, files: ServerFiles) -> None:
         deadline = self._clock.monotonic() + _STOP_SECONDS
-        _say(files.socket, _SHUTDOWN_LINE)
         while (lock := _try_lock(files.folder / "server.lock")) is None:
+            # Again and again: one that was only just started does not listen yet.
+            _say(files.socket, _SHUTDOWN_LINE)
             if self._clock.monotonic() > deadline:
                 raise StoreGoneError(
                     "the embedded store does not stop", next_step=f"end the process named in `{files.pid}`"
@@ -286,6 +310,17 @@ class Supervisor:
                 deadline = self._clock.monotonic() + _START_SECONDS
             _pause()
         return descriptor
+
+
+@contextmanager
+def _prepared(folder: Path) -> Generator[None]:
+    """Make the store's folder for a block that works in it. Raises StoreError: it cannot be used."""
+    try:
+        folder.mkdir(parents=True, exist_ok=True, mode=0o700)
+        folder.chmod(0o700)
+        yield
+    except OSError as error:
+        raise _unusable(folder, error) from error
 
 
 def _leave(command: list[str], log: int, *kept: int) -> None:
@@ -363,9 +398,9 @@ def _loads(folder: Path) -> bool:
     return note.exists() and _say(Path(note.read_text(encoding="utf-8")), _PING_LINE).startswith(_LOADING)
 
 
-def _pause() -> None:
+def _pause(seconds: float = _POLL_SECONDS) -> None:
     # In a thread of its own, where waiting for nothing is how to pause without the clock module.
-    threading.Event().wait(_POLL_SECONDS)
+    threading.Event().wait(seconds)
 
 
 def _complaint(files: ServerFiles, log_start: int) -> StoreError:
