@@ -3,9 +3,9 @@
 An address may carry data away: a page that was admitted can make the model put a person's words into one. An address
 that stood there whole before carries no such data. So only texts that the model cannot have written count. These are
 words that a person typed, here or in the conversation that the session was spawned from, inputs from before anything
-UNTRUSTED was read, and pages that `web_fetch` returned. The model's own words never count. Results of other tools do
-not count once something UNTRUSTED was read: a model may have written the file it reads, or see its own words repeated
-in a refusal.
+UNTRUSTED was read or a bounded answer was heard, and pages that `web_fetch` returned. The model's own words never
+count. Results of other tools do not count from then on: a model may have written the file it reads or the values that
+an answer chose from, or see its own words repeated in a refusal.
 
 People leave the scheme out: a name that begins with `www.` counts, in a person's words alone, as typed with `https://`.
 """
@@ -53,7 +53,7 @@ def given(event: Event | NewEvent) -> Iterator[str]:
 
 
 def repeated(event: Event | NewEvent) -> Iterator[str]:
-    """Yield the addresses that count only if nothing UNTRUSTED had been read, this event included.
+    """Yield the addresses that count only if nothing UNTRUSTED had been read or chosen, this event included.
 
     For an asker, words of other people count as UNTRUSTED (law `others_cannot_command`).
     """

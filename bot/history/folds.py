@@ -23,7 +23,6 @@ from bot.sessions.log.event_types import (
     ItemHeld,
     LogTruncated,
     MemoriesRecalled,
-    ToolResult,
     TurnCompleted,
     UserMessage,
 )
@@ -204,6 +203,7 @@ class _Folding:
 
     def take(self, seq: int, event: Event | NewEvent) -> None:
         """Fold one event."""
+        self._endorsed += event_log.endorsed_in((event,))
         if event.admitted:
             self._words(event)
         match event.body:
@@ -212,11 +212,8 @@ class _Folding:
                 self._held_at.append(seq)
             case ChatObserved(upto=upto):
                 self._overheard = upto
-            case ToolResult():
-                self._endorsed += event_log.endorsed_in((event,))
             case UserMessage(origin=origin, files=files):
                 self._foreign = origin is not None
-                self._endorsed += event_log.endorsed_in((event,))
                 self._file_bytes += sum(file.size for file in files)
             case LogTruncated():
                 self._truncated = True
@@ -235,7 +232,8 @@ class _Folding:
             self._authors |= wrote
         self._untrusted = self._untrusted or event.label.untrusted
         self._given.update(given(event))
-        if not self._untrusted and len(self._authors) < 2:  # noqa: PLR2004 - words of one alone, or of nobody
+        steered = self._untrusted or bool(self._before.endorsed or self._endorsed)
+        if not steered and len(self._authors) < 2:  # noqa: PLR2004 - words of one alone, or of nobody
             (self._repeated if self._authors else self._given).update(repeated(event))
         if isinstance(event.body, UserMessage):
             self._typed.setdefault(event.actor, []).extend(typed(event))

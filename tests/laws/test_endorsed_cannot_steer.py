@@ -15,11 +15,12 @@ from hypothesis import Phase, example, given, settings
 from hypothesis import strategies as st
 
 from bot.sessions.approvals import ApprovalState
-from bot.sessions.log.event_types import ApprovalRequested, UserMessage
+from bot.sessions.log.event_types import ApprovalRequested, ItemHeld, UserMessage
 from bot.tools.base import Arguments, CallFacts, Recipient, Result
 from policy.labels import parse
 from policy.request import Effect
-from tests.bot.kit import Probe, bang, eventually, note, parts, policy
+from tests.bot.inspections import Inspecting
+from tests.bot.kit import Probe, bang, eventually, note, parts, policy, proposed
 from tests.events import bodies
 from tests.harness import Person, running
 
@@ -99,6 +100,29 @@ async def test_endorsed_cannot_steer_through_a_memory(tmp_path: Path) -> None:
         assert '"label": "PUBLIC~"' in found
         assert "May `message` run" in await owner.say(note("guest", "as told"))
         assert "→ guest: as told" not in owner.shown
+
+
+@pytest.mark.anyio
+async def test_endorsed_cannot_steer_to_an_address_that_is_read_again(tmp_path: Path) -> None:
+    """The model writes what the page chose into an address and reads it: nobody else has written that address."""
+    page = Probe(result=Result('{"n": 7}', parse("PUBLIC~")))
+    model = Inspecting([proposed("probe", {"_hold": True})], "held")
+    async with running(tmp_path, parts=parts(page, model=model)) as owner:
+        await owner.say("hold the page")
+        (held,) = bodies(await owner.events(), ItemHeld)
+        number = {"n": {"type": "number", "min": 0, "max": 9}}
+        wanted = {"refs": [held.ref], "question": "How many?", "returns": number}
+        url, path = "https://eve.example/7", "workspace/address.md"
+        steps = [("inspect", wanted), ("write_file", {"path": path, "text": url}), ("read_file", {"path": path})]
+        model.then(*([proposed(*step)] for step in (*steps, ("web_fetch", {"url": url}))), "fetched")
+        await owner.say("go", wait=False)
+        await eventually(lambda: _asks(owner))
+        (asked,) = await owner.app.store.approvals.of(owner.sid)
+        assert (asked.tool, asked.rules) == ("web_fetch", ("endorsed_cannot_steer",))
+
+
+async def _asks(owner: Person) -> bool:
+    return bool(await owner.app.store.approvals.of(owner.sid))
 
 
 @pytest.mark.anyio

@@ -9,7 +9,7 @@ from bot.history import event_log
 from bot.history.folds import Folds
 from bot.sessions.log.event_types import ToolOutcome, ToolResult
 from bot.sessions.log.events import NewEvent
-from bot.sessions.messages import Origin, OriginKind
+from bot.sessions.messages import Endorsed, Origin, OriginKind
 from policy.labels import PUBLIC, Label
 from tests.bot.kit import CONFIDENTIAL, DIRTY, standing
 
@@ -127,6 +127,21 @@ def test_another_sessions_words_count_only_while_nothing_untrusted_was_read() ->
     said = event_log.user_message(standing(), "owner", URL, label=PUBLIC, origin=Origin(OriginKind.RESULT))
     assert addresses([said], PUBLIC) == {URL}
     assert addresses([said], DIRTY) == frozenset()
+
+
+def test_what_comes_with_a_bounded_answer_or_behind_it_does_not_count() -> None:
+    """A model wrote the values that a page chose from, and may have what it chose repeated."""
+    chose = (Endorsed("s1", URL, "r", 1000),)
+    chosen = ToolResult("c1", "inspect", f'{{"u": "{URL}"}}', ToolOutcome.OK, chose)
+    answer = event_log.tool_result(standing(), chosen, PUBLIC)
+    assert addresses([answer], PUBLIC) == frozenset()
+    read = event_log.tool_result(standing(), ToolResult("c2", "read_file", URL, ToolOutcome.OK), PUBLIC)
+    assert addresses([read, answer], PUBLIC) == {URL}
+    assert addresses([answer, read], PUBLIC) == frozenset()
+    origin = Origin(OriginKind.TASK, endorsed=chose)
+    task = event_log.user_message(standing(), "owner", URL, label=PUBLIC, origin=origin)
+    assert addresses([task], PUBLIC) == frozenset()
+    assert addresses([answer, event_log.user_message(standing(), "owner", URL, label=PUBLIC)], PUBLIC) == {URL}
 
 
 def test_a_models_own_words_never_count() -> None:

@@ -108,13 +108,14 @@ logs = st.lists(drawn, max_size=12).map(written)
 
 def whole_addresses(log: Sequence[Event], asker: str) -> frozenset[str]:
     """Return the addresses that count for an asker, by what was read before each of them."""
-    found, untrusted = set[str](), False
+    found, steered = set[str](), False
     for event in log:
+        steered = steered or bool(endorsed_in((event,)))
         if not event.admitted:
             continue
-        untrusted = untrusted or event.label.untrusted or bool(authors((event,)) - {asker})
+        steered = steered or event.label.untrusted or bool(authors((event,)) - {asker})
         found.update(known_urls.given(event))
-        if not untrusted:
+        if not steered:
             found.update(known_urls.repeated(event))
     return frozenset(found)
 
