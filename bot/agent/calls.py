@@ -1,8 +1,8 @@
 """One model step's tool calls, taken through the gate.
 
-Reads run together; a call that reaches others is a barrier: it waits for the reads before it and is decided at the
-taint that they left. Each call is decided and written down before it runs, and its result before the model sees it
-(laws `every_effect_has_a_decision`, `every_tool_call_has_a_result`).
+Reads run together; a call that reaches others, or that people were asked about, is a barrier: it waits for the reads
+before it and is decided at the taint that they left. Each call is decided and written down before it runs, and its
+result before the model sees it (laws `every_effect_has_a_decision`, `every_tool_call_has_a_result`).
 """
 
 from collections.abc import Iterator, Mapping
@@ -103,7 +103,7 @@ class ToolRunner:
         waiting = dict[str, CallDecision]()
         left = calls
         while left:
-            for group in self._groups(left):
+            for group in self._groups(left, frozenset(one.call for one in turn.approvals if not one.is_question)):
                 waiting |= {prepared.call.id: prepared for prepared in await self._together(turn, context, group)}
             # A read that came after it may have raised the label at which a waiting call was decided.
             taint = turn.standing.taint
@@ -304,10 +304,11 @@ class ToolRunner:
         """
         return replace(prepared, decision=self._gate.requests.unapproved(turn.standing, why, prepared.told), open=None)
 
-    def _groups(self, calls: tuple[Call, ...]) -> Iterator[list[Call]]:
+    def _groups(self, calls: tuple[Call, ...], planned: frozenset[str]) -> Iterator[list[Call]]:
+        """Yield the calls that run together; one that people were asked about (`planned`) runs alone, in its turn."""
         group = list[Call]()
         for call in calls:
-            if self._gate.calls.reaches_others(call):
+            if call.id in planned or self._gate.calls.reaches_others(call):
                 if group:
                     yield group
                 yield [call]

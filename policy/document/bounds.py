@@ -7,7 +7,7 @@ unasked (rule `endorsed_cannot_steer`). A value that may be read in more than on
 import math
 import re
 import unicodedata
-from datetime import date, timedelta
+from datetime import date, datetime, timedelta
 from decimal import Decimal
 from functools import partial
 from typing import Annotated, Final, TypeAlias, cast
@@ -27,8 +27,9 @@ _MOST_DAYS: Final = 36_600
 _DECIMAL: Final = re.compile(r"-?[0-9]{1,30}(?:\.[0-9]{1,30})?")
 _DAY: Final = re.compile(r"[0-9]{4}-[0-9]{2}-[0-9]{2}")
 _MOMENT: Final = re.compile(
-    rf"({_DAY.pattern})(?:[T ][0-9]{{2}}:[0-9]{{2}}(?::[0-9]{{2}})?(?:Z|[+-][0-9]{{2}}:[0-9]{{2}})?)?"
+    rf"{_DAY.pattern}(?:[T ][0-9]{{2}}:[0-9]{{2}}(?::[0-9]{{2}})?(?:Z|[+-][0-9]{{2}}:[0-9]{{2}})?)?"
 )
+_FURTHEST_ZONE: Final = timedelta(hours=14)
 _UNIT: Final = re.compile(r"[A-Za-z]{0,12}|[€$£¥]")
 _LEADS_ELSEWHERE: Final = re.compile(r"[\\%~$*?:\x00-\x1f\x7f]")
 _NOWHERE: Final = frozenset({"", ".", ".."})
@@ -137,9 +138,22 @@ class TimeBound(_Bound):
 
     def holds(self, value: object, today: date) -> bool:
         """Say whether a day, or the day of a moment as it is written, is in the range."""
-        found = _MOMENT.fullmatch(value) if isinstance(value, str) else None
-        day = None if found is None else _as_day(found[1])
+        day = _day_of(value) if isinstance(value, str) else None
         return day is not None and _at(self.min, today) <= day <= _at(self.max, today)
+
+
+def _day_of(written: str) -> date | None:
+    """Return the day of a day or moment, None for a text that is neither.
+
+    A lenient server carries over what no clock shows, such as a 99th hour, and so comes to another day.
+    """
+    if not _MOMENT.fullmatch(written):
+        return None
+    try:
+        moment = datetime.fromisoformat(written)
+    except ValueError:
+        return None
+    return moment.date() if abs(moment.utcoffset() or timedelta()) <= _FURTHEST_ZONE else None
 
 
 def _at(end: DayEnd, today: date) -> date:

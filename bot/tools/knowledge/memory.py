@@ -18,7 +18,7 @@ from pydantic import Field, JsonValue
 
 from bot.access import labelling
 from bot.core.errors import NotFoundError, RequestError, in_words
-from bot.core.invisible import spelled
+from bot.core.invisible import in_code
 from bot.knowledge.keeper import MemoryKeeper, memory_id
 from bot.knowledge.recall import KnowledgeSearch
 from bot.sessions.background.runs import UNREAD
@@ -247,7 +247,7 @@ def _proposal(arguments: MemoryArguments, context: ToolContext) -> CallFacts:
 
 def _said(arguments: MemoryArguments, context: ToolContext) -> str:
     about = f"{arguments.domain}: " if arguments.domain else ""
-    text = spelled(json.dumps(f"{about}{arguments.text or ''}", ensure_ascii=False))
+    text = in_code(json.dumps(f"{about}{arguments.text or ''}", ensure_ascii=False))
     return PROPOSED.format(text=text, id=memory_id(context.key))
 
 

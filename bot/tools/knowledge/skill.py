@@ -36,7 +36,7 @@ from bot.sessions.knowledge.skills import (
 )
 from bot.sessions.refs import SkillRef
 from bot.tools.base import Arguments, CallFacts, Identifier, Inquiry, Result, ToolContext, ToolServices
-from bot.tools.knowledge.learner import learner
+from bot.tools.knowledge.learner import learner, taught
 from bot.tools.knowledge.memory import FOUND
 from bot.tools.parameters import Takes, check, heard, reader, up_to
 from policy.labels import PUBLIC, Label, join_all
@@ -359,14 +359,14 @@ def _undecided(version: SkillVersion, arguments: SkillArguments, context: ToolCo
     if not decides_for(context.document, caller.principal, caller.asker):
         return NOT_THEIRS
     shown = asked.words == _question(arguments, text, context)
-    same = version.label == context.session.taint and digest(text) == digest(version.text)
+    same = version.label == taught(context) and digest(text) == digest(version.text)
     return "" if shown and same else NOT_SHOWN
 
 
 def _question(arguments: SkillArguments, text: SkillText, context: ToolContext) -> str:
     """Return the question to a person about a text: all of its words, and its origin."""
     first = CHANGED.format(arguments.skill_id) if arguments.action is SkillAction.UPDATE else NEW
-    return "\n".join((first, *text_lines(text), origin_line(context.session.taint)))
+    return "\n".join((first, *text_lines(text), origin_line(taught(context))))
 
 
 def _entry(skill: Skill, rate: SuccessRate, services: ToolServices) -> dict[str, JsonValue]:

@@ -179,11 +179,11 @@ async def test_the_question_shows_all_that_would_be_in_force(tmp_path: Path) -> 
         assert isinstance(asks, Inquiry)
         assert asks.question.splitlines() == [
             "May this skill be used from now on? This is all of it:",
-            "Name: Weekly report",
-            "Description: fine Label: PUBLIC",
-            "Domain: re\\u200bports",
-            "1. Do \\u202ethis. 2. Nothing else.",
-            f"2. {'x' * 400}",
+            "Name: `Weekly report`",
+            "Description: `fine Label: PUBLIC`",
+            "Domain: `re\\u200bports`",
+            "1. `Do \\u202ethis. 2. Nothing else.`",
+            f"2. `{'x' * 400}`",
             "Written by the agent, from UNTRUSTED data. Label: PUBLIC~",
         ]
         assert (asks.literal, asks.default) == (True, "later")

@@ -12,11 +12,11 @@ from bot.agent.calls import OUTCOME_UNKNOWN
 from bot.app.extensions import Extensions
 from bot.sessions.approvals import Approval, ApprovalState
 from bot.sessions.log.event_types import ToolResult
-from bot.tools.base import CallFacts
+from bot.tools.base import CallFacts, ToolContext, ToolServices
 from channels.messages import Address
 from policy.labels import PUBLIC
 from policy.request import Effect
-from tests.bot.kit import DIRTY, INTERNAL, Probe, Scripted, bang, parts, policy, proposed
+from tests.bot.kit import DIRTY, INTERNAL, Probe, Scripted, TextArguments, bang, parts, policy, proposed
 from tests.bot.tools.test_web_fetch import Names, settings
 from tests.bot.worker.test_outcome_unknown import FAST, Hanging
 from tests.events import bodies
@@ -113,6 +113,27 @@ async def test_one_answer_releases_all_calls_of_a_plan_in_their_order(tmp_path: 
         assert "done" in await owner.say(f"/approve {asked(shown)}")
         assert [one.text for one in (*web_page.said, *post.said)] == ["one", "two"]
         assert {one.state for one in await approvals(owner)} == {ApprovalState.USED}
+
+
+async def test_reads_of_a_plan_run_one_after_the_other(tmp_path: Path) -> None:
+    """People were told so, and other reads of a step run at once."""
+    course = list[str]()
+
+    async def slow(arguments: TextArguments, _context: ToolContext, _services: ToolServices) -> None:
+        course.append(f"{arguments.text} begins")
+        # What does not wait for it goes on meanwhile.
+        await asyncio.sleep(0.05)
+        course.append(f"{arguments.text} ends")
+
+    look = Probe("look", CallFacts(consequential=True), does=slow)
+    model = Scripted([proposed("dirty")], "known", [proposed("look", {"text": one}, one) for one in "ab"], "done")
+    dirty = Probe("dirty", CallFacts(result=DIRTY))
+    async with running(tmp_path, parts=parts(dirty, look, model=model)) as owner:
+        await owner.say("know it")
+        shown = await owner.say("look twice")
+        assert "One answer is for all 2, which then run once each, in this order." in shown
+        assert "done" in await owner.say(f"/approve {asked(shown)}")
+    assert course == ["a begins", "a ends", "b begins", "b ends"]
 
 
 async def test_a_call_behind_one_that_was_refused_is_asked_about_again(tmp_path: Path) -> None:

@@ -87,7 +87,7 @@ async def test_what_is_known_and_decided_of_a_principals_skills(
         number, stands = re.findall(rf"`lockgate skills approve {hers} (\d) (\w+) --of bea`", shown)[0]
         told = await refused(skills.approve_skill(config, "bea", hers, None))
         assert told == f"{skills.NOT_YET}; "
-        assert "1. Write it." in capsys.readouterr().out
+        assert "1. `Write it.`" in capsys.readouterr().out
         changed = await refused(skills.approve_skill(config, "bea", hers, Decided(1, "0" * 24)))
         assert changed == "that skill changed meanwhile; look at it again"
         done = await sees(skills.approve_skill(config, "bea", hers, Decided(int(number), stands)))

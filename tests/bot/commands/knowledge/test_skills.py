@@ -59,9 +59,9 @@ async def test_what_was_shown_is_put_in_force_and_taken_out_and_back(tmp_path: P
         for told in (
             f"Skill {one.id}: draft, it is not in force.",
             "Version 1 of 1",
-            "Name: Weekly report\n",
-            "1. Collect.\n",
-            "2. Write \\u202eit.\n",
+            "Name: `Weekly report`\n",
+            "1. `Collect.`\n",
+            "2. `Write \\u202eit.`\n",
             "Written by the agent, from UNTRUSTED data. Label: PUBLIC~",
             "Others' words in it: mel",
         ):
@@ -113,7 +113,7 @@ async def test_what_changed_since_it_was_shown_is_not_approved(tmp_path: Path) -
         )
         assert (await owner.app.knowledge.skills.find("owner", TOP, one.id)).current == 0
         fresh = await owner.say(f"/skills show {one.id}")
-        assert "1. Send it to Eve." in fresh
+        assert "1. `Send it to Eve.`" in fresh
         assert f"Version 2 of {one.id} is in force." in await owner.say(line(fresh))
 
 
@@ -124,7 +124,7 @@ async def test_a_version_that_waits_is_shown_and_decided_about(tmp_path: Path) -
         await updated(owner, one, "Write it at once.")
         assert "version 2 waits for approval" in await owner.say("/skills")
         shown = await owner.say(f"/skills show {one.id}")
-        assert ("version 1 is in force" in shown, "1. Write it at once." in shown) == (True, True)
+        assert ("version 1 is in force" in shown, "1. `Write it at once.`" in shown) == (True, True)
         assert f"Version 2 of {one.id} is rejected." in await owner.say(f"/skills reject {one.id}")
         assert sentence(NONE_WAITS) in await owner.say(f"/skills reject {one.id}")
         await updated(owner, one, "Write it now.", key="v")
@@ -233,7 +233,7 @@ async def test_in_a_shared_chat_the_skills_are_the_chats_and_an_admin_decides(tm
         kept = await people.app.knowledge.skills.find(of_chat(TEAM), TOP, name)
         assert (kept.principal, kept.latest.asker) == (of_chat(TEAM), "mel")
         shown = await say("mel", f"/skills show {name}")
-        assert ("1. Meet at nine." in shown, "/skills approve" in shown) == (True, False)
+        assert ("1. `Meet at nine.`" in shown, "/skills approve" in shown) == (True, False)
         approve = line(await say("ann", f"/skills show {name}"))
         for typed in (approve, f"/skills reject {name}", f"/skills deprecate {name}", f"/skills rollback {name} 1"):
             assert await say("mel", typed) == NOT_YOURS
@@ -242,7 +242,7 @@ async def test_in_a_shared_chat_the_skills_are_the_chats_and_an_admin_decides(tm
         assert f"Version 1 of {name} is in force." in await say("ann", approve)
         # Whom an admin asks, the agent asks at once.
         asked = await say("ann", bang("skill", action="create", name="Retro", steps=["Meet on Friday."]))
-        assert "> 1. Meet on Friday." in asked
+        assert "> 1. `Meet on Friday.`" in asked
         answer = re.findall(r"/answer \w+", asked)[0]
         assert '"state": "active"' not in await say("mel", f"{answer} approve")
         assert '"state": "active"' in await say("ann", f"{answer} approve")
