@@ -1,5 +1,6 @@
 """The entry point: runs the command line, and turns an error that ends it into one sentence and an exit code."""
 
+import logging
 import os
 import sys
 from collections.abc import Callable, Iterator
@@ -35,6 +36,8 @@ def run(arguments: list[str], command: Callable[[list[str]], object] | None = No
 def _command_line(arguments: list[str]) -> None:
     from bot.app.early import early_store
 
+    # A command without a log of its own tells failures itself; Python would write them to standard error once more.
+    logging.getLogger().addHandler(logging.NullHandler())
     with early_store(arguments, os.environ):
         from bot.cli.main import app
 

@@ -1,7 +1,8 @@
 """The first run: the data directory, and a few classified files so that the gate can be seen working."""
 
 import stat
-from collections.abc import Mapping
+from collections.abc import Generator, Mapping
+from contextlib import contextmanager
 from pathlib import Path
 from types import MappingProxyType
 from typing import Final
@@ -48,12 +49,24 @@ def seed(data_dir: Path, *, examples: bool = True) -> None:
 
     Raises OperatorError: the directory cannot be made or used.
     """
-    try:
-        data_dir.mkdir(mode=_PRIVATE, parents=True, exist_ok=True)
-        require_private(data_dir)
+    with _made(data_dir):
         (data_dir / Area.SESSIONS).mkdir(mode=_PRIVATE, exist_ok=True)
         if examples:
             begin_root(data_dir, EXAMPLES)
+
+
+def make_bare(data_dir: Path) -> None:
+    """Make the data directory, and nothing in it, for a command that only looks. Raises OperatorError: as `seed`."""
+    with _made(data_dir):
+        pass
+
+
+@contextmanager
+def _made(data_dir: Path) -> Generator[None]:
+    try:
+        data_dir.mkdir(mode=_PRIVATE, parents=True, exist_ok=True)
+        require_private(data_dir)
+        yield
     except FileExistsError:
         raise OperatorError(f"{data_dir}: not a directory", next_step="name another one with `data_dir`") from None
     except OSError as error:

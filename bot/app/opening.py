@@ -8,7 +8,7 @@ from contextlib import asynccontextmanager
 from bot.app.adapters import platforms
 from bot.app.app import App
 from bot.app.extensions import BUILT_IN, Extensions
-from bot.app.first_run import seed
+from bot.app.first_run import make_bare, seed
 from bot.app.keys import Secrets
 from bot.app.plugins import Plugins, load_plugins
 from bot.app.stores import opened_store
@@ -19,24 +19,26 @@ from channels.port import Channel
 
 
 @asynccontextmanager
-async def open_app(
+async def open_app(  # noqa: PLR0913 - what an application is opened with
     config: Config,
     channels: Sequence[Channel],
     environment: Mapping[str, str] = os.environ,
     parts: Extensions = BUILT_IN,
     *,
     listening: bool = False,
+    looking: bool = False,
     with_any_keys: bool = False,
 ) -> AsyncGenerator[App]:
     """Open the application on a configuration and the channels of this process, and close it in the end.
 
-    With `listening` the configured platforms are among them. `with_any_keys` is for the command that makes the keys
-    here those of the installation.
+    With `listening` the configured platforms are among them. `looking` is for commands that only report: the data
+    directory, its anchors and the store stay as they are, so that a backup can be put back there. `with_any_keys` is
+    for the command that makes the keys here those of the installation.
 
     Raises OperatorError: the data directory, a secret, a plugin or a token cannot be used, or Python cannot search
     texts. Raises OtherKeysError: the keys here are not the installation's. Raises StoreError.
     """
-    plugins, secrets = await asyncio.to_thread(_prepared, config, environment)
+    plugins, secrets = await asyncio.to_thread(_prepared, config, environment, looking=looking)
     clock = SystemClock()
     store = await opened_store(config, secrets, clock)
     try:
@@ -60,29 +62,37 @@ async def open_app(
             parts=parts,
             plugins=plugins,
         )
-        await _begun(app, secrets, listening=listening, with_any_keys=with_any_keys)
+        await _begun(app, secrets, listening=listening, looking=looking, with_any_keys=with_any_keys)
         with app.failures.listening():
             try:
                 yield app
             finally:
                 await app.close()
-                await app.chains.anchor()
+                if not looking:
+                    await app.chains.anchor()
     finally:
         await store.close()
 
 
-async def _begun(app: App, secrets: Secrets, *, listening: bool, with_any_keys: bool) -> None:
+async def _begun(app: App, secrets: Secrets, *, listening: bool, looking: bool, with_any_keys: bool) -> None:
     """Compare the keys before anything is written with them. Raises as `open_app`."""
-    if not with_any_keys:
+    if looking:
+        await app.shared_keys.compare()
+        # Some reports are rows of the audit, such as a simulation or a secret that a server was given.
+        app.store.installation_keys.agree_first(app.shared_keys.agree)
+    elif not with_any_keys:
         await app.shared_keys.agree()
     if listening and secrets.vault[1:]:
         await app.store.renew_vault(secrets.vault)
     await app.reloader.open()
 
 
-def _prepared(config: Config, environment: Mapping[str, str]) -> tuple[Plugins, Secrets]:
+def _prepared(config: Config, environment: Mapping[str, str], *, looking: bool) -> tuple[Plugins, Secrets]:
     """Make the data directory, and return the plugins and the secrets. Raises OperatorError: as `open_app`."""
-    seed(config.data_dir, examples=config.files.bucket is None)
+    if looking:
+        make_bare(config.data_dir)
+    else:
+        seed(config.data_dir, examples=config.files.bucket is None)
     require_search()
     plugins = load_plugins(config.plugins, config.folder, config.policy.code.rules)
     return plugins, Secrets.load(config, environment)

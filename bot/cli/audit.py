@@ -36,7 +36,7 @@ async def tail(config: Config, chain: str, count: int, *, as_json: bool) -> None
 
     Raises OperatorError: the chain has no records.
     """
-    async with as_owner(config) as (app, _):
+    async with as_owner(config, looking=True) as (app, _):
         rows = await app.audit.newest(chain, count, None)
     if not rows:
         raise OperatorError(f"the chain `{chain}` has no records", next_step="`lockgate sessions list` names sessions")
@@ -49,7 +49,7 @@ async def tail(config: Config, chain: str, count: int, *, as_json: bool) -> None
 
 async def verify(config: Config, beside: Sequence[Path] = (), *, as_json: bool) -> int:
     """Check every chain, also by the anchors in the files `beside`, and print the result; return 3 if one is broken."""
-    async with as_owner(config) as (app, _):
+    async with as_owner(config, looking=True) as (app, _):
         checked = await app.audit.checked(None, beside)
     if as_json:
         print_json([_found(one) for one in checked.chains])
@@ -71,7 +71,7 @@ async def explain(config: Config, decision: str, *, as_json: bool) -> None:
         chain, _ = numbered(decision)
     except DecisionNameError as error:
         raise OperatorError(str(error), next_step="write CHAIN:N, as `lockgate audit tail` shows") from None
-    async with as_owner(config) as (app, _):
+    async with as_owner(config, looking=True) as (app, _):
         row = await app.audit.row(decision, None)
         in_force = app.gate.document.digest
     if row is None:
@@ -90,7 +90,7 @@ async def trace(config: Config, query: LineageQuery, *, as_json: bool, picture: 
     if names.row_named(query.name):
         await explain(config, query.name, as_json=as_json)
         return
-    async with as_owner(config) as (app, _):
+    async with as_owner(config, looking=True) as (app, _):
         try:
             lineage = await app.lineage.trace(query, LineageViewer())
         except RequestError as error:

@@ -107,7 +107,7 @@ async def doctor(config: Config, *, as_json: bool, probe: bool = False, fix: boo
             found += await asyncio.to_thread(fixing.files, config)
         if probe:
             found += await probing.without_store(config, os.environ)
-        async with as_owner(config) as (app, caller):
+        async with as_owner(config, looking=not fix) as (app, caller):
             found.append(Diagnosis("data directory"))
             found.extend(ending(config.policy, app.store.tokens.now_ms()))
             # The caller may read the configuration, and sessions up to their clearance.
@@ -117,8 +117,9 @@ async def doctor(config: Config, *, as_json: bool, probe: bool = False, fix: boo
             found.extend(map(_server, await look(app, caller, os.environ)))
             found.append(await _policy(app))
             found += [_settings(one) for one in await app.settings.differing()]
-            # The failures while this process looked stand above.
-            found += [diagnostics.failed(one, app.gate.document.top) for one in await app.failures.elsewhere()]
+            told, top = {one.problem for one in found}, app.gate.document.top
+            own = [one for one in app.failures.newest() if one.cause not in told]
+            found += [diagnostics.failed(one, top) for one in (*await app.failures.elsewhere(), *own)]
     except LockgateError as error:
         if str(error) not in {one.problem for one in found}:
             found.append(Diagnosis("data directory and store", str(error), error.next_step))

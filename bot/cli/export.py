@@ -56,7 +56,7 @@ async def verify(config: Config, path: Path) -> int:
     Raises OperatorError: it cannot be read.
     """
     file = await asyncio.to_thread(_read, path)
-    async with as_owner(config) as (app, _):
+    async with as_owner(config, looking=True) as (app, _):
         found = app.exporter.verified(file)
         whole = isinstance(found, VerifiedExport)
         signer = await asyncio.to_thread(app.importer.signer, found.key) if whole else None
@@ -73,7 +73,7 @@ async def verify(config: Config, path: Path) -> int:
 
 async def public_key(config: Config) -> None:
     """Print the public key that signs the exports of this installation, for others to name under `imports.keys`."""
-    async with as_owner(config) as (app, _):
+    async with as_owner(config, looking=True) as (app, _):
         print_lines([await asyncio.to_thread(app.exporter.public_key)])
 
 

@@ -13,7 +13,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from bot.access.authorize import Caller, Ingress, Refusal, authorize
-from bot.app.first_run import seed
+from bot.app.first_run import make_bare
 from bot.app.stores import early_store
 from bot.config.model import Config
 from bot.core.errors import OperatorError
@@ -48,14 +48,16 @@ def address(chat: str) -> Address:
 
 
 @asynccontextmanager
-async def as_owner(config: Config, *, with_any_keys: bool = False) -> AsyncGenerator[tuple["App", Caller]]:
+async def as_owner(
+    config: Config, *, looking: bool = False, with_any_keys: bool = False
+) -> AsyncGenerator[tuple["App", Caller]]:
     """Open the application for an operator's command; nothing of it runs turns.
 
-    `with_any_keys` is as in `open_app`.
+    `looking` and `with_any_keys` are as in `open_app`.
 
     Raises OperatorError: the user who runs this is not the owner, or the store cannot be used.
     """
-    await asyncio.to_thread(seed, config.data_dir, examples=config.files.bucket is None)
+    await asyncio.to_thread(make_bare, config.data_dir)
     who = account(await asyncio.to_thread(person, config.data_dir))
     caller = authorize(config.policy, who, Ingress.COMMAND, Role.OWNER)
     if isinstance(caller, Refusal):
@@ -67,5 +69,5 @@ async def as_owner(config: Config, *, with_any_keys: bool = False) -> AsyncGener
         from bot.app.opening import open_app
 
         # Decisions ask the console who reads there; nothing is said, as nothing serves the outbox.
-        async with open_app(config, [Console(StringIO())], with_any_keys=with_any_keys) as app:
+        async with open_app(config, [Console(StringIO())], looking=looking, with_any_keys=with_any_keys) as app:
             yield app, caller

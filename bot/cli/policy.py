@@ -171,7 +171,7 @@ async def who(config: Config, target: str, *, as_json: bool) -> None:
 
     Raises OperatorError: the target is none of them.
     """
-    async with as_owner(config) as (app, _):
+    async with as_owner(config, looking=True) as (app, _):
         head, document = await app.store.policy.read_policy(), app.gate.document
         now = app.store.tokens.now_ms()
     asked = policy_who.target(document, target)
@@ -215,7 +215,7 @@ async def simulate(config: Config, tool: str, arguments: str, taint: str, *, as_
     Raises OperatorError: arguments or taint cannot be read.
     """
     call, label = _arguments(arguments), _label(config, taint)
-    async with as_owner(config) as (app, caller):
+    async with as_owner(config, looking=True) as (app, caller):
         address = identity.address(OWNER)
         standing = DecisionContext.of_caller(
             caller, address, await app.gate.readers.destination(address), app.clock.wall_ms(), taint=label

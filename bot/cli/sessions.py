@@ -73,7 +73,7 @@ async def release_session(config: Config, sid: str) -> None:
 
     Raises OperatorError: none that the owner is cleared for has this id there, or its record cannot be read.
     """
-    async with _inspecting(config) as (inspector, caller):
+    async with _inspecting(config, looking=False) as (inspector, caller):
         try:
             released = await inspector.release(sid, caller.clearance, caller.principal)
         except SchemaError as error:
@@ -146,7 +146,7 @@ async def list_grants(config: Config, sid: str, *, as_json: bool) -> None:
 
     Raises OperatorError: there is no such session that the owner is cleared for.
     """
-    async with as_owner(config) as (app, caller):
+    async with as_owner(config, looking=True) as (app, caller):
         state, now = await _known(app, sid, caller), app.clock.wall_ms()
         every = await app.store.approvals.of(state.sid)
     live = [one for one in every if one.grant is not None and one.grant.ended_at(now) is None]
@@ -213,12 +213,12 @@ async def show_session(config: Config, sid: str, *, as_json: bool) -> None:
 
 
 @asynccontextmanager
-async def _inspecting(config: Config) -> AsyncGenerator[tuple[SessionInspector, Caller]]:
+async def _inspecting(config: Config, *, looking: bool = True) -> AsyncGenerator[tuple[SessionInspector, Caller]]:
     """Look through sessions as their owner.
 
     Raises OperatorError: there is no such session that the owner is cleared for.
     """
-    async with as_owner(config) as (app, caller):
+    async with as_owner(config, looking=looking) as (app, caller):
         try:
             yield SessionInspector(app.store, app.quarantine, config.policy.top, app.agents), caller
         except NotFoundError:

@@ -64,7 +64,7 @@ async def revoke(config: Config, name: str) -> None:
 
 async def list_tokens(config: Config, *, as_json: bool) -> None:
     """Print all tokens, without their text, which is kept nowhere."""
-    async with as_owner(config) as (app, _):
+    async with as_owner(config, looking=True) as (app, _):
         listed = await app.token_keeper.listed()
     if as_json:
         print_json([_document(one.token) | {"state": one.state.value} for one in listed])

@@ -1,6 +1,6 @@
 """Coordination of the processes of one store: rights, counts, uses, keys in force, and sessions in quarantine."""
 
-from collections.abc import AsyncGenerator, Callable, Mapping, Sequence
+from collections.abc import AsyncGenerator, Awaitable, Callable, Mapping, Sequence
 from contextlib import asynccontextmanager, suppress
 from itertools import chain
 from typing import Final
@@ -111,6 +111,10 @@ class RedisInstallationKeys:
         args = {"names": _written_keys(after), "seen": self._seen}
         got = await self._shared.run(call(Script.AGREE_KEYS, {"names": INSTALLATION_KEYS}, args))
         return got.word == "ok"
+
+    def agree_first(self, agree: Callable[[], Awaitable[None]]) -> None:
+        """Have keys agreed on before the first row is signed with them."""
+        self._shared.agree = agree
 
     def bar(self, error: StoreError | None) -> None:
         """Let this process append no row to any audit chain, or let it again."""

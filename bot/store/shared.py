@@ -81,7 +81,8 @@ class Shared:
     scripts compare. `moved` are the heads that are new since the last anchoring. `places` tells where sessions are
     filed for listings. `marks` are the newest states of sessions that are known. `time` is the store's: audit rows get
     their time before they are sent. `queue` is the queue of ready sessions. `policy` is the head of the policy in
-    force. `barred` is why this process may sign no rows. `outside` is the lock for writing to the chain `audit`.
+    force. `barred` is why this process may sign no rows, and `agree` is called before it signs the first. `outside` is
+    the lock for writing to the chain `audit`.
     """
 
     def __init__(
@@ -101,6 +102,7 @@ class Shared:
         self.policy: PolicyHead | None = None
         self.outside = asyncio.Lock()
         self.barred: StoreError | None = None
+        self.agree: Callable[[], Awaitable[None]] | None = None
 
     @property
     def audit_key(self) -> bytes:
@@ -176,6 +178,9 @@ class Shared:
 
         All sessions of all processes write to the chain `audit`, so a process does one such write at a time.
         """
+        if rows and self.agree is not None:
+            await self.agree()
+            self.agree = None
         async with self.outside if chain == AUDIT and rows else nullcontext():
             for _ in range(_CHAIN_TRIES):
                 if self.barred is not None and rows:

@@ -82,6 +82,9 @@ def test_a_backup_of_a_busy_installation_is_whole_elsewhere(backed: Backed) -> N
     refused = machine.run("restore", file, **more)
     assert (refused.code, refused.out) == (2, "")
     (data / "forum.txt").unlink()
+    # Looked at before, as anybody would: nothing of that is in the way.
+    for looking in (("doctor",), ("sessions", "list"), ("audit", "verify")):
+        assert machine.run(*looking, **more).err == ""
     restored = machine.run("restore", file, **more)
     assert (restored.code, restored.err) == (0, "")
     assert "the audit is as of then" in restored.out

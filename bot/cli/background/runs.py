@@ -63,12 +63,16 @@ class Managing:
 
 
 @asynccontextmanager
-async def managing(config: Config, *, what: str = "run", names: str = _NAMES) -> AsyncGenerator[Managing]:
+async def managing(
+    config: Config, *, what: str = "run", names: str = _NAMES, looking: bool = False
+) -> AsyncGenerator[Managing]:
     """Manage runs or schedules as their owner; `names` says where those that there are can be seen.
+
+    `looking` is as in `open_app`.
 
     Raises OperatorError: the owner is not cleared for any such one, or it does not allow that.
     """
-    async with as_owner(config) as (app, caller):
+    async with as_owner(config, looking=looking) as (app, caller):
         home = identity.address(OWNER)
         typed = labelling.inbound(app.gate.document, home, caller.role, authored=True)
         try:
@@ -104,7 +108,7 @@ async def start_run(config: Config, wish: RunWish, *, as_json: bool) -> None:
 
 async def list_runs(config: Config, *, as_json: bool, ended: bool, after: str, limit: int) -> None:
     """Print a page of the runs that the owner is cleared for, newest first, with `ended` those that are over, too."""
-    async with managing(config) as at:
+    async with managing(config, looking=True) as at:
         page = await at.app.runs.page(at.by, cursor=after, limit=limit, ended=ended)
         told = [(known, at.app.gate.masks.masked(await at.app.runs.about(known))) for known in page.runs]
     if as_json:
@@ -121,7 +125,7 @@ async def show_run(config: Config, name: str, *, as_json: bool, events: bool) ->
 
     Raises OperatorError: there is neither, or the record of one that was deleted cannot be read.
     """
-    async with managing(config) as at:
+    async with managing(config, looking=True) as at:
         app, mask = at.app, at.app.gate.masks.masked
         try:
             known = await app.runs.show(at.by, name)
@@ -145,7 +149,7 @@ async def show_run(config: Config, name: str, *, as_json: bool, events: bool) ->
 
 async def show_stats(config: Config, name: str, *, as_json: bool) -> None:
     """Print a run in numbers. Raises OperatorError: the owner is not cleared for any such run."""
-    async with managing(config) as at:
+    async with managing(config, looking=True) as at:
         _, numbers = await at.app.runs.stats(at.by, name)
     if as_json:
         print_json(asdict(numbers))

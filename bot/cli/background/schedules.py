@@ -36,7 +36,7 @@ _DONE: Final = MappingProxyType(
 
 async def list_schedules(config: Config, *, as_json: bool) -> None:
     """Print the schedules and reminders that the owner is cleared for, oldest first."""
-    async with managing(config, what=_WHAT, names=_NAMES) as at:
+    async with managing(config, what=_WHAT, names=_NAMES, looking=True) as at:
         listed = await at.app.schedules.listed(at.by)
         told = [(known, at.app.gate.masks.masked(known.schedule.title or known.schedule.text)) for known in listed]
     if as_json:
@@ -48,7 +48,7 @@ async def list_schedules(config: Config, *, as_json: bool) -> None:
 
 async def show_schedule(config: Config, name: str, *, as_json: bool) -> None:
     """Print one schedule. Raises OperatorError: the owner is not cleared for any such schedule."""
-    async with managing(config, what=_WHAT, names=_NAMES) as at:
+    async with managing(config, what=_WHAT, names=_NAMES, looking=True) as at:
         known = await at.app.schedules.show(at.by, name)
         text = at.app.gate.masks.masked(known.schedule.text)
     if as_json:

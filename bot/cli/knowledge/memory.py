@@ -46,12 +46,12 @@ class _Operator:
 
 
 @asynccontextmanager
-async def _operating(config: Config, whose: str) -> AsyncGenerator[_Operator]:
+async def _operating(config: Config, whose: str, *, looking: bool = False) -> AsyncGenerator[_Operator]:
     """Look at the memories of a principal as the owner, at their own if `whose` is empty.
 
     Raises OperatorError: there is no such memory that the owner is cleared for, or it does not allow that.
     """
-    async with managing(config, what="memory", names=_NAMES) as at:
+    async with managing(config, what="memory", names=_NAMES, looking=looking) as at:
         app, home = at.app, identity.address(OWNER)
         there = await app.gate.readers.destination(home)
         standing = DecisionContext.of_caller(at.caller, home, there, app.clock.wall_ms())
@@ -64,7 +64,7 @@ async def list_memories(config: Config, whose: str, *, as_json: bool, after: str
 
     Raises OperatorError: there are none, and the name is unknown.
     """
-    async with _operating(config, whose) as at:
+    async with _operating(config, whose, looking=True) as at:
         page = await at.app.memories.listed(at.by, after=after)
         # People who are not in the policy any more have their memories still.
         if not page.memories and not _known(at):
@@ -93,7 +93,7 @@ async def show_memory(config: Config, whose: str, name: str, *, as_json: bool) -
 
     Raises OperatorError: the owner is not cleared for any such memory.
     """
-    async with _operating(config, whose) as at:
+    async with _operating(config, whose, looking=True) as at:
         known = await at.app.memories.show(at.by, name)
         known = replace(known, memory=at.shown(known.memory))
     if as_json:
@@ -123,6 +123,6 @@ async def forget_memory(config: Config, whose: str, name: str) -> None:
 
 async def export_memories(config: Config, whose: str) -> None:
     """Print all memories of a principal that the owner is cleared for, newest first, a line of JSON each."""
-    async with _operating(config, whose) as at:
+    async with _operating(config, whose, looking=True) as at:
         async for memory in at.app.memories.every(at.by):
             print_lines([exported(at.shown(memory))])

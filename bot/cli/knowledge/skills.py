@@ -61,12 +61,12 @@ class _Operator:
 
 
 @asynccontextmanager
-async def _operating(config: Config, whose: str) -> AsyncGenerator[_Operator]:
+async def _operating(config: Config, whose: str, *, looking: bool = False) -> AsyncGenerator[_Operator]:
     """Look at the skills of a principal as the owner, at their own if `whose` is empty.
 
     Raises OperatorError: there is no such skill that the owner is cleared for, or it does not allow that.
     """
-    async with managing(config, what="skill", names=_NAMES) as at:
+    async with managing(config, what="skill", names=_NAMES, looking=looking) as at:
         yield _Operator(
             at.app, SkillViewer(whose or at.caller.principal, labelling.untrusted(at.by.reader), at.by.actor)
         )
@@ -74,7 +74,7 @@ async def _operating(config: Config, whose: str) -> AsyncGenerator[_Operator]:
 
 async def list_skills(config: Config, whose: str, *, as_json: bool, after: str) -> None:
     """Print a page of a principal's skills that the owner is cleared for, those created last first."""
-    async with _operating(config, whose) as at:
+    async with _operating(config, whose, looking=True) as at:
         page = await at.skills.listed(at.by, after=after)
         known = await at.skills.rated(at.by, page.skills)
         names = [at.masked(one.skill.shown.text.name) for one in known]
@@ -96,7 +96,7 @@ async def show_skill(config: Config, whose: str, name: str, *, as_json: bool) ->
 
     Raises OperatorError: the owner is not cleared for any such skill.
     """
-    async with _operating(config, whose) as at:
+    async with _operating(config, whose, looking=True) as at:
         known = await at.skills.show(at.by, name)
         told: JsonObject = {
             **mapped_object(skill_document(known), at.masked),
@@ -152,7 +152,7 @@ async def roll_back_skill(config: Config, whose: str, name: str, number: int) ->
 
 async def log_skill(config: Config, whose: str, name: str, *, as_json: bool) -> None:
     """Print the events of a skill, newest first. Raises OperatorError: the owner is not cleared for it."""
-    async with _operating(config, whose) as at:
+    async with _operating(config, whose, looking=True) as at:
         _, events = await at.skills.log(at.by, name)
     if as_json:
         print_json([event_document(event) for event in events])
@@ -162,7 +162,7 @@ async def log_skill(config: Config, whose: str, name: str, *, as_json: bool) -> 
 
 async def export_skill(config: Config, whose: str, name: str) -> None:
     """Print the SKILL.md of an active skill. Raises OperatorError: it is not active, or they are not cleared for it."""
-    async with _operating(config, whose) as at:
+    async with _operating(config, whose, looking=True) as at:
         _, text = await at.skills.exported(at.by, name)
         print_lines([at.masked(text.rstrip("\n"))])
 

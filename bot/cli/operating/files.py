@@ -52,7 +52,7 @@ async def copy(config: Config, to: FilesPlace, *, replaces: bool, dry: bool, as_
     """
     if not dry:
         await asyncio.to_thread(require_none, config.data_dir, SystemClock())
-    async with as_owner(config) as (app, caller):
+    async with as_owner(config, looking=dry) as (app, caller):
         done = await app.file_keeper().copy(to, caller.principal, replaces=replaces, dry=dry)
     if as_json:
         problems: list[JsonValue] = [{"path": one.path, "fault": one.fault.value} for one in done.problems]
@@ -90,7 +90,7 @@ async def label(config: Config, path: str, text: str) -> int:
 
 async def listed(config: Config, path: str, *, as_json: bool) -> None:
     """Print the files of a folder that the owner is cleared for. Raises OperatorError: there is no such folder."""
-    async with as_owner(config) as (app, caller):
+    async with as_owner(config, looking=True) as (app, caller):
         found = await app.file_keeper().listed(path, caller.clearance)
     if as_json:
         print_json([{"path": one.path, "label": str(one.label)} for one in found])

@@ -33,7 +33,7 @@ UNKNOWN: Final = "exports that they signed are unknown now; to trust them still,
 
 async def listed(config: Config, *, as_json: bool) -> None:
     """Print all keys by their names. Raises OperatorError."""
-    async with as_owner(config) as (app, _):
+    async with as_owner(config, looking=True) as (app, _):
         found = await app.key_keeper().listed()
     if as_json:
         print_json([{"use": one.use, "name": one.name, "state": one.state.value} for one in found])

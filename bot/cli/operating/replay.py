@@ -33,7 +33,7 @@ async def replay(config: Config, file: Config, days: int, *, as_json: bool) -> N
     """
     if not 1 <= days <= LONGEST_DAYS:
         raise OperatorError(f"`{days}` is not a number of days, write one from 1 to {LONGEST_DAYS}")
-    async with as_owner(config) as (app, _):
+    async with as_owner(config, looking=True) as (app, _):
         report = await PolicyReplay(app.store, app.chains).report(file.policy, app.gate.document, days)
     if as_json:
         print_json(_document(report))

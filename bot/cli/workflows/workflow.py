@@ -55,12 +55,12 @@ class _Operator:
 
 
 @asynccontextmanager
-async def _operating(config: Config, whose: str) -> AsyncGenerator[_Operator]:
+async def _operating(config: Config, whose: str, *, looking: bool = False) -> AsyncGenerator[_Operator]:
     """Look at the workflows of a principal as the owner, at their own if `whose` is empty.
 
     Raises OperatorError: there is no such workflow that the owner is cleared for, or it does not allow that.
     """
-    async with managing(config, what="workflow", names=_NAMES) as at:
+    async with managing(config, what="workflow", names=_NAMES, looking=looking) as at:
         app, home = at.app, identity.address(OWNER)
         there = await app.gate.readers.destination(home)
         standing = DecisionContext.of_caller(at.caller, home, there, app.clock.wall_ms())
@@ -71,7 +71,7 @@ async def _operating(config: Config, whose: str) -> AsyncGenerator[_Operator]:
 
 async def list_workflows(config: Config, whose: str, *, as_json: bool) -> None:
     """Print the workflows of a principal that the owner is cleared for, and the definitions to begin with."""
-    async with _operating(config, whose) as at:
+    async with _operating(config, whose, looking=True) as at:
         known = await at.app.workflow_operations.listed(at.by)
         definitions = at.app.workflow_operations.definitions
     if as_json:
@@ -99,7 +99,7 @@ async def start_workflow(config: Config, whose: str, project: str, what: tuple[s
 
 async def show_workflow(config: Config, whose: str, project: str, *, as_json: bool) -> None:
     """Print one workflow. Raises OperatorError: the owner is not cleared for any such workflow."""
-    async with _operating(config, whose) as at:
+    async with _operating(config, whose, looking=True) as at:
         found = await at.app.workflow_operations.show(at.by, project)
         if as_json:
             print_json(changed(telling.whole(found), at.mask))
@@ -144,7 +144,7 @@ async def export_workflow(config: Config, whose: str, project: str, out: Path | 
 
     Raises OperatorError: there is none that the owner is cleared for, or the file cannot be written.
     """
-    async with _operating(config, whose) as at:
+    async with _operating(config, whose, looking=True) as at:
         found = await at.app.workflow_operations.show(at.by, project)
         text = rendered(found.document)
     if out is None:

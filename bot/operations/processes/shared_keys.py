@@ -73,6 +73,12 @@ class SharedKeys:
                 return
         raise StoreError("other processes change the keys of the installation", next_step="try again")
 
+    async def compare(self) -> None:
+        """Compare them as `agree` does, and tell the store nothing: nothing is written with them. Raises as `agree`."""
+        known = await self._store.read()
+        if known is not None:
+            agreed(await asyncio.to_thread(self._own), known)
+
     async def adopt(self, audit: AuditStore, actor: str) -> InstallationKeys:
         """Make the keys of this process those of the installation, and audit it: the other ones are lost.
 

@@ -5,7 +5,7 @@ Every method that changes something is one atomic, idempotent script (laws `lost
 StoreGoneError, one that refuses StoreRefusedError, records of a newer version SchemaError.
 """
 
-from collections.abc import AsyncIterator, Mapping
+from collections.abc import AsyncIterator, Awaitable, Callable, Mapping
 from typing import Protocol
 
 from bot.core.errors import StoreError
@@ -130,6 +130,10 @@ class InstallationKeyStore(Protocol):
 
         Raises StoreError.
         """
+        ...
+
+    def agree_first(self, agree: Callable[[], Awaitable[None]]) -> None:
+        """Have `agree` called once, before this process appends its first row to a chain; its errors prevent that."""
         ...
 
     def bar(self, error: StoreError | None) -> None:

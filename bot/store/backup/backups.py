@@ -186,9 +186,9 @@ class RedisBackups:
         return int(seconds) * 1000 + int(micros) // 1000
 
     async def empty(self) -> bool:
-        """Say whether the store holds nothing."""
+        """Say whether the store holds nothing that a backup would copy."""
         async for key in self._walk(_EVERYTHING):
-            if not key.startswith((b"lg:right:", b"lg:sweep:")) and key != RESTORING.encode():
+            if not _passing(key, _parted(key)[1]):
                 return False
         return True
 
