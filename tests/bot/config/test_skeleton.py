@@ -122,6 +122,6 @@ def test_a_list_that_the_policy_does_not_have_is_a_problem() -> None:
         ("mcp_servers", "notes", "tools", "find", "output", "fields", "x", "items", "bounded", "list"),
         "there is no list `channels`, add it to `policy.lists`",
     )
-    (problem,) = naming_problems(section, (), {"notes": {}}, {"chanels": ["ann"]})
-    assert problem.message == "there is no list `channels`, did you mean `chanels`?"
+    (problem,) = naming_problems(section, (), {"notes": {}}, {"channel": ["ann"]})
+    assert problem.message == "there is no list `channels`, did you mean `channel`?"
     assert list(naming_problems(section, (), {"notes": {}}, {"channels": ["general"]})) == []

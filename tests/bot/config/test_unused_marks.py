@@ -62,5 +62,5 @@ def test_a_bound_needs_an_argument_of_its_role(tmp_path: Path, bound: str, told:
 
 
 def test_a_handle_of_an_argument_needs_a_result_that_brings_it(tmp_path: Path) -> None:
-    told = "config.yaml:16: no `output` of this server has the handle `mial`, did you mean `mail`?"
-    assert told in load(tmp_path, handle="mial")
+    told = "config.yaml:16: no `output` of this server has the handle `mails`, did you mean `mail`?"
+    assert told in load(tmp_path, handle="mails")
