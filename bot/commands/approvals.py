@@ -11,10 +11,11 @@ from typing import Final
 from bot.access.approvals import may_withdraw
 from bot.commands.alternatives import AlternativeCommands
 from bot.commands.command import CommandRequest, Reply, UsageError
-from bot.commands.inbox.grants import decider, lasting
+from bot.commands.inbox.grants import decider
 from bot.commands.inbox.waiting import WaitingEntry
 from bot.core.invisible import spelled
 from bot.delivery import approval_prompts, time_left
+from bot.delivery.time_left import lasting
 from bot.gate.gate import Gate
 from bot.operations.approval_answers import ApprovalAnswers, PendingCall, named, terms
 from bot.sessions.approvals import Approval, ApprovalState
@@ -100,17 +101,21 @@ class ApprovalCommands:
         return lines
 
     def _line(self, request: CommandRequest, approval: Approval, longest: int | None) -> str:
-        question = self.answers.shown(request.caller.principal, approval)
-        shown = _HELD_BACK if question is None else spelled(json.dumps(question, ensure_ascii=False))
-        if approval.question.release is not None:
+        document, told = self.gate.document, ""
+        if self.answers.shown(request.caller.principal, approval) is None:
+            shown = _HELD_BACK
+        elif approval.question.release is not None:
             # One form everywhere, and whole: it fits into a message.
-            shown, longest = approval_prompts.asked_about(self.gate.document, approval), None
+            shown, longest = approval_prompts.asked_about(document, approval), None
+        else:
+            shown = spelled(json.dumps(dict(approval.question.arguments), ensure_ascii=False))
+            told = approval_prompts.listed(document, approval, whole=longest is None)
         if longest is not None and len(shown) > longest:
             shown = f"{shown[:longest]}… ({len(shown)} characters, `/approvals {approval.id}` shows them all)"
         since = time_left.since(approval, request.now)
         place = "here" if approval.sid == request.sid else f"in session {approval.sid}"
         return (
-            f"{approval.id} `{approval.tool}` {shown}\n"
+            f"{approval.id} `{approval.tool}` {shown}\n{told}"
             f"- asked {place} for {approval.principal} by {', '.join(approval.rules)}{since}\n"
             f"- label {approval.label}, {time_left.left(approval, request.now)}\n"
             f"- {self._how(request, approval)}"
