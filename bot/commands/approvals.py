@@ -11,10 +11,11 @@ from typing import Final
 from bot.access.approvals import may_withdraw
 from bot.commands.alternatives import AlternativeCommands
 from bot.commands.command import CommandRequest, Reply, UsageError
-from bot.commands.inbox.grants import decider, lasting
+from bot.commands.inbox.grants import decider
 from bot.commands.inbox.waiting import WaitingEntry
 from bot.core.invisible import in_code, spelled
 from bot.delivery import approval_prompts, time_left
+from bot.delivery.time_left import lasting
 from bot.gate.gate import Gate
 from bot.operations.approval_answers import ApprovalAnswers, PendingCall, named, terms
 from bot.sessions.approvals import Approval, ApprovalState
@@ -100,27 +101,30 @@ class ApprovalCommands:
         return lines
 
     def _line(self, request: CommandRequest, approval: Approval, longest: int | None) -> str:
-        shown = self._shown(request, approval, longest)
+        shown, told = self._shown(request, approval, longest)
         since = time_left.since(approval, request.now)
         place = "here" if approval.sid == request.sid else f"in session {approval.sid}"
         return (
-            f"{approval.id} `{approval.tool}` {shown}\n"
+            f"{approval.id} `{approval.tool}` {shown}\n{told}"
             f"- asked {place} for {approval.principal} by {', '.join(approval.rules)}{since}\n"
             f"- label {approval.label}, {time_left.left(approval, request.now)}\n"
             f"- {self._how(request, approval)}"
         )
 
-    def _shown(self, request: CommandRequest, approval: Approval, longest: int | None) -> str:
+    def _shown(self, request: CommandRequest, approval: Approval, longest: int | None) -> tuple[str, str]:
+        """Return a call's arguments, and the lines that tell what they do, as far as the caller may see them."""
+        if self.answers.shown(request.caller.principal, approval) is None:
+            return _HELD_BACK, ""
+        document = self.gate.document
         if approval.question.release is not None:
             # One form everywhere, and whole: it fits into a message.
-            return approval_prompts.asked_about(self.gate.document, approval)
-        question = self.answers.shown(request.caller.principal, approval)
-        if question is None:
-            return _HELD_BACK
-        shown = spelled(json.dumps(question, ensure_ascii=False))
+            return approval_prompts.asked_about(document, approval), ""
+        told = approval_prompts.listed(document, approval, whole=longest is None)
+        shown = spelled(json.dumps(dict(approval.question.arguments), ensure_ascii=False))
         if longest is None or len(shown) <= longest:
-            return in_code(shown)
-        return f"{in_code(shown[:longest])}… ({len(shown)} characters, `/approvals {approval.id}` shows them all)"
+            return in_code(shown), told
+        cut = f"{in_code(shown[:longest])}… ({len(shown)} characters, `/approvals {approval.id}` shows them all)"
+        return cut, told
 
     def _how(self, request: CommandRequest, approval: Approval) -> str:
         """Tell how a call is answered, with the commands alone that the caller may give."""

@@ -19,6 +19,7 @@ from bot.config.plugins import PLUGINS, FindPlugin, PluginSet, plugin_set, unkno
 from bot.config.secrets import grant_problems, granted
 from bot.config.shipped import console_dropped
 from bot.config.source import STORE_VARIABLE, data_dir, find_config, folder_of, parsed_file
+from bot.config.unused_marks import unused_marks
 from bot.config.workflows import load_definitions
 from bot.config.yaml import Parsed
 from bot.core.errors import ConfigError
@@ -182,6 +183,7 @@ def _unfit(settings: Settings, tools: Collection[str], policy: Document | None) 
     yield from unlabelled(settings.channels, policy)
     yield from _unknown_clearance(settings, policy)
     yield from _agents(settings, tools, policy)
+    yield from unused_marks(settings.mcp_servers, policy)
 
 
 def _unknown_clearance(settings: Settings, policy: Document | None) -> Iterator[Problem]:

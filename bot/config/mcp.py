@@ -20,7 +20,7 @@ from bot.config.references import OPENING, REFERENCE
 from bot.config.schemas.argument import ArgumentName, McpArgument
 from bot.config.schemas.marks import argument_faults, output_faults
 from policy.conditions.expressions import BOOL, DOUBLE, INT, STRING, TEXTS
-from policy.errors import Problem
+from policy.errors import Problem, meant
 
 _SERVER: Final = re.compile(r"[a-z][a-z0-9_-]{0,29}\Z")
 _TOOL: Final = re.compile(r"[A-Za-z0-9_./-]{1,128}\Z")
@@ -213,10 +213,10 @@ def naming_problems(raw: object, taken: Iterable[str], labelled: object, lists: 
             said = f"`{name}` is longer than {LONGEST_NAME} characters, give the server a shorter name"
             yield Problem(("mcp_servers", server, "tools", tool), said)
     for server, tool, described in _listed(raw):
-        for named in _lists(_mapping(described).get("output")):
+        for place, named in _lists(_mapping(described).get("output"), ("output",)):
             if named not in _mapping(lists):
-                said = f"there is no list `{named}`, add it to `policy.lists`"
-                yield Problem(("mcp_servers", server, "tools", tool, "output"), said)
+                hint = meant(named, [*map(str, _mapping(lists))]) or ", add it to `policy.lists`"
+                yield Problem(("mcp_servers", server, "tools", tool, *place), f"there is no list `{named}`{hint}")
     known = server_names(labelled)
     for server in server_names(raw):
         if server not in known:
@@ -240,14 +240,16 @@ def _listed(raw: object) -> Iterator[tuple[str, str, object]]:
             yield str(server), str(tool), described
 
 
-def _lists(part: object) -> Iterator[str]:
-    """Yield the names of the lists that a described result, or a part of one, is bounded by."""
+def _lists(part: object, place: tuple[str, ...]) -> Iterator[tuple[tuple[str, ...], str]]:
+    """Yield the names of the lists that a described result, or a part of one, is bounded by, each with its place."""
     said = _mapping(part)
     named = _mapping(said.get("bounded")).get("list")
     if isinstance(named, str):
-        yield named
-    for inner in (*_mapping(said.get("fields")).values(), *([said["items"]] if "items" in said else [])):
-        yield from _lists(inner)
+        yield (*place, "bounded", "list"), named
+    for name, inner in _mapping(said.get("fields")).items():
+        yield from _lists(inner, (*place, "fields", str(name)))
+    if "items" in said:
+        yield from _lists(said["items"], (*place, "items"))
 
 
 def _condition_type(argument: object) -> str:

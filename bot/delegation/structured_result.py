@@ -18,7 +18,7 @@ from typing import Final, cast
 from bot.sessions.approvals import AnswerValue
 from bot.sessions.background.delegation import FieldKind, ResultField
 
-FAILED: Final = "the background session gave no answer of the fields that were asked for"
+FAILED: Final = "no answer came back in the fields that were asked for"
 """Stands for any other answer."""
 
 DIGITS: Final = 15

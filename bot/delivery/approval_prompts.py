@@ -1,7 +1,10 @@
 """A question to people: its words, and the chats of people who may answer it but are not in the conversation."""
 
 import json
+import re
+from collections import Counter
 from functools import partial
+from types import MappingProxyType
 from typing import Final
 
 from bot.access import principals
@@ -39,8 +42,16 @@ MAY_BE_REPEATED: Final = (
 )
 """Stands in a question about a call after the store lost the newest events."""
 
-VOUCHES: Final = "You vouch for these values, for this call alone. Nobody did so before, so look where they come from:"
+VOUCHES: Final = (
+    "Nobody has checked these values, so look where they come from. You vouch for them by a yes, for this call alone:"
+)
 """Stands before the held values that would steer a call."""
+
+ENDORSED: Final = "Others had a choice in these answers and results, and the call may follow from them:"
+"""Stands before the bounded answers that a call may depend on."""
+
+NEWEST: Final = 5
+"""The most bounded answers that a question shows; the command `approvals` shows all of one call."""
 
 _TIMES: Final = (("1 hour", "1h"), ("1 day", "1d"))
 """The times for which a button approves further calls, as people read and as they type them."""
@@ -49,6 +60,19 @@ _WORST: Final = "\nAn answer for longer allows, in the worst case: {worst}."
 
 NO_FURTHER: Final = "It follows no redirect, and is not made again."
 """Stands in a question about a release: where it ends."""
+
+_WHY: Final = MappingProxyType(
+    {
+        "untrusted_cannot_command": "a text that anybody may have written may have led to this call",
+        "endorsed_cannot_steer": "others may have chosen a value of this call",
+        "others_cannot_command": "words of other people may have led to this call",
+        "standing_work_is_approved": "it starts work that goes on by itself",
+        RELEASE: "it tells more than the readers there may know",
+    }
+)
+"""Why a fixed rule asks, for people who know nothing of labels."""
+
+_HELD: Final = re.compile(r'\{"\$ref": "held-[a-z0-9]{16}(?:\.[0-9]+)?"\}')
 
 _TASK: Final = "{name} asks you alone, `/agents log {run}` tells its task."
 _GOAL: Final = "{name} asks you alone, `/runs log {run}` tells its goal."
@@ -72,7 +96,7 @@ def wording(document: Document, asked: tuple[Approval, ...], background: Backgro
     lines = [] if background is None else [_alone(background)]
     lines += [several] if len(asked) > 1 else []
     calls = map(partial(asked_about, document), asked)
-    return "\n".join((*lines, *calls, *_endorsed(first), *answers(document, asked)))
+    return "\n".join((*lines, *calls, *_endorsed(first, NEWEST), *answers(document, asked)))
 
 
 def _alone(background: Background) -> str:
@@ -171,9 +195,20 @@ def asked_about(document: Document, approval: Approval) -> str:
     number = approval.id.partition("-")[2]
     return (
         f"{f'{number}. ' if number else ''}May `{approval.tool}` run with exactly these arguments?\n{arguments}\n"
-        f"{_steers(approval)}{_vouches(approval)}Asked by {_rules(approval)} at {approval.label}."
+        f"{_steers(approval)}{_vouches(approval)}{_why(approval)} It may hold data labelled {approval.label}."
         f"{_begun(approval)}{_others(approval)}{_withheld(approval)}{_longer(document, approval)}"
     )
+
+
+def listed(document: Document, approval: Approval, *, whole: bool) -> str:
+    """Return the lines of a listing below the arguments of a call, each with its line end.
+
+    With `whole` it has all the bounded answers that the call may depend on, else the newest.
+    """
+    further = (_begun(approval), _others(approval), _withheld(approval), _longer(document, approval))
+    lines = [*(line.removeprefix("\n") for line in further if line)]
+    lines += _endorsed(approval, None if whole else NEWEST)
+    return f"{_steers(approval)}{_vouches(approval)}{''.join(f'{line}{chr(10)}' for line in lines)}"
 
 
 def _longer(document: Document, approval: Approval) -> str:
@@ -195,9 +230,10 @@ def _released(approval: Approval, release: CallRelease) -> str:
     number = approval.id.partition("-")[2]
     return (
         f"{f'{number}. ' if number else ''}May exactly this call be released, once? "
-        f"It is labelled {approval.label}, and goes to `{release.sink}`, which is cleared for {release.clearance}.\n"
+        f"It is labelled {approval.label}, and goes to `{release.sink}`, which is cleared for {release.clearance}. "
+        f"Who reads there learns what it says.\n"
         f"```\n{canonical(approval.question.tool, approval.question.arguments)}\n```\n"
-        f"Asked by {_rules(approval)}. {NO_FURTHER}{_others(approval)}{_withheld(approval)}"
+        f"{_why(approval)} {NO_FURTHER}{_others(approval)}{_withheld(approval)}"
     )
 
 
@@ -221,13 +257,26 @@ def _others(approval: Approval) -> str:
     )
 
 
-def _endorsed(approval: Approval) -> list[str]:
-    """Return the lines about the bounded answers that the calls may depend on."""
-    answers = approval.question.endorsed
-    if not answers:
+def _endorsed(approval: Approval, most: int | None) -> list[str]:
+    """Return the lines about the bounded answers that the calls may depend on: each once, at most the newest.
+
+    A reference in one stands for a text that nobody was shown, so it says nothing about the call.
+    """
+    told = Counter(
+        f"{in_code(_HELD.sub('…', one.text))}{'' if one.session == approval.sid else f' (session {one.session})'}"
+        for one in approval.question.endorsed
+    )
+    lines = [f"- {text}{f', {count} times' if count > 1 else ''}" for text, count in told.items()]
+    if not lines:
         return []
-    lines = [f"- {in_code(one.text)} (session {one.session})" for one in answers]
-    return ["It may depend on bounded answers and results, from data that nobody vouches for:", *lines]
+    left_out = 0 if most is None else max(0, len(lines) - most)
+    more = [f"- {left_out} earlier ones, which the command `approvals` shows"] if left_out else []
+    return [ENDORSED, *more, *lines[left_out:]]
+
+
+def _why(approval: Approval) -> str:
+    why = [_WHY[rule] for rule in approval.rules if rule in _WHY]
+    return f"Asked by {_rules(approval)}{': ' if why else ''}{', and '.join(why)}."
 
 
 def _rules(approval: Approval) -> str:

@@ -16,6 +16,7 @@ from typing import TYPE_CHECKING, Final
 
 from bot.core.errors import NotFoundError, SchemaError
 from bot.delivery.outbox import Outbox
+from bot.delivery.time_left import lasting
 from bot.gate.gate import Gate
 from bot.sessions.approvals import Approval, ApprovalState, QuestionCopy
 from bot.sessions.audit import AuditRow
@@ -115,6 +116,8 @@ def outcome(name: str, asked: tuple[Approval, ...], *, named: bool) -> str:
 
 def _word(approval: Approval, *, named: bool) -> str:
     word = _WORDS.get(approval.state, GONE)
+    if approval.grant is not None:
+        word += f" {lasting(approval)}"
     if named and approval.resolved_by and approval.state is not ApprovalState.EXPIRED:
         return f"{word} by {approval.resolved_by}"
     return word

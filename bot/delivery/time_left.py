@@ -1,7 +1,9 @@
-"""Times about open questions in words for people: how long one still waits, and since when."""
+"""Times about questions in words for people: how long one still waits, since when, and until when a grant counts."""
 
 from typing import Final
 
+from bot.core.clock import moment
+from bot.sessions import approvals
 from bot.sessions.approvals import Approval
 
 FOR_EVER: Final = "no time limit"
@@ -29,6 +31,12 @@ def ago(then: int, now: int) -> str:
     """Return how long ago a moment was; both are in milliseconds on the store's clock."""
     past = max(0, now - then)
     return "just now" if past < _MINUTE else f"{spanned(past - past % _MINUTE)} ago"
+
+
+def lasting(approval: Approval) -> str:
+    """Return until when a grant counts, in words; times are in UTC."""
+    until = 0 if approval.grant is None else approval.grant.until
+    return "until this conversation is reset" if until >= approvals.FOR_EVER else f"until {moment(until)} UTC"
 
 
 def spanned(milliseconds: int) -> str:

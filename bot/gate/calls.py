@@ -51,7 +51,7 @@ from policy.fixed import NO_TOOL, OUTCOME
 from policy.labels import Label
 from policy.request import Destination, Effect, Hook, Request, ToolFacts
 
-NOBODY: Final = "nobody may approve this"
+NOBODY: Final = "nobody may approve this, as no person of the policy has the role and the clearance for it"
 NOBODY_ALONE: Final = (
     "Nobody may approve this: a background session asks only its asker, in a private chat cleared for its taint. "
     "Have the conversation itself make this call."

@@ -26,6 +26,7 @@ from bot.tools.arguments import Path, as_json, role_at
 from bot.tools.base import Arguments, CallFacts, Tool
 from bot.tools.references import definition_digest, referred
 from policy.decision import Decision, Verdict
+from policy.document.bounds import in_digits
 from policy.document.model import Document
 from policy.request import ArgumentRole
 
@@ -198,7 +199,7 @@ def _shape(tool: Tool, value: JsonValue, path: Path, found: _Found) -> JsonValue
         return ["list", *(_shape(tool, inner, (*path, place), found) for place, inner in enumerate(value))]
     if role is ArgumentRole.AMOUNT and _is_amount(value):
         found.amounts.append((json.dumps(path), value))
-        found.words.append(f"{_place(path)} from 0 to {value}")
+        found.words.append(f"{_place(path)} from 0 to {in_digits(value)}")
         return ["amount"]
     if role is ArgumentRole.PATH and not tool.server and isinstance(value, str) and (folder := _folder(value)):
         found.words.append(f"any file of {_written(f'{folder}/')} in {_place(path)}")

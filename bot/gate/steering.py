@@ -11,7 +11,7 @@ from bot.core.invisible import in_code
 from bot.sessions.log.events import DeferredResult
 from bot.tools.arguments import Steering, as_json, steering
 from bot.tools.base import Arguments
-from policy.document.bounds import AmountBound, Bounds, number_of
+from policy.document.bounds import AmountBound, Bounds, in_digits, number_of
 from policy.document.model import Document, short_digest
 from policy.request import ArgumentRole, Request, SteeredRole
 
@@ -77,11 +77,15 @@ def _words(role: ArgumentRole | None, values: tuple[Steering, ...], bounds: Boun
     if bound is not None:
         outside = _outside(values, bounds, today)
         told += (
-            f", {outside} of them outside" if several > 1 and outside else ", outside" if outside else ", within bounds"
+            f", {outside} of them outside the bounds"
+            if several > 1 and outside
+            else f", {'outside' if outside else 'within'} the bounds"
         )
     amounts = [number for one in values if (number := number_of(one.value)) is not None]
     if role is ArgumentRole.AMOUNT and len(amounts) == several:
-        told += f", up to {max(amounts)}" + (f" {bound.unit}" if isinstance(bound, AmountBound) and bound.unit else "")
+        told += f", up to {in_digits(max(amounts))}" + (
+            f" {bound.unit}" if isinstance(bound, AmountBound) and bound.unit else ""
+        )
     return told
 
 

@@ -68,7 +68,8 @@ def terms(words: tuple[str, ...], now: int) -> GrantTerms | None:
         case ("until", *rest) if rest:
             return GrantTerms(_until(" ".join(rest), now))
         case _:
-            raise GrantTermsError(f"`{' '.join(words)[:60]}` is not `{CONVERSATION}` or `{UNTIL}` with a time")
+            said = " ".join(words)[:60]
+            raise GrantTermsError(f"`{said}` is not `{CONVERSATION}` or `{UNTIL}` with a time, such as `{UNTIL} 2h`")
 
 
 def _until(text: str, now: int) -> int:
@@ -84,7 +85,7 @@ def _until(text: str, now: int) -> int:
             raise GrantTermsError(f"`{text[:60]}` is not a time, write one as `30m`, `2h`, `1d` or `2027-01-31T18:00Z`")
         until = int(moment.timestamp() * 1000)
     if not now < until <= now + LONGEST_GRANT_MS:
-        raise GrantTermsError("a grant ends within 7 days from now")
+        raise GrantTermsError("a grant ends within 7 days from now, `until 7d` is the longest")
     return until
 
 

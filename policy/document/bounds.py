@@ -221,6 +221,11 @@ def number_of(value: object) -> int | float | Decimal | None:
     return value
 
 
+def in_digits(number: float | Decimal) -> str:
+    """Return a number as people read it: without a fraction of zeros that only its type has."""
+    return str(int(number) if isinstance(number, float) and number.is_integer() else number)
+
+
 def _matches(value: str, pattern: str) -> bool:
     if _ANY not in pattern:
         return value == pattern

@@ -119,9 +119,9 @@ async def test_words_that_are_no_answer_give_nothing(tmp_path: Path) -> None:
         name = _asked(await ann.say(note("guest", "one")))
         for words, told in (
             ("for ever", "is not `conversation` or `until`"),
-            ("until", "is not `conversation` or `until`"),
+            ("until", "is not `conversation` or `until` with a time, such as `until 2h`"),
             ("until soon", "is not a time"),
-            ("until 9d", "within 7 days"),
+            ("until 9d", "within 7 days from now, `until 7d` is the longest"),
             ("until 2001-01-01", "within 7 days"),
         ):
             assert told in (await ann.say(f"/approve {name} {words}", wait=False))
@@ -197,6 +197,7 @@ async def test_a_grant_by_a_button_that_expires(tmp_path: Path) -> None:
             (question,) = [shown for shown in ann.private.shows if shown.buttons]
             ann.presses(question, "For 1 hour")
             await hears(server, ben.private, "one")
+            await server.until(lambda: bool(re.search(r": approved until \S+ \S+ UTC by owner", question.text)), 40)
             ann.says(None, call("message", channel="telegram", recipient="ben", text="two"))
             await hears(server, ben.private, "two")
             assert sum("May `message` run" in said for said in ann.private.said) == 1

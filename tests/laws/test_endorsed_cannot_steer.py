@@ -14,6 +14,7 @@ import pytest
 from hypothesis import Phase, example, given, settings
 from hypothesis import strategies as st
 
+from bot.delivery.approval_prompts import VOUCHES
 from bot.sessions.approvals import ApprovalState
 from bot.sessions.log.event_types import ApprovalRequested, ItemHeld, UserMessage
 from bot.tools.base import Arguments, CallFacts, Recipient, Result
@@ -156,6 +157,10 @@ async def test_a_person_vouches_for_a_held_value_once(tmp_path: Path) -> None:
         (held,) = set(re.findall(r"held-[a-z0-9]{16}", notice))
         shown = await owner.say(bang("bank__pay", account={"$ref": held}))
         assert '- recipient `"DE9\\u202e"`' in shown
+        listed = await owner.say("/approvals", wait=False)
+        assert "Its effect: 1 recipient.\n" in listed
+        assert '- recipient `"DE9\\u202e"`' in listed
+        assert '"rules"' not in listed
         (asked,) = await owner.app.store.approvals.of(owner.sid)
         assert (asked.rules, pay.said) == (("endorsed_cannot_steer",), [])
         (logged,) = bodies(await owner.events(), ApprovalRequested)
@@ -166,5 +171,5 @@ async def test_a_person_vouches_for_a_held_value_once(tmp_path: Path) -> None:
         assert list[Arguments](pay.said) == [_Pay(account="DE9\u202e")]
         assert str((await owner.state()).taint) == "PUBLIC"
         again = await owner.say(bang("bank__pay", account={"$ref": held}))
-        assert "You vouch for these values" in again
+        assert VOUCHES in again
         assert len(pay.said) == 1

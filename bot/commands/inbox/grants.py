@@ -9,11 +9,10 @@ from dataclasses import dataclass
 from typing import Final
 
 from bot.commands.command import CommandRequest, Reply, UsageError
-from bot.core.clock import moment
 from bot.core.errors import NotFoundError
 from bot.core.invisible import in_code, spelled
+from bot.delivery.time_left import lasting
 from bot.operations.approval_answers import ApprovalAnswers, Decider, PendingCall
-from bot.sessions.approvals import FOR_EVER, Approval
 from policy.labels import join_all
 
 NONE: Final = "No grants cover further calls."
@@ -72,9 +71,3 @@ async def decider(request: CommandRequest) -> Decider:
     """Return the caller of a command as the person who asks for questions and grants."""
     reader = (await request.standing(None)).reader
     return Decider(request.caller.principal, reader, request.address, request.sid)
-
-
-def lasting(approval: Approval) -> str:
-    """Return until when a grant counts, in words; times are in UTC."""
-    until = 0 if approval.grant is None else approval.grant.until
-    return "until this conversation is reset" if until >= FOR_EVER else f"until {moment(until)} UTC"

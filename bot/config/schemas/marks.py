@@ -19,17 +19,22 @@ def argument_faults(part: McpArgument, depth: int = 0) -> Iterator[str]:
         yield from argument_faults(part.items, depth + 1)
 
 
-def output_faults(part: McpArgument) -> Iterator[str]:
-    """Yield the faults of marks in a described result: a list that is shown by entries needs their greatest number."""
+def output_faults(part: McpArgument, place: str = "output") -> Iterator[str]:
+    """Yield the faults of marks in a described result: a list that is shown by entries needs their greatest number.
+
+    `place` is where the part stands in the description, as its faults name it.
+    """
+    if part.role is not None:
+        yield f"`role` belongs to `arguments`, and `{place}` is a part of a result"
     below = [*(part.any_of or ()), *([] if part.others is None else [part.others])]
     if any(is_marked(one) for one in below):
         yield "parts with `written_by`, `handle` or `bounded` stand neither in `any_of` nor in `others`"
-    if part.items is not None and part.written_by is None and is_marked(part.items):
-        if part.max_items is None or part.max_items > MOST_ENTRIES:
-            yield f"a list of parts that are shown needs `max_items` of at most {MOST_ENTRIES}, as they are counted"
-        yield from output_faults(part.items)
-    for one in (part.fields or {}).values():
-        yield from output_faults(one)
+    if part.items is not None and part.written_by is None:
+        if is_marked(part.items) and (part.max_items is None or part.max_items > MOST_ENTRIES):
+            yield f"`{place}` is shown by entries, so it needs `max_items` of at most {MOST_ENTRIES}: they are counted"
+        yield from output_faults(part.items, f"{place}[]")
+    for name, one in (part.fields or {}).items():
+        yield from output_faults(one, f"{place}.{name}")
 
 
 def is_marked(part: McpArgument) -> bool:

@@ -92,8 +92,8 @@ class BoundedPart(Block):
         given = tuple(name for name in BoundedPart.model_fields if name in self.model_fields_set)
         if given in wanted:
             return None
-        choices = (", ".join(f"`{name}`" for name in names) or "nothing" for names in wanted)
-        return f"`bounded` of type `{kind}` has {' or '.join(choices)}"
+        choices = (" with ".join(f"`{name}`" for name in names) or "nothing" for names in wanted)
+        return f"`bounded` of type `{kind}` has {', or '.join(choices)}"
 
     def field(self, kind: str | None) -> ResultField:
         """Return it as a bounded field of a part of a type that it bounds; members of a list come from the policy."""

@@ -60,9 +60,11 @@ def _introduction(draft: Draft, *, configured: bool) -> Iterator[str]:
     yield "# - effect: `none`, `read`, `write` or `send`."
     yield "# - consequential: `false` if no other person can notice a call."
     yield "# - repeatable: `true` if a repeated call does no harm."
-    yield "# - arguments: describe them, and narrow them. `role: content` marks a text that chooses nothing."
+    yield "# - arguments: describe them, and narrow them. `role` says what one does: `content` chooses nothing."
+    yield "# - output: with `hold: untrusted`, mark parts that the agent may be shown. Comments name candidates."
     yield f"# - the rule `review-{draft.server}`: take the tool off its list."
     yield "# Then give the labels that you know to be right: the floor of results, the clearance of the server."
+    yield '# docs/mcp.md explains all of it, and docs/policy-guide.md has a chapter "Fewer questions".'
 
 
 def _tool(tool: DraftedTool) -> Iterator[str]:

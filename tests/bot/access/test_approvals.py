@@ -489,7 +489,7 @@ async def test_an_answer_nobody_may_approve_is_blocked(tmp_path: Path) -> None:
     async with running(tmp_path, policy(rules=[ANSWERS])) as owner:
         shown = await owner.say("hello")
         assert "You said" not in shown
-        assert "Rule `approval_is_given`: nobody may approve this." in shown
+        assert "Rule `approval_is_given`: nobody may approve this, as no person of the policy has the role" in shown
         assert "boss-reads" in await owner.say("/why")
         assert not await owner.app.store.approvals.of(owner.sid)
 

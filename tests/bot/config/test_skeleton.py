@@ -76,7 +76,10 @@ def test_an_argument_takes_handles_alone_or_in_a_list() -> None:
         ({**HANDLE, "role": "content"}, "`handle` and `role: content` exclude each other"),
         ({**TEXT, "handle": "Mail-1"}, "a `handle` is a short name"),
         ({"type": "array", "items": TEXT, "bounded": {}}, "`bounded` belongs to types"),
-        ({"type": "integer", "bounded": {}}, "`bounded` of type `integer` has `minimum`, `maximum` or `minimum`"),
+        (
+            {"type": "integer", "bounded": {}},
+            "`bounded` of type `integer` has `minimum` with `maximum`, or `minimum` with",
+        ),
         ({"type": "boolean", "bounded": RANGE}, "`bounded` of type `boolean` has nothing"),
         ({**TEXT, "bounded": {"values": ["a"], "list": "b"}}, "`bounded` of type `string` has"),
         ({"type": "integer", "bounded": {"minimum": 6, "maximum": 5}}, "`minimum` is above `maximum`"),
@@ -84,7 +87,9 @@ def test_an_argument_takes_handles_alone_or_in_a_list() -> None:
         ({**TEXT, "bounded": {"earliest": "2026-02-01", "latest": "2026-01-01"}}, "`earliest` is after `latest`"),
         ({**TEXT, "bounded": {"earliest": "1.2.26", "latest": "2026-01-01"}}, "a day is written as"),
         ({**TEXT, "bounded": {"earliest": "2026-02-31", "latest": "2026-03-01"}}, "day is out of range"),
-        ({"type": "array", "items": HANDLE}, "needs `max_items` of at most 100"),
+        ({"type": "array", "items": HANDLE}, "`output.x` is shown by entries, so it needs `max_items` of at most 100"),
+        ({**TEXT, "role": "content"}, "`role` belongs to `arguments`, and `output.x` is a part of a result"),
+        ({"type": "array", "items": {**TEXT, "role": "recipient"}}, r"`output.x\[\]` is a part of a result"),
         ({"type": "array", "items": HANDLE, "max_items": 101}, "needs `max_items` of at most 100"),
         ({"type": "object", "others": HANDLE}, "stand neither in `any_of` nor in `others`"),
         ({"any_of": [HANDLE, {"type": "integer"}]}, "stand neither in `any_of` nor in `others`"),
@@ -114,7 +119,9 @@ def test_a_list_that_the_policy_does_not_have_is_a_problem() -> None:
     section = {"notes": {"tools": {"find": {"output": {"type": "object", "fields": {"x": part}}}}}}
     (problem,) = naming_problems(section, (), {"notes": {}}, {"members": ["ann"]})
     assert (problem.path, problem.message) == (
-        ("mcp_servers", "notes", "tools", "find", "output"),
+        ("mcp_servers", "notes", "tools", "find", "output", "fields", "x", "items", "bounded", "list"),
         "there is no list `channels`, add it to `policy.lists`",
     )
+    (problem,) = naming_problems(section, (), {"notes": {}}, {"channel": ["ann"]})
+    assert problem.message == "there is no list `channels`, did you mean `channel`?"
     assert list(naming_problems(section, (), {"notes": {}}, {"channels": ["general"]})) == []

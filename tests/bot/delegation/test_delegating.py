@@ -134,7 +134,7 @@ async def test_nothing_of_its_asking_reaches_its_parent(tmp_path: Path) -> None:
         before = await owner.events()
         assert str(child.taint) == "CONFIDENTIAL~"
         # The console's own chat is private and cleared for it: its person hears it there, and the conversation nothing.
-        assert "Asked by `untrusted_cannot_command` at CONFIDENTIAL~" in owner.shown
+        assert "It may hold data labelled CONFIDENTIAL~." in owner.shown
         await owner.say(f"/deny {await pending(owner, child.sid)}")
         await owner.say(bang("sessions_list"))
         # Its person may be told beside the conversation that something of it is held.

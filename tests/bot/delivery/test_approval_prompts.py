@@ -196,9 +196,9 @@ async def test_a_question_tells_the_roles_in_words_before_it_is_answered(tmp_pat
     )
     async with running(tmp_path, config) as owner:
         shown = await owner.say(note("guest", "hello"))
-        assert "Its effect: 1 recipient, outside; 1 identifier, within bounds." in shown
+        assert "Its effect: 1 recipient, outside the bounds; 1 identifier, within the bounds." in shown
         (found,) = await owner.app.store.approvals.of(owner.sid)
-        assert found.question.steers == "1 recipient, outside; 1 identifier, within bounds"
+        assert found.question.steers == "1 recipient, outside the bounds; 1 identifier, within the bounds"
 
 
 _TRICKS: Mapping[str, JsonValue] = {
@@ -230,3 +230,32 @@ def test_a_question_shows_what_a_person_vouches_for() -> None:
     lines = told.splitlines()
     place = lines.index("Its effect: 1 recipient.")
     assert lines[place + 1 : place + 3] == [approval_prompts.VOUCHES, '- recipient `"DE9"`']
+
+
+def _endorsing(*texts: str) -> Approval:
+    endorsed = tuple(Endorsed("s", text, f"run{number}", 1000) for number, text in enumerate(texts))
+    question = ApprovalQuestion("pay", {"amount": 9}, rules=("endorsed_cannot_steer",), endorsed=endorsed)
+    return Approval("q", "s", 1, "t", "c", "pay", "b", PUBLIC, "owner", question, question.rules, NOW)
+
+
+def test_a_question_says_in_plain_words_why_it_asks_and_shows_each_choice_of_others_once() -> None:
+    skeleton = 'list: {"mails": [{"id": "mail-1-k7qd", "from": {"$ref": "held-5y7maofeutf6m3gj.2"}}]}'
+    told = approval_prompts.wording(document(), (_endorsing(skeleton, "paid", "paid"),))
+    assert "Asked by `endorsed_cannot_steer`: others may have chosen a value of this call." in told
+    assert "It may hold data labelled PUBLIC." in told
+    assert told.splitlines()[-3:] == [
+        approval_prompts.ENDORSED,
+        '- `list: {"mails": [{"id": "mail-1-k7qd", "from": …}]}`',
+        "- `paid`, 2 times",
+    ]
+
+
+def test_a_question_shows_the_newest_choices_of_others_and_the_listing_of_one_call_all() -> None:
+    one = _endorsing(*(f"answer {number}" for number in range(8)))
+    told = approval_prompts.wording(document(), (one,)).splitlines()
+    assert told[-6:] == [
+        "- 3 earlier ones, which the command `approvals` shows",
+        *(f"- `answer {number}`" for number in range(3, 8)),
+    ]
+    assert approval_prompts.listed(document(), one, whole=True).count("- `answer") == 8
+    assert approval_prompts.listed(document(), one, whole=False).count("- `answer") == 5

@@ -156,13 +156,18 @@ WORDS: list[tuple[str, object, str]] = [
     (
         '{"to": ["DE1", "DE2", "X"], "amount": 150}',
         PAY,
-        "3 recipients, 1 of them outside; 1 amount, within bounds, up to 150 EUR",
+        "3 recipients, 1 of them outside the bounds; 1 amount, within the bounds, up to 150 EUR",
     ),
-    ('{"to": ["X"], "amount": "1.50"}', PAY, "1 recipient, outside; 1 amount, within bounds, up to 1.50 EUR"),
-    ('{"to": ["DE1", "DE2"]}', PAY, "2 recipients, within bounds"),
+    (
+        '{"to": ["X"], "amount": "1.50"}',
+        PAY,
+        "1 recipient, outside the bounds; 1 amount, within the bounds, up to 1.50 EUR",
+    ),
+    ('{"amount": 900.0}', PAY, "1 amount, outside the bounds, up to 900 EUR"),
+    ('{"to": ["DE1", "DE2"]}', PAY, "2 recipients, within the bounds"),
     ('{"amount": 7, "kind": "x"}', None, "1 amount, up to 7; 1 identifier"),
-    ('{"amount": 7}', {"amount": {"min": 0, "max": 9}}, "1 amount, within bounds, up to 7"),
-    ('{"amount": null, "urgent": true}', PAY, "1 amount, outside; 1 value without a role"),
+    ('{"amount": 7}', {"amount": {"min": 0, "max": 9}}, "1 amount, within the bounds, up to 7"),
+    ('{"amount": null, "urgent": true}', PAY, "1 amount, outside the bounds; 1 value without a role"),
     ('{"note": "words"}', PAY, ""),
 ]
 
@@ -302,5 +307,5 @@ def test_what_is_known_of_a_call_says_nothing_of_a_held_value(text: str) -> None
     """Whether it is within a bound is a fact of the value, so neither the open request nor its words tell."""
     made = prepared({"account": REF}, standing(held=(item(text),), endorsed=HEARD))
     assert made.opened is not None
-    assert in_words(policy_of(), "bank__pay", made.opened[1], NOW) == "1 recipient, outside"
+    assert in_words(policy_of(), "bank__pay", made.opened[1], NOW) == "1 recipient, outside the bounds"
     assert [one.outside for request in made.told.requests for one in request.steered] == [True] * 2

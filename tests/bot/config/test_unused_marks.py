@@ -1,0 +1,66 @@
+"""A bound or a handle that would have no effect is refused with its line, as its operator believes that it counts."""
+
+from pathlib import Path
+
+import pytest
+
+from bot.config.load import load_config
+from bot.core.errors import ConfigError
+
+CONFIG = """
+mcp_servers:
+  mail:
+    command: mail-mcp
+    tools:
+      find:
+        description: List mails.
+        effect: read
+        output:
+          type: object
+          fields: {id: {type: string, handle: mail}}
+      send:
+        description: Send a mail.
+        effect: send
+        arguments:
+          reply_to: {type: string, handle: HANDLE, optional: true}
+          to: {type: array, items: {type: string, role: recipient}}
+policy:
+  mcp_servers:
+    mail: {floor: INTERNAL}
+  tools:
+    mail__send:
+      bounds: {BOUND}
+"""
+
+
+def load(folder: Path, *, handle: str = "mail", bound: str = "recipient: [ann]") -> str:
+    """Return the refusal of a configuration, empty if it loads."""
+    path = folder / "config.yaml"
+    path.write_text(CONFIG.replace("HANDLE", handle).replace("BOUND", bound), "utf-8")
+    try:
+        load_config(path, {}, ())
+    except ConfigError as error:
+        return str(error)
+    return ""
+
+
+@pytest.mark.parametrize(
+    "bound,told",
+    [
+        ("recipient: [ann]", ""),
+        (
+            "recipient: [ann], amount: {max: 9, min: 0}",
+            "config.yaml:23: no argument of `mail__send` has the role `amount`, give it to one under `mcp_servers`",
+        ),
+        ("path: [a]", "config.yaml:23: no argument of `mail__send` has the role `path`, give it to one"),
+    ],
+)
+def test_a_bound_needs_an_argument_of_its_role(tmp_path: Path, bound: str, told: str) -> None:
+    found = load(tmp_path, bound=bound)
+    assert told in found
+    assert bool(told) == bool(found)
+
+
+def test_a_handle_of_an_argument_needs_a_result_that_brings_it(tmp_path: Path) -> None:
+    told = "config.yaml:16: no `output` of this server has the handle `mails`, did you mean `mail`?"
+    assert told in load(tmp_path, handle="mails")
