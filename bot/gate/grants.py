@@ -85,7 +85,7 @@ class _Found:
 def point(tool: Tool, arguments: Arguments, declared: CallFacts, leads: tuple[str, ...]) -> CallPoint:
     """Return a call as scopes compare it. `leads` are the present meanings of the places that it names."""
     found = _Found()
-    # A server tells a value that is left out from one that is null, and gets what was given.
+    # A server tells a value that is left out from null, and gets the arguments as they were given.
     shape = _shape(tool, as_json(arguments, given=bool(tool.server)), (), found)
     reach: list[JsonValue] = [
         list(leads),

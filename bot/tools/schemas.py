@@ -6,6 +6,7 @@ each name, repeats a union's choices as a discriminator, and offers null for eac
 
 from collections.abc import Mapping
 from functools import lru_cache
+from types import MappingProxyType
 from typing import Any, Final, cast
 
 from bot.tools.base import Arguments
@@ -20,7 +21,7 @@ _NESTED: Final = frozenset({"additionalProperties", "items"})
 """The keywords with one schema, or with true or false."""
 
 _UNTOLD: Final = frozenset({"discriminator", "title"})
-_NULL: Final = {"type": "null"}
+_NULL: Final = MappingProxyType({"type": "null"})
 
 Schema = Mapping[str, Any]
 
@@ -29,8 +30,8 @@ Schema = Mapping[str, Any]
 def offered_schema(arguments: type[Arguments]) -> Schema:
     """Return the schema of arguments, which takes milliseconds to make; nobody changes it.
 
-    It admits what the tool takes, but for null in place of an argument that may be left out. The description of the
-    whole is left out: a tool has its own.
+    It admits all values that the tool takes, but no null for an argument that may be left out. A tool has its own
+    description, so that of the arguments as a whole is left out.
     """
     schema = _brief(arguments.model_json_schema())
     return {name: value for name, value in schema.items() if name != "description"}

@@ -145,7 +145,7 @@ class TimeBound(_Bound):
 def _day_of(written: str) -> date | None:
     """Return the day of a day or moment, None for a text that is neither.
 
-    A lenient server carries over what no clock shows, such as a 99th hour, and so comes to another day.
+    A lenient server carries hours over that no clock shows, such as a 99th, and so comes to another day.
     """
     if not _MOMENT.fullmatch(written):
         return None

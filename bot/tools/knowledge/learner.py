@@ -1,4 +1,4 @@
-"""The learner in whose name a call of the knowledge tools teaches, and the label of what it teaches."""
+"""The learner in whose name a call of the knowledge tools teaches, and the label of the taught words."""
 
 from bot.access import labelling
 from bot.knowledge.keeper import Learner
