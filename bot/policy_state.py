@@ -381,9 +381,14 @@ def described(head: PolicyHead) -> str:
     return f"{head.process} at {moment(head.at)} UTC"
 
 
-def named(process: str) -> str:
-    """Return how people find this process, which the store calls `process`."""
-    return f"{process} (process {os.getpid()} on {platform.node() or 'a machine without a name'})"
+def named() -> str:
+    """Return how people find this process: the name that the store knows it by means nothing to them."""
+    return f"process {os.getpid()} on {machine()}"
+
+
+def machine() -> str:
+    """Return how people find this machine."""
+    return platform.node() or "a machine without a name"
 
 
 def other(head: PolicyHead) -> str:

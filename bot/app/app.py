@@ -19,7 +19,7 @@ from bot.admission.result_files import ResultFiles
 from bot.app.accounts import Accounts, accounts
 from bot.app.extensions import Extensions
 from bot.app.files import file_keeper, opened_files, tidy
-from bot.app.keys import Secrets, shared_keys
+from bot.app.keys import Secrets, key_keeper, shared_keys
 from bot.app.knowledge import Knowledge
 from bot.app.plugins import NO_PLUGINS, Plugins, ToolSetup, find_plugin
 from bot.app.runs import managing, run_recorder, schedule_keeper, starters
@@ -173,9 +173,9 @@ class App:
 
     def _process(self) -> tuple[SharedKeys, ProcessSettings, Telemetry]:
         """Return this process's keys and settings, which others compare, and its telemetry. Raises OperatorError."""
-        config, store, name, secrets = self.config, self.store, named(self.store.process), self._secrets
-        keys = shared_keys(secrets, store, self.chains.retired, name)
-        settings = ProcessSettings(self.vault, config, self._environment, name=store.process, process=name)
+        config, store, secrets = self.config, self.store, self._secrets
+        keys = shared_keys(secrets, store, self.chains.retired, config.data_dir)
+        settings = ProcessSettings(self.vault, config, self._environment, name=store.process, process=named())
         key = secrets.session.current
         return keys, settings, made_telemetry(config, self._environment, store, self.clock, key=key)
 
@@ -264,7 +264,7 @@ class App:
         arguments = {tool.name: types(tool.arguments) for tool in tools if not tool.server and tool.name not in again}
         load = partial(load_config, self.config.source, self._environment, arguments, find_plugin)
         store, keys = self.store, self.shared_keys
-        return PolicyReloader(self.gate, self.config, load=load, store=store, process=named(store.process), keys=keys)
+        return PolicyReloader(self.gate, self.config, load=load, store=store, process=named(), keys=keys)
 
     def _channels(self, given: Sequence[Channel]) -> dict[str, Channel]:
         """Return the channels of this process by name; programs have one in every process."""
@@ -298,9 +298,7 @@ class App:
 
     def key_keeper(self) -> KeyKeeper:
         """Return the part that lists and changes keys."""
-        secrets, agree = self._secrets, self.shared_keys.agree
-        clock, sessions = SystemClock(), secrets.session
-        return KeyKeeper(self.chains, self.store.audit, clock, secrets.names, sessions=sessions, agree=agree)
+        return key_keeper(self._secrets, self.store, self.chains, self.shared_keys.agree)
 
     def session_id(self, address: Address) -> str:
         """Return the id that the first session of an address gets if it begins now."""

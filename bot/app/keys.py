@@ -3,20 +3,27 @@
 import asyncio
 import hashlib
 import hmac
-from collections.abc import Mapping
+from collections.abc import Awaitable, Callable, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from types import MappingProxyType
-from typing import Final
+from typing import TYPE_CHECKING, Final
 
+from bot.audit.anchors import AnchoredChains
 from bot.audit.keys import RetiredKeys
 from bot.config.model import Config
+from bot.core.clock import SystemClock
 from bot.core.errors import OperatorError
 from bot.core.ids import key_name
 from bot.core.keys import KeySeries, load_or_create_key
+from bot.operations.keys import KeyKeeper
 from bot.operations.processes.shared_keys import SharedKeys
+from bot.policy_state import machine
 from bot.secrets import Keyring
 from bot.sessions.ports.store import Store
+
+if TYPE_CHECKING:
+    from bot.store.redis_store import RedisStore
 
 AUDIT_KEY_VARIABLE: Final = "LOCKGATE_AUDIT_KEY"
 SESSION_KEY_VARIABLE: Final = "LOCKGATE_SESSION_KEY"
@@ -99,15 +106,30 @@ class Secrets:
         )
 
 
-def shared_keys(secrets: Secrets, store: Store, retired: RetiredKeys, process: str) -> SharedKeys:
-    """Return the comparison of a process's keys with those of the installation; `process` names it to people."""
+def shared_keys(secrets: Secrets, store: Store, retired: RetiredKeys, data_dir: Path) -> SharedKeys:
+    """Return the comparison of a process's keys with those of the installation; people find them in its `data_dir`."""
     return SharedKeys(
         store.installation_keys,
         audit=secrets.audit,
         retired=retired,
         session=secrets.session,
         vault=secrets.vault,
-        process=process,
+        place=f"`{data_dir}` on {machine()}",
+    )
+
+
+def key_keeper(
+    secrets: Secrets, store: "RedisStore", chains: AnchoredChains, agree: Callable[[], Awaitable[None]]
+) -> KeyKeeper:
+    """Return the part that lists and changes keys; `agree` tells the installation of changed ones."""
+    return KeyKeeper(
+        chains,
+        store.audit,
+        SystemClock(),
+        secrets.names,
+        sessions=secrets.session,
+        agree=agree,
+        rights=store.rights,
     )
 
 

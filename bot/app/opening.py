@@ -39,8 +39,7 @@ async def open_app(  # noqa: PLR0913 - what an application is opened with
     texts. Raises OtherKeysError: the keys here are not the installation's. Raises StoreError.
     """
     plugins, secrets = await asyncio.to_thread(_prepared, config, environment, looking=looking)
-    clock = SystemClock()
-    store = await opened_store(config, secrets, clock)
+    store = await opened_store(config, secrets, SystemClock())
     try:
         app = App(
             config=config,
@@ -67,9 +66,7 @@ async def open_app(  # noqa: PLR0913 - what an application is opened with
             try:
                 yield app
             finally:
-                await app.close()
-                if not looking:
-                    await app.chains.anchor()
+                await _left(app, looking=looking)
     finally:
         await store.close()
 
@@ -85,6 +82,12 @@ async def _begun(app: App, secrets: Secrets, *, listening: bool, looking: bool, 
     if listening and secrets.vault[1:]:
         await app.store.renew_vault(secrets.vault)
     await app.reloader.open()
+
+
+async def _left(app: App, *, looking: bool) -> None:
+    await app.close()
+    if not looking:
+        await app.chains.anchor()
 
 
 def _prepared(config: Config, environment: Mapping[str, str], *, looking: bool) -> tuple[Plugins, Secrets]:

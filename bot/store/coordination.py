@@ -129,7 +129,7 @@ def _written_keys(keys: InstallationKeys) -> bytes:
             "session_keys": " ".join(keys.session),
             "vault_keys": " ".join(keys.vault),
             "retired_keys": " ".join(sorted(keys.retired)),
-            "put_by": keys.process,
+            "put_by": keys.place,
         },
     )
 

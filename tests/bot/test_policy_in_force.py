@@ -128,7 +128,7 @@ async def test_the_newer_start_wins_and_the_older_process_says_that_it_stopped(t
             await old.stopped()
             assert await old.head() == new.digest != old.digest
             first, second = old.told
-            assert f"policy {new.digest[:12]} was put in force by {new.app.store.process} (process " in first
+            assert f"policy {new.digest[:12]} was put in force by process {os.getpid()} on " in first
             assert f"this process has policy {old.digest[:12]} and stopped serving" in first
             assert "`/policy reload`" in second
             assert not new.told

@@ -37,13 +37,13 @@ def test_the_newer_process_serves_and_the_older_takes_over_when_told(machine: Ma
         old.type("hello", "You said: hello")
         with machine.start("--config", "other.yaml", "chat") as second:
             said = old.type("", "stopped serving")
-            assert f"(process {second.pid} on " in said
+            assert f"process {second.pid} on " in said
             old.type("good morning", "No message is accepted here")
             Typing(second).type("!current_time {}", "no-time")
             # The doctor says so to whoever has the older file, and to nobody else.
             ended = machine.run("doctor")
             assert ended.code == 2
-            assert f"(process {second.pid} on " in ended.out
+            assert f"process {second.pid} on " in ended.out
             assert machine.run("--config", "other.yaml", "doctor").code == 0
             # Killed, it leaves its policy in force: nobody falls back to another by himself.
             second.kill()

@@ -36,6 +36,11 @@ async def agreed() -> None:
     """Tell no other process: what they are told is tested in tests/bot/app/test_machines.py."""
 
 
+def keeping(chains: AnchoredChains, store: RedisStore) -> KeyKeeper:
+    sessions = KeySeries((b"s" * 32,))
+    return KeyKeeper(chains, store.audit, SystemClock(), NAMES, sessions=sessions, agree=agreed, rights=store.rights)
+
+
 async def opened(url: str, audit_keys: KeySeries | bytes) -> RedisStore:
     return await open_store(audit_key=audit_keys, url=url)
 
@@ -62,7 +67,7 @@ async def test_rows_of_old_and_new_keys_hold_while_processes_write(own_url: str,
 
     async with asyncio.TaskGroup() as tasks:
         tasks.create_task(writing())
-        keeper = KeyKeeper(chains, here.audit, SystemClock(), NAMES, sessions=KeySeries((b"s" * 32,)), agree=agreed)
+        keeper = keeping(chains, here)
         first = mine.current
         made = await keeper.rotate("ann")
         assert [one.state for one in await keeper.listed()] == [KeyState.IN_FORCE, KeyState.OLD, KeyState.IN_FORCE]
@@ -94,7 +99,7 @@ async def retired(own_url: str, tmp_path: Path) -> AsyncIterator[Retired]:
     first, store = mine.current, await opened(own_url, mine)
     sid = await written(store)
     chains = AnchoredChains(store.audit, tmp_path / "anchors", mine)
-    keeper = KeyKeeper(chains, store.audit, SystemClock(), NAMES, sessions=KeySeries((b"s" * 32,)), agree=agreed)
+    keeper = keeping(chains, store)
     with pytest.raises(OperatorError, match="there is no older audit key"):
         await keeper.retire("ann")
     await keeper.rotate("ann")
@@ -153,7 +158,7 @@ async def test_keys_of_the_environment_are_retired_with_all_that_they_signed(own
     await before.close()
     after = await opened(own_url, given)
     chains = AnchoredChains(after.audit, tmp_path / "anchors", given)
-    keeper = KeyKeeper(chains, after.audit, SystemClock(), NAMES, sessions=KeySeries((b"s" * 32,)), agree=agreed)
+    keeper = keeping(chains, after)
     with pytest.raises(OperatorError, match="LOCKGATE_AUDIT_KEY has the audit key"):
         await keeper.rotate("ann")
     await keeper.retire("ann")

@@ -35,7 +35,7 @@ _TRIES: Final = 20
 
 
 class SharedKeys:
-    """The keys of a process. `vault` are those of adapters' values, and `process` names this process to people."""
+    """The keys of a process. `vault` are those of adapters' values, and `place` tells people where they all are."""
 
     def __init__(
         self,
@@ -45,11 +45,13 @@ class SharedKeys:
         retired: RetiredKeys,
         session: KeySeries,
         vault: tuple[bytes, ...],
-        process: str,
+        place: str,
     ) -> None:
-        self._store, self._process = store, process
+        self._store, self._place = store, place
         self._audit, self._retired, self._session, self._vault = audit, retired, session, vault
         self._problem: OtherKeysError | None = None
+        # The store compares with the names that were read last.
+        self._alone = asyncio.Lock()
 
     @property
     def problem(self) -> OtherKeysError | None:
@@ -63,19 +65,21 @@ class SharedKeys:
             OtherKeysError: This process lacks a key, or uses an older one.
             StoreError: The store does not answer.
         """
-        for _ in range(_TRIES):
-            known = await self._store.read()
-            own = await asyncio.to_thread(self._own)
-            after = agreed(own, known)
-            if known is not None and after.compared == known.compared:
-                return
-            if await self._store.put(after):
-                return
+        async with self._alone:
+            for _ in range(_TRIES):
+                known = await self._store.read()
+                own = await asyncio.to_thread(self._own)
+                after = agreed(own, known)
+                if known is not None and after.compared == known.compared:
+                    return
+                if await self._store.put(after):
+                    return
         raise StoreError("other processes change the keys of the installation", next_step="try again")
 
     async def compare(self) -> None:
         """Compare them as `agree` does, and tell the store nothing: nothing is written with them. Raises as `agree`."""
-        known = await self._store.read()
+        async with self._alone:
+            known = await self._store.read()
         if known is not None:
             agreed(await asyncio.to_thread(self._own), known)
 
@@ -84,14 +88,15 @@ class SharedKeys:
 
         Raises StoreError.
         """
-        for _ in range(_TRIES):
-            known, own = await self._store.read(), await asyncio.to_thread(self._own)
-            after = own if known is None else replace(own, retired=own.retired | known.retired & set(own.audit))
-            if await self._store.put(after):
-                before = None if known is None else _told(known)
-                row = AuditRow("key", actor, {"change": "adopt", "before": before, "now": _told(after)})
-                await audit.append((row,))
-                return after
+        async with self._alone:
+            for _ in range(_TRIES):
+                known, own = await self._store.read(), await asyncio.to_thread(self._own)
+                after = own if known is None else replace(own, retired=own.retired | known.retired & set(own.audit))
+                if await self._store.put(after):
+                    before = None if known is None else _told(known)
+                    row = AuditRow("key", actor, {"change": "adopt", "before": before, "now": _told(after)})
+                    await audit.append((row,))
+                    return after
         raise StoreError("other processes change the keys of the installation", next_step="try again")
 
     async def follow(self, tell: Tell, seconds: float = _LOOK_SECONDS) -> None:
@@ -126,7 +131,7 @@ class SharedKeys:
         names = [tuple(map(key_name, keys)) for keys in (self._audit.all, self._session.all, self._vault)]
         audit, session, vault = names
         retired = self._retired.names() & set(audit)
-        return InstallationKeys(audit, session, vault, frozenset(retired), self._process)
+        return InstallationKeys(audit, session, vault, frozenset(retired), self._place)
 
 
 def _told(keys: InstallationKeys) -> "dict[str, JsonValue]":

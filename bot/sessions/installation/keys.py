@@ -28,14 +28,14 @@ class InstallationKeys:
         session: Those that name or named sessions.
         vault: Those that encrypt the values of adapters; an older one is of no use once all are encrypted anew.
         retired: The audit keys that were retired.
-        process: The process that put them at the store, for people; not known of the keys of a process itself.
+        place: The data directory and the machine of the process that put them at the store, for people.
     """
 
     audit: tuple[str, ...]
     session: tuple[str, ...]
     vault: tuple[str, ...]
     retired: frozenset[str] = frozenset()
-    process: str = ""
+    place: str = ""
 
     def of(self, use: KeyUse) -> tuple[str, ...]:
         """Return the names of the keys of one use, the newest first."""
@@ -49,8 +49,8 @@ class InstallationKeys:
 
     @property
     def compared(self) -> "InstallationKeys":
-        """These names without the process."""
-        return replace(self, process="")
+        """These names without the place."""
+        return replace(self, place="")
 
 
 def agreed(own: InstallationKeys, known: InstallationKeys | None) -> InstallationKeys:
@@ -62,36 +62,36 @@ def agreed(own: InstallationKeys, known: InstallationKeys | None) -> Installatio
     """
     if known is None:
         return own
-    found = {use: _agreed(use, own.of(use), known.of(use), known.process) for use in KeyUse}
+    found = {use: _agreed(use, own.of(use), known.of(use), known.place) for use in KeyUse}
     if lacking := known.retired & set(own.audit) - own.retired:
         name = min(lacking)
         raise OtherKeysError(
             f"the audit key `{name}` was retired, and this data directory does not know it",
-            next_step=f"copy `retired-keys/{name}` from the data directory of {known.process}",
+            next_step=f"copy `retired-keys/{name}` from {known.place}",
         )
     return InstallationKeys(
         audit=found[KeyUse.AUDIT],
         session=found[KeyUse.SESSION],
         vault=found[KeyUse.VAULT],
         retired=known.retired | own.retired,
-        process=own.process,
+        place=own.place,
     )
 
 
-def _agreed(use: KeyUse, own: tuple[str, ...], known: tuple[str, ...], process: str) -> tuple[str, ...]:
+def _agreed(use: KeyUse, own: tuple[str, ...], known: tuple[str, ...], place: str) -> tuple[str, ...]:
     # The vault's values are encrypted anew under the newest key, and nothing needs the older ones after that.
     needed = known[:1] if use is KeyUse.VAULT else known
     lacking = next((name for name in needed if name not in own), None)
     if lacking is not None:
         raise OtherKeysError(
             f"the {use} key `{lacking}` of this installation is not here, the newest one here is `{own[0]}`",
-            next_step=f"copy the files of `keys` from {process}, or name the key in LOCKGATE_{use.upper()}_KEY; "
+            next_step=f"copy the files of `keys` from {place}, or name the key in LOCKGATE_{use.upper()}_KEY; "
             "if it is lost, run `lockgate keys adopt`",
         )
     if own[0] in known[1:]:
         raise OtherKeysError(
             f"the {use} key `{own[0]}` is used here, and the newest of this installation is `{known[0]}`",
-            next_step=f"put `{known[0]}` first, as {process} has it",
+            next_step=f"put `{known[0]}` first, as it is in {place}",
         )
     if own[0] == known[0] and (use is KeyUse.VAULT or set(own) == set(known)):
         return known

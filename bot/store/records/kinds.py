@@ -509,7 +509,7 @@ INSTALLATION_KEYS: Final = record(
     Field("session_keys", str, "those of the session keys likewise"),
     Field("vault_keys", str, "those of the vault keys likewise"),
     Field("retired_keys", "", "those of the audit keys that were retired"),
-    Field("put_by", "", "the process that put them there"),
+    Field("put_by", "", "the data directory and the machine of the process that put them there"),
 )
 
 STATE: Final = record(

@@ -3,7 +3,9 @@
 import asyncio
 import logging
 import os
+import platform
 import shutil
+import sys
 from collections.abc import AsyncGenerator
 from contextlib import asynccontextmanager
 from dataclasses import dataclass, field
@@ -41,6 +43,24 @@ from tests.servers import SERVERS
 from tests.store.world import command, fresh
 
 pytestmark = pytest.mark.anyio
+
+
+ROTATES = """
+import asyncio, os, sys
+from pathlib import Path
+from bot.__main__ import run
+from bot.cli.groups.options import config_at
+from bot.cli.identity import as_owner
+
+async def rotate():
+    async with as_owner(config_at(Path(sys.argv[1]))) as (app, caller):
+        print("open", flush=True)
+        await asyncio.to_thread(sys.stdin.readline)
+        await app.key_keeper().rotate(caller.principal)
+
+sys.exit(run([], command=lambda _: asyncio.run(rotate())))
+"""
+"""As `lockgate keys rotate audit`, which waits for a line once it is open."""
 
 
 @dataclass
@@ -168,6 +188,55 @@ async def test_a_rotation_elsewhere_stops_a_process_until_it_has_the_key(
             assert isinstance(await one.chains.verify("audit"), Intact)
             assert isinstance(await two.chains.verify("audit"), Intact)
         assert not here.told
+
+
+async def test_two_machines_that_change_keys_at_once_lose_none(places: tuple[Place, Place]) -> None:
+    here, there = places
+    async with here.opened():
+        there.takes(here, "keys")
+    async with there.opened():
+        pass
+    before = (here.data / "keys" / "audit").read_bytes()
+
+    async def opened(place: Place) -> asyncio.subprocess.Process:
+        pipe = asyncio.subprocess.PIPE
+        return await asyncio.create_subprocess_exec(
+            *(sys.executable, "-c", ROTATES, str(place.folder / "config.yaml")),
+            cwd=Path(__file__).parents[3],
+            env={**os.environ, "LOCKGATE_DATA_DIR": str(place.data), "LOCKGATE_STORE_URL": place.url},
+            stdin=pipe,
+            stdout=pipe,
+            stderr=pipe,
+        )
+
+    processes = [await opened(place) for place in places]
+    for process in processes:
+        assert process.stdout is not None
+        assert await process.stdout.readline() == b"open\n"
+    # Both have compared their keys by now.
+    told = await asyncio.gather(*(process.communicate(b"\n") for process in processes))
+    done = [place for place, process in zip(places, processes, strict=True) if process.returncode == 0]
+    assert len(done) == 1, told
+    refused = next(place for place in places if place not in done)
+    # No key was made there that the installation does not know, and that copying the keys would lose.
+    assert (refused.data / "keys" / "audit").read_bytes() == before
+    (_, said) = told[places.index(refused)]
+    assert b"of this installation is not here" in said
+    refused.takes(done[0], "keys")
+    async with here.opened() as one, there.opened() as two:
+        assert one.chains.keys.all == two.chains.keys.all
+        assert isinstance(await one.chains.verify("audit"), Intact)
+        assert isinstance(await two.chains.verify("audit"), Intact)
+
+
+async def test_keys_are_looked_for_where_people_find_them(places: tuple[Place, Place]) -> None:
+    here, there = places
+    async with here.opened():
+        pass
+    with pytest.raises(OtherKeysError) as other:
+        async with there.opened():
+            pass
+    assert f"copy the files of `keys` from `{here.data}` on {platform.node()}" in other.value.next_step
 
 
 async def test_a_retired_key_is_refused_where_its_heads_are_not_known(places: tuple[Place, Place]) -> None:
@@ -357,7 +426,7 @@ async def test_a_process_with_other_settings_is_named(places: tuple[Place, Place
             await eventually(differs)
             (other,) = await one.settings.differing()
             assert other.paths == ("limits.inbox_items",)
-            assert two.store.process in other.process
+            assert other.process == f"process {os.getpid()} on {platform.node()}"
             # One whose values cannot be opened hides no other.
             await one.store.vault([new_key()]).put("processes/a", b"of another key", 60)
             assert await one.settings.differing() == (other,)

@@ -7,14 +7,14 @@ from bot.sessions.installation.keys import InstallationKeys, agreed
 
 
 def keys(
-    audit: str = "a", session: str = "s", vault: str = "v", retired: str = "", process: str = ""
+    audit: str = "a", session: str = "s", vault: str = "v", retired: str = "", place: str = ""
 ) -> InstallationKeys:
     """Return keys by names of one letter, the newest first."""
-    return InstallationKeys(tuple(audit), tuple(session), tuple(vault), frozenset(retired), process)
+    return InstallationKeys(tuple(audit), tuple(session), tuple(vault), frozenset(retired), place)
 
 
 def test_the_first_process_brings_its_own() -> None:
-    assert agreed(keys(process="p"), None) == keys(process="p")
+    assert agreed(keys(place="p"), None) == keys(place="p")
 
 
 @pytest.mark.parametrize(
