@@ -24,9 +24,7 @@ from bot.sessions.audit import AuditRecord
 
 EXIT_TAMPERED: Final = 3
 
-UNANCHORED: Final = (
-    "{} of them are not anchored here yet: `--anchors FILE` checks them by the file `anchors` of another machine"
-)
+UNANCHORED: Final = "Not anchored here yet: {}. `--anchors FILE` checks them by the file `anchors` of another machine"
 PICTURE: Final = "The picture is in {}; a browser shows it."
 TRACED: Final = f"write {names.FORMS}"
 

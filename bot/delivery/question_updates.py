@@ -116,11 +116,9 @@ def outcome(name: str, asked: tuple[Approval, ...], *, named: bool) -> str:
 
 def _word(approval: Approval, *, named: bool) -> str:
     word = _WORDS.get(approval.state, GONE)
-    if approval.grant is not None:
-        word += f" {lasting(approval)}"
     if named and approval.resolved_by and approval.state is not ApprovalState.EXPIRED:
-        return f"{word} by {approval.resolved_by}"
-    return word
+        word += f" by {approval.resolved_by}"
+    return word if approval.grant is None else f"{word}, {lasting(approval)}"
 
 
 def _edit(question: Delivery, line: str) -> NewDelivery:

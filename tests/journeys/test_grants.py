@@ -197,7 +197,7 @@ async def test_a_grant_by_a_button_that_expires(tmp_path: Path) -> None:
             (question,) = [shown for shown in ann.private.shows if shown.buttons]
             ann.presses(question, "For 1 hour")
             await hears(server, ben.private, "one")
-            await server.until(lambda: bool(re.search(r": approved until \S+ \S+ UTC by owner", question.text)), 40)
+            await server.until(lambda: bool(re.search(r": approved by \w+, until \S+ \S+ UTC", question.text)), 40)
             ann.says(None, call("message", channel="telegram", recipient="ben", text="two"))
             await hears(server, ben.private, "two")
             assert sum("May `message` run" in said for said in ann.private.said) == 1

@@ -1,7 +1,8 @@
 """`uv run poe sim-telegram`: Telegram on this machine, with a keyboard as the people, to try a bot without an account.
 
 A line is what the person before the prompt says; it may also name somebody else and a chat: `bob@team> hello`. A few
-words with a slash are for the simulator (`/press 1`, `/join`, …); every other goes to the bot.
+words with a slash are for the simulator (`/press 1`, `/join`, …); every other goes to the bot. A line that ends in a
+backslash goes on in the next one, so that a message may have several.
 """
 
 import asyncio
@@ -21,6 +22,7 @@ HAND_PORT: Final = 8398
 _PROMPT: Final = re.compile(r"(\w+)@(\w+)>\s?(.*)", re.DOTALL)
 HELP: Final = """\
   NAME@CHAT> text   say it as somebody else or elsewhere: CHAT is `private` or a group's name, made when first used
+  text \\             the message goes on in the next line, such as a plan of several `!` calls
   /press N          press the Nth button of the newest message that has some
   /reply text       answer the bot's newest message        /edit text      change one's own newest message
   /forward text     say it as forwarded from somebody      /file NAME text send a file with this content
@@ -44,6 +46,7 @@ class Hand:
     told: dict[Shown, str] = field(default_factory=dict[Shown, str])
     done: dict[Chat, int] = field(default_factory=dict[Chat, int])
     named: set[str] = field(default_factory=set[str])
+    begun: str = ""
 
     @property
     def person(self) -> Person:
@@ -63,6 +66,10 @@ class Hand:
 
     def line(self, line: str) -> str:
         """Do what a line says, and return what to tell; `/quit` is not for here."""
+        line = f"{self.begun}{line}"
+        self.begun = f"{line.removesuffix(chr(92))}\n" if line.endswith("\\") else ""
+        if self.begun:
+            return ""
         if named := _PROMPT.match(line):
             self.name, self.place, line = named.groups()
         word, _, rest = line.strip().partition(" ")

@@ -38,6 +38,17 @@ async def test_lines_are_said_by_whom_the_prompt_names(server: Telegram, bot: Bo
     assert server.faults[0].retry_after == 3
 
 
+async def test_a_line_with_a_backslash_goes_on_in_the_next_one(server: Telegram, bot: Bot) -> None:
+    hand = Hand(server)
+    for line in ("bob@private> !one {}\\", "!two {}", "after"):
+        assert hand.line(line) == ""
+    updates = await bot.get_updates()
+    assert [update.effective_message and update.effective_message.text for update in updates] == [
+        "!one {}\n!two {}",
+        "after",
+    ]
+
+
 async def test_what_the_bot_does_is_told_once(server: Telegram, bot: Bot) -> None:
     hand = Hand(server)
     hand.line("hello")

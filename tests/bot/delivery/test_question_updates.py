@@ -7,7 +7,8 @@ import pytest
 from pydantic import JsonValue
 
 from bot.delivery.question_updates import GONE, LONGEST, outcome
-from bot.sessions.approvals import Approval, ApprovalQuestion, ApprovalState
+from bot.sessions.approvals import FOR_EVER, Approval, ApprovalQuestion, ApprovalState
+from bot.sessions.consents.grants import Grant
 from bot.sessions.deliveries import DeliveryState
 from channels.messages import Address, Inbound, Outbound
 from channels.port import AmbiguousSendError, ChannelError, GoneError
@@ -249,4 +250,6 @@ def test_an_outcome_says_what_is_known() -> None:
     assert outcome("q", (), named=True) == f"q: {GONE}"
     assert outcome("q", (spent, spent), named=True) == "q: approved by boss"
     assert outcome("q", (spent, late), named=True) == "q: 1 approved by boss, 1 not answered in time"
+    granted = replace(spent, grant=Grant(FOR_EVER, 9))
+    assert outcome("q", (granted,), named=True) == "q: approved by boss, until this conversation is reset"
     assert outcome("q", (spent, late), named=False) == "q: 1 approved, 1 not answered in time"
