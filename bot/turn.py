@@ -123,7 +123,7 @@ class OpenTurn:
         self._due = claim.now + limits.turn_seconds * 1000 - record.active
         if self.background is not None:
             self._due = min(self._due, self.background.deadline)
-        self._seen = (claim.now, anyio.current_time())
+        self._seen = (claim.now, _here())
         self._scope: anyio.CancelScope | None = None
         self._interruption: Exception | None = None
         self.afterwards: Callable[[], Awaitable[None]] | None = None
@@ -180,11 +180,11 @@ class OpenTurn:
     def now(self) -> int:
         """The store's time, in milliseconds: that of the last write, plus the time that passed here since."""
         then, here = self._seen
-        return then + round((anyio.current_time() - here) * 1000)
+        return then + round((_here() - here) * 1000)
 
     def _deadline(self) -> float:
         """Return when its time is over, in seconds on the loop's clock."""
-        return anyio.current_time() + max(self._due - self.now, 0) / 1000
+        return _here() + max(self._due - self.now, 0) / 1000
 
     @property
     def begun(self) -> bool:
@@ -400,7 +400,7 @@ class OpenTurn:
         self._reading = self._reading.after(write.events, self._cursor)
         self._context = self._context if write.context is None else write.context
         self._cursor, self.waiting, self.mode = written.seq, written.waiting, written.mode
-        self._seen = (written.now, anyio.current_time())
+        self._seen = (written.now, _here())
         if self._scope is not None:
             # The store's clock counts, regardless of this process's own.
             self._scope.deadline = self._deadline()
@@ -448,6 +448,11 @@ class OpenTurn:
             refs=new.refs,
             untrusted=new.untrusted,
         )
+
+
+def _here() -> float:
+    """Return the time on the loop's clock, in seconds."""
+    return asyncio.get_running_loop().time()
 
 
 def _granted(grants: tuple[Approval, ...], write: Write) -> tuple[Approval, ...]:

@@ -60,6 +60,8 @@ class Label:
 
     def meet(self, other: "Label") -> "Label":
         """Return the clearance that two clearances share."""
+        if self.flows_to(other) and self.integrity <= other.integrity:
+            return self
         return Label(
             min(self.level, other.level),
             self.compartments & other.compartments,

@@ -202,11 +202,12 @@ class Judge:
 
     def offered(self, standing: DecisionContext) -> tuple[Tool, ...]:
         """Return the tools that a model is offered in a turn: those of its agent that are for the asker."""
-        asker, agent = authorize.role(self.document, standing.asker, standing.asker), standing.agent
+        document, agent, in_run = self.document, standing.agent, standing.run is not None
+        asker = authorize.role(document, standing.asker, standing.asker)
         return tuple(
             tool
             for tool in self.labelled
-            if self.document.offers(tool.name, asker) and self._has(agent, tool, in_run=standing.run is not None)
+            if document.offers(tool.name, asker) and self._has(agent, tool, in_run=in_run)
         )
 
     def tool(self, standing: DecisionContext, name: str) -> Tool | None:
@@ -242,7 +243,8 @@ class Judge:
 
     def request(self, hook: Hook, standing: DecisionContext) -> Request:
         """Return the request about a session at a hook, without the item to be decided on."""
-        home, there, model = standing.home, standing.destination, self.model(standing)
+        document, home, there, model = self.document, standing.home, standing.destination, self.model(standing)
+        groups, asker = document.groups_of(standing.principal), standing.asker
         return Request(
             hook=hook,
             principal=standing.principal,
@@ -250,18 +252,18 @@ class Judge:
             channel=home.channel,
             taint=standing.taint,
             ceiling=self.ceiling(standing),
-            provider=self.document.provider(model),
+            provider=document.provider(model),
             home=there.clearance or PUBLIC,
-            overshoot=self.document.overshoot(home.channel, home.workspace, home.chat),
+            overshoot=document.overshoot(home.channel, home.workspace, home.chat),
             home_readers=there.readers,
             home_vouched=there.vouched,
-            asker=standing.asker,
-            asker_role=authorize.role(self.document, standing.asker, standing.asker),
-            others=labelling.others(self.document, standing.principal, home, standing.others),
-            principal_groups=self.document.groups_of(standing.principal),
-            asker_groups=self.document.groups_of(standing.asker),
+            asker=asker,
+            asker_role=authorize.role(document, asker, asker),
+            others=labelling.others(document, standing.principal, home, standing.others),
+            principal_groups=groups,
+            asker_groups=groups if asker == standing.principal else document.groups_of(asker),
             run=_run_state(standing),
-            origin=begun_from(self.document, standing, model),
+            origin=begun_from(document, standing, model),
         )
 
     def unlock(self, standing: DecisionContext, tool: ToolFacts, name: str, host: str) -> Decision:

@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from datetime import date, datetime, time, timedelta
 from decimal import Decimal
 from enum import Enum, EnumType
+from functools import lru_cache
 from types import MappingProxyType, NoneType, UnionType
 from typing import Annotated, Final, Literal, TypeAlias, Union, cast, get_args, get_origin
 from uuid import UUID  # noqa: TID251 - the type of an argument, no id is made
@@ -52,12 +53,14 @@ Path: TypeAlias = tuple[str | int, ...]
 """Where a value stands among arguments: names of fields and places in lists, from the outside in."""
 
 
-def types(arguments: type[Arguments]) -> dict[str, str]:
+@lru_cache(maxsize=256)
+def types(arguments: type[Arguments]) -> Mapping[str, str]:
     """Return a tool's arguments with the types that conditions know them by.
 
-    One that conditions cannot look at, such as an object, has a type they do not know.
+    One that conditions cannot look at, such as an object, has a type they do not know. Every turn asks for those of a
+    tool, and they never change.
     """
-    return {name: _type(field.annotation) for name, field in arguments.model_fields.items()}
+    return MappingProxyType({name: _type(field.annotation) for name, field in arguments.model_fields.items()})
 
 
 def _type(annotation: object) -> str:

@@ -216,9 +216,23 @@ class Document(Entry):
 
     def principal(self, account: str) -> tuple[str, Principal] | None:
         """Return name and entry of the principal an account belongs to, `None` for a stranger and a blocked account."""
-        if account in self.blocked:
-            return None
-        return next(((name, who) for name, who in self.principals.items() if account in who.accounts), None)
+        name = None if account in self.blocked else self._owners.get(account)
+        return None if name is None else (name, self.principals[name])
+
+    @property
+    def _owners(self) -> Mapping[str, str]:
+        """The principals of all accounts: each message looks up several, and there may be many people."""
+        principals, owners = vars(self).get("_owners", (None, {}))
+        # A copy has the index of the original, and may have other principals.
+        if principals is not self.principals:
+            owners = dict[str, str]()
+            for name, who in self.principals.items():
+                for account in who.accounts:
+                    # Of two with one account the first counts.
+                    owners.setdefault(account, name)
+            # Beside the fields, so that it is no part of the policy that is compared.
+            vars(self)["_owners"] = (self.principals, owners)
+        return owners
 
     def may_release(self, principal: str) -> bool:
         """Say whether a principal holds the right to release."""

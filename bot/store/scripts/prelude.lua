@@ -212,9 +212,10 @@ end
 
 -- The fields of the record with this beginning of their names, and their values.
 local function fields_of(prefix)
-  local found = {}
+  local found, size = {}, #prefix
   for field, value in pairs(S) do
-    if string.sub(field, 1, #prefix) == prefix then found[field] = value end
+    -- Most fields are shorter, and making a string of each would cost more than all else here.
+    if #field > size and string.sub(field, 1, size) == prefix then found[field] = value end
   end
   return found
 end

@@ -722,3 +722,20 @@ def test_labels_are_listed_by_an_argument_that_the_tool_has() -> None:
     assert load(sections, tools={"message": {"channel": "string"}}).listed("message", {"channel": "C1"}) == "C1"
     with pytest.raises(DocumentError, match="unknown argument `channel`"):
         load(sections, tools={"message": {"to": "string"}})
+
+
+def test_a_copy_with_other_people_looks_accounts_up_among_these() -> None:
+    document = load({"principals": {"owner": principal("console:owner")}}, tools=TOOLS)
+    assert document.principal("console:owner") == ("owner", document.principals["owner"])
+    other = document.principals["owner"].model_copy(update={"accounts": ("console:other",)})
+    copy = document.model_copy(update={"principals": {"other": other}})
+    assert copy.principal("console:other") == ("other", other)
+    assert copy.principal("console:owner") is None
+    assert document.principal("console:other") is None
+
+
+def test_a_policy_that_was_asked_for_an_account_is_the_same_policy() -> None:
+    asked, unasked = (load({"principals": {"owner": principal("console:owner")}}, tools=TOOLS) for _ in range(2))
+    asked.principal("console:owner")
+    assert asked == unasked
+    assert asked.digest == unasked.digest
