@@ -284,7 +284,7 @@ class Stage:
     async def _until(self, holds: Callable[[], Awaitable[bool]]) -> None:
         async with asyncio.timeout(_PATIENCE):
             while not await holds():  # noqa: ASYNC110 - a store sets no event
-                await asyncio.sleep(0.005)
+                await asyncio.sleep(0.02)
 
     async def _idle(self, chat: str) -> bool:
         state = await self.app.store.sessions.state(self.app.session_id(place(chat)))
@@ -322,7 +322,7 @@ class Stage:
                 due = any(0 < one.next_at < soon for one in await self.schedules())
                 if not due and all([await self._rests(run) for run in await self.runs()]):
                     return
-                await asyncio.sleep(0.005)
+                await asyncio.sleep(0.02)
 
     async def _rests(self, run: SessionState) -> bool:
         said = await self.app.store.outbox.deliveries(run.sid)
@@ -479,7 +479,7 @@ class Stage:
                 for state, approval in await self.app.store.approvals.waiting():
                     if state.background is not None:
                         return approval.id
-                await asyncio.sleep(0.005)
+                await asyncio.sleep(0.02)
 
     async def _held(self, chat: str) -> str:
         """Return the newest reference of a chat's session, of whatever generation."""

@@ -332,11 +332,13 @@ BANNED = [
 
 
 @pytest.mark.parametrize("code", BANNED)
-def test_a_banned_call_is_caught(tree: Path, code: str) -> None:
-    (tree / "bot/planted.py").write_text(f'"""Planted."""\n\n{code}\n', "utf-8")
+def test_a_banned_call_is_caught(tmp_path: Path, code: str) -> None:
+    shutil.copy(ROOT / "pyproject.toml", tmp_path)
+    (tmp_path / "bot").mkdir()
+    (tmp_path / "bot/planted.py").write_text(f'"""Planted."""\n\n{code}\n', "utf-8")
     result = subprocess.run(
         [BIN / "ruff", "check", "--no-cache", "--select", "TID251", "bot/planted.py"],
-        cwd=tree,
+        cwd=tmp_path,
         capture_output=True,
         text=True,
         timeout=240,

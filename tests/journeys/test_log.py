@@ -39,18 +39,27 @@ def config(server: Telegram, played: Provider, ann: Person, ben: Person) -> str:
 
 @asynccontextmanager
 async def running(machine: Machine, text: str, *arguments: str, **tokens: str) -> AsyncGenerator[list[dict[str, Any]]]:
-    """Run `lockgate run`; when the block ends, the list has the lines of its log."""
+    """Run `lockgate run`; the list has the lines of its log so far, and when the block ends all of them."""
     (machine.folder / "config.yaml").write_text(text)
     process = await asyncio.to_thread(lambda: machine.start("run", *arguments, **tokens))
-    lines = list[dict[str, Any]]()
-    try:
-        yield lines
-    finally:
-        process.terminate()
-        _out, told = await asyncio.to_thread(process.communicate, timeout=60)
-        lines += map(json.loads, told.decode().splitlines())
+    lines, told = list[dict[str, Any]](), list[str]()
+
+    def follow() -> None:
+        assert process.stderr is not None
+        for line in process.stderr:
+            told.append(line.decode())
+            lines.append(json.loads(line))
+
+    with process:
+        async with asyncio.TaskGroup() as tasks:
+            tasks.create_task(asyncio.to_thread(follow))
+            try:
+                yield lines
+            finally:
+                process.terminate()
+                await asyncio.to_thread(process.wait, 60)
     assert process.returncode == 0
-    assert not any(token in told.decode() for token in tokens.values())
+    assert not any(token in line for token in tokens.values() for line in told)
 
 
 async def test_a_wrong_key_is_found_by_everybody_who_can_mend_it(tmp_path: Path) -> None:
@@ -89,7 +98,7 @@ async def test_a_platform_that_does_not_answer_is_in_the_log(tmp_path: Path) -> 
         wrong = f"{server.token}x"
         async with running(machine, text, "--log-level", "warning", BOT_TOKEN=wrong, WRONG=KEY) as lines:
             await until(lambda: server.refused, PATIENCE)
-            await asyncio.sleep(2)
+            await until(lambda: any(one["subject"] == "channel telegram" for one in lines), PATIENCE)
     assert lines
     assert {one["level"] for one in lines} == {"warning"}
     (first, *_) = [one for one in lines if one["subject"] == "channel telegram"]

@@ -78,7 +78,6 @@ def test_every_body_that_is_sent_has_an_example_and_examples_are_valid() -> None
 
 
 @pytest.mark.timeout(900)
-@pytest.mark.no_cover  # tests of the routes reach more, and this one takes half a minute
 @pytest.mark.parametrize("scope", [None, Scope.ADMIN])
 async def test_every_answer_is_documented(tmp_path: Path, scope: Scope | None) -> None:
     """A few answers of each route; `poe fuzz-api` looks at many, and with tokens of every scope."""

@@ -424,7 +424,6 @@ async def test_a_reminder_is_traced_to_the_call_that_made_it_and_to_where_it_was
             await back(owner, schedule, LineageViewer(parse("RESTRICTED~"), "somebody"))
 
 
-@pytest.mark.no_cover  # what it reaches others reach, and tracing 10,000 events takes half a minute
 async def test_ten_thousand_events_are_traced_page_by_page(tmp_path: Path) -> None:
     async with running(tmp_path) as owner:
         await owner.say("when does the ferry leave?")

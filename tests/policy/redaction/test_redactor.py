@@ -186,7 +186,6 @@ def _hostile() -> Iterator[tuple[str, str]]:
     yield "greedy", "<<"
 
 
-@pytest.mark.no_cover  # tracing would take most of the time that is measured
 @pytest.mark.parametrize("piece", [pytest.param(piece, id=name) for name, piece in _hostile()])
 def test_time_is_linear_in_hostile_text(piece: str) -> None:
     seconds: list[float] = []
