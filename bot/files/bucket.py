@@ -195,9 +195,15 @@ class BucketFiles:
                 return True
         raise UnusableError
 
-    def sessions(self) -> tuple[str, ...]:
+    def sessions(self) -> Iterator[str]:
         """Implement the port, for all machines."""
-        return tuple(self._objects.folder(Area.SESSIONS)[1])
+        before = ""
+        # In order, a page at a time. The objects of one session follow one another.
+        for key in self._objects.below(Area.SESSIONS):
+            sid = key.split("/")[1]
+            if sid != before:
+                before = sid
+                yield sid
 
     def forget(self, sid: str, before: int) -> bool:
         """Implement the port; while the bucket does not answer, something is left."""

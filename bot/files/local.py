@@ -152,9 +152,10 @@ class LocalFiles:
             raise UnusableError from None
         return True
 
-    def sessions(self) -> tuple[str, ...]:
-        """Return the ids of the sessions that have a workspace on this machine."""
-        return tuple(_entries(self._data_dir / Area.SESSIONS))
+    def sessions(self) -> Iterator[str]:
+        """Yield the ids of the sessions that have a workspace on this machine."""
+        with suppress(OSError), os.scandir(self._data_dir / Area.SESSIONS) as entries:
+            yield from (entry.name for entry in entries)
 
     def forget(self, sid: str, before: int) -> bool:
         """Implement the port."""

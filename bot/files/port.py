@@ -3,7 +3,7 @@
 Every method blocks, on a disk or on a network: call it from a thread. One contract test holds for all implementations.
 """
 
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from typing import Final, Protocol
 
@@ -133,8 +133,8 @@ class LabelledFiles(Protocol):
         """
         ...
 
-    def sessions(self) -> tuple[str, ...]:
-        """Return the ids of the sessions that have a workspace."""
+    def sessions(self) -> Iterator[str]:
+        """Yield the ids of the sessions that have a workspace, as far as they are asked for: there may be a million."""
         ...
 
     def forget(self, sid: str, before: int) -> bool:

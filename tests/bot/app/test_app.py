@@ -10,6 +10,7 @@ from bot.app.opening import open_app
 from bot.audit.chain import AnchorFile, Broken, Head, Intact
 from bot.config.load import load_config
 from bot.core.errors import OperatorError, OtherKeysError
+from bot.files.areas import Area
 from bot.sessions.audit import AuditRow
 from bot.tools import catalogue
 from tests.bot.kit import HOME
@@ -94,3 +95,16 @@ async def test_a_chain_that_grows_while_it_is_checked_is_whole(tmp_path: Path) -
             growing = tasks.create_task(grow())
             while not growing.done():
                 assert isinstance(await owner.app.chains.verify("audit"), Intact)
+
+
+async def test_workspaces_of_sessions_that_were_deleted_elsewhere_are_erased_among_many(tmp_path: Path) -> None:
+    async with running(tmp_path) as owner:
+        await owner.say("hello")
+        sid, app = owner.sid, owner.app
+        homes = tmp_path / "data" / Area.SESSIONS
+        for name in (sid, *(f"s{number:04}" for number in range(450))):
+            (homes / name / "1").mkdir(parents=True, exist_ok=True)
+        await app.store.lifecycle.delete(sid, ())
+        await app.lifecycle.clear()
+        assert not (homes / sid / "1").exists()
+        assert len([home for home in homes.iterdir() if (home / "1").exists()]) == 450
