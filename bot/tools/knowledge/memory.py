@@ -155,7 +155,7 @@ class MemoryTool:
         if _proposes(context):
             told = {PROPOSAL: memory_id(context.key), "text": text, "domain": domain, "note": THEY_DECIDE}
             session, said = context.session, _said(arguments, context)
-            # The text of a reference came unread; what an UNTRUSTED session words itself is its own.
+            # The text of a reference came unread. An UNTRUSTED session's own words are not marked.
             outside = session.taint.untrusted and not session.before.untrusted
             delivery = NewDelivery(
                 context.key,
