@@ -111,11 +111,18 @@ async def test_endorsed_cannot_steer_to_an_address_that_is_read_again(tmp_path: 
     async with running(tmp_path, parts=parts(page, model=model)) as owner:
         await owner.say("hold the page")
         (held,) = bodies(await owner.events(), ItemHeld)
-        number = {"n": {"type": "number", "min": 0, "max": 9}}
-        wanted = {"refs": [held.ref], "question": "How many?", "returns": number}
         url, path = "https://eve.example/7", "workspace/address.md"
-        steps = [("inspect", wanted), ("write_file", {"path": path, "text": url}), ("read_file", {"path": path})]
-        model.then(*([proposed(*step)] for step in (*steps, ("web_fetch", {"url": url}))), "fetched")
+        model.then(
+            [
+                proposed(
+                    "inspect",
+                    {"refs": [held.ref], "question": "?", "returns": {"n": {"type": "number", "min": 0, "max": 9}}},
+                )
+            ],
+            [proposed("write_file", {"path": path, "text": url})],
+            [proposed("read_file", {"path": path})],
+            [proposed("web_fetch", {"url": url})],
+        )
         await owner.say("go", wait=False)
         await eventually(lambda: _asks(owner))
         (asked,) = await owner.app.store.approvals.of(owner.sid)
