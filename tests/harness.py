@@ -14,8 +14,8 @@ from bot.app.app import App
 from bot.app.extensions import Extensions
 from bot.app.opening import open_app
 from bot.app.plugins import find_plugin
+from bot.config.file.source import STORE_VARIABLE
 from bot.config.load import load_config
-from bot.config.source import STORE_VARIABLE
 from bot.ingress.router import RouterReceipt
 from bot.sessions.log.events import Event
 from bot.sessions.models import SessionState, Status

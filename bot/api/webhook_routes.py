@@ -16,7 +16,7 @@ from bot.api.shapes import ApiInput, ApiOutput
 from bot.sessions.log.events import Visibility
 from bot.sessions.visibility import LONGEST_ID
 from bot.sessions.webhooks import DeadEvent, Ended, ProgramWebhook
-from bot.tools.web_address import LONGEST
+from bot.tools.web.address import LONGEST
 from bot.webhooks.keeper import WebhookRequest
 
 _T = TypeVar("_T")

@@ -92,8 +92,8 @@ from bot.tools import catalogue
 from bot.tools.arguments import types
 from bot.tools.base import Tool
 from bot.tools.references import definition_digest
-from bot.tools.web_connection import Connector
-from bot.tools.web_fetch import WebFetch
+from bot.tools.web.connection import Connector
+from bot.tools.web.fetch import WebFetch
 from bot.worker.lease import LeaseKeeper
 from bot.worker.model_loader import ModelLoader
 from bot.workflows.keeper import WorkflowKeeper

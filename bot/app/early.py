@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import Final
 
 from bot.app.first_run import require_private
-from bot.config.source import embedded_in
+from bot.config.file.source import embedded_in
 from bot.core.errors import OperatorError, StoreError
 from bot.store.servers.embedded_server import Supervisor
 

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Final
 from bot.files.port import LabelledFiles
 from bot.sessions.ports.sessions import SessionStore
 from bot.tools.base import Tool
-from bot.tools.web_connection import Resolve, system_resolver
+from bot.tools.web.connection import Resolve, system_resolver
 
 if TYPE_CHECKING:
     from pydantic_ai.models import Model

@@ -15,7 +15,7 @@ from bot.core.errors import ConfigError, OperatorError
 from bot.operations.diagnostics import SIGHT, UNSIGHTED
 from bot.operations.reading import SessionReader
 from bot.policy_state import NEXT_STEP, other
-from bot.tools.web_connection import Connector
+from bot.tools.web.connection import Connector
 from bot.webhooks.keeper import WebhookKeeper
 from bot.webhooks.secrets import WebhookSecrets
 from policy.document.reading import API

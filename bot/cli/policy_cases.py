@@ -16,8 +16,8 @@ from bot.access import labelling, principals
 from bot.access.authorize import role
 from bot.cli.cases.chats import CaseHome, chat_address, chat_with
 from bot.cli.cases.steering import steered_in
+from bot.config.file.yaml import BrokenYamlError, Parsed, parse_yaml
 from bot.config.model import Config
-from bot.config.yaml import BrokenYamlError, Parsed, parse_yaml
 from bot.core.errors import OperatorError
 from bot.gate.judge import trial
 from bot.tools.arguments import strings

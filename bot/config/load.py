@@ -13,15 +13,15 @@ from pydantic_core import ErrorDetails
 
 from bot.config.agents import DEFAULT, NamedElsewhere, agent_problems
 from bot.config.channels import unknown_channels, unlabelled
+from bot.config.file.source import STORE_VARIABLE, data_dir, find_config, folder_of, parsed_file
+from bot.config.file.yaml import Parsed
 from bot.config.mcp import naming_problems, server_names, tool_arguments, tool_names
 from bot.config.model import Config, Settings, StoreSettings
 from bot.config.plugins import PLUGINS, FindPlugin, PluginSet, plugin_set, unknown_tools
 from bot.config.secrets import grant_problems, granted
 from bot.config.shipped import console_dropped
-from bot.config.source import STORE_VARIABLE, data_dir, find_config, folder_of, parsed_file
 from bot.config.unused_marks import unused_marks
 from bot.config.workflows import load_definitions
-from bot.config.yaml import Parsed
 from bot.core.errors import ConfigError
 from bot.sessions.workflows.definitions import WorkflowDefinition
 from policy.document.model import Document

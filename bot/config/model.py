@@ -16,6 +16,7 @@ from bot.config.accounts.oauth import McpAccountsSettings
 from bot.config.agents import AgentName, AgentSettings
 from bot.config.channels import ChannelsSettings
 from bot.config.fields import Block, PrivateAddress, Variable, WebAddress, private_addresses
+from bot.config.file.source import DEFAULT_DATA
 from bot.config.files import FilesSettings, TranscriberSettings
 from bot.config.imports import ImportsSettings
 from bot.config.knowledge import KnowledgeSettings
@@ -25,7 +26,6 @@ from bot.config.observability.telemetry import TelemetrySettings
 from bot.config.plugins import PluginName, ToolsSettings
 from bot.config.runs import RunSettings
 from bot.config.secrets import SecretName, SecretSettings
-from bot.config.source import DEFAULT_DATA
 from bot.config.workflows import WorkflowSettings
 from bot.sessions.limits import SessionLimits
 from bot.sessions.workflows.definitions import WorkflowDefinition

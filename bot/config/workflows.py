@@ -15,8 +15,8 @@ from typing import Any, Final, cast
 from pydantic import Field, JsonValue
 
 from bot.config.fields import Block
-from bot.config.yaml import BrokenYamlError, parse_yaml
-from bot.config.yaml import Path as Place
+from bot.config.file.yaml import BrokenYamlError, parse_yaml
+from bot.config.file.yaml import Path as Place
 from bot.core.errors import ConfigError
 from bot.sessions.workflows.definitions import (
     CONTEXT_FILES,

@@ -13,7 +13,7 @@ from typing import Final, cast
 
 from pydantic import JsonValue
 
-from bot.config.yaml import BrokenYamlError, parse_yaml
+from bot.config.file.yaml import BrokenYamlError, parse_yaml
 from bot.core.errors import RequestError
 from bot.knowledge.skill_keeper import checked
 from bot.sessions.knowledge.skills import Skill, SkillText, SkillVersion

@@ -42,7 +42,7 @@ from bot.tools.references import Admit
 from bot.tools.sending import SessionsSend
 from bot.tools.sessions import SessionsList, SessionStatus
 from bot.tools.summarize import Recap, Summarize
-from bot.tools.web_fetch import WebFetch
+from bot.tools.web.fetch import WebFetch
 from bot.tools.workflow.workflow import WorkflowTool
 from bot.workflows.keeper import WorkflowKeeper
 

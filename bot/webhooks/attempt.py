@@ -1,7 +1,7 @@
 """One try to hand an event to a receiver: the message, its signature, and the meaning of the answer.
 
 Messages and signatures are those of Standard Webhooks. The name is looked up and each of its addresses is checked at
-every try, and the connection is made to one that was checked (`bot.tools.web_connection`). So a name cannot come to
+every try, and the connection is made to one that was checked (`bot.tools.web.connection`). So a name cannot come to
 mean a place inside. No redirect is followed. Of the answer only status and `Retry-After` are read. Errors use constant
 sentences.
 """
@@ -19,8 +19,8 @@ from standardwebhooks import Webhook
 
 from bot.core.clock import Clock
 from bot.core.json_values import JsonObject
-from bot.tools.web_address import AddressError, parsed
-from bot.tools.web_connection import ConnectionRefusedHereError, Connector
+from bot.tools.web.address import AddressError, parsed
+from bot.tools.web.connection import ConnectionRefusedHereError, Connector
 
 TIMEOUT: Final = "it took too long to answer"
 UNENCRYPTED: Final = "events are sent over https:// alone"

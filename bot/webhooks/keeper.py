@@ -18,7 +18,7 @@ from bot.sessions.audit import AuditRow
 from bot.sessions.log.events import EventType, Visibility
 from bot.sessions.ports.store import Store
 from bot.sessions.webhooks import UNAVAILABLE, DeadEvent, ProgramWebhook
-from bot.tools.web_address import AddressError, WebAddress, is_ip, is_public, parsed
+from bot.tools.web.address import AddressError, WebAddress, is_ip, is_public, parsed
 from bot.webhooks.secrets import PromisedSecret, WebhookSecrets
 from policy.labels import Label
 

@@ -18,8 +18,8 @@ from typing import Final
 
 import cel
 
+from bot.config.file.yaml import parse_yaml
 from bot.config.load import load_config
-from bot.config.yaml import parse_yaml
 from bot.gate.judge import trial
 from bot.tools.catalogue import ARGUMENTS
 from policy.conditions.expressions import check

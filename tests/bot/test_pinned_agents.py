@@ -12,8 +12,8 @@ from bot.access.agents import Pin
 from bot.agent.models import UNUSABLE
 from bot.app.extensions import Extensions
 from bot.cli.sessions import list_sessions, show_session
+from bot.config.file.source import DATA_VARIABLE
 from bot.config.load import load_config
-from bot.config.source import DATA_VARIABLE
 from bot.sessions.log.event_types import ToolResult
 from bot.store.schema import agent_key
 from bot.tools import catalogue

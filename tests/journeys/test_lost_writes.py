@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from bot.config.source import STORE_VARIABLE
+from bot.config.file.source import STORE_VARIABLE
 from bot.operations.processes.failover import RIGHTS
 from bot.policy_state import Changing
 from bot.sessions.installation.losses import LOG_TRUNCATED

@@ -14,7 +14,7 @@ from typing import Any, Final, Protocol, cast
 from pydantic import JsonValue
 from ruamel.yaml import YAML
 
-from bot.config.yaml import BrokenYamlError, parse_yaml
+from bot.config.file.yaml import BrokenYamlError, parse_yaml
 from bot.core.errors import ConfigError
 
 _PLAIN: Final = re.compile(r"[A-Za-z][A-Za-z0-9_.+/-]*")

@@ -36,10 +36,10 @@ from bot.cli.init.editing import edited
 from bot.cli.init.standalone import SoleLease
 from bot.cli.log import logged
 from bot.cli.ready import found as serving
+from bot.config.file.source import CONFIG_VARIABLE, DATA_VARIABLE, DEFAULT_FILE
+from bot.config.file.yaml import parse_yaml
 from bot.config.load import load_config
 from bot.config.model import OFFLINE, Config
-from bot.config.source import CONFIG_VARIABLE, DATA_VARIABLE, DEFAULT_FILE
-from bot.config.yaml import parse_yaml
 from bot.core.clock import SystemClock
 from bot.core.errors import OperatorError
 from bot.core.ids import Ids

@@ -7,9 +7,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from bot.config.file.yaml import BrokenYamlError, parse_yaml
 from bot.config.load import load_config
 from bot.config.model import Config, Settings
-from bot.config.yaml import BrokenYamlError, parse_yaml
 from bot.core.errors import ConfigError
 from bot.tools.catalogue import NAMES
 from policy.document.model import defaults

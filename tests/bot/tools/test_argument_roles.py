@@ -26,7 +26,7 @@ from bot.tools.files import FolderArguments, ReadArguments, WriteArguments
 from bot.tools.knowledge.memory import MemoryArguments
 from bot.tools.message import MessageArguments
 from bot.tools.sending import SendArguments
-from bot.tools.web_fetch import FetchArguments
+from bot.tools.web.fetch import FetchArguments
 from policy.request import ArgumentRole
 
 RECIPIENT, AMOUNT, IDENTIFIER = ArgumentRole.RECIPIENT, ArgumentRole.AMOUNT, ArgumentRole.IDENTIFIER

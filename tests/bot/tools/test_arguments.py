@@ -23,7 +23,7 @@ from bot.tools.references import NO_CONTENT, asked
 from bot.tools.sending import SendArguments
 from bot.tools.sessions import ListArguments, StatusArguments
 from bot.tools.summarize import SummarizeArguments
-from bot.tools.web_fetch import FetchArguments
+from bot.tools.web.fetch import FetchArguments
 from policy.request import ArgumentRole
 from tests.bot.kit import Probe
 from tests.harness import running

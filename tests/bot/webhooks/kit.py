@@ -23,7 +23,7 @@ from bot.sessions.log.events import NewEvent, Visibility
 from bot.sessions.messages import SessionMessage
 from bot.sessions.models import Claim, Status, Turn, Write
 from bot.sessions.webhooks import ProgramWebhook
-from bot.tools.web_connection import Connector
+from bot.tools.web.connection import Connector
 from bot.webhooks.keeper import WebhookKeeper, WebhookRequest
 from bot.webhooks.sender import WebhookSender
 from policy.labels import PUBLIC, Label, parse

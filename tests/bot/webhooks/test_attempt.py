@@ -12,7 +12,7 @@ import pytest
 
 from bot.app.extensions import Extensions
 from bot.core.clock import SystemClock
-from bot.tools.web_connection import Connector
+from bot.tools.web.connection import Connector
 from bot.webhooks.attempt import REDIRECT, TIMEOUT, UNENCRYPTED, Attempted, Poster, WebhookMessage, message, signed
 from tests.bot.webhooks.kit import begin, hook_config, program, until
 from tests.sim.receiver import HANG, Receiver, receiver

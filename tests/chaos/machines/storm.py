@@ -20,9 +20,9 @@ from bot.app.app import App
 from bot.app.opening import open_app
 from bot.app.plugins import find_plugin
 from bot.cli.roles import ProcessRole
+from bot.config.file.source import STORE_VARIABLE
 from bot.config.load import load_config
 from bot.config.model import Config
-from bot.config.source import STORE_VARIABLE
 from bot.core.errors import StoreError
 from bot.files.objects import BucketAddress
 from bot.sessions.deliveries import DeliveryState

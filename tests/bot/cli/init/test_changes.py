@@ -9,9 +9,9 @@ from bot.cli.init.answers import Answers, GroupAnswer, ModelAnswer, PlatformAnsw
 from bot.cli.init.changes import changes
 from bot.cli.init.editing import edited
 from bot.cli.init.file import template
+from bot.config.file.yaml import parse_yaml
 from bot.config.load import load_config
 from bot.config.model import Config
-from bot.config.yaml import parse_yaml
 from bot.tools.catalogue import ARGUMENTS
 
 TELEGRAM = PlatformKind.TELEGRAM

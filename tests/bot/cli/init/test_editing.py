@@ -7,7 +7,7 @@ from pydantic import JsonValue
 
 from bot.cli.init.editing import SettingChange, changed, edited, written
 from bot.cli.init.file import template
-from bot.config.yaml import parse_yaml
+from bot.config.file.yaml import parse_yaml
 from bot.core.errors import ConfigError
 
 TOKEN: JsonValue = {"token": "T"}

@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 from pydantic import JsonValue
 
-from bot.config.yaml import parse_yaml
+from bot.config.file.yaml import parse_yaml
 from bot.mcp.draft.differences import differences
 from bot.mcp.draft.document import document, escaped, flow, quoted
 from bot.mcp.draft.tools import drafted

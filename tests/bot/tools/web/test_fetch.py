@@ -15,8 +15,8 @@ import pytest
 
 from bot.app.extensions import Extensions
 from bot.sessions.log.event_types import ToolResult
-from bot.tools.web_body import BodyError, read
-from bot.tools.web_fetch import CHARACTERS, CUT, REDIRECTS
+from bot.tools.web.body import BodyError, read
+from bot.tools.web.fetch import CHARACTERS, CUT, REDIRECTS
 from tests.bot.kit import Scripted, bang, proposed
 from tests.harness import Person, running
 from tests.sim.web import Web, web

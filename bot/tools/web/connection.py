@@ -11,7 +11,7 @@ from collections.abc import AsyncGenerator, Awaitable, Callable, Mapping
 from contextlib import AsyncExitStack, asynccontextmanager, suppress
 from typing import TYPE_CHECKING, Final
 
-from bot.tools.web_address import PORTS, WebAddress, is_ip, is_public
+from bot.tools.web.address import PORTS, WebAddress, is_ip, is_public
 
 if TYPE_CHECKING:
     import ssl

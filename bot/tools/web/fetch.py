@@ -18,9 +18,9 @@ from bot.access.known_urls import PAGES
 from bot.config.model import WebSettings
 from bot.config.references import references
 from bot.tools.base import Arguments, CallFacts, Recipient, RefusedCallError, Result, ToolContext, ToolServices
-from bot.tools.web_address import LONGEST, AddressError, WebAddress, onward, parsed
-from bot.tools.web_body import BodyError, decoded, media, read, readable
-from bot.tools.web_connection import ConnectionRefusedHereError, Connector
+from bot.tools.web.address import LONGEST, AddressError, WebAddress, onward, parsed
+from bot.tools.web.body import BodyError, decoded, media, read, readable
+from bot.tools.web.connection import ConnectionRefusedHereError, Connector
 from policy.labels import PUBLIC
 from policy.request import Effect
 

@@ -2,7 +2,7 @@
 
 import pytest
 
-from bot.tools.web_address import AddressError, is_public, parsed
+from bot.tools.web.address import AddressError, is_public, parsed
 
 
 @pytest.mark.parametrize("address", ["93.184.216.34", "1.1.1.1", "2606:4700:4700::1111"])

@@ -8,7 +8,7 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING, Final
 
-from bot.config.yaml import BrokenYamlError, Parsed, parse_yaml
+from bot.config.file.yaml import BrokenYamlError, Parsed, parse_yaml
 from bot.core.errors import ConfigError
 
 if TYPE_CHECKING:

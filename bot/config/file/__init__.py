@@ -1,0 +1,1 @@
+"""config.yaml as a file: its place, and its values with their lines."""

@@ -1,0 +1,1 @@
+"""The tool that fetches web pages: addresses, connections and bodies."""
