@@ -3,8 +3,9 @@
 An address may carry data away: a page that was admitted can make the model put a person's words into one. An address
 that stood there whole before carries no such data. So only texts that the model cannot have written count. These are
 words that a person typed, here or in the conversation that the session was spawned from, and pages that `web_fetch`
-returned. Other inputs and results count only from before anything UNTRUSTED was read or a bounded answer was heard: a
-model may have written the file it reads, or the values that an answer chose from. The model's own words never count.
+returned. Other inputs count until something UNTRUSTED was read or a bounded answer was heard. From then on a model may
+have written the file that it reads, or the values of an answer. It may also see its own words repeated in a refusal.
+These never count.
 
 People leave the scheme out: a name that begins with `www.` counts, in a person's words alone, as typed with `https://`.
 """
