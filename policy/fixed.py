@@ -295,7 +295,7 @@ def _may_steer(request: Request, _taint: Label, _after: Label) -> RuleOutcome:
     """Let endorsed values steer a call only within the operator's bounds, and a held value only if people vouch for it.
 
     Any value may depend on an endorsed one, so all that steer the call count.
-    In a call without consequences a held value only chooses what is looked up, and the result is held in turn.
+    In a call without consequences a held value only chooses the data that are read, and the result is held.
     """
     tool = request.tool
     if tool is None or not tool.consequential:
