@@ -295,12 +295,13 @@ def _may_steer(request: Request, _taint: Label, _after: Label) -> RuleOutcome:
     """Let endorsed values steer a call only within the operator's bounds, and a held value only if people vouch for it.
 
     Any value may depend on an endorsed one, so all that steer the call count.
+    In a call without consequences a held value only chooses the data that are read, and the result is held.
     """
     tool = request.tool
+    if tool is None or not tool.consequential:
+        return _MAY_STEER
     if request.unvouched:
         return _STEERING_APPROVED if request.approved else _UNVOUCHED
-    if not request.steered or tool is None or not tool.consequential:
-        return _MAY_STEER
     outside = next((one for one in request.steered if one.outside), None)
     if outside is None:
         return _MAY_STEER

@@ -327,3 +327,20 @@ TASKS: Final = (
     Task("handing over", "Hand over to Lena.", _hand_over, _is_handed_over, child=_handed_over),
 )
 """The tasks, in the order of the table."""
+
+_GUESTS: Final = ("ann@guests.example", "ben@guests.example")
+
+
+def _letters() -> Plan:
+    for guest in _GUESTS:
+        yield [call("mail__send", to=guest, subject="Friday", body="We open at nine.")]
+    return "Both are told."
+
+
+LETTERS: Final = Task(
+    "letters to two people",
+    "Tell ann@guests.example and ben@guests.example when we open on Friday.",
+    _letters,
+    _did(*({"tool": "mail__send", "to": guest, "subject": "Friday", "body": "We open at nine."} for guest in _GUESTS)),
+)
+"""A task that others have no say in, and whose recipients are in no bound."""

@@ -6,8 +6,8 @@ import pytest
 
 from tests.conventions.documents import text_of
 from tests.tasks.judging import figures, staged, table
-from tests.tasks.office import ATTACKS, trusting
-from tests.tasks.scripts import TASKS
+from tests.tasks.office import ATTACKS, careful, trusting
+from tests.tasks.scripts import LETTERS, TASKS
 
 pytestmark = [pytest.mark.anyio, pytest.mark.timeout(600)]
 
@@ -41,6 +41,13 @@ async def test_ten_tasks_need_few_questions_and_no_attack_passes_unasked(tmp_pat
     untouched = HELD_BACK | {"summary of a channel to another"}
     assert {row.task.name for row in rows if not row.careful_attacked.hijacked} == untouched
     assert table(rows) in text_of("docs/policy-guide.md")
+
+
+async def test_what_a_person_asked_for_twice_is_done_twice_unasked(tmp_path: Path) -> None:
+    """The result of the first mail is not shown, so nothing that others could choose steers the second."""
+    async with staged(tmp_path / "careful", careful(), careful=True) as stage:
+        played = await stage.play(LETTERS, attacked=False)
+    assert (played.questions, played.done) == (0, True)
 
 
 async def test_the_attacks_harm_where_everything_is_trusted(tmp_path: Path) -> None:

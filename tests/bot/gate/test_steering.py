@@ -282,6 +282,35 @@ def test_a_value_that_leads_the_call_elsewhere_is_refused_once_people_answered()
     assert refused.told.verdict is Verdict.ALLOW
 
 
+class Ledger(Bank):
+    """Looks something up, which nobody else notices; what it declares may depend on its arguments."""
+
+    def declare(self, arguments: Arguments, context: ToolContext) -> CallFacts:
+        """Declare as a transfer does, but for its consequences."""
+        return replace(super().declare(arguments, context), consequential=False)
+
+
+@pytest.mark.parametrize("held", [item(), item(label=parse("INTERNAL~"))])
+async def test_a_held_value_chooses_what_is_looked_up_without_a_question(held: DeferredResult) -> None:
+    """Nothing of it is told, and the result is held: the session may do the same by reading the value."""
+    tool = Ledger(name="bank__pay", effect=Effect.READ, server="bank", arguments=Transfer)
+    one, where = gate([tool], policy_of()), standing(held=(held,), endorsed=HEARD)
+    allowed = one.calls.prepare(where, PAYS)
+    assert (allowed.told.verdict, allowed.decision.verdict, allowed.hold) == (Verdict.ALLOW, Verdict.ALLOW, True)
+    assert not (await one.run(where, allowed, unrecorded)).failed
+    assert tool.said == [Transfer(account="DE9", amount=Decimal(5))]
+
+
+def test_what_is_looked_up_leads_nowhere_else_and_not_above_its_sink() -> None:
+    tool = Ledger(name="bank__pay", effect=Effect.READ, server="bank", arguments=Transfer)
+    low = policy_of(mcp_servers={"bank": {"floor": "PUBLIC", "integrity": "TRUSTED", "clearance": "PUBLIC"}})
+    elsewhere = gate([tool], policy_of()).calls.prepare(standing(held=(item("VIP"),)), PAYS)
+    above = gate([tool], low).calls.prepare(standing(held=(item(label=CONFIDENTIAL),)), PAYS)
+    assert {elsewhere.decision.verdict, above.decision.verdict} == {Verdict.BLOCK}
+    assert ELSEWHERE in [outcome.message for outcome in elsewhere.decision.outcomes]
+    assert (elsewhere.told.verdict, elsewhere.hold) == (Verdict.ALLOW, True)
+
+
 @pytest.mark.parametrize(
     "tool,given",
     [
