@@ -436,7 +436,7 @@ class Stage:
         found = (self.folder / "data" / name for name in (Area.SHARED, Area.SESSIONS))
         return {str(path): path.read_bytes() for root in found for path in sorted(root.rglob("*")) if path.is_file()}
 
-    def _tools(self) -> dict[str, dict[str, str]]:
+    def _tools(self) -> dict[str, Mapping[str, str]]:
         return {**catalogue.ARGUMENTS, **{tool.name: {} for tool in self.given.tools}}
 
     async def _say(self, step: Step, text: str, *, authored: bool = True) -> None:

@@ -7,7 +7,7 @@ from contextlib import asynccontextmanager, suppress
 from pathlib import Path
 
 import pytest
-from tests.bot.tools.test_web_fetch import Names, settings
+from tests.bot.tools.web.test_fetch import Names, settings
 
 from bot.agent.calls import OUTCOME_UNKNOWN
 from bot.app.extensions import Extensions
