@@ -7,7 +7,6 @@ from contextlib import asynccontextmanager, suppress
 from pathlib import Path
 
 import pytest
-from tests.bot.tools.web.test_fetch import Names, settings
 
 from bot.agent.calls import OUTCOME_UNKNOWN
 from bot.app.extensions import Extensions
@@ -18,6 +17,7 @@ from channels.messages import Address
 from policy.labels import PUBLIC
 from policy.request import Effect
 from tests.bot.kit import DIRTY, INTERNAL, Probe, Scripted, TextArguments, bang, parts, policy, proposed
+from tests.bot.tools.web.test_fetch import Names, settings
 from tests.bot.worker.test_outcome_unknown import FAST, Hanging
 from tests.events import bodies
 from tests.harness import Person, running
