@@ -441,6 +441,13 @@ async def test_its_file_is_rewritten_when_a_tenth_was_appended_so_that_a_restart
     assert percentage == b"10"
 
 
+async def test_a_small_file_is_not_rewritten_beside_the_turns(data: Path) -> None:
+    store = await open_store(audit_key=KEY, data=data)
+    _, least = await command(store, "CONFIG", "GET", "auto-aof-rewrite-min-size")
+    await store.close()
+    assert least == b"%d" % (64 << 20)
+
+
 async def test_a_start_that_hangs_is_one_sentence(data: Path) -> None:
     (data / "store").mkdir(parents=True)
     holder = Supervisor(data)

@@ -348,9 +348,10 @@ def _options(files: ServerFiles) -> list[str]:
         "appendonly": "yes",
         "appendfsync": "always",
         # Appended commands are read one by one at the next start; a rewritten file is read in a part of that time. So
-        # few are appended before it is rewritten, however many sessions there are.
+        # few are appended before it is rewritten, however many sessions there are. A small file is read within a second
+        # all the same; rewritten at each tenth, it would cost turns a twentieth of the processor.
         "auto-aof-rewrite-percentage": "10",
-        "auto-aof-rewrite-min-size": "16mb",
+        "auto-aof-rewrite-min-size": "64mb",
         # A rewrite shares the machine with the turns; most of it would be the compression.
         "rdbcompression": "no",
         "save": "",
