@@ -118,7 +118,9 @@ async def doctor(config: Config, *, as_json: bool, probe: bool = False, fix: boo
             found.append(await _policy(app))
             found += [_settings(one) for one in await app.settings.differing()]
             told, top = {one.problem for one in found}, app.gate.document.top
-            own = [one for one in app.failures.newest() if one.cause not in told]
+            faulty = {one.subject for one in found if one.problem}
+            newest = [one for one in app.failures.newest() if one.subject.replace("`", "") not in faulty]
+            own = [one for one in newest if one.cause not in told]
             found += [diagnostics.failed(one, top) for one in (*await app.failures.elsewhere(), *own)]
     except LockgateError as error:
         if str(error) not in {one.problem for one in found}:

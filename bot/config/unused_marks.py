@@ -23,7 +23,7 @@ def unused_marks(servers: Mapping[str, McpServerSettings], policy: Document | No
                     said = f"no `output` of this server has the handle `{kind}`{nearest(kind, known)}"
                     yield Problem(("mcp_servers", server, "tools", tool, "arguments", name), said)
             if policy is not None:
-                roles = {part.role for argument in described.arguments.values() for part in _parts(argument)}
+                roles = {part.steers_as for argument in described.arguments.values() for part in _parts(argument)}
                 yield from _bounds(policy, offered_name(server, tool), roles)
 
 

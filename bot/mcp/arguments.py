@@ -26,7 +26,6 @@ from bot.config.schemas.argument import McpArgument, Scalar
 from bot.tools.arguments import as_json
 from bot.tools.base import Arguments, RoleMark
 from bot.tools.held.handles import pattern
-from policy.request import ArgumentRole
 
 LIMIT: Final = 100_000
 """Characters of the arguments of one call, as JSON."""
@@ -109,7 +108,7 @@ def _type(argument: McpArgument, name: str) -> Any:  # noqa: ANN401 - a type as 
     if argument.handle is not None:
         kind = Union[kind, Annotated[str, Field(pattern=pattern(argument.handle))]]  # noqa: UP007 - as below
     whole = Union[kind, None] if argument.nullable else kind  # noqa: UP007 - a type that is known only here
-    role = ArgumentRole.IDENTIFIER if argument.handle is not None and argument.role is None else argument.role
+    role = argument.steers_as
     return whole if role is None else Annotated[whole, RoleMark(role)]
 
 

@@ -53,7 +53,7 @@ async def learns(server: Telegram, ann: Person, text: str) -> None:
 async def approved(server: Telegram, ann: Person, name: str) -> None:
     """Look at a skill, see all of it, and press the button that approves it."""
     shown = await says(server, ann, f"/skills show {name}")
-    assert [f"{number}. {text}" in shown for number, text in enumerate(HABITS, 1)] == [True] * 3
+    assert [f"{number}. `{text}`" in shown for number, text in enumerate(HABITS, 1)] == [True] * 3
     copy = next(each for each in reversed(ann.private.messages) if each.buttons)
     ann.presses(copy, "Approve")
     await hears(server, ann.private, f"Version 1 of {name} is in force.")

@@ -271,7 +271,7 @@ async def test_a_question_lists_what_was_endorsed(tmp_path: Path) -> None:
         shown = await owner.say(note("guest", "hi"))
         (child,) = [state.sid async for state in owner.app.store.sessions.states() if state.lineage is not None]
         assert "May `message` run" in shown
-        assert f'- {{"four": 1234}} (session {child})' in shown
+        assert f'- `{{"four": 1234}}` (session {child})' in shown
 
 
 @pytest.mark.anyio

@@ -184,6 +184,11 @@ class McpArgument(Block):
         return self
 
     @property
+    def steers_as(self) -> ArgumentRole | None:
+        """The role that it has: an argument that takes handles is an identifier unless its role is given."""
+        return ArgumentRole.IDENTIFIER if self.handle is not None and self.role is None else self.role
+
+    @property
     def has_default(self) -> bool:
         """Whether a value is sent in its place if it is left out."""
         return "default" in self.model_fields_set

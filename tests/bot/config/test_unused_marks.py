@@ -48,6 +48,7 @@ def load(folder: Path, *, handle: str = "mail", bound: str = "recipient: [ann]")
     "bound,told",
     [
         ("recipient: [ann]", ""),
+        ("identifier: [mail-*]", ""),
         (
             "recipient: [ann], amount: {max: 9, min: 0}",
             "config.yaml:23: no argument of `mail__send` has the role `amount`, give it to one under `mcp_servers`",

@@ -176,7 +176,7 @@ def fails_closed(files: BucketFiles, told: str) -> None:
         lambda: files.keep(place, b"x", PUBLIC),
         lambda: files.swap(place, b"x", PUBLIC, expected=None),
         lambda: files.restore(StoredFile(place, b"x", None)),
-        files.sessions,
+        lambda: list(files.sessions()),
         lambda: list(files.kept()),
         lambda: files.take(KeptName(place)),
         files.clear,
@@ -201,7 +201,7 @@ def test_a_server_that_does_not_answer_is_told(address: BucketAddress) -> None:
 def test_a_refused_key_is_told(files: BucketFiles) -> None:
     place = shared("public", PUBLIC, "x")
     for method, act in {
-        "GET": files.sessions,
+        "GET": lambda: list(files.sessions()),
         "HEAD": lambda: files.owned(place),
         "PUT": lambda: files.keep(place, b"x", PUBLIC),
     }.items():

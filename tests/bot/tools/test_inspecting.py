@@ -84,7 +84,7 @@ async def test_an_answer_in_fields_arrives_and_leaves_the_session_trusted(tmp_pa
         assert "→ guest: 12" in await owner.say(note("guest", "12"))
         # Who is asked later sees what was endorsed.
         await owner.say(bang("read_file", path="public/welcome.md"))
-        assert f'- {{"amount": 12}} (session {owner.sid})' in await owner.say(note("guest", "hi"))
+        assert '- `{"amount": 12}`' in await owner.say(note("guest", "hi"))
 
 
 async def test_an_answer_in_a_text_is_held_with_the_labels_of_its_items(tmp_path: Path) -> None:

@@ -138,9 +138,9 @@ async def test_a_first_run_puts_its_files_into_the_bucket_and_none_on_the_disk(t
         await owner.say(bang("write_file", path="workspace/a/note.md", text="mine"))
         assert "mine" in await owner.say(bang("read_file", path="workspace/a/note.md"))
         assert "note.md" in await owner.say(bang("list_files", path="workspace/a"))
-        assert await asyncio.to_thread(files.sessions) == (owner.sid,)
+        assert await asyncio.to_thread(lambda: tuple(files.sessions())) == (owner.sid,)
         await owner.say("/reset confirm")
-        assert await asyncio.to_thread(files.sessions) == ()
+        assert await asyncio.to_thread(lambda: tuple(files.sessions())) == ()
     assert not (tmp_path / "data" / "files").exists()
     found = await asyncio.to_thread(files.find, shared("internal", parse("INTERNAL~"), "handbook.md"), TOP)
     assert found is not None
