@@ -63,7 +63,7 @@ async def rewritten(server: Telegram, ann: Person, name: str) -> None:
     """Let the agent write a new version, and approve it by the button of its question."""
     ann.says(None, UPDATE.replace("SKILL", name))
     asked = await hears(server, ann.private, f"May skill {name} be used like this from now on?")
-    assert [line in asked for line in ("Name: Weekly report", "1. Send it on Monday.")] == [True] * 2
+    assert [line in asked for line in ("Name: `Weekly report`", "1. `Send it on Monday.`")] == [True] * 2
     ann.presses(next(each for each in reversed(ann.private.messages) if each.buttons), "Answer: approve")
     await hears(server, ann.private, "your user approved it")
     told = await says(server, ann, call("session", action="apply", task="send the report on Monday"))
