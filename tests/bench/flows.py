@@ -3,7 +3,8 @@
 Everybody writes one message at once, and the clock stops when everybody has his answer. There are fewer people than a
 platform takes messages in one go, and between two rounds it gets its breath back, so that nothing waits to be paced.
 Lockgate decides, keeps and audits each message and each answer; the model is the offline one. Both bots, both played
-platforms and everybody on them are in one process.
+platforms and everybody on them are in one process. What is loaded is left out of garbage collections, as `lockgate run`
+does, and so for both.
 """
 
 import asyncio
@@ -18,6 +19,7 @@ from telegram import Update
 from telegram.ext import Application, ApplicationBuilder, MessageHandler, filters
 
 from bot.app.opening import open_app
+from bot.cli.run import freeze_heap
 from tests.bench.measure import Row, by_turns_async, ratio_at_least, warm
 from tests.bench.rig import bolt, crowd_config, during
 from tests.sim.slack import slack
@@ -46,6 +48,7 @@ def rows() -> Iterator[Row]:
 async def _measured(flow: Any, folder: Path) -> list[float]:  # noqa: ANN401 - one of the two below
     async with flow(folder) as (ours, bare):
         await warm(ours, bare, rounds=1)
+        freeze_heap()
         return await by_turns_async(ours, bare, rounds=_ROUNDS, longest=_LONGEST)
 
 
