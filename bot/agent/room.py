@@ -33,7 +33,9 @@ class Room:
 
     def holds(self, standing: DecisionContext, context: Context) -> bool:
         """Say whether a context fits."""
-        return self._chain.window(standing).holds(context.messages, self.parameters(standing))
+        window = self._chain.window(standing)
+        # The tools count only in a window of a known size.
+        return window.tokens is None or window.holds(context.messages, self.parameters(standing))
 
     def full(self, standing: DecisionContext, detail: str = "") -> ModelError:
         """Return the error for a request that does not fit even into a shortened conversation."""
