@@ -98,7 +98,8 @@ class Cluster:
         ]
 
     async def nodes(self) -> Sequence[Part]:
-        """Return the primaries, and then their replicas."""
+        """Return the primaries, and then their replicas: also one that came back since the slots were read."""
+        await self.restore()
         primaries = await self.parts()
         replicas = sorted(self._topology.replicas)
         return [*primaries, *(Part(self._server(to), name=f"{to[0]}:{to[1]}") for to in replicas)]

@@ -17,6 +17,7 @@ from tests.store.world import lives
 ROOT = Path(__file__).parents[3]
 _LOOKS = 100
 _MOMENT = 0.005
+_TRIES = 20
 
 
 @pytest.fixture
@@ -55,14 +56,19 @@ def place(folder: Path) -> dict[str, str]:
 @pytest.mark.parametrize("command", ["chat", "run"])
 def test_the_store_begins_before_the_command_is_imported_and_ends_after_it(folder: Path, command: str) -> None:
     data = folder / "data"
-    with early_store(["--config", str(folder / "config.yaml"), command], place(folder)):
-        assert runs(data)
-        command_line = Supervisor(data)
-        command_line.attach_blocking()
-        pid = int(command_line.files.pid.read_text())
-        command_line.detach_blocking()
-        assert lives(pid)
-    assert not lives(pid)
+    for _ in range(_TRIES):
+        with early_store(["--config", str(folder / "config.yaml"), command], place(folder)):
+            if not runs(data):
+                # The janitor of the server before had the lock, and that counts as a server.
+                continue
+            command_line = Supervisor(data)
+            command_line.attach_blocking()
+            pid = int(command_line.files.pid.read_text())
+            command_line.detach_blocking()
+            assert lives(pid)
+        assert not lives(pid)
+        return
+    pytest.fail("the store never began")
 
 
 def test_a_command_that_ends_at_once_ends_a_server_that_only_begins(folder: Path) -> None:
