@@ -1,8 +1,8 @@
 """One model step's tool calls, taken through the gate.
 
 Reads run together. A call that reaches others, or that people were asked about, waits for the reads before it, and is
-decided at the taint that they left. Each call is decided and written down before it runs, and its
-result before the model sees it (laws `every_effect_has_a_decision`, `every_tool_call_has_a_result`).
+decided at the taint that they left. Each call is decided and written down before it runs, and its result before the
+model sees it (laws `every_effect_has_a_decision`, `every_tool_call_has_a_result`).
 """
 
 from collections.abc import Iterator, Mapping

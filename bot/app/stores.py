@@ -39,7 +39,7 @@ async def opened_store(config: Config, secrets: Secrets, clock: Clock, *, restor
 
 
 @asynccontextmanager
-async def early_store(config: Config) -> AsyncGenerator[None]:
+async def begun_store(config: Config) -> AsyncGenerator[None]:
     """Let the embedded store begin to load while the block imports the rest of the program, and leave it in the end.
 
     With many sessions both take seconds. Nothing is done for a store elsewhere. If the embedded one cannot be used, the

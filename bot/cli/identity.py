@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING
 
 from bot.access.authorize import Caller, Ingress, Refusal, authorize
 from bot.app.first_run import make_bare
-from bot.app.stores import early_store
+from bot.app.stores import begun_store
 from bot.config.model import Config
 from bot.core.errors import OperatorError
 from channels.console import NAME, OWNER, Console
@@ -65,7 +65,7 @@ async def as_owner(
             f"{who} is not the owner here, {caller.reason}",
             next_step="run this as the user who owns the data directory",
         )
-    async with early_store(config):
+    async with begun_store(config):
         from bot.app.opening import open_app
 
         # Decisions ask the console who reads there; nothing is said, as nothing serves the outbox.

@@ -8,7 +8,7 @@ from types import MappingProxyType
 from typing import Final
 
 from bot.access import principals
-from bot.access.approvals import ANSWER, RELEASE, answering, may_answer, may_be_granted, may_withdraw
+from bot.access.approvals import ANSWER, OTHERS, RELEASE, answering, may_answer, may_be_granted, may_withdraw
 from bot.core.invisible import fenced, in_code
 from bot.gate.calls import MAY_BE_LOST
 from bot.sessions.approvals import Approval
@@ -65,7 +65,7 @@ _WHY: Final = MappingProxyType(
     {
         "untrusted_cannot_command": "a text that anybody may have written may have led to this call",
         "endorsed_cannot_steer": "others may have chosen a value of this call",
-        "others_cannot_command": "words of other people may have led to this call",
+        OTHERS: "words of other people may have led to this call",
         "standing_work_is_approved": "it starts work that goes on by itself",
         RELEASE: "it tells more than the readers there may know",
     }
