@@ -240,15 +240,16 @@ class _StreamResponse(Response):
         async def tell(piece: bytes) -> None:
             await answer({"type": "http.response.body", "body": piece, "more_body": True})
 
-        async def until_gone() -> None:
-            while (await receive())["type"] != "http.disconnect":
-                pass
+        async def until_told() -> None:
+            await self._told(tell)
+            await answer({"type": "http.response.body", "body": b""})
             both.cancel_scope.cancel()
 
         async with anyio.create_task_group() as both:
-            both.start_soon(until_gone)
-            await self._told(tell)
-            await answer({"type": "http.response.body", "body": b""})
+            # In a task of its own, so that an event does not wake all layers around this answer.
+            both.start_soon(until_told)
+            while (await receive())["type"] != "http.disconnect":
+                pass
             both.cancel_scope.cancel()
 
 

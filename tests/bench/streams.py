@@ -1,14 +1,15 @@
 """Streams of events over real HTTP, from an API process of its own, to readers that count on plain sockets.
 
 The first event is told from the request on that begins its session. The reference shows how fast the machine is: an
-answer that needs nothing. For the cost of a
-reader a worker's write is told to 500 of them: CPU is that of the API process, which reads each event once, and time
-goes from the write to each reader. Memory is what that process holds more with 500 streams open than before.
+answer that needs nothing. For the cost of a reader a worker's write is told to 500 of them: CPU is that of the API
+process, which reads each event once, and time goes from the write to each reader. The reference of CPU is a process
+that only writes to 500 sockets. Memory is what the API process holds more with 500 streams open than before.
 """
 
 import asyncio
 import json
 import os
+import sys
 import time
 from collections.abc import AsyncGenerator, Iterator
 from contextlib import AsyncExitStack, asynccontextmanager
@@ -37,6 +38,26 @@ _EVENTS: Final = 60
 _WARM: Final = 10
 _FIRST: Final = 60
 _TICK: Final = 1e6 / os.sysconf("SC_CLK_TCK")
+_SIZE: Final = 400
+"""Bytes of an event for a bare reader, as large as one of a stream."""
+
+_BARE: Final = f"""
+import asyncio, sys
+async def main():
+    writers = []
+    def reached(_, writer):
+        writers.append(writer)
+        if len(writers) == {_READERS}:
+            print(flush=True)
+    server = await asyncio.start_server(reached, "127.0.0.1", 0)
+    print(server.sockets[0].getsockname()[1], flush=True)
+    lines = asyncio.StreamReader()
+    await asyncio.get_running_loop().connect_read_pipe(lambda: asyncio.StreamReaderProtocol(lines), sys.stdin)
+    while await lines.readline():
+        for writer in writers:
+            writer.write(b"x" * {_SIZE})
+asyncio.run(main())
+"""
 
 
 def rows() -> Iterator[Row]:
@@ -45,7 +66,7 @@ def rows() -> Iterator[Row]:
     yield Row("program_first_event", first[0] * 1e3, "ms", first[1] * 1e3, at_most(25, machine=3))
     with TemporaryDirectory(prefix="lgb") as folder:
         found = asyncio.run(_told(Path(folder)))
-    yield Row("stream_reader_cpu", found.cpu, "µs", None, at_most(40))
+    yield Row("stream_reader_cpu", found.cpu, "µs", found.bare_cpu, at_most(40, machine=3.5))
     yield Row("stream_p50", found.p50 * 1e3, "ms", found.asked * 1e3, at_most(50))
     yield Row("stream_memory_500", found.megabytes, "MB", None, at_most(64))
 
@@ -142,10 +163,11 @@ async def _first(folder: Path) -> tuple[float, float]:
 class _Found:
     """What a reader costs: CPU in µs for each event, seconds until it is told, and MB for all of them.
 
-    `asked` is how many seconds an answer takes that needs nothing.
+    `bare_cpu` is the CPU of a process that only writes. `asked` is how many seconds an answer takes that needs nothing.
     """
 
     cpu: float
+    bare_cpu: float
     p50: float
     asked: float
     megabytes: float
@@ -194,7 +216,35 @@ async def _told(folder: Path) -> _Found:
             task.cancel()
         for line in (*lines, asking):
             line.close()
-        return _Found(spent / _EVENTS / _READERS, median(waits), median(bare), megabytes)
+        events = _EVENTS * _READERS
+        return _Found(spent / events, await _bare_cpu() / events, median(waits), median(bare), megabytes)
+
+
+async def _bare_cpu() -> float:
+    """Return how much CPU a process uses that writes as many events of the same size to as many sockets, in µs."""
+    bare = await asyncio.create_subprocess_exec(
+        sys.executable, "-c", _BARE, stdin=asyncio.subprocess.PIPE, stdout=asyncio.subprocess.PIPE
+    )
+    assert bare.stdin is not None
+    assert bare.stdout is not None
+    try:
+        port = int(await bare.stdout.readline())
+        readers = [await asyncio.open_connection("127.0.0.1", port) for _ in range(_READERS)]
+        await bare.stdout.readline()
+        spent = 0.0
+        for number in range(_WARM + _EVENTS):
+            used = _cpu(bare.pid)
+            bare.stdin.write(b"\n")
+            for reader, _ in readers:
+                await reader.readexactly(_SIZE)
+            if number >= _WARM:
+                spent += _cpu(bare.pid) - used
+        for _, writer in readers:
+            writer.close()
+        return spent
+    finally:
+        bare.kill()
+        await bare.wait()
 
 
 def _cpu(pid: int) -> float:

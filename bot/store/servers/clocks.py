@@ -33,6 +33,7 @@ class StoreTime:
         self._ahead: int | None = None
         self._before: int | None = None
         self._since = 0.0
+        self._offset: int | None = None
 
     def saw(self, now: int) -> None:
         """Note the time of a server, in milliseconds."""
@@ -43,11 +44,13 @@ class StoreTime:
             self._ahead, self._since = None, at
         ahead = now - round(at * 1000)
         self._ahead = ahead if self._ahead is None else max(self._ahead, ahead)
+        # Kept, as the time is asked for with each event of each stream.
+        self._offset = self._ahead if self._before is None else max(self._ahead, self._before)
 
     def wall_ms(self) -> int:
         """Return the store's time in milliseconds since the epoch; that of this machine before any was seen."""
-        seen = [one for one in (self._ahead, self._before) if one is not None]
-        return max(seen) + round(self._clock.monotonic() * 1000) if seen else self._clock.wall_ms()
+        offset = self._offset
+        return self._clock.wall_ms() if offset is None else offset + round(self._clock.monotonic() * 1000)
 
     def monotonic(self) -> float:
         """Return seconds since an arbitrary moment; never falls."""
