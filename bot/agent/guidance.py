@@ -13,6 +13,7 @@ from bot.tools.arguments import contents, types
 from bot.tools.asking import ASK
 from bot.tools.background.runs import INITIALIZE
 from bot.tools.base import Arguments, Tool
+from bot.tools.held.conditions import ANSWER, FIELD, IF, may_depend
 from bot.tools.held.handles import REFERENCE, TakesHandles
 from bot.tools.references import ADMIT, HOLD, INSPECT, REFS, may_hold
 from policy.request import Effect
@@ -98,9 +99,20 @@ def _holding(tools: Sequence[Tool], *, spares: bool) -> list[str]:
             f"To learn something of held results, call `{INSPECT}` with their ids in `{REFS}`. With `returns` it"
             " answers in fields, with `text` in a text that is held."
         )
+        lines += _depending(tools)
     if any(tool.name == ADMIT for tool in tools):
         lines.append(f"To read one after all, call `{ADMIT}` with its id as `ref`.")
     return lines
+
+
+def _depending(tools: Sequence[Tool]) -> list[str]:
+    if not any(may_depend(tool) for tool in tools):
+        return []
+    return [
+        "Once you have heard fields, people are asked about most calls that others notice. So if a fact only decides"
+        f' whether a call is made, hold the answer, and add `"{IF}": {{"{ANSWER}": "<id>", "{FIELD}": "<name>"}}` to the'
+        " call: it is made if that boolean is true."
+    ]
 
 
 def _handling(tools: Sequence[Tool]) -> list[str]:

@@ -32,6 +32,14 @@ def arrival(prepared: CallDecision, result: Result) -> Label | None:
     return labelling.bounded(after.join(found), prepared.told.label_before)
 
 
+def answered(prepared: CallDecision, result: Result) -> tuple[str, ...]:
+    """Return the fields of a held answer that a condition may name, as the call asked for them.
+
+    They depend on the call and its charge alone. Beyond the limit of bits there are none.
+    """
+    return () if result.bounded is None or result.bounded.beyond else prepared.answers
+
+
 def endorsement(sid: str, result: Result, text: str) -> tuple[Endorsed, ...]:
     """Return the record of an endorsed answer of a session, none where nothing is endorsed."""
     answer = result.bounded

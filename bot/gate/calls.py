@@ -42,6 +42,7 @@ from bot.tools.base import (
     Tool,
     ToolContext,
 )
+from bot.tools.held.conditions import UNMET, answers
 from bot.tools.references import Asked, asked, mentions, pointing
 from policy import explain
 from policy.decision import Decision, Remedy, RuleOutcome, Verdict, combined
@@ -234,15 +235,17 @@ class CallGate:
             made,
             hold=self._holds(standing, tool, taken),
             carried=taken.floor,
+            content=taken.content_floor,
             known=taken.floor,
             steers=taken.steers,
-            by_handle=bool(taken.refers) and not taken.by_text,
+            by_handle=bool(taken.depends) and not taken.by_text,
             server=tool.server,
         )
         opened = self._judged(standing, made, tool, taken=taken, approvals=approvals)
-        if not taken.refers or opened.decision.verdict is Verdict.BLOCK:
+        if not taken.depends or opened.decision.verdict is Verdict.BLOCK:
             return opened
-        whole = replace(opened, carried=taken.label, shown=taken.shown(), open=opened.decision, opened=opened.accepted)
+        whole = replace(opened, carried=taken.label, content=taken.content, shown=taken.shown())
+        whole = replace(whole, open=opened.decision, opened=opened.accepted)
         try:
             _check_route(tool, taken, tool_context(self._judge, standing, whole))
             whole = self._judged(standing, whole, tool, taken=taken, approvals=approvals)
@@ -251,7 +254,11 @@ class CallGate:
         except Exception:
             _LOGGER.exception("a call could not be decided", extra={"tool": tool.name})
             whole = replace(whole, decision=self._judge.refused(standing, UNDECIDED))
-        return self._asked_openly(standing, opened, whole, approvals)
+        whole = self._asked_openly(standing, opened, whole, approvals)
+        if taken.condition is None or taken.condition.met or whole.decision.verdict not in MAY_GO_ON:
+            return whole
+        # Only now, so that people are asked the same, whether or not it is met.
+        return replace(whole, decision=self._judge.refused(standing, UNMET, whole.decision))
 
     def _asked_openly(
         self, standing: DecisionContext, opened: CallDecision, whole: CallDecision, approvals: tuple[Approval, ...]
@@ -301,7 +308,7 @@ class CallGate:
         if taken.hold is False and taken.by_text:
             raise RefusedCallError(REFERS)
         enters = standing.taint.untrusted or document.spares(tool.name, tool.server)
-        return self._kept(tool, taken) or taken.by_text or (bool(taken.refers) and not enters)
+        return self._kept(tool, taken) or taken.by_text or (bool(taken.depends) and not enters)
 
     def _kept(self, tool: Tool, taken: Asked) -> bool:
         """Say whether the result of a call of a tool is held even if it is bounded: by a wish, or by policy."""
@@ -367,7 +374,7 @@ class CallGate:
             content="\n".join(texts(given, arguments)),
             arguments=tuple(as_json(arguments).items()),
             held=made.hold,
-            carried=made.carried,
+            carried=made.leaving,
             quotes=taken.by_text and not taken.steers,
             releasable=offered is not None and releasing.may_begin(standing, made, arguments, given),
         )
@@ -458,12 +465,13 @@ class CallGate:
         return replace(
             made,
             leads=leads,
-            binding=binding(standing, made.call, taken.refers, (*leads, *sink)),
+            binding=binding(standing, made.call, taken.depends, (*leads, *sink)),
             outward=facts.consequential and not declared.once,
             account_of=declared.account_of,
             raises=declared.raises,
             shows=declared.shows,
             returns=() if made.accepted is None or self._kept(made.accepted[0], taken) else declared.returns,
+            answers=answers(declared.returns),
             spared=is_spared(standing, facts, made.carried, hold=made.hold),
         )
 

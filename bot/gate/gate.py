@@ -21,7 +21,7 @@ from bot.access.decision_context import DecisionContext, key
 from bot.access.recipients import CHANGED, meaning
 from bot.core.ids import held_id
 from bot.delegation import structured_result
-from bot.gate.bounded import arrival, endorsement, spent_rows
+from bot.gate.bounded import answered, arrival, endorsement, spent_rows
 from bot.gate.calls import CallGate
 from bot.gate.judge import CurrentPolicy, Judge, Masks, answered_for, call_facts
 from bot.gate.output import OutputGate
@@ -90,6 +90,7 @@ class ResultGate:
         held = self.kept(standing, prepared, response.text, response.label)
         if not prepared.hold:
             return await self._sparing.shown(standing, prepared, result, response, held=held)
+        held = replace(held, answers=answered(prepared, result))
         return replace(response, text=notice(held, standing.taint), label=standing.taint, held=held, acknowledge=())
 
     async def _bounded(self, standing: DecisionContext, prepared: CallDecision, result: Result) -> ResultDecision:
@@ -185,7 +186,7 @@ class ResultGate:
                     approved=prepared.approved,
                     meant_for=meant,
                     untrusted=delivery.untrusted
-                    or (prepared.carried.untrusted and delivery.kind == OutboundKind.MESSAGE),
+                    or (prepared.content.untrusted and delivery.kind == OutboundKind.MESSAGE),
                 )
             )
         return _Delivered(tuple(deliver), tuple(rows))

@@ -54,7 +54,8 @@ class CallDecision:
         hook: The hook where it was decided.
         hold: Whether its result stays out of the context.
         floor: The part of the result's label that may be shown beforehand.
-        carried: The label of the texts behind its references.
+        carried: The label of the texts behind its references, and of the answer that it depends on.
+        content: That label without the answer.
         known: The part of that label that may be shown.
         shown: Its arguments with those texts in place, for people who are asked; None where it is refused for any
             answer.
@@ -78,6 +79,7 @@ class CallDecision:
         raises: The label that it raises the session to once it is allowed.
         shows: Whether it shows a model the items that it refers to.
         returns: The fields that bound its result, none where that is held in any case.
+        answers: The names of the fields of its result that a condition may name.
         release: The sink that it waits to be released to, or was; None for a call that needs no release.
         released: The person who released it, empty for none.
         spared: Whether only the level and compartments of its result enter the context.
@@ -96,6 +98,7 @@ class CallDecision:
     hold: bool = False
     floor: Label = PUBLIC
     carried: Label = PUBLIC
+    content: Label = PUBLIC
     known: Label = PUBLIC
     shown: Mapping[str, JsonValue] | None = None
     steers: tuple[tuple[ArgumentRole, DeferredResult], ...] = ()
@@ -117,11 +120,21 @@ class CallDecision:
     raises: Label = PUBLIC
     shows: bool = False
     returns: tuple[ResultField, ...] = ()
+    answers: tuple[str, ...] = ()
     release: CallRelease | None = None
     released: str = ""
     spared: bool = False
     by_handle: bool = False
     server: str = ""
+
+    @property
+    def leaving(self) -> Label:
+        """The label of all that leaves with it beside the taint.
+
+        An answer that decides whether it is made leaves its level and compartments. Its integrity does not count: the
+        call was fixed before anything of the answer was heard (ADR 0069).
+        """
+        return self.content.join(self.carried.secrecy)
 
     @property
     def audited(self) -> dict[str, JsonValue]:

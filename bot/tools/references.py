@@ -1,5 +1,7 @@
 """References in a call's arguments: `{"$ref": "<id>"}` stands for the text of a held item; `_hold` keeps a result out.
 
+`_if` names a held answer: the call is made only if a field of it is true (`bot.tools.held.conditions`).
+
 A reference may stand where the tool declares content. Anywhere else a held item could choose the data to read, or a
 destination. An argument with another role of a server's tool may have one too: people are then shown the value and
 asked. It counts as theirs in that role of that call (ADR 0065).
@@ -26,6 +28,7 @@ from bot.sessions.log.events import DeferredResult
 from bot.sessions.refs import HeldRef
 from bot.tools.arguments import Path, role_at
 from bot.tools.base import Arguments, CallFacts, RefusedCallError, Result, Tool, ToolContext, ToolServices
+from bot.tools.held.conditions import ANSWER, IF, Condition, may_depend, named_in
 from bot.tools.held.handles import REFERENCE, TakenKind, TakesHandles, identifier, is_handle
 from bot.tools.schemas import offered_schema
 from policy.labels import PUBLIC, Label, join_all
@@ -66,7 +69,8 @@ class Asked:
     """A call's arguments as the gate takes them: without `_hold`, and the held items they refer to.
 
     `takes` are the arguments whose handles are replaced. `by_text` says whether a reference stands for a text, also for
-    an identifier behind a handle as a text.
+    an identifier behind a handle as a text, or for an answer that the call depends on. The item of the `condition` is
+    not among those that it `refers` to.
     """
 
     arguments: Mapping[str, JsonValue]
@@ -76,14 +80,30 @@ class Asked:
     """The items that would steer the call, each with the role of its argument."""
     takes: frozenset[str] = frozenset()
     by_text: bool = False
+    condition: Condition | None = None
+
+    @property
+    def depends(self) -> tuple[DeferredResult, ...]:
+        """Every held item that the call depends on: those that it refers to, and that of its condition."""
+        return self.refers if self.condition is None else (*self.refers, self.condition.item)
 
     @property
     def label(self) -> Label:
-        """The join of the labels of the referenced items."""
-        return join_all(held.label for held in self.refers)
+        """The join of the labels of the items that the call depends on."""
+        return join_all(held.label for held in self.depends)
 
     @property
     def floor(self) -> Label:
+        """The join of the parts of those labels that may be known."""
+        return join_all(held.floor for held in self.depends)
+
+    @property
+    def content(self) -> Label:
+        """The join of the labels of the referenced items, without that of the condition."""
+        return join_all(held.label for held in self.refers)
+
+    @property
+    def content_floor(self) -> Label:
         """The join of the parts of those labels that may be known."""
         return join_all(held.floor for held in self.refers)
 
@@ -107,7 +127,8 @@ class Asked:
             held = shown[ref]
             return {REFERENCE: ref, "label": str(held.label), "holds": held.text}
 
-        return self._filled(show, lambda held: show(held.ref))
+        told = {} if self.condition is None else {IF: self.condition.shown()}
+        return {**self._filled(show, lambda held: show(held.ref)), **told}
 
     def _filled(
         self, put: Callable[[str], JsonValue], name: Callable[[DeferredResult], JsonValue]
@@ -130,21 +151,26 @@ def may_hold(tool: Tool) -> bool:
 
 
 def pointing(call: Call) -> Call:
-    """Return a call of `inspect` with a reference in place of each id that stands alone; any other as it is."""
-    given = call.arguments
-    refs = None if given is None or call.tool != INSPECT else given.get(REFS)
-    if given is None or not isinstance(refs, list):
-        return call
-    return replace(call, arguments={**given, REFS: [{REFERENCE: one} if isinstance(one, str) else one for one in refs]})
+    """Return a call with a reference in place of each id that stands alone where only an id may: in `refs` and `_if`."""
+    given = dict(call.arguments or {})
+    refs, condition = given.get(REFS) if call.tool == INSPECT else None, given.get(IF)
+    if isinstance(refs, list):
+        given[REFS] = [_pointed(one) for one in refs]
+    if isinstance(condition, dict) and ANSWER in condition:
+        given[IF] = {**condition, ANSWER: _pointed(condition[ANSWER])}
+    return call if call.arguments is None or given == call.arguments else replace(call, arguments=given)
+
+
+def _pointed(value: JsonValue) -> JsonValue:
+    return {REFERENCE: value} if isinstance(value, str) else value
 
 
 def offered(tool: Tool) -> dict[str, Any]:
     """Return the JSON schema of a tool's arguments as a model is offered them, with the gate's own beside them."""
     schema = offered_schema(tool.arguments)
-    if may_hold(tool):
-        properties = {**schema.get("properties", {}), HOLD: {"type": "boolean"}}
-        return {**schema, "properties": properties}
-    return dict(schema)
+    beside: dict[str, JsonValue] = {HOLD: {"type": "boolean"}} if may_hold(tool) else {}
+    beside |= {IF: {"type": "object"}} if may_depend(tool) else {}
+    return {**schema, "properties": {**schema.get("properties", {}), **beside}} if beside else dict(schema)
 
 
 def definition_digest(tool: Tool) -> str:
@@ -156,7 +182,7 @@ def asked(tool: Tool, arguments: Mapping[str, JsonValue] | None, held: tuple[Def
     """Return a call's arguments taken apart; those of a tool that holds nothing are left as they are.
 
     Raises RefusedCallError: they are not a JSON object, or `_hold` is no boolean. Or a reference is malformed, names no
-    held item, or stands where it may not. Or a handle names nothing here.
+    held item, or stands where it may not. Or a handle names nothing here, or `_if` no answer.
     """
     if arguments is None:
         raise RefusedCallError(f"arguments of `{tool.name}` must be a JSON object")
@@ -167,6 +193,7 @@ def asked(tool: Tool, arguments: Mapping[str, JsonValue] | None, held: tuple[Def
     if not (hold is None or isinstance(hold, bool)):
         raise RefusedCallError(f"`{HOLD}` is true or false")
     known = {one.ref: one for one in held}
+    condition = named_in(tool, given.pop(IF), known) if IF in given else None
     found = tuple((role_at(tool.arguments, path), ref) for path, ref in _refs(given, ()))
     steers = tuple((role, ref) for role, ref in found if role is not ArgumentRole.CONTENT)
     if any(role is None for role, _ in steers) or (steers and not tool.server):
@@ -177,7 +204,8 @@ def asked(tool: Tool, arguments: Mapping[str, JsonValue] | None, held: tuple[Def
     shown = tuple((role, known[ref]) for role, ref in steers if role is not None)
     handles = _handles(tool, given, known)
     refers = tuple(known[ref] for ref in dict.fromkeys((*refs, *handles)))
-    return Asked(given, hold, refers, shown, frozenset(_taken(tool)), by_text=bool(refs))
+    by_text = bool(refs) or condition is not None
+    return Asked(given, hold, refers, shown, frozenset(_taken(tool)), by_text=by_text, condition=condition)
 
 
 def _taken(tool: Tool) -> Mapping[str, TakenKind]:

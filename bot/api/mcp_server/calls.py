@@ -20,6 +20,7 @@ from bot.api.session_routes import key_named
 from bot.api.standing import standing_of
 from bot.gate.results import MAY_GO_ON, decision_row, explained
 from bot.operations.gated_calls import RefusedCall
+from bot.tools.held.conditions import IF
 from bot.tools.references import HOLD
 from policy.decision import Remedy, Verdict
 from policy.explain import LabelWording
@@ -31,7 +32,7 @@ CONNECTION: Final = LabelWording("This connection was told", "It would then have
 ANOTHER: Final = "open another connection for an agent that begins anew: one that was told nothing may do this"
 BY_PEOPLE: Final = "have a person do it in a chat, or the program over the HTTP API: MCP asks nobody"
 
-NO_HOLD: Final = f"nothing is held for a connection, so `{HOLD}` means nothing here"
+NO_HOLD: Final = f"nothing is held for a connection, so `{HOLD}` and `{IF}` mean nothing here"
 KEPT_OUT: Final = "the call was made, and the policy keeps the results of `{}` out of contexts"
 
 _INSTEAD: Final = MappingProxyType({Remedy.RESET: ANOTHER, Remedy.APPROVER: BY_PEOPLE})
@@ -97,7 +98,7 @@ class CallGiver:
 
     async def made(self, call: AgentCall, tool: str, arguments: Mapping[str, JsonValue]) -> McpAnswer:
         """Make a call of a built-in tool through the gate. Raises StoreError."""
-        if HOLD in arguments:
+        if HOLD in arguments or IF in arguments:
             return call.failed(NO_HOLD)
         standing = await self.standing(call)
         made = await self._services.calls.made(standing, Call(call.name, tool, arguments), call.words)

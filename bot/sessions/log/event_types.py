@@ -310,6 +310,7 @@ class ItemHeld:
         decision: The decision that held or changed it, None if none did.
         parts: The parts of it that have references or handles of their own.
         server: The MCP server that the handles belong to, empty for none.
+        answers: The names of the fields of a bounded answer that are true or false, if it is one.
     """
 
     ref: str
@@ -318,6 +319,7 @@ class ItemHeld:
     decision: PolicyDecision | None = None
     parts: tuple[HeldPart, ...] = ()
     server: str = ""
+    answers: tuple[str, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)

@@ -171,6 +171,7 @@ class DeferredResult:
         handle: The kind of the handle that `ref` is, empty for a reference; `text` is then an identifier, as JSON.
         server: The MCP server whose identifier it is.
         parts: The parts of it that have references or handles of their own.
+        answers: The names of the fields of a bounded answer that are true or false, if it is one.
     """
 
     ref: str
@@ -180,6 +181,7 @@ class DeferredResult:
     handle: str = ""
     server: str = ""
     parts: tuple[HeldPart, ...] = ()
+    answers: tuple[str, ...] = ()
 
     @property
     def digest(self) -> str:

@@ -147,6 +147,7 @@ def _longer_json(  # noqa: PLR0911 - as above
         case event_types.ItemHeld():
             decision = {} if body.decision is None else {"decision": _decision_json(body.decision)}
             parts = {**_named("parts", map(_part_json, body.parts)), **({"server": body.server} if body.server else {})}
+            parts |= _named("answers", body.answers)
             return {"ref": body.ref, "text": body.text, "floor": str(body.floor), **decision, **parts}
         case PolicyDecision():
             return _decision_json(body)
@@ -451,6 +452,7 @@ def _item_held(found: JsonObject) -> EventBody:
         None if decision is None else _decision(decision),
         tuple([_part(one) for one in objects(found, "parts")]),
         text(found, "server", ""),
+        texts(found, "answers"),
     )
 
 
