@@ -22,7 +22,7 @@ SPAWN: Final = "sessions_spawn"
 UP_TO: Final = "up_to"
 
 
-_MOST_PLACES: Final = 10
+_MOST_PLACES: Final = 8
 """The places of references that are named; the others are told in words."""
 
 
@@ -39,7 +39,9 @@ def guidance(
         untrusted: Whether the session is UNTRUSTED.
     """
     lines = [*_running(tools), *(_delegating(tools) if spawns else ()), *_asking(tools)]
-    lines += [*_holding(tools, spares=spares), *_consenting(tools, untrusted=untrusted)]
+    lines += _holding(tools, spares=spares)
+    lines += () if untrusted else _depending(tools)
+    lines += _consenting(tools, untrusted=untrusted)
     lines += _proposing(tools) if proposes else ()
     return "\n".join(lines)
 
@@ -49,8 +51,8 @@ def _running(tools: Sequence[Tool]) -> list[str]:
         return []
     return [
         f"This is a run: you are asked again after each turn, until its goal is reached. Call `{INITIALIZE}` first.",
-        "Name each task with `session_update` when you begin it, and count it with `session_increment_completed`.",
-        "Call `steering_heartbeat` between tasks. At the end call `session_update` with the status `stopped`.",
+        "Begin a task with `session_update`, count it with `session_increment_completed`, and call"
+        " `steering_heartbeat`. End by the status `stopped`.",
     ]
 
 
@@ -99,20 +101,16 @@ def _holding(tools: Sequence[Tool], *, spares: bool) -> list[str]:
             f"To learn something of held results, call `{INSPECT}` with their ids in `{REFS}`. With `returns` it"
             " answers in fields, with `text` in a text that is held."
         )
-        lines += _depending(tools)
     if any(tool.name == ADMIT for tool in tools):
         lines.append(f"To read one after all, call `{ADMIT}` with its id as `ref`.")
     return lines
 
 
 def _depending(tools: Sequence[Tool]) -> list[str]:
-    if not any(may_depend(tool) for tool in tools):
+    if not any(tool.name == INSPECT for tool in tools) or not any(may_depend(tool) for tool in tools):
         return []
-    return [
-        "Once you have heard fields, people are asked about most calls that others notice. So if a fact only decides"
-        f' whether a call is made, hold the answer, and add `"{IF}": {{"{ANSWER}": "<id>", "{FIELD}": "<name>"}}` to the'
-        " call: it is made if that boolean is true."
-    ]
+    condition = f'`"{IF}": {{"{ANSWER}": "<id>", "{FIELD}": "<name>"}}`'
+    return [f"A call with {condition} is made if that boolean of a held answer is true. People are asked if you heard it."]
 
 
 def _handling(tools: Sequence[Tool]) -> list[str]:

@@ -151,7 +151,7 @@ def may_hold(tool: Tool) -> bool:
 
 
 def pointing(call: Call) -> Call:
-    """Return a call with a reference in place of each id that stands alone where only an id may: in `refs` and `_if`."""
+    """Return a call with a reference in place of each id that stands alone where only ids may: in `refs` and `_if`."""
     given = dict(call.arguments or {})
     refs, condition = given.get(REFS) if call.tool == INSPECT else None, given.get(IF)
     if isinstance(refs, list):

@@ -31,6 +31,9 @@ def main() -> int:
     only = {name for name in asked.only.split(",") if name}
     every = PLANTED if asked.planted else WORLDS
     worlds = [world for world in every if not only or {world.name, world.finds} & only]
+    if not worlds:
+        print(f"no world of these names; there are {', '.join(world.name for world in every)}", file=sys.stderr)
+        return 2
     seconds = asked.minutes * 60 / len(worlds)
     attacks = states = sequences = 0
     for world in worlds:

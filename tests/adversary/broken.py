@@ -6,6 +6,7 @@ from bot.access.decision_context import Call, DecisionContext
 from bot.gate.calls import CallGate
 from bot.gate.results import CallDecision
 from bot.sessions.approvals import Approval
+from bot.tools.held.conditions import UNMET
 
 
 class BoundlessCalls(CallGate):
@@ -29,3 +30,15 @@ class UnraisedCalls(CallGate):
         if made.open is None or not made.veiled:
             return made
         return replace(made, open=replace(made.open, label_after=made.open.label_before))
+
+
+class ToldConditions(CallGate):
+    """Refuses a call openly whose condition is not met."""
+
+    def prepare(
+        self, standing: DecisionContext, call: Call, approvals: tuple[Approval, ...] = (), *, begun: bool = False
+    ) -> CallDecision:
+        """Decide on a call, with the refusal by its condition in the conversation."""
+        made = super().prepare(standing, call, approvals, begun=begun)
+        unmet = any(outcome.message == UNMET for outcome in made.decision.outcomes)
+        return replace(made, open=None, hold=False) if unmet else made

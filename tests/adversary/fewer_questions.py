@@ -1,4 +1,4 @@
-"""The worlds of what spares people questions: inspections, skeletons, raises, marks, bounds, grants and releases.
+"""The worlds of what spares people questions: inspections, conditions, skeletons, raises, marks, bounds, and consents.
 
 Each looks for a way in which what spares a question lets more through than a person or the operator allowed.
 """
@@ -10,7 +10,7 @@ from typing import Final
 from pydantic import JsonValue
 
 from policy.labels import top
-from tests.adversary.broken import BoundlessCalls, UnraisedCalls
+from tests.adversary.broken import BoundlessCalls, ToldConditions, UnraisedCalls
 from tests.adversary.offices import Office
 from tests.adversary.plans import TOGETHER, Script, Step
 from tests.adversary.sinks import LooseArguments, Puppet, TransferArguments
@@ -32,6 +32,7 @@ from tests.adversary.worlds import (
     READER,
     REFS,
     RELEASING,
+    SECRET,
     STATUS,
     TELL_GUEST,
     WRITE,
@@ -44,7 +45,9 @@ from tests.adversary.worlds import (
 )
 
 _HOLD_PAGE: Final = call("read_file", path=PAGE, _hold=True)
-_WHOM: Final[JsonValue] = {"to": {"type": "enum", "values": ["ann", "eve"]}}
+_WHOM: Final[dict[str, JsonValue]] = {"to": {"type": "enum", "values": ["ann", "eve"]}}
+_YES: Final[dict[str, JsonValue]] = {"yes": {"type": "boolean"}}
+_IF: Final[JsonValue] = {"answer": "<held>", "field": "yes"}
 _LANE: Final = Lane("low", "low", LOW)
 _GIVER: Final = Lane("giver", "giver", HIGH, person=True)
 _GIVEN: Final = Lane("low", "low", HIGH)
@@ -58,8 +61,8 @@ def _inspect(question: str = "0", **arguments: JsonValue) -> Step:
     return call("inspect", **given | arguments)
 
 
-def _pay(to: str, amount: int, text: str = "rent", times: int = 1) -> Step:
-    return replace(call("pay", to=to, amount=amount, text=text), times=times)
+def _pay(to: str, amount: int, text: str = "rent", times: int = 1, **more: JsonValue) -> Step:
+    return replace(call("pay", to=to, amount=amount, text=text, **more), times=times)
 
 
 def _pay_by_reference() -> Step:
@@ -178,6 +181,61 @@ WORLDS: Final = (
         oracle=Oracle.STEERED,
         # Three answers fit into the bits, so an attack has six steps.
         depth=7,
+        breadth=60,
+    ),
+    World(
+        "conditions",
+        "_if",
+        "whether the condition of a call was met shows nowhere below the answer",
+        {
+            "low": (
+                HOLD,
+                _inspect(returns=_YES, _hold=True),
+                _inspect(returns=_YES),
+                _pay("ann", 10, _if=_IF),
+                call("message", channel="console", recipient="guest", text="news", _if=_IF),
+                call("write_file", path="shared/a.md", text="news", _if=_IF),
+                call("sessions_spawn", task="news", deliver_to="guest", _if=_IF),
+                call("simulate_tool_call", tool_name="pay", args={"to": "ann", "amount": 10, "text": "x", "_if": _IF}),
+                PASS_ON,
+                TELL_GUEST,
+                LIST_SHARED,
+                LIST,
+                STATUS,
+            ),
+            "reader": tuple(map(typed, ("/usage", "/held", "/status"))),
+        },
+        lanes=(LOW_LANE, READER),
+        secrets=("true", "false"),
+        files={SECRET: "yes=<secret>"},
+        tools=(replace(_PAYS, quiet=True),),
+        limits={"person_daily_tokens": BUDGET},
+        answers={"inspect": '{"yes": <yes>}'},
+        breadth=70,
+    ),
+    World(
+        "conditions and values",
+        "_if",
+        "what a page answers decides whether a fixed call is made, and chooses nothing in it",
+        {
+            "low": (
+                _HOLD_PAGE,
+                _inspect(returns=_YES, _hold=True),
+                _inspect(returns={**_WHOM, **_YES}),
+                _inspect(returns={**_WHOM, **_YES}, _hold=True),
+                _pay("ann", 10, _if=_IF),
+                _pay("<to>", 10, _if=_IF),
+                call("pay", to=REFS, amount=10, text="rent", _if=_IF),
+                call("admit", ref="<held>"),
+            )
+        },
+        lanes=(_LANE,),
+        secrets=('"to": "eve", "yes": true',),
+        files={PAGE: "<secret>"},
+        tools=(_PAYS,),
+        answers={"inspect": '{"to": "<to>", "yes": <yes>}'},
+        oracle=Oracle.ALLOWED,
+        allowed="pay ann .*",
         breadth=60,
     ),
     World(
@@ -468,6 +526,12 @@ PLANTED: Final = (
         name="bounds that are not compared",
         alphabet={"low": (_HOLD_PAGE, _inspect(returns=_WHOM), _pay("<to>", 10))},
         broken=BoundlessCalls,
+    ),
+    replace(
+        _BY_NAME["conditions"],
+        name="a condition that is refused openly",
+        alphabet={"low": (HOLD, _inspect(returns=_YES, _hold=True), _pay("ann", 10, _if=_IF))},
+        broken=ToldConditions,
     ),
     replace(
         _BY_NAME["granted"],

@@ -50,6 +50,7 @@ TOKENS: Final = 20_000
 FACTS: Final = MappingProxyType(
     {
         "bit": re.compile(r'\bbit["=: ]+([01])'),
+        "yes": re.compile(r'\byes["=: ]+(true|false)'),
         "digits": re.compile(r"\bdigits=([1-9]+)"),
         "order": re.compile(r"\border=(\w+)"),
         "canary": re.compile(r"\bcanary=(\S+)"),
@@ -165,7 +166,7 @@ class Adversary(Model):
         """Answer a question about held items: in fields, or in a text where the question is `text`."""
         found = {name: pattern.findall(text) for name, pattern in FACTS.items()}
         facts = {name: values[-1] for name, values in found.items() if values}
-        self.trace.decided |= "bit" in facts
+        self.trace.decided |= "bit" in facts or "yes" in facts
         question = _QUESTION.search(text)
         turn = question.group(1) if question is not None else ""
         template = self.answers.get("inspect", '{"bit": <bit>}') if turn.isdecimal() else "bit=<bit>"

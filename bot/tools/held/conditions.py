@@ -34,9 +34,11 @@ NO_ANSWER: Final = (
     f"`{IF}` needs the id of a held answer of `inspect`, and a boolean field of it: ask for one with `returns` and"
     ' `"_hold": true`'
 )
-"""The refusal for any other id or field. It depends on the call behind the id alone, so it tells nothing of the item."""
+"""The refusal for any other id or field. It depends on the call behind the id alone, so it tells nothing of the answer.
+"""
 
-NO_EFFECT: Final = f"`{IF}` is for calls that write or send"
+NO_EFFECT: Final = f"`{IF}` is for calls that others notice; people are never asked about this one"
+"""The refusal for other calls: some of them change what the session itself goes on with."""
 
 UNMET: Final = "the condition of this call does not hold, so it was not made"
 
@@ -52,7 +54,7 @@ class Condition:
     def met(self) -> bool:
         """Whether the field is true; it is not where the answer is a failure, or was refused or changed by a rule."""
         try:
-            answer = json.loads(self.item.text)
+            answer: JsonValue = json.loads(self.item.text)
         except (ValueError, RecursionError):
             return False
         return isinstance(answer, dict) and answer.get(self.field) is True

@@ -13,6 +13,7 @@ from bot.agent.guidance import guidance
 from bot.agent.window import estimated
 from bot.tools.arguments import is_content, types
 from bot.tools.base import Tool, WorksInRuns
+from bot.tools.held.conditions import IF
 from bot.tools.held.handles import is_handle
 from bot.tools.references import ADMIT, HOLD, INSPECT, offered
 from policy.request import Effect
@@ -56,6 +57,10 @@ async def test_what_is_not_there_is_not_told(tmp_path: Path) -> None:
         assert words in whole
         assert words not in less
         assert missing not in less
+    assert IF in whole
+    assert IF in offered(next(tool for tool in tools if tool.name == "message"))["properties"]
+    assert IF not in guidance(tools, spawns=True, untrusted=True)
+    assert IF not in guidance([tool for tool in tools if tool.effect is Effect.READ], spawns=True)
     assert guidance([], spawns=True) == ""
     assert "$ref" not in guidance([tool for tool in tools if tool.name in {"read_file", "admit"}], spawns=True)
 
