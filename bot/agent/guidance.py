@@ -51,8 +51,8 @@ def _running(tools: Sequence[Tool]) -> list[str]:
         return []
     return [
         f"This is a run: you are asked again after each turn, until its goal is reached. Call `{INITIALIZE}` first.",
-        "Begin a task with `session_update`, count it with `session_increment_completed`, and call"
-        " `steering_heartbeat`. End by the status `stopped`.",
+        "Begin a task with `session_update`, count it with `session_increment_completed`, call `steering_heartbeat`.",
+        "End by the status `stopped`.",
     ]
 
 
@@ -110,7 +110,9 @@ def _depending(tools: Sequence[Tool]) -> list[str]:
     if not any(tool.name == INSPECT for tool in tools) or not any(may_depend(tool) for tool in tools):
         return []
     condition = f'`"{IF}": {{"{ANSWER}": "<id>", "{FIELD}": "<name>"}}`'
-    return [f"A call with {condition} is made if that boolean of a held answer is true. People are asked if you heard it."]
+    return [
+        f"A call with {condition} is made if that boolean of a held answer is true. People are asked if you heard it."
+    ]
 
 
 def _handling(tools: Sequence[Tool]) -> list[str]:

@@ -130,7 +130,7 @@ async def _done(folder: Path, mail: Result, uses: list[_Use], floor: Label) -> t
     PUBLIC,
 )
 @given(_mails, _mails, _uses, st.sampled_from((PUBLIC, parse("INTERNAL"))))
-def test_a_condition_is_told_nowhere_and_chooses_no_value(
+def test_no_read_up_by_a_condition_which_chooses_no_value(
     one: Result, other: Result, uses: list[_Use], floor: Label
 ) -> None:
     async def law() -> None:

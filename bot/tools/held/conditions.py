@@ -2,8 +2,8 @@
 
 A person may say: book the flight if the page offers a meal. The session learns the answer by `inspect`, and from then
 on all that its calls do may depend on it, so people are asked (law `endorsed_cannot_steer`). With `_hold` the answer
-stays out, and `_if` lets it decide on a call that is fixed in full before anything of it is heard: it chooses whether
-the call is made, and no value of it (ADR 0069).
+stays out, and `_if` lets it decide on a call that was fixed in full before. The answer chooses whether the call is
+made, and no value of it (ADR 0069).
 """
 
 import json
@@ -31,14 +31,14 @@ FIELD: Final = "field"
 NO_CONDITION: Final = f'`{IF}` is written {{"{ANSWER}": "<id>", "{FIELD}": "<name>"}}, with nothing beside it'
 
 NO_ANSWER: Final = (
-    f"`{IF}` needs the id of a held answer of `inspect`, and a boolean field of it: ask for one with `returns` and"
-    ' `"_hold": true`'
+    f"`{IF}` needs the id of a held answer of `inspect`, and a boolean field of it. Call `inspect` with `returns` and"
+    ' `"_hold": true` for one'
 )
 """The refusal for any other id or field. It depends on the call behind the id alone, so it tells nothing of the answer.
 """
 
 NO_EFFECT: Final = f"`{IF}` is for calls that others notice; people are never asked about this one"
-"""The refusal for other calls: some of them change what the session itself goes on with."""
+"""The refusal for other calls. Some of them change the state of the session itself, which would tell it the answer."""
 
 UNMET: Final = "the condition of this call does not hold, so it was not made"
 

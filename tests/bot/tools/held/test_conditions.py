@@ -46,9 +46,7 @@ async def held(owner: Person, path: str, text: str) -> str:
     return ref_in(await owner.say(bang("read_file", path=path, _hold=True)))
 
 
-async def answered(
-    owner: Person, text: str, path: str = "public/mail.md", returns: dict[str, JsonValue] = FREE
-) -> str:
+async def answered(owner: Person, text: str, path: str = "public/mail.md", returns: dict[str, JsonValue] = FREE) -> str:
     """Have a question about a file with this text answered by its last line, and the answer held; return its id."""
     ref = await held(owner, path, text)
     return ref_in(await owner.say(bang("inspect", refs=[ref], question="Free?", returns=returns, _hold=True)))
@@ -65,7 +63,7 @@ async def kept(owner: Person) -> tuple[str, str]:
     return bodies(held_items, ItemHeld)[-1].text, str(held_items[-1].label)
 
 
-@pytest.mark.parametrize(("text", "made", "left"), [(YES, 1, "done"), (NO, 0, UNMET)])
+@pytest.mark.parametrize("text, made, left", [(YES, 1, "done"), (NO, 0, UNMET)])
 async def test_a_call_is_made_only_if_the_answer_is_true(tmp_path: Path, text: str, made: int, left: str) -> None:
     book = booking()
     async with running(tmp_path, parts=parts(book)) as owner:
@@ -93,7 +91,7 @@ async def test_once_an_answer_was_heard_a_call_asks_all_the_same(tmp_path: Path)
         assert not book.said
 
 
-@pytest.mark.parametrize(("text", "made"), [(YES, 1), (NO, 0)])
+@pytest.mark.parametrize("text, made", [(YES, 1), (NO, 0)])
 async def test_people_are_asked_the_same_and_their_answer_is_spent(tmp_path: Path, text: str, made: int) -> None:
     """Whether the condition is met may not be told by a question; who is asked sees the condition itself."""
     book = Probe("book", CallFacts(consequential=True, asks=True), effect=Effect.SEND, arguments=_Booking)
