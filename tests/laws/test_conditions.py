@@ -91,9 +91,11 @@ async def _done(folder: Path, mail: Result, uses: list[_Use], floor: Label) -> t
         ref, condition = await _answered(owner, model)
 
         def conditional(arguments: dict[str, JsonValue]) -> dict[str, JsonValue]:
-            given = {name: {"$ref": ref} if value == {"$ref": "mail"} else value for name, value in arguments.items()}
-            inner = given.get("args")
-            return {**given, "args": conditional(inner)} if isinstance(inner, dict) else {**given, "_if": condition}
+            inner, put = arguments.get("args"), dict[str, JsonValue]()
+            for name, value in arguments.items():
+                put[name] = {"$ref": ref} if value == {"$ref": "mail"} else value
+            put |= {"args": conditional(inner)} if isinstance(inner, dict) else {"_if": condition}
+            return put
 
         calls = [proposed(tool, conditional(given), name=f"c{n}") for n, (tool, given) in enumerate(uses)]
         after = [

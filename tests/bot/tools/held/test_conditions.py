@@ -160,12 +160,13 @@ async def test_what_names_no_answer_is_refused_with_the_next_step(tmp_path: Path
 
 async def test_an_answer_that_failed_or_was_never_counted_decides_nothing(tmp_path: Path) -> None:
     """A failed one is held like any other. One beyond the limit of bits is openly none."""
-    book, much = booking(), {**FREE, "much": {"type": "number", "min": 0, "max": 10**14}}
+    book, much = booking(), dict[str, JsonValue](FREE)
+    much["much"] = {"type": "number", "min": 0, "max": 10**14}
     async with running(tmp_path, parts=parts(book)) as owner:
         failed = await answered(owner, "no fields here")
         assert "is held as" in await owner.say(bang("book", hour="noon", _if=given(failed)))
         assert UNMET in (await kept(owner))[0]
-        beyond = await answered(owner, '{"free": true, "hour": 1, "much": 1}', "public/much.md", returns=dict(much))
+        beyond = await answered(owner, '{"free": true, "hour": 1, "much": 1}', "public/much.md", returns=much)
         assert NO_ANSWER in await owner.say(bang("book", hour="noon", _if=given(beyond)))
         assert not book.said
 
