@@ -1,10 +1,11 @@
 """The store on the Redis protocol: all ports on one connection pool."""
 
+import asyncio
 from collections.abc import Iterator, Sequence
 from typing import TYPE_CHECKING
 
 from bot.core.clock import Clock
-from bot.core.errors import StoreError, StoreRefusedError
+from bot.core.errors import StoreError, StoreGoneError, StoreRefusedError
 from bot.core.ids import Ids
 from bot.core.keys import KeySeries
 from bot.sessions.installation.clocks import NodeClock
@@ -188,6 +189,11 @@ class RedisStore:
             await self._server.detach()
 
 
+_LOADS_SECONDS: Final = 60.0
+"""How long a server is waited for that loads its records."""
+
+_LOOK_SECONDS: Final = 0.1
+
 _OLDEST_REDIS: Final = (7, 4)
 
 
@@ -197,14 +203,24 @@ _OLDEST_VALKEY: Final = (9, 0)
 async def complaints(connection: Connection) -> list[StoreRefusedError]:
     """Return why servers are unfit, worst first: too old, evicting, or not persistent. Doctor shows it.
 
-    A server that does not let us ask (`CONFIG` forbidden, as on hosted ones) is trusted. Raises StoreGoneError: one
-    does not answer.
+    A server that does not let us ask (`CONFIG` forbidden, as on hosted ones) is trusted. While one loads its records it
+    reports that it keeps no writes, so it is asked again. Raises StoreGoneError: one does not answer, or loads long.
     """
-    found = list[StoreRefusedError]()
-    for name, info in await connection.everywhere(("INFO",)):
-        facts = dict(line.split(":", 1) for line in info.decode("utf-8", "replace").splitlines() if ":" in line)
-        found += _complaints(facts, f"the store's server `{name}`" if name else "the store")
-    return found
+    for _ in range(round(_LOADS_SECONDS / _LOOK_SECONDS)):
+        every = [(_named(name), _facts(info)) for name, info in await connection.everywhere(("INFO",))]
+        if all(facts.get("loading", "0") == "0" for _, facts in every):
+            return [one for who, facts in every for one in _complaints(facts, who)]
+        await asyncio.sleep(_LOOK_SECONDS)
+    raise StoreGoneError("the store still loads its records", next_step="wait until that is done, then try again")
+
+
+def _named(server: str) -> str:
+    return f"the store's server `{server}`" if server else "the store"
+
+
+def _facts(info: bytes) -> dict[str, str]:
+    lines = info.decode("utf-8", "replace").splitlines()
+    return dict(line.split(":", 1) for line in lines if ":" in line)
 
 
 def _complaints(facts: dict[str, str], who: str) -> Iterator[StoreRefusedError]:

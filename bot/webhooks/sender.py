@@ -19,8 +19,8 @@ from bot.sessions.ports.changes import Changed
 from bot.sessions.webhooks import ProgramWebhook
 from bot.webhooks.delivery import SendingParts, WebhookDelivery
 
-LEASE_SECONDS: Final = 5.0
-"""How long a right lasts: how late events are after a crash, at most, beside a look. A stall of seconds loses none."""
+LEASE_SECONDS: Final = 2.0
+"""How long a right lasts. With a look, it moves within three seconds after a crash, as every duty does."""
 
 LOOK_SECONDS: Final = 2 / 3
 """How often rights are kept, and new webhooks found."""

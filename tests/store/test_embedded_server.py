@@ -407,6 +407,23 @@ async def test_a_server_that_loads_for_long_is_waited_for_and_so_is_its_starter(
     await last.detach()
 
 
+async def test_an_own_server_that_loads_is_waited_for_and_not_said_to_keep_no_writes(data: Path) -> None:
+    """While it reads its file it reports `appendonly` as off."""
+    before = Supervisor(data)
+    await before.attach()
+    await asyncio.to_thread(_fill, before.files)
+    await before.detach()
+    starter = await asyncio.to_thread(_start_slowly, before.files)
+    store = await open_store(audit_key=KEY, url=f"unix://{before.files.socket}")
+    assert not await asyncio.to_thread(_loads, data / "store")
+    assert await store.complaints() == []
+    await store.close()
+    os.close(starter)
+    last = Supervisor(data)
+    await last.attach()
+    await last.detach()
+
+
 def _fill(files: ServerFiles) -> None:
     with socket.socket(socket.AF_UNIX, socket.SOCK_STREAM) as line:
         line.connect(str(files.socket))

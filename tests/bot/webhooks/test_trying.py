@@ -212,7 +212,7 @@ async def test_who_takes_over_looks_for_what_was_told_before(tmp_path: Path) -> 
     async with receiver() as here, desk(tmp_path, hook_config(here)) as made:
         await made.hook(here)
         other, webhooks = "another", made.app.store.webhooks
-        assert await webhooks.hold(other, 45_000, 8)
+        assert await webhooks.hold(other, 15_000, 8)
         async with made.sending():
             await asyncio.sleep(0.5)
             # Its hints come while the webhook is another's.
