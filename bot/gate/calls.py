@@ -42,7 +42,7 @@ from bot.tools.base import (
     Tool,
     ToolContext,
 )
-from bot.tools.held.conditions import NO_EFFECT, UNMET, answers
+from bot.tools.held.conditions import NO_EFFECT, UNMET, answers, leaves
 from bot.tools.references import Asked, asked, mentions, pointing
 from policy import explain
 from policy.decision import Decision, Remedy, RuleOutcome, Verdict, combined
@@ -333,7 +333,8 @@ class CallGate:
         declared = _unlisted(tool.declare(arguments, context), taken)
         known = declared_facts(tool, declared)
         facts = tightened(self._judge.document, known, declared.result)
-        if taken.condition is not None and not facts.consequential:
+        conditional = taken.condition is not None
+        if conditional and not (facts.consequential and leaves(tool, declared, self._judge.document)):
             raise RefusedCallError(NO_EFFECT)
         offered = releasing.offer(declared, facts)
         sink, made = releasing.bound(tool, offered), replace(made, accepted=(tool, arguments))

@@ -13,10 +13,11 @@ from typing import Final
 
 from pydantic import JsonValue
 
-from bot.sessions.background.delegation import FieldKind, ResultField
+from bot.sessions.background.delegation import SESSION, FieldKind, ResultField
 from bot.sessions.log.events import DeferredResult
-from bot.tools.base import RefusedCallError, Tool
+from bot.tools.base import CallFacts, RefusedCallError, Tool
 from bot.tools.held.handles import REFERENCE
+from policy.document.model import Document
 from policy.request import Effect
 
 IF: Final = "_if"
@@ -37,8 +38,13 @@ NO_ANSWER: Final = (
 """The refusal for any other id or field. It depends on the call behind the id alone, so it tells nothing of the answer.
 """
 
-NO_EFFECT: Final = f"`{IF}` is for calls that others notice; people are never asked about this one"
-"""The refusal for other calls. Some of them change the state of the session itself, which would tell it the answer."""
+WRITES_FILES: Final = "write_file"
+"""The only tool of this installation that may write on a condition, where all files are read as UNTRUSTED."""
+
+NO_EFFECT: Final = (
+    f"`{IF}` is for calls that others notice, and that change nothing here but a file of a folder that is UNTRUSTED"
+)
+"""The refusal for other calls. A TRUSTED session could see by what is there, or is missing, whether they were made."""
 
 UNMET: Final = "the condition of this call does not hold, so it was not made"
 
@@ -66,8 +72,26 @@ class Condition:
 
 
 def may_depend(tool: Tool) -> bool:
-    """Say whether calls of a tool may have a condition."""
-    return tool.effect in {Effect.WRITE, Effect.SEND}
+    """Say whether calls of a tool may have a condition: it sends, its server writes, or it writes files.
+
+    Other tools that write change what sessions are told: schedules, memories, skills, workflows, sessions.
+    """
+    elsewhere = bool(tool.server) or tool.name == WRITES_FILES
+    return tool.effect is Effect.SEND or (tool.effect is Effect.WRITE and elsewhere)
+
+
+def leaves(tool: Tool, declared: CallFacts, document: Document) -> bool:
+    """Say whether a call may have a condition, as its tool declares it: no TRUSTED session misses what it would do.
+
+    A session is none of the others. A file that is missing is told with the label of its folder.
+    """
+    if tool.server:
+        return True
+    if declared.says is not None and declared.says[0].channel == SESSION:
+        return False
+    if tool.effect is Effect.SEND:
+        return True
+    return declared.folder is not None and document.folders[declared.folder[0]].label.untrusted
 
 
 def answers(fields: tuple[ResultField, ...]) -> tuple[str, ...]:

@@ -11,6 +11,7 @@ from bot.sessions.approvals import ApprovalState
 from bot.sessions.log.event_types import ItemHeld, ToolResult
 from bot.tools.base import Arguments, CallFacts, Result
 from bot.tools.held.conditions import NO_ANSWER, NO_CONDITION, NO_EFFECT, UNMET
+from channels.messages import Address
 from policy.labels import parse
 from policy.request import Effect
 from tests.bot.kit import Probe, bang, parts, policy
@@ -208,3 +209,44 @@ async def test_a_call_of_a_server_on_a_condition_is_not_asked_about(tmp_path: Pa
         text: JsonValue = {"$ref": await held(owner, "public/page.md", YES)}
         assert "may run" not in await owner.say(bang("desk__book", hour=text, _if=given(answer)))
         assert len(book.said) == 1
+
+
+async def test_no_session_finds_out_by_what_is_there_or_missing(tmp_path: Path) -> None:
+    """A session that asked its memories or schedules afterwards would hear the answer, uncounted and unmarked."""
+    book = booking()
+    async with running(tmp_path, parts=parts(book)) as owner:
+        told = await owner.say(bang("memory", action="learn", text="they take the hour of noon"))
+        memory = re.findall(r"mem_[a-z0-9]+", told)[-1]
+        schedule = re.findall(r"s_[a-z0-9]{16}", await owner.say("/remind in 2 hours tea"))[0]
+        answer = given(await answered(owner, YES))
+        for call in (
+            bang("memory", action="forget", id=memory, _if=answer),
+            bang("memory", action="correct", id=memory, text="another", _if=answer),
+            bang("schedule_cancel", id=schedule, _if=answer),
+            bang("schedule_create", kind="reminder", when="in 2 hours", text="tea", _if=answer),
+            bang("runs_start", goal="tell them", _if=answer),
+            bang("skill", action="rollback", skill_id="tea", version=1, _if=answer),
+            bang("sessions_spawn", task="tell them", deliver_to="guest", _if=answer),
+            bang("write_file", path="agent-output/x.md", text="free", _if=answer),
+        ):
+            assert NO_EFFECT in await owner.say(call), call
+        assert memory in await owner.say(bang("memory", action="recall", query="hour of noon"))
+        assert schedule in await owner.say(bang("schedules_list"))
+        assert await owner.app.store.approvals.of(owner.sid) == ()
+
+
+async def test_an_operator_who_tightens_a_tool_gives_it_no_conditions(tmp_path: Path) -> None:
+    """The setting adds caution. A call that changes what the session itself finds would tell it the answer."""
+    tools = {name: {"consequential": True} for name in ("write_file", "skill", "workflow", "sessions_send")}
+    async with running(tmp_path, policy(tools=tools)) as owner:
+        desk = Person(owner.app, owner.output, Address("console", "desk"))
+        await desk.say("hello")
+        answer = given(await answered(owner, YES))
+        for call in (
+            bang("write_file", path="workspace/x.md", text="free", _if=answer),
+            bang("skill", action="create", name="tea", steps=["boil"], _if=answer),
+            bang("workflow", action="status", _if=answer),
+            bang("sessions_send", session_id=desk.sid, content="free", _if=answer),
+        ):
+            assert NO_EFFECT in await owner.say(call), call
+        assert await owner.app.store.approvals.of(owner.sid) == ()
