@@ -355,7 +355,7 @@ class OpenTurn:
         meant = principals.meant_for(standing.principal, standing.asker, standing.home, address)
         new = replace(new, meant_for=meant or new.meant_for)
         if address.channel == SESSION:
-            new = replace(new, authors=tuple(sorted(standing.others)), endorsed=standing.endorsed)
+            new = replace(new, authors=tuple(sorted(standing.others)), endorsed=standing.passed_on)
         if standing.asker == standing.principal:
             return new
         if new.kind != OutboundKind.ANSWER and address.channel != SESSION:

@@ -122,7 +122,7 @@ _CALL_DOWN = _block(
 )
 _CARRIED_DOWN = _block(
     "no_write_down",
-    "the text of this reference is above the clearance of the tool's destination",
+    "the text or answer that this call refers to is above the clearance of its destination",
     Remedy.OTHER_DESTINATION,
     Remedy.VOUCH,
     Remedy.RECLASSIFY,

@@ -43,6 +43,7 @@ class DecisionContext:
         model: The model that people chose, empty for the first of its `agent`.
         authors: The people whose words are in its context (`bot.access.authors`).
         endorsed: The bounded answers that it has heard, itself or through another session.
+        depended: The held answers that decided on its calls, while it has read nothing since that may tell of them.
         truncated: Whether the store lost events of its log and no turn ended since, so that a call may have been made.
         allowance: Its own token budget, None for none and outside a turn.
         agent: Its pinned agent, None outside a session.
@@ -72,6 +73,7 @@ class DecisionContext:
     model: str = ""
     authors: frozenset[str] = frozenset()
     endorsed: tuple[Endorsed, ...] = ()
+    depended: tuple[Endorsed, ...] = ()
     truncated: bool = False
     allowance: TokenAllowance | None = None
     agent: AgentSnapshot | None = None
@@ -85,6 +87,11 @@ class DecisionContext:
     def others(self) -> frozenset[str]:
         """The people beside the asker whose words are in the context."""
         return self.authors - {self.asker}
+
+    @property
+    def passed_on(self) -> tuple[Endorsed, ...]:
+        """The answers that go with its words. Another session may look for the effects of its calls."""
+        return (*self.endorsed, *(one for one in self.depended if one not in self.endorsed))
 
     @property
     def reader(self) -> Label:

@@ -371,7 +371,8 @@ class ToolRunner:
             text, outcome = notice(held, standing.taint), ToolOutcome.HELD
         else:
             told = event_log.decided(standing, decided, prepared.beside)
-        result = ToolResult(call.id, call.tool, text, outcome)
+        depended = prepared.depended if concealed else ()
+        result = ToolResult(call.id, call.tool, text, outcome, depended=depended)
         label = standing.taint.join(prepared.beside) if prepared.by_handle else standing.taint
         written = [*raised, told, event_log.tool_result(standing, result, label)]
         if call.id not in context.decided:
@@ -397,7 +398,8 @@ class ToolRunner:
         call, standing = prepared.call, turn.standing
         after = replace(standing, taint=standing.taint.join(response.label))
         shown = self._fitted(turn, after, context, call=call, response=response)
-        result = ToolResult(call.id, call.tool, shown.text, _outcome(response), response.endorsed)
+        outcome, depended = _outcome(response), prepared.depended
+        result = ToolResult(call.id, call.tool, shown.text, outcome, response.endorsed, depended)
         # The sources of a held result may be above the notice in its place.
         refs = response.refs if response.held is None else (HeldRef(response.held.ref),)
         written = [
@@ -500,7 +502,7 @@ def in_doubt(gate: Gate, standing: DecisionContext, prepared: CallDecision) -> t
         return (event_log.tool_result(standing, result, taint),), result
     label = gate.document.top if prepared.accepted is None else prepared.label
     held = gate.results.kept(standing, prepared, OUTCOME_UNKNOWN, label)
-    result = ToolResult(call.id, call.tool, notice(held, taint), ToolOutcome.HELD)
+    result = ToolResult(call.id, call.tool, notice(held, taint), ToolOutcome.HELD, depended=prepared.depended)
     return (event_log.item_held(standing, held), event_log.tool_result(standing, result, taint)), result
 
 

@@ -286,7 +286,7 @@ def _origin(standing: DecisionContext) -> Origin:
 
     They are the web addresses that its asker typed, and the bounded answers that the asking session has heard.
     """
-    return Origin(OriginKind.TASK, standing.sid, typed=standing.typed, endorsed=standing.endorsed)
+    return Origin(OriginKind.TASK, standing.sid, typed=standing.typed, endorsed=standing.passed_on)
 
 
 def _lineage(standing: DecisionContext, parent: SessionState, errand: Errand, *, run: str, deadline: int) -> Lineage:

@@ -5,12 +5,14 @@ label that the session has once the call is allowed. Any other result is held, i
 failure.
 """
 
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Final
 
 from bot.access import labelling
 from bot.access.decision_context import DecisionContext
 from bot.gate.results import CallDecision
 from bot.sessions.audit import AuditRow
+from bot.sessions.background.delegation import FieldKind
+from bot.sessions.log.event_types import HeldAnswer
 from bot.sessions.messages import Endorsed
 from bot.tools.base import Result
 from policy.labels import Label
@@ -32,12 +34,17 @@ def arrival(prepared: CallDecision, result: Result) -> Label | None:
     return labelling.bounded(after.join(found), prepared.told.label_before)
 
 
-def answered(prepared: CallDecision, result: Result) -> tuple[str, ...]:
-    """Return the fields of a held answer that a condition may name, as the call asked for them.
+_DECIDED: Final = "whether a call was made"
+"""Stands for a held answer that decided on a call, of which nothing else may be told."""
 
-    They depend on the call and its charge alone. Beyond the limit of bits there are none.
-    """
-    return () if result.bounded is None or result.bounded.beyond else prepared.answers
+
+def answered(sid: str, prepared: CallDecision, result: Result) -> HeldAnswer | None:
+    """Return the facts of a held result as a bounded answer of a session, None for any other result."""
+    if result.bounded is None:
+        return None
+    endorsed = next(iter(endorsement(sid, result, _DECIDED)), None)
+    fields = tuple((field.name, field.kind is FieldKind.BOOLEAN) for field in prepared.fields)
+    return HeldAnswer(fields, counted=not result.bounded.beyond, endorsed=endorsed)
 
 
 def endorsement(sid: str, result: Result, text: str) -> tuple[Endorsed, ...]:

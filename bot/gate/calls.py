@@ -42,7 +42,7 @@ from bot.tools.base import (
     Tool,
     ToolContext,
 )
-from bot.tools.held.conditions import NO_EFFECT, UNMET, answers, leaves
+from bot.tools.held.conditions import UNMET, check_effect
 from bot.tools.references import Asked, asked, mentions, pointing
 from policy import explain
 from policy.decision import Decision, Remedy, RuleOutcome, Verdict, combined
@@ -61,7 +61,7 @@ UNSEEN: Final = "people were not shown the text of the reference, so they did no
 UNDECIDED: Final = "this call could not be decided"
 ELSEWHERE: Final = "a reference may stand for a text, not for its recipient"
 UNASKED: Final = "the text of the reference needs an approval, and to ask for one would tell of it"
-REFERS: Final = "the result of a call with a reference is held; `admit` reads it afterwards"
+REFERS: Final = "the result of a call with a reference or `_if` is held; `admit` reads it afterwards"
 REFERRED: Final = "the text of the reference"
 MAY_BE_DONE: Final = "this call was begun before and was interrupted, so it may have taken effect already"
 MAY_BE_LOST: Final = "the newest entries of this conversation were lost, so this call may have taken effect already"
@@ -239,6 +239,7 @@ class CallGate:
             known=taken.floor,
             steers=taken.steers,
             by_handle=bool(taken.depends) and not taken.by_text,
+            condition=taken.condition,
             server=tool.server,
         )
         opened = self._judged(standing, made, tool, taken=taken, approvals=approvals)
@@ -333,9 +334,8 @@ class CallGate:
         declared = _unlisted(tool.declare(arguments, context), taken)
         known = declared_facts(tool, declared)
         facts = tightened(self._judge.document, known, declared.result)
-        conditional = taken.condition is not None
-        if conditional and not (facts.consequential and leaves(tool, declared, self._judge.document)):
-            raise RefusedCallError(NO_EFFECT)
+        if taken.condition is not None:
+            check_effect(tool, facts, declared, self._judge.document)
         offered = releasing.offer(declared, facts)
         sink, made = releasing.bound(tool, offered), replace(made, accepted=(tool, arguments))
         made = self._bound(standing, made, taken, facts, declared=declared, sink=sink)
@@ -474,7 +474,7 @@ class CallGate:
             raises=declared.raises,
             shows=declared.shows,
             returns=() if made.accepted is None or self._kept(made.accepted[0], taken) else declared.returns,
-            answers=answers(declared.returns),
+            fields=declared.returns,
             spared=is_spared(standing, facts, made.carried, hold=made.hold),
         )
 

@@ -90,7 +90,7 @@ class ResultGate:
         held = self.kept(standing, prepared, response.text, response.label)
         if not prepared.hold:
             return await self._sparing.shown(standing, prepared, result, response, held=held)
-        held = replace(held, answers=answered(prepared, result))
+        held = replace(held, answer=answered(standing.sid, prepared, result))
         return replace(response, text=notice(held, standing.taint), label=standing.taint, held=held, acknowledge=())
 
     async def _bounded(self, standing: DecisionContext, prepared: CallDecision, result: Result) -> ResultDecision:

@@ -21,6 +21,7 @@ from bot.sessions.messages import Endorsed
 from bot.sessions.models import Summary
 from bot.sessions.refs import Ref
 from bot.tools.base import Arguments, Inquiry, Tool
+from bot.tools.held.conditions import Condition
 from policy import explain
 from policy.decision import Decision, Verdict
 from policy.document.reading import API
@@ -79,7 +80,8 @@ class CallDecision:
         raises: The label that it raises the session to once it is allowed.
         shows: Whether it shows a model the items that it refers to.
         returns: The fields that bound its result, none where that is held in any case.
-        answers: The names of the fields of its result that a condition may name.
+        fields: The fields of its result, also where that is held in any case.
+        condition: The field of a held answer that must be true, None for a call without a condition.
         release: The sink that it waits to be released to, or was; None for a call that needs no release.
         released: The person who released it, empty for none.
         spared: Whether only the level and compartments of its result enter the context.
@@ -120,7 +122,8 @@ class CallDecision:
     raises: Label = PUBLIC
     shows: bool = False
     returns: tuple[ResultField, ...] = ()
-    answers: tuple[str, ...] = ()
+    fields: tuple[ResultField, ...] = ()
+    condition: Condition | None = None
     release: CallRelease | None = None
     released: str = ""
     spared: bool = False
@@ -135,6 +138,11 @@ class CallDecision:
         call was fixed before anything of the answer was heard (ADR 0069).
         """
         return self.content.join(self.carried.secrecy)
+
+    @property
+    def depended(self) -> tuple[Endorsed, ...]:
+        """The held answer that decides whether it is made, as it was counted."""
+        return () if self.condition is None else self.condition.endorsed
 
     @property
     def audited(self) -> dict[str, JsonValue]:

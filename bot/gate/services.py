@@ -194,7 +194,7 @@ def ordered(standing: DecisionContext, key: str, wish: RunWish) -> RunOrder:
         session=standing.sid if inside else "",
         turn=standing.turn,
         typed=standing.typed,
-        endorsed=standing.endorsed,
+        endorsed=standing.passed_on,
         authors=named(standing.others),
         by_agent=inside,
     )

@@ -20,9 +20,12 @@ from bot.sessions.log.event_types import (
     AgentThinking,
     ApprovalResolved,
     ChatObserved,
+    EventBody,
     ItemHeld,
     LogTruncated,
     MemoriesRecalled,
+    ToolOutcome,
+    ToolResult,
     TurnCompleted,
     UserMessage,
 )
@@ -94,6 +97,8 @@ class Folds:
     """The seqs of the events of `held`."""
     endorsed: tuple[Endorsed, ...] = ()
     """The bounded answers that were let in."""
+    depended: tuple[Endorsed, ...] = ()
+    """The held answers that decided on calls, as long as nothing was read that may tell of it."""
     overheard: str = ""
     """The id up to which observed messages were let in."""
     file_bytes: int = 0
@@ -128,6 +133,7 @@ class Folds:
             held=self.held,
             authors=self.authors,
             endorsed=self.endorsed,
+            depended=self.depended,
             truncated=self.truncated,
         )
 
@@ -145,6 +151,7 @@ class Folds:
             "typed": {person: list(found) for person, found in self.typed.items()},
             "held": list(self.held_at),
             "endorsed": endorsed_json(self.endorsed),
+            "depended": endorsed_json(self.depended),
             "turn": turn.id,
             "said": list(turn.said),
             "opened_by_other": turn.foreign,
@@ -170,6 +177,7 @@ def read(carried: JsonObject, holding: Iterable[Event]) -> Folds:
         held=event_log.held_in(kept),
         held_at=tuple(event.seq for event in kept),
         endorsed=endorsed_from(objects(carried, "endorsed")),
+        depended=endorsed_from(objects(carried, "depended")),
         newest=Newest(
             found["turn"],
             tuple(found["said"]),
@@ -195,6 +203,7 @@ class _Folding:
         self._held = list[Event | NewEvent]()
         self._held_at = list[int]()
         self._endorsed = list[Endorsed]()
+        self._depended = list[Endorsed](before.depended)
         self._overheard = before.overheard
         self._file_bytes = before.file_bytes
         self._foreign = before.foreign
@@ -204,6 +213,11 @@ class _Folding:
     def take(self, seq: int, event: Event | NewEvent) -> None:
         """Fold one event."""
         self._endorsed += event_log.endorsed_in((event,))
+        if self._depended and _tells(event.body):
+            self._endorsed += self._depended
+            self._depended = []
+        if isinstance(event.body, ToolResult):
+            self._depended += event.body.depended
         if event.admitted:
             self._words(event)
         match event.body:
@@ -254,12 +268,26 @@ class _Folding:
             held=(*before.held, *event_log.held_in(self._held)),
             held_at=(*before.held_at, *self._held_at),
             endorsed=tuple(dict.fromkeys((*before.endorsed, *self._endorsed))),
+            depended=tuple(dict.fromkeys(self._depended)),
             overheard=self._overheard,
             file_bytes=self._file_bytes,
             foreign=self._foreign,
             truncated=self._truncated,
             newest=self._newest,
         )
+
+
+def _tells(body: EventBody) -> bool:
+    """Say whether an event brings something from outside the conversation, which a call before it may have changed."""
+    match body:
+        case ToolResult(outcome=outcome):
+            return outcome is not ToolOutcome.HELD
+        case UserMessage(origin=origin):
+            return origin is not None
+        case ChatObserved() | MemoriesRecalled():
+            return True
+        case _:
+            return False
 
 
 def _grown(before: frozenset[str], more: set[str]) -> frozenset[str]:

@@ -250,15 +250,17 @@ class ApprovalRequests:
         )
 
     def _steers(self, standing: DecisionContext, prepared: CallDecision) -> str:
-        """Return the values that steer a call as people are told them, empty where an answer is asked about.
+        """Return the values that steer a call as people are told them, and its condition.
 
-        Where a held value lies is not among them, as the log has these words.
+        Empty where an answer is asked about. Where a held value lies is not among them, as the log has these words.
         """
         made = prepared.opened or prepared.accepted
         if made is None:
             return ""
         tool, arguments = made
-        return in_words(self._gate.document, tool.name, arguments, standing.now)
+        told = in_words(self._gate.document, tool.name, arguments, standing.now)
+        condition = "" if prepared.condition is None else prepared.condition.told
+        return "; ".join(filter(None, (told, condition)))
 
     def _asked(self, turn: OpenTurn, prepared: CallDecision) -> NewEvent:
         decision, tool = prepared.decision, prepared.call.tool

@@ -110,7 +110,7 @@ _IN_ORDER = ((_BEGUN, _READING), (_NEW, _FIRST), (_NEW, _STATE), (_OVER, _STATE)
             replace(BASE, taint=PUBLIC, tool=ToolFacts("message", Effect.SEND, PUBLIC), carried=CONFIDENTIAL),
             _DOWN,
             Verdict.BLOCK,
-            "the text of this reference is above the clearance of the tool's destination",
+            "the text or answer that this call refers to is above the clearance of its destination",
             {Remedy.OTHER_DESTINATION, Remedy.VOUCH, Remedy.RECLASSIFY, Remedy.CLEAR_READER},
         ),
         (

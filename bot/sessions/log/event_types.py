@@ -240,6 +240,7 @@ class ToolResult:
     """A call's result, as the model reads it.
 
     `endorsed` is the bounded answer, or the skeleton of an UNTRUSTED result, that the text is, where it was counted.
+    `depended` are the held answers that decided whether the call was made. Later results may tell of them.
     """
 
     call: str
@@ -247,6 +248,7 @@ class ToolResult:
     text: str
     outcome: ToolOutcome
     endorsed: tuple[Endorsed, ...] = ()
+    depended: tuple[Endorsed, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)
@@ -300,6 +302,23 @@ class HeldPart:
 
 
 @dataclass(frozen=True, slots=True)
+class HeldAnswer:
+    """A held result that is a bounded answer, so that a condition may name it.
+
+    All of it depends on the call and its charge, and nothing on the answer.
+
+    Args:
+        fields: The names of its fields, each with whether it is a boolean.
+        counted: Whether its bits are within the limit.
+        endorsed: The record of the charge, None where nothing is endorsed.
+    """
+
+    fields: tuple[tuple[str, bool], ...]
+    counted: bool = True
+    endorsed: Endorsed | None = None
+
+
+@dataclass(frozen=True, slots=True)
 class ItemHeld:
     """A result that is kept out of the context, under a reference; the event's label is that of its text.
 
@@ -310,7 +329,7 @@ class ItemHeld:
         decision: The decision that held or changed it, None if none did.
         parts: The parts of it that have references or handles of their own.
         server: The MCP server that the handles belong to, empty for none.
-        answers: The names of the fields of a bounded answer that are true or false, if it is one.
+        answer: Its facts as a bounded answer, None for any other result.
     """
 
     ref: str
@@ -319,7 +338,7 @@ class ItemHeld:
     decision: PolicyDecision | None = None
     parts: tuple[HeldPart, ...] = ()
     server: str = ""
-    answers: tuple[str, ...] = ()
+    answer: HeldAnswer | None = None
 
 
 @dataclass(frozen=True, slots=True)

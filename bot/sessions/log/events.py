@@ -9,7 +9,7 @@ from typing import Final
 
 from bot.core.json_values import JsonObject
 from bot.sessions.log import event_types
-from bot.sessions.log.event_types import EventBody, HeldPart, UnknownEvent
+from bot.sessions.log.event_types import EventBody, HeldAnswer, HeldPart, UnknownEvent
 from bot.sessions.refs import Ref
 from policy.labels import Label
 
@@ -171,7 +171,7 @@ class DeferredResult:
         handle: The kind of the handle that `ref` is, empty for a reference; `text` is then an identifier, as JSON.
         server: The MCP server whose identifier it is.
         parts: The parts of it that have references or handles of their own.
-        answers: The names of the fields of a bounded answer that are true or false, if it is one.
+        answer: Its facts as a bounded answer, None for any other result.
     """
 
     ref: str
@@ -181,7 +181,7 @@ class DeferredResult:
     handle: str = ""
     server: str = ""
     parts: tuple[HeldPart, ...] = ()
-    answers: tuple[str, ...] = ()
+    answer: HeldAnswer | None = None
 
     @property
     def digest(self) -> str:

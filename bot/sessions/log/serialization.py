@@ -45,6 +45,7 @@ def event_json(body: EventBody) -> dict[str, JsonValue]:  # noqa: C901, PLR0911,
             return {"call": body.call, "tool": body.tool, "arguments": arguments}
         case event_types.ToolResult():
             said = {"call": body.call, "tool": body.tool, "text": body.text, "outcome": body.outcome.value}
+            said |= _named("depended", endorsed_json(body.depended))
             return {**said, **_named("endorsed", endorsed_json(body.endorsed))}
         case event_types.AgentThinking():
             return {"response": dict(body.response)}
@@ -147,7 +148,7 @@ def _longer_json(  # noqa: PLR0911 - as above
         case event_types.ItemHeld():
             decision = {} if body.decision is None else {"decision": _decision_json(body.decision)}
             parts = {**_named("parts", map(_part_json, body.parts)), **({"server": body.server} if body.server else {})}
-            parts |= _named("answers", body.answers)
+            parts |= {} if body.answer is None else {"answer": _answer_json(body.answer)}
             return {"ref": body.ref, "text": body.text, "floor": str(body.floor), **decision, **parts}
         case PolicyDecision():
             return _decision_json(body)
@@ -439,8 +440,9 @@ def _tool_call(found: JsonObject) -> EventBody:
 
 def _tool_result(found: JsonObject) -> EventBody:
     outcome = ToolOutcome(text(found, "outcome"))
-    endorsed = endorsed_from(objects(found, "endorsed"))
-    return event_types.ToolResult(text(found, "call"), text(found, "tool"), text(found, "text"), outcome, endorsed)
+    endorsed, depended = [endorsed_from(objects(found, name)) for name in ("endorsed", "depended")]
+    named = text(found, "call"), text(found, "tool"), text(found, "text")
+    return event_types.ToolResult(*named, outcome, endorsed, depended)
 
 
 def _item_held(found: JsonObject) -> EventBody:
@@ -452,8 +454,23 @@ def _item_held(found: JsonObject) -> EventBody:
         None if decision is None else _decision(decision),
         tuple([_part(one) for one in objects(found, "parts")]),
         text(found, "server", ""),
-        texts(found, "answers"),
+        None if (answer := child(found, "answer")) is None else _answer(answer),
     )
+
+
+def _answer_json(answer: event_types.HeldAnswer) -> JsonValue:
+    fields: list[JsonValue] = [{"name": name, "boolean": boolean} for name, boolean in answer.fields]
+    return {"fields": fields, "counted": answer.counted, **_named("endorsed", endorsed_json(_listed(answer.endorsed)))}
+
+
+def _answer(found: JsonObject) -> event_types.HeldAnswer:
+    fields = tuple([(text(one, "name"), one["boolean"] is True) for one in objects(found, "fields")])
+    endorsed = endorsed_from(objects(found, "endorsed"))
+    return event_types.HeldAnswer(fields, found["counted"] is True, endorsed[0] if endorsed else None)
+
+
+def _listed(endorsed: Endorsed | None) -> tuple[Endorsed, ...]:
+    return () if endorsed is None else (endorsed,)
 
 
 def _part_json(part: event_types.HeldPart) -> JsonValue:

@@ -13,12 +13,13 @@ from typing import Final
 
 from pydantic import JsonValue
 
-from bot.sessions.background.delegation import SESSION, FieldKind, ResultField
+from bot.sessions.background.delegation import SESSION
 from bot.sessions.log.events import DeferredResult
+from bot.sessions.messages import Endorsed
 from bot.tools.base import CallFacts, RefusedCallError, Tool
 from bot.tools.held.handles import REFERENCE
 from policy.document.model import Document
-from policy.request import Effect
+from policy.request import Effect, ToolFacts
 
 IF: Final = "_if"
 """The argument by which a call depends on a held answer; the gate takes it, no tool sees it."""
@@ -32,21 +33,29 @@ FIELD: Final = "field"
 NO_CONDITION: Final = f'`{IF}` is written {{"{ANSWER}": "<id>", "{FIELD}": "<name>"}}, with nothing beside it'
 
 NO_ANSWER: Final = (
-    f"`{IF}` needs the id of a held answer of `inspect`, and a boolean field of it. Call `inspect` with `returns` and"
-    ' `"_hold": true` for one'
+    f"`{IF}` needs the id of a held answer. Call `inspect` with `returns` and"
+    ' `"_hold": true` for one. A reset ends all ids'
 )
-"""The refusal for any other id or field. It depends on the call behind the id alone, so it tells nothing of the answer.
+"""The refusal for any other id. This and the next two depend on the call behind the id, and tell nothing of the answer.
 """
+
+NO_FIELD: Final = f"`{IF}` needs a boolean field of the answer; it has "
+
+NOT_COUNTED: Final = (
+    "this answer has more bits than may be endorsed, so it decides on nothing. Ask for one boolean alone, or after the"
+    " next message of your user"
+)
 
 WRITES_FILES: Final = "write_file"
 """The only tool of this installation that may write on a condition, where all files are read as UNTRUSTED."""
 
 NO_EFFECT: Final = (
-    f"`{IF}` is for calls that others notice, and that change nothing here but a file of a folder that is UNTRUSTED"
+    f"this call has no consequences elsewhere, so it takes no `{IF}`. Texts to other people and tools of servers do."
+    " Make it without"
 )
-"""The refusal for other calls. A TRUSTED session could see by what is there, or is missing, whether they were made."""
+"""The refusal for other calls. A TRUSTED session could look for their effects, and learn whether they were made."""
 
-UNMET: Final = "the condition of this call does not hold, so it was not made"
+UNMET: Final = "the answer that this call depends on is not true, so the call was not made"
 
 
 @dataclass(frozen=True, slots=True)
@@ -57,6 +66,12 @@ class Condition:
     field: str
 
     @property
+    def endorsed(self) -> tuple[Endorsed, ...]:
+        """The charge of the answer, none where nothing is endorsed."""
+        charged = None if self.item.answer is None else self.item.answer.endorsed
+        return () if charged is None else (charged,)
+
+    @property
     def met(self) -> bool:
         """Whether the field is true; it is not where the answer is a failure, or was refused or changed by a rule."""
         try:
@@ -64,6 +79,11 @@ class Condition:
         except (ValueError, RecursionError):
             return False
         return isinstance(answer, dict) and answer.get(self.field) is True
+
+    @property
+    def told(self) -> str:
+        """The condition in words for people who are asked; the answer is not among them."""
+        return f"made only if `{self.field}` is true in the answer `{self.item.ref}`"
 
     def shown(self) -> dict[str, JsonValue]:
         """Return the condition for people's approval, with the answer."""
@@ -74,17 +94,22 @@ class Condition:
 def may_depend(tool: Tool) -> bool:
     """Say whether calls of a tool may have a condition: it sends, its server writes, or it writes files.
 
-    Other tools that write change what sessions are told: schedules, memories, skills, workflows, sessions.
+    Other tools change schedules, memories, skills, workflows or sessions, which sessions are told of.
     """
     elsewhere = bool(tool.server) or tool.name == WRITES_FILES
     return tool.effect is Effect.SEND or (tool.effect is Effect.WRITE and elsewhere)
 
 
-def leaves(tool: Tool, declared: CallFacts, document: Document) -> bool:
-    """Say whether a call may have a condition, as its tool declares it: no TRUSTED session misses what it would do.
+def check_effect(tool: Tool, facts: ToolFacts, declared: CallFacts, document: Document) -> None:
+    """Check that the effect of a call, as its tool declares it, is one that no TRUSTED session here can look for.
 
-    A session is none of the others. A file that is missing is told with the label of its folder.
+    A file that is missing is told with the label of its folder. Raises RefusedCallError: it is another effect.
     """
+    if not (facts.consequential and _elsewhere(tool, declared, document)):
+        raise RefusedCallError(NO_EFFECT)
+
+
+def _elsewhere(tool: Tool, declared: CallFacts, document: Document) -> bool:
     if tool.server:
         return True
     if declared.says is not None and declared.says[0].channel == SESSION:
@@ -92,11 +117,6 @@ def leaves(tool: Tool, declared: CallFacts, document: Document) -> bool:
     if tool.effect is Effect.SEND:
         return True
     return declared.folder is not None and document.folders[declared.folder[0]].label.untrusted
-
-
-def answers(fields: tuple[ResultField, ...]) -> tuple[str, ...]:
-    """Return the names of the fields of an answer that a condition may name."""
-    return tuple(field.name for field in fields if field.kind is FieldKind.BOOLEAN)
 
 
 def named_in(tool: Tool, given: JsonValue, known: Mapping[str, DeferredResult]) -> Condition:
@@ -112,6 +132,11 @@ def named_in(tool: Tool, given: JsonValue, known: Mapping[str, DeferredResult]) 
     if not isinstance(reference, dict) or reference.keys() != {REFERENCE} or not isinstance(field, str):
         raise RefusedCallError(NO_CONDITION)
     item = known.get(str(reference[REFERENCE]))
-    if item is None or field not in item.answers:
+    if item is None or item.answer is None:
         raise RefusedCallError(NO_ANSWER)
+    if not item.answer.counted:
+        raise RefusedCallError(NOT_COUNTED)
+    booleans = [name for name, boolean in item.answer.fields if boolean]
+    if field not in booleans:
+        raise RefusedCallError(f"{NO_FIELD}{', '.join(f'`{name}`' for name in booleans) or 'none'}")
     return Condition(item, field)

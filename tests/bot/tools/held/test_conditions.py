@@ -10,11 +10,11 @@ from pydantic import JsonValue
 from bot.sessions.approvals import ApprovalState
 from bot.sessions.log.event_types import ItemHeld, ToolResult
 from bot.tools.base import Arguments, CallFacts, Result
-from bot.tools.held.conditions import NO_ANSWER, NO_CONDITION, NO_EFFECT, UNMET
+from bot.tools.held.conditions import NO_ANSWER, NO_CONDITION, NO_EFFECT, NO_FIELD, NOT_COUNTED, UNMET
 from channels.messages import Address
 from policy.labels import parse
 from policy.request import Effect
-from tests.bot.kit import Probe, bang, parts, policy
+from tests.bot.kit import Probe, bang, eventually, parts, policy
 from tests.events import bodies
 from tests.harness import Person, running
 
@@ -101,7 +101,7 @@ async def test_people_are_asked_the_same_and_their_answer_is_spent(tmp_path: Pat
         shown = await owner.say(bang("book", hour="noon", _if=given(answer)))
         assert "May `book` run" in shown
         assert "_if" in shown
-        assert '"field": "free"' in shown
+        assert f"made only if `free` is true in the answer `{answer}`" in shown
         assert "is not shown" not in shown
         (asked,) = await owner.app.store.approvals.of(owner.sid)
         await owner.say(f"/approve {asked.id}")
@@ -142,8 +142,8 @@ async def test_what_names_no_answer_is_refused_with_the_next_step(tmp_path: Path
         wrong: list[tuple[JsonValue, str]] = [
             (given(page), NO_ANSWER),
             (given("held-0123456789abcdef"), NO_ANSWER),
-            (given(answer, "hour"), NO_ANSWER),
-            (given(answer, "busy"), NO_ANSWER),
+            (given(answer, "hour"), f"{NO_FIELD}`free`"),
+            (given(answer, "busy"), f"{NO_FIELD}`free`"),
             ({**given(answer), "is": False}, NO_CONDITION),
             ({"answer": answer}, NO_CONDITION),
             ({"answer": 1, "field": "free"}, NO_CONDITION),
@@ -168,7 +168,7 @@ async def test_an_answer_that_failed_or_was_never_counted_decides_nothing(tmp_pa
         assert "is held as" in await owner.say(bang("book", hour="noon", _if=given(failed)))
         assert UNMET in (await kept(owner))[0]
         beyond = await answered(owner, '{"free": true, "hour": 1, "much": 1}', "public/much.md", returns=much)
-        assert NO_ANSWER in await owner.say(bang("book", hour="noon", _if=given(beyond)))
+        assert NOT_COUNTED in await owner.say(bang("book", hour="noon", _if=given(beyond)))
         assert not book.said
 
 
@@ -250,3 +250,34 @@ async def test_an_operator_who_tightens_a_tool_gives_it_no_conditions(tmp_path: 
         ):
             assert NO_EFFECT in await owner.say(call), call
         assert await owner.app.store.approvals.of(owner.sid) == ()
+
+
+async def test_what_is_read_after_such_a_call_may_tell_of_it_so_the_answer_counts_as_heard(tmp_path: Path) -> None:
+    """What a call changed, or left as it was, shows at its server. Until then two calls may depend on answers."""
+    book, look = booking(), Probe("look", result=Result("noon is taken"))
+    async with running(tmp_path, parts=parts(book, look)) as owner:
+        answer = await answered(owner, YES)
+        for hour in ("noon", "one"):
+            await owner.say(bang("book", hour=hour, _if=given(answer)))
+        assert len(book.said) == 2
+        assert "noon is taken" in await owner.say(bang("look"))
+        shown = await owner.say(bang("book", hour="two", _if=given(answer)))
+        assert "May `book` run" in shown
+        assert "- `whether a call was made`" in shown
+        assert len(book.said) == 2
+        assert str((await owner.state()).taint) == "PUBLIC"
+
+
+async def test_a_session_below_may_look_so_it_counts_as_having_heard(tmp_path: Path) -> None:
+    book = booking()
+    async with running(tmp_path, parts=parts(book)) as owner:
+        await owner.say(bang("book", hour="noon", _if=given(await answered(owner, YES))))
+        await owner.say(bang("sessions_spawn", task=bang("book", hour="one")))
+
+        async def asks() -> bool:
+            below = [state.sid async for state in owner.app.store.sessions.states() if state.lineage is not None]
+            found = [one for sid in below for one in await owner.app.store.approvals.of(sid)]
+            return any(one.rules == ("endorsed_cannot_steer",) for one in found)
+
+        await eventually(asks)
+        assert len(book.said) == 1
