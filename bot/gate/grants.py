@@ -173,7 +173,7 @@ def _covers(
     if (approval.sid, approval.generation) != (standing.sid, standing.generation):
         return False
     same = (scope.declaration, scope.reach, scope.shape) == (at.declaration, at.reach, at.shape)
-    label = standing.taint.join(made.carried)
+    label = standing.taint.join(made.leaving)
     if not same or not _within(at.amounts, scope.most) or label.join(scope.label) != scope.label:
         return False
     if not set(asked).issubset(scope.rules) or not may_be_granted(document, asked):

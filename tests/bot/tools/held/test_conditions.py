@@ -14,7 +14,7 @@ from bot.tools.held.conditions import NO_ANSWER, NO_CONDITION, NO_EFFECT, NO_FIE
 from channels.messages import Address
 from policy.labels import parse
 from policy.request import Effect
-from tests.bot.kit import Probe, bang, eventually, parts, policy
+from tests.bot.kit import Probe, bang, eventually, note, parts, policy
 from tests.events import bodies
 from tests.harness import Person, running
 
@@ -281,3 +281,24 @@ async def test_a_session_below_may_look_so_it_counts_as_having_heard(tmp_path: P
 
         await eventually(asks)
         assert len(book.said) == 1
+
+
+@pytest.mark.parametrize("text, made", [(YES, 3), (NO, 2)])
+async def test_a_grant_covers_a_call_with_a_condition_and_spends_a_use_in_both_cases(
+    tmp_path: Path, text: str, made: int
+) -> None:
+    async with running(tmp_path) as owner:
+        answer = await answered(owner, text)
+        await owner.say(bang("inspect", refs=[await held(owner, "public/other.md", YES)], question="?", returns=FREE))
+        await owner.say(note("guest", "at noon"))
+        (asked,) = await owner.app.store.approvals.of(owner.sid)
+        await owner.say(f"/approve {asked.id} until 1h")
+        await owner.say(note("guest", "at noon"))
+        shown = await owner.say(
+            bang("message", channel="console", recipient="guest", text="at noon", _if=given(answer))
+        )
+        assert "is held as" in shown
+        assert owner.shown.count("→ guest: at noon") == made
+        (granted,) = await owner.app.store.approvals.of(owner.sid)
+        assert granted.grant is not None
+        assert granted.grant.left == 7
