@@ -40,7 +40,7 @@ _ID: Final = re.compile(
 _MOMENT: Final = re.compile(r"\b1[6-9][0-9]{11}\b|\b20[0-9]{2}-[0-9]{2}-[0-9]{2}[T ][0-9:.]+Z?( UTC)?")
 _CODE: Final = re.compile(
     r"(?<=/approve )[2-9a-z]{8}|(?<=/deny )[2-9a-z]{8}|(?<=\"approval\": \")[2-9a-z]{8}"
-    r"|(?<=/grants revoke )[2-9a-z]{8}|\b[2-9a-z]{8}(?= `\w+` \{)"
+    r"|(?<=/grants revoke )[2-9a-z]{8}|\b[2-9a-z]{8}(?= `\w+` `\{)"
     r"|(?<=/release confirm )[2-9a-z]{8}|(?<=\"code\": \")[2-9a-z]{8}|(?<=\"code\":\")[2-9a-z]{8}"
 )
 _SEAL: Final = re.compile(
