@@ -13,6 +13,7 @@ from bot.commands.alternatives import AlternativeCommands
 from bot.commands.command import CommandRequest, Reply, UsageError
 from bot.commands.inbox.grants import decider
 from bot.commands.inbox.waiting import WaitingEntry
+from bot.core.errors import RequestError
 from bot.core.invisible import in_code, spelled
 from bot.delivery import approval_prompts, time_left
 from bot.delivery.time_left import lasting
@@ -78,7 +79,10 @@ class ApprovalCommands:
         if answer is ApprovalState.APPROVED and calls[0].approval.is_question:
             label = join_all(known.label for known in calls)
             return Reply(QUESTION.format(id=calls[0].approval.id), label)
-        done = await self.answers.answer(by, calls, answer, longer)
+        try:
+            done = await self.answers.answer(by, calls, answer, longer)
+        except RequestError as error:
+            return Reply.refusing(error, join_all(known.label for known in calls))
         if not done.settled:
             return Reply("\n".join(self._others(request, argument, done.left)), done.label)
         lines = [_settled(approval, answer) for approval in done.settled]

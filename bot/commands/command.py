@@ -9,7 +9,7 @@ from bot.access import labelling, principals
 from bot.access.agents import AgentSnapshot
 from bot.access.authorize import Caller
 from bot.access.decision_context import DecisionContext
-from bot.core.errors import BusyError, RequestError
+from bot.core.errors import BusyError, RequestError, in_sentences
 from bot.gate.gate import Gate
 from bot.gate.results import explained
 from bot.pinned_agents import PinnedAgents
@@ -49,6 +49,11 @@ class Reply:
     label: Label = PUBLIC
     buttons: tuple[Button, ...] = ()
     failed: bool = False
+
+    @staticmethod
+    def refusing(error: RequestError, label: Label) -> "Reply":
+        """Return the answer about something that was found, and is not done. Its label is that of the thing."""
+        return Reply(in_sentences(error), label, failed=True)
 
 
 @dataclass(frozen=True, slots=True)

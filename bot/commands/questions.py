@@ -68,9 +68,8 @@ class QuestionCommands:
         try:
             value = asked.value(words[0] if words else "")
         except ValueError:
-            raise CommandError(
-                f"this takes {fitting(asked)}", next_step=f"write `/answer {asked.question.id} TEXT`"
-            ) from None
+            wrong = CommandError(f"this takes {fitting(asked)}", next_step=f"write `/answer {asked.question.id} TEXT`")
+            return Reply.refusing(wrong, asked.label)
         by = Replier(request.caller.principal, request.caller.role, request.address, await request.in_shared_chat())
         try:
             question, counts = await self.answers.give(asked, value, by)

@@ -116,7 +116,7 @@ class ReleaseCommands:
         if spoken.decision.verdict not in MAY_GO_ON:
             return Reply(request.explained(spoken.decision, standing, "/release", WOULD_GO), source.label)
         if _hides(spoken.text):
-            raise CommandError(UNSEEN)
+            return Reply.refusing(CommandError(UNSEEN), source.label)
         shown = Release(
             code=self.ids.approval(),
             principal=request.caller.principal,
@@ -133,7 +133,7 @@ class ReleaseCommands:
         told = _told(shown, spoken.text)
         said = self.gate.output.reply(standing, standing.destination, told, source.label)
         if said.decision.verdict is not Verdict.ALLOW or said.text != told:
-            raise CommandError(NOT_WHOLE)
+            return Reply.refusing(CommandError(NOT_WHOLE), source.label)
         async with request.claimed(self.ids.owner()) as claim:
             await self.sessions.record(
                 claim,
@@ -169,7 +169,7 @@ class ReleaseCommands:
             same = releases.digest(spoken.text) == shown.digest and source.label == shown.label
             cleared = shown.clearance == (spoken.destination.clearance or PUBLIC)
             if spoken.decision.verdict not in MAY_GO_ON or not same or not cleared or not means:
-                raise CommandError(CHANGED)
+                return Reply.refusing(CommandError(CHANGED), source.label)
             row = decision_row(
                 replace(standing, taint=source.label),
                 Hook.PRE_OUTPUT,

@@ -9,7 +9,7 @@ from dataclasses import dataclass
 from typing import Final
 
 from bot.commands.command import CommandRequest, Reply, UsageError
-from bot.core.errors import NotFoundError
+from bot.core.errors import NotFoundError, RequestError
 from bot.core.invisible import in_code, spelled
 from bot.delivery.time_left import lasting
 from bot.operations.approval_answers import ApprovalAnswers, Decider, PendingCall
@@ -47,7 +47,10 @@ class GrantCommands:
             raise NotFoundError
         if not self.answers.may_revoke(by.principal, found.approval):
             return Reply(NOT_YOURS, found.label, failed=True)
-        await self.answers.revoke(by, found)
+        try:
+            await self.answers.revoke(by, found)
+        except RequestError as error:
+            return Reply.refusing(error, found.label)
         return Reply(REVOKED.format(id=name, tool=found.approval.tool), found.label)
 
     def _line(self, request: CommandRequest, known: PendingCall) -> str:
