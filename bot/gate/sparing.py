@@ -3,7 +3,7 @@
 The level and compartments are admitted with the call, decided like a read. The text is held. The model reads a notice,
 and a skeleton if the tool describes its result (`bot.tools.held.skeletons`). The bits that third parties may put into a
 skeleton are charged like a bounded answer's (ADR 0017), for the call and not for its result. A result that fails, is
-refused, does not fit or proves higher costs the same, and shows the notice alone.
+refused, does not fit or proves higher costs the same, is heard as well, and shows the notice alone.
 """
 
 import hashlib
@@ -38,6 +38,9 @@ SHOWN: Final = (
     " stands for an identifier. Give it to tools of the same server:"
 )
 
+NONE_SHOWN: Final = "no part of it was shown"
+"""Stands in a question to people for the skeleton of a result that has none."""
+
 
 class Sparing:
     """Shows skeletons in place of spared results."""
@@ -70,11 +73,12 @@ class Sparing:
             if shown is None and is_constant(shape):
                 naming = _Naming(standing, held.ref)
                 shown = empty(shape, naming.named)
-            if shown is None:
-                return plain
-            text = json.dumps(shown, ensure_ascii=False)
-            item = replace(held, parts=tuple(naming.parts), server=prepared.server)
+            text = NONE_SHOWN if shown is None else json.dumps(shown, ensure_ascii=False)
+            # That nothing is shown is one of the outcomes that third parties choose among, so it is heard as well.
             endorsed = (Endorsed(standing.sid, _brief(prepared.call.tool, text), run, bits),) if bits else ()
+            if shown is None:
+                return replace(plain, endorsed=endorsed)
+            item = replace(held, parts=tuple(naming.parts), server=prepared.server)
             return replace(plain, text=f"{told}\n{SHOWN}\n{text}", held=item, endorsed=endorsed)
         return plain
 

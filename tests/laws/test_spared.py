@@ -11,8 +11,11 @@ from pydantic import JsonValue
 from pydantic_ai.messages import ToolCallPart
 
 from bot.sessions.log.event_types import ToolOutcome, ToolResult
+from bot.tools.base import CallFacts
 from policy.labels import parse
-from tests.bot.kit import Scripted, parts, policy, proposed
+from policy.request import Effect
+from tests.bot.granting import PayArguments
+from tests.bot.kit import TOP, Probe, Scripted, parts, policy, proposed
 from tests.bot.mailbox import HANDLE, LABELLED, Mailbox, mail, served
 from tests.events import bodies
 from tests.harness import running
@@ -118,3 +121,18 @@ async def test_a_refusal_that_tells_of_an_identifier_makes_the_session_untrusted
         assert [tool for tool, _ in box.asked] == ["find"]
         assert bodies(await owner.events(), ToolResult)[-1].outcome is ToolOutcome.DENIED
         assert (await owner.state()).taint == parse("INTERNAL~")
+
+
+@pytest.mark.parametrize("mails", [(mail("a"),), ({"id": "a"},), ()], ids=["fits", "misfit", "failed"])
+async def test_endorsed_cannot_steer_by_a_result_of_which_nothing_is_shown(
+    tmp_path: Path, mails: tuple[dict[str, JsonValue], ...]
+) -> None:
+    """Who writes a mail may choose that it does not fit. A session that notices has heard that, too."""
+    pay = Probe("pay", CallFacts(clearance=TOP, consequential=True), effect=Effect.SEND, arguments=PayArguments)
+    model = Scripted([proposed("mail__find", name="c0")], [proposed("pay", {"to": "ann"}, name="c1")], "done")
+    config = policy(blocks={"mcp_servers": served()}, mcp_servers=LABELLED)
+    async with running(tmp_path, config, parts=parts(*Mailbox(*mails).tools, pay, model=model)) as owner:
+        await owner.say("look")
+        (asked,) = await owner.app.store.approvals.of(owner.sid)
+        assert asked.rules == ("endorsed_cannot_steer",)
+        assert pay.said == []

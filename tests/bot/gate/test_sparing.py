@@ -148,7 +148,8 @@ async def test_all_that_shows_nothing_looks_alike_and_costs_the_same(box: Mailbo
     assert list(charging.charged.values()) == [7295]
     assert response.held is not None
     assert response.held.parts == ()
-    assert response.endorsed == ()
+    # That nothing is shown is heard like a skeleton.
+    assert [(one.text, one.millibits) for one in response.endorsed] == [("mail__find: no part of it was shown", 7295)]
     assert response.label == INTERNAL
     _, other = await responded(keeper(Mailbox(mail("a")), charging=Charging(0)), FIND, standing())
     assert response.text == other.text
