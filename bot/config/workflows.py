@@ -7,6 +7,7 @@ import hashlib
 import json
 import re
 from collections.abc import Collection, Iterator, Mapping
+from functools import cache
 from importlib.resources import files
 from pathlib import Path
 from types import MappingProxyType
@@ -50,9 +51,7 @@ def load_definitions(folder: Path | None, agents: Collection[str]) -> Mapping[st
 
     `agents` are the names that a reviewer may have. Raises ConfigError: with one line for each problem.
     """
-    shipped = files("bot.sessions.workflows").joinpath("shipped")
-    found = [read_definition(one.read_text(encoding="utf-8"), one.name, None) for one in shipped.iterdir()]
-    definitions = {one.name: one for one in found}
+    definitions = {one.name: one for one in _shipped()}
     paths, told = dict[str, Path](), list[str]()
     for path in _paths(folder) if folder is not None else ():
         try:
@@ -68,6 +67,13 @@ def load_definitions(folder: Path | None, agents: Collection[str]) -> Mapping[st
     if told:
         raise ConfigError("\n".join(told))
     return MappingProxyType(definitions)
+
+
+@cache
+def _shipped() -> tuple[WorkflowDefinition, ...]:
+    """Return the shipped definitions, which a process reads once."""
+    folder = files("bot.sessions.workflows").joinpath("shipped")
+    return tuple(read_definition(one.read_text(encoding="utf-8"), one.name, None) for one in folder.iterdir())
 
 
 def read_definition(text: str, source: str, agents: Collection[str] | None) -> WorkflowDefinition:
