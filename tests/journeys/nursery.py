@@ -7,7 +7,8 @@ When the first socket ends, it kills all forks.
 
 A fork has its own environment, arguments, folder, files and signals. It ends as an interpreter does: it waits for its
 threads, does what was registered for the end, and flushes its output. Only what modules do when they are imported is
-shared, so none of ours may look around then; the seed of hashes is shared as well.
+shared, so none of ours may look around then; the shipped workflow definitions and the seed of hashes are shared as
+well.
 """
 
 import atexit
@@ -28,11 +29,16 @@ from pathlib import Path
 from select import select
 from typing import TYPE_CHECKING, Final, cast
 
+from bot.config.workflows import load_definitions
+
 if TYPE_CHECKING:
     from io import TextIOWrapper
 
 ROOT: Final = Path(__file__).parents[2]
-LAZY: Final = ("pydantic_ai.models.openai", "rich.console", "structlog.dev")
+LAZY: Final = (
+    *("anyio._backends._asyncio", "genai_prices.data", "importlib.resources.readers"),
+    *("pydantic_ai.models.openai", "rich.console", "structlog.dev"),
+)
 """What else journeys come to import, when something runs."""
 _SERVING: Final = ("protocol", "endpoint", "stdio")
 _LEFT_OUT: Final = ("bot.__main__", "bot.mcp.", *(f"bot.api.mcp_server.{name}" for name in _SERVING))
@@ -45,13 +51,14 @@ NUMBER_BYTES: Final = 8
 
 
 def preload() -> None:
-    """Import all modules of the program, and the libraries that they import when something runs."""
+    """Import all modules of the program and the libraries that they import later, and read what is shipped."""
     for package in ("bot", "channels", "policy"):
         for found in pkgutil.walk_packages([str(ROOT / package)], f"{package}."):
             if not found.name.startswith(_LEFT_OUT):
                 import_module(found.name)
     for name in LAZY:
         import_module(name)
+    load_definitions(None, ())
 
 
 def take_terminal() -> None:
