@@ -87,7 +87,11 @@ async def test_arguments_that_do_not_fit_are_told_by_their_names(tmp_path: Path)
             ("memory", {"action": "recall"}, "memory with action `recall` needs `query`"),
             ("memory", {"action": "recall", "query": "x", "label": "PUBLIC"}, "`label` is not one of its arguments"),
             ("memory", {"action": "recall", "query": "x", "_hold": True}, "`_hold` and `_if` mean nothing here"),
-            ("memory", {"action": "learn", "text": "x", "_if": {}}, "`_hold` and `_if` mean nothing here"),
+            (
+                "memory",
+                {"action": "learn", "text": "x", "_if": {"answer": "a", "field": "b"}},
+                "`_hold` and `_if` mean nothing here",
+            ),
             ("sessions_send", {"content": "x"}, "`session_id` is missing"),
             ("sessions_spawn", {"task": "x", "sender": "owner"}, "`sender` is not one of its arguments"),
             ("sessions_spawn", {"task": "x", "agent": "nobody"}, "agent"),
