@@ -19,6 +19,7 @@ from bot.sessions.log.event_types import (
     ChatObserved,
     EventBody,
     HeldPart,
+    HeldAnswer,
     ItemHeld,
     LogTruncated,
     MemoriesRecalled,
@@ -78,6 +79,12 @@ several = st.lists(words, max_size=2).map(tuple)
 values: st.SearchStrategy[JsonValue] = st.sampled_from((None, True, 1, 0.5, "é", [{"a": None}], {"b": [1]}))
 json_objects = st.dictionaries(words, values, max_size=2)
 endorsed = st.lists(st.builds(Endorsed, words, words, words, numbers), max_size=2).map(tuple)
+answers = st.builds(
+    HeldAnswer,
+    st.lists(st.tuples(words, st.booleans()), max_size=2).map(tuple),
+    counted=st.booleans(),
+    endorsed=st.none() | st.builds(Endorsed, words, words, words, numbers),
+)
 parts = st.lists(st.builds(HeldPart, words, words, words), max_size=2).map(tuple)
 origins = st.none() | st.builds(Origin, st.sampled_from(OriginKind), words, typed=several, endorsed=endorsed)
 rules = st.builds(RuleVerdict, words, st.sampled_from(Verdict), st.booleans(), words)
@@ -160,8 +167,10 @@ BODIES: Final[dict[EventType, st.SearchStrategy[EventBody]]] = {
         TurnCompleted, st.sampled_from(YieldReason), numbers, numbers, numbers, numbers, words, usages
     ),
     EventType.TOOL_CALL: st.builds(ToolCall, words, words, st.none() | json_objects),
-    EventType.TOOL_RESULT: st.builds(ToolResult, words, words, words, st.sampled_from(ToolOutcome), endorsed),
-    EventType.ITEM_HELD: st.builds(ItemHeld, words, words, labels, st.none() | decisions, parts, words),
+    EventType.TOOL_RESULT: st.builds(ToolResult, words, words, words, st.sampled_from(ToolOutcome), endorsed, endorsed),
+    EventType.ITEM_HELD: st.builds(
+        ItemHeld, words, words, labels, st.none() | decisions, parts, words, st.none() | answers
+    ),
     EventType.POLICY_DECISION: decisions,
     EventType.TAINT_RAISED: st.builds(TaintRaised, labels, labels, words),
     EventType.APPROVAL_REQUESTED: st.builds(ApprovalRequested, words, questions, numbers),
@@ -200,7 +209,14 @@ FULL: Final[dict[EventType, EventBody]] = {
         YieldReason.ERROR, 7, 2, 3, 4, "r1", Usage(5, 2, 3, complete=False, cost=4, priced=False)
     ),
     EventType.TOOL_CALL: ToolCall("c1", "read_file", {"path": "a.md"}),
-    EventType.TOOL_RESULT: ToolResult("c1", "read_file", "text", ToolOutcome.OK, (Endorsed("s1", "{}", "r1", 1585),)),
+    EventType.TOOL_RESULT: ToolResult(
+        "c1",
+        "read_file",
+        "text",
+        ToolOutcome.OK,
+        (Endorsed("s1", "{}", "r1", 1585),),
+        (Endorsed("s2", "yes", "r1", 1585),),
+    ),
     EventType.POLICY_DECISION: PolicyDecision(
         hook=Hook.PRE_TOOL_CALL,
         about="message",
@@ -232,7 +248,15 @@ FULL: Final[dict[EventType, EventBody]] = {
 """An event of each type with all that it can have."""
 RELEASED = Release("c0de", "ann", "chat::ann:", 3, "d1", SECRET, "chat::guest:", PUBLIC, "guest", "there", 9)
 PARTS = (HeldPart("h1.1", "words"), HeldPart("mail-1-aaaa", '"a"', "mail"))
-FULL[EventType.ITEM_HELD] = ItemHeld("h1", "secret", PUBLIC, FULL[EventType.POLICY_DECISION], PARTS, "mail")  # type: ignore[arg-type]
+FULL[EventType.ITEM_HELD] = ItemHeld(
+    "h1",
+    "secret",
+    PUBLIC,
+    FULL[EventType.POLICY_DECISION],  # type: ignore[arg-type]
+    PARTS,
+    "mail",
+    HeldAnswer((("free", True), ("hour", False)), counted=False, endorsed=Endorsed("s2", "yes", "r1", 1585)),
+)
 FULL[EventType.RELEASE_REQUESTED] = ReleaseRequested(RELEASED)
 FULL[EventType.RELEASE_CONFIRMED] = ReleaseConfirmed(RELEASED)
 
@@ -311,6 +335,7 @@ WRITTEN: Final[dict[EventType, dict[str, JsonValue]]] = {
         "text": "text",
         "outcome": "ok",
         "endorsed": [{"session": "s1", "text": "{}", "run": "r1", "millibits": 1585}],
+        "depended": _ENDORSED,
     },
     EventType.ITEM_HELD: {
         "ref": "h1",
@@ -319,6 +344,11 @@ WRITTEN: Final[dict[EventType, dict[str, JsonValue]]] = {
         "decision": _DECISION,
         "parts": [{"ref": "h1.1", "text": "words"}, {"ref": "mail-1-aaaa", "text": '"a"', "handle": "mail"}],
         "server": "mail",
+        "answer": {
+            "fields": [{"name": "free", "boolean": True}, {"name": "hour", "boolean": False}],
+            "counted": False,
+            "endorsed": _ENDORSED,
+        },
     },
     EventType.POLICY_DECISION: _DECISION,
     EventType.TAINT_RAISED: {"before": "PUBLIC", "after": "CONFIDENTIAL{acme,hr}~", "cause": "read_file"},
