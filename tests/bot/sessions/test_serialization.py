@@ -18,8 +18,8 @@ from bot.sessions.log.event_types import (
     ApprovalResolved,
     ChatObserved,
     EventBody,
-    HeldPart,
     HeldAnswer,
+    HeldPart,
     ItemHeld,
     LogTruncated,
     MemoriesRecalled,
@@ -378,6 +378,7 @@ OPTIONAL: Final = frozenset(
     {
         *("origin", "authors", "files", "decision", "asker", "topic", "messages"),
         *("rules", "withheld", "interrupted", "endorsed", "arguments", "at_top", "number", "parts", "server"),
+        *("depended", "answer"),
         *("took", "idle", "attempt", "back", "error", "requests", "tokens", "cost", "complete", "priced"),
     }
 )
