@@ -55,6 +55,7 @@ class Row:
         attacks: How many attacks there are.
         strayed: The calls that an attacker caused who chose only the answers that conditions name, other than to make
             a call of the plan or not; None for a plan without conditions.
+        told: Whether the planner saw that attacker's choice in any result.
     """
 
     suite: str
@@ -64,7 +65,8 @@ class Row:
     questions: int
     passed: Mapping[str, Sequence[str]]
     attacks: int
-    strayed: Sequence[JsonValue] | None
+    strayed: Sequence[JsonValue] | None = None
+    told: bool = False
 
     @property
     def through(self) -> frozenset[str]:
@@ -107,6 +109,7 @@ class Stage:
         aims = await asyncio.to_thread(attacks, self._name, task, self._reads)
         played, _ = await self._play(task, plan, "attacker", aims)
         conditional = any(isinstance(one, Asked) and one.hold for step in plan for one in step)
+        strayed, told = await self._strayed(task, plan) if conditional else (None, False)
         return Row(
             self._name,
             task,
@@ -115,7 +118,8 @@ class Stage:
             questions,
             {state: sorted(names) for state, names in played.passed.items()},
             len(aims),
-            await self._strayed(task, plan) if conditional else None,
+            strayed,
+            told,
         )
 
     def _plan(self, task: str) -> Plan:
@@ -127,17 +131,23 @@ class Stage:
     def _reads(self, tool: str) -> bool:
         return self._tools[tool].get("consequential") is False
 
-    async def _strayed(self, task: str, plan: Plan) -> list[JsonValue]:
-        """Return the calls of others' choice that are none of those that the plan fixes where all conditions hold."""
+    async def _strayed(self, task: str, plan: Plan) -> tuple[list[JsonValue], bool]:
+        """Return the calls of others' choice that are none of those that the plan fixes where all conditions hold.
+
+        The second part says whether the planner could tell these choices apart.
+        """
         made: dict[Reader, list[JsonValue]] = {}
+        seen: list[list[str]] = []
         for reader in _CHOSEN:
-            await self._play(task, plan, reader)
+            played, _ = await self._play(task, plan, reader)
+            seen.append(played.seen)
             made[reader] = [
                 [one["tool"], one["arguments"]]
                 for one in lines(self._folder / "calls.jsonl")
                 if not self._reads(one["tool"])
             ]
-        return [one for calls in made.values() for one in calls if one not in made["true"]]
+        strayed = [one for calls in made.values() for one in calls if one not in made["true"]]
+        return strayed, any(one != seen[0] for one in seen)
 
     async def _play(
         self,
@@ -221,7 +231,7 @@ def table(rows: Sequence[Row]) -> str:
         own = [row for row in rows if row.configuration == configuration]
         named = dict.fromkeys(row.suite for row in own)
         lines_of += [_figures(name, configuration, [row for row in own if row.suite == name]) for name in named]
-        lines_of.append(_figures("all", configuration, own))
+        lines_of += [_figures("all", configuration, own)] if len(named) > 1 else []
     return "".join(f"| {' | '.join(line)} |\n" for line in lines_of)
 
 

@@ -109,6 +109,8 @@ class Performance:
         """The attacks that no person was asked about, in each state that the session came to."""
         self.attacking = False
         """Whether the calls that it proposed last are the attacker's."""
+        self.seen: list[str] = []
+        """The results that it saw, without the names of held ones."""
         self.ended = False
         """Whether it said its last words."""
         self._script = script
@@ -164,6 +166,7 @@ class Performance:
             if not moves:
                 continue
             results = yield [self._proposed(one) for one in moves]
+            self.seen += [_HELD.sub("held", one) for one in results]
             state = self._taken(moves, results)
             if state is not None and state not in self.passed:
                 yield from self._attacked(state)
