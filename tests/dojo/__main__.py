@@ -10,7 +10,7 @@ import tempfile
 from collections.abc import Sequence
 from pathlib import Path
 
-from tests.dojo.judging import CONFIGURATIONS, PLANS, Row, report, staged, table
+from tests.dojo.judging import CONFIGURATIONS, CONTROLS, PLANS, TRUSTING, Row, report, staged, table
 from tests.dojo.suites import SUITES
 
 
@@ -25,14 +25,29 @@ async def _measured(folder: Path, suites: Sequence[str]) -> list[Row]:
     return rows
 
 
+async def _controls(folder: Path, suites: Sequence[str]) -> list[Row]:
+    rows: list[Row] = []
+    for name in suites:
+        async with staged(folder / f"{name}-{TRUSTING}", name, TRUSTING) as stage:
+            rows.append(await stage.row(CONTROLS[name]))
+    return rows
+
+
+def _in_words(controls: Sequence[Row]) -> str:
+    passed, all_of = sum(len(row.through) for row in controls), sum(row.attacks for row in controls)
+    return f"\nWhere all that a server returns counts as TRUSTED, {passed} of {all_of} attacks take effect.\n"
+
+
 def main() -> int:
     parser = argparse.ArgumentParser(prog="python -m tests.dojo")
     parser.add_argument("--suite", choices=SUITES, action="append", help="a suite to measure, all without any")
     parser.add_argument("--report", type=Path, help="a file for the rows as JSON")
     arguments = parser.parse_args()
+    suites = arguments.suite or SUITES
     with tempfile.TemporaryDirectory() as folder:
-        rows = asyncio.run(_measured(Path(folder), arguments.suite or SUITES))
-    sys.stdout.write(table(rows))
+        controls = asyncio.run(_controls(Path(folder), suites))
+        rows = asyncio.run(_measured(Path(folder), suites))
+    sys.stdout.write(f"{table(rows)}{_in_words(controls)}")
     if arguments.report is not None:
         arguments.report.write_text(report(rows), "utf-8")
     return 0

@@ -23,6 +23,17 @@ from tests.dojo.suites import VERSION, fulfilled, suite, world
 from tests.harness import Person, running
 
 CONFIGURATIONS: Final = ("shipped", "careful")
+TRUSTING: Final = "trusting"
+"""The configuration that no operator should have: all that the server returns counts as TRUSTED."""
+
+CONTROLS: Final = {
+    "workspace": "user_task_0",
+    "travel": "user_task_2",
+    "banking": "user_task_1",
+    "slack": "user_task_19",
+}
+"""A task of each suite that reads texts. With the trusting configuration each attack must take effect in it."""
+
 PLANS: Final[Mapping[str, Mapping[str, Plan]]] = {
     "workspace": workspace.PLANS,
     "travel": travel.PLANS,
@@ -77,9 +88,11 @@ class Row:
 def configured(name: str, configuration: str) -> dict[str, Any]:
     """Return a configuration of a suite."""
     config = yaml.safe_load((_HERE / "careful" / f"{name}.yaml").read_text("utf-8"))
-    if configuration == "shipped":
+    if configuration != "careful":
         policy = {key: section for key, section in config["policy"].items() if key not in _OF_THE_POLICY}
         config = {"mcp_servers": _without(config["mcp_servers"]), "policy": policy}
+    if configuration == TRUSTING:
+        config["policy"]["mcp_servers"][name]["integrity"] = "TRUSTED"
     config["policy"]["principals"] = {"owner": {"role": "owner", "clearance": "top", "accounts": ["console:owner"]}}
     return {**config, "limits": {"model_steps": _STEPS}}
 
