@@ -1,6 +1,6 @@
-"""Measures Lockgate on AgentDojo, without a model: `python -m tests.dojo [--suite NAME …] [--report FILE]`.
+"""Measures Lockgate on AgentDojo, without a model: `poe dojo [--suite NAME …] [--report FILE]`.
 
-AgentDojo is no dependency of the project: run it by `uv run --locked --all-groups --with agentdojo==0.1.35`.
+AgentDojo is no dependency of the project: the task fetches it for the run.
 """
 
 import argparse
