@@ -8,7 +8,7 @@ from contextlib import asynccontextmanager, suppress
 from dataclasses import dataclass, field
 from pathlib import Path
 from types import MappingProxyType
-from typing import Any
+from typing import Any, Final
 
 from bot.app.app import App
 from bot.app.extensions import Extensions
@@ -27,6 +27,15 @@ from tests.servers import SERVERS
 
 HOME = Address("console", "owner")
 SETTLED = frozenset({Status.IDLE, Status.AWAITING_INPUT, Status.FAILED})
+
+LOOK_SECONDS: Final = 0.01
+"""How long a test waits before it looks again, at first."""
+_LONGEST_SECONDS: Final = 0.05
+
+
+def longer(pause: float) -> float:
+    """Return the next pause, in seconds: each look takes time from the processes that the test waits for."""
+    return min(1.5 * pause, _LONGEST_SECONDS)
 
 
 @dataclass
@@ -52,6 +61,8 @@ class Person:
         before = len(self.shown)
         await self.send(text)
         if wait:
+            # A turn takes longer than this.
+            await asyncio.sleep(LOOK_SECONDS)
             await self.settled()
         return self.shown[before:]
 
@@ -61,6 +72,7 @@ class Person:
 
     async def settled(self, seconds: float = 60) -> SessionState | None:
         """Wait until nothing waits, runs or is still to be said."""
+        pause = LOOK_SECONDS
         async with asyncio.timeout(seconds):
             while True:
                 state = await self.app.store.sessions.state(self.sid)
@@ -71,7 +83,8 @@ class Person:
                 undelivered = any(entry.state in {"pending", "sending"} for entry in here)
                 if state.status in SETTLED and not state.waiting_items and not undelivered:
                     return state
-                await asyncio.sleep(0.01)
+                await asyncio.sleep(pause)
+                pause = longer(pause)
 
     async def state(self) -> SessionState:
         state = await self.app.store.sessions.state(self.sid)

@@ -67,7 +67,7 @@ from policy.labels import PUBLIC, Label, parse, top
 from policy.request import Destination, Effect, Hook, Role
 from tests.bot.uses import alone
 from tests.events import bodies
-from tests.harness import Person, running
+from tests.harness import LOOK_SECONDS, Person, longer, running
 
 TOP = top(())
 HOME = Address("console", "owner")
@@ -464,11 +464,13 @@ async def by_hand(folder: Path, config: str = "") -> AsyncGenerator[tuple[Person
 
 async def eventually(holds: Callable[[], Awaitable[bool]], seconds: float = 60) -> None:
     """Wait until something holds."""
+    pause = LOOK_SECONDS
     async with asyncio.timeout(seconds):
         while True:
             if await holds():
                 return
-            await asyncio.sleep(0.01)
+            await asyncio.sleep(pause)
+            pause = longer(pause)
 
 
 def rule(**fields: object) -> Document:
