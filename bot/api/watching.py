@@ -118,6 +118,8 @@ class WatchedSession:
             return []
         if missing > len(self._recent):
             return None
+        if missing == 1:
+            return [self._recent[-1]]
         return list(islice(self._recent, len(self._recent) - missing, None))
 
     async def next(self, number: int) -> Look:
