@@ -91,7 +91,7 @@ class DecisionContext:
     @property
     def passed_on(self) -> tuple[Endorsed, ...]:
         """The answers that go with its words. Another session may look for the effects of its calls."""
-        return (*self.endorsed, *(one for one in self.depended if one not in self.endorsed))
+        return tuple(dict.fromkeys((*self.endorsed, *self.depended)))
 
     @property
     def reader(self) -> Label:

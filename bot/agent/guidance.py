@@ -52,7 +52,7 @@ def _running(tools: Sequence[Tool]) -> list[str]:
     return [
         f"This is a run: you are asked again after each turn, until its goal is reached. Call `{INITIALIZE}` first.",
         "Begin a task with `session_update`, count it with `session_increment_completed`, call `steering_heartbeat`.",
-        "End by the status `stopped`.",
+        "End with the status `stopped`.",
     ]
 
 

@@ -12,7 +12,6 @@ from collections import deque
 from collections.abc import AsyncGenerator, Sequence
 from contextlib import AsyncExitStack, asynccontextmanager
 from dataclasses import dataclass, field, replace
-from itertools import islice
 from typing import Final
 
 import anyio
@@ -118,9 +117,8 @@ class WatchedSession:
             return []
         if missing > len(self._recent):
             return None
-        if missing == 1:
-            return [self._recent[-1]]
-        return list(islice(self._recent, len(self._recent) - missing, None))
+        # From the end: there a reader who is in time finds the newest ones at once.
+        return [self._recent[place] for place in range(-missing, 0)]
 
     async def next(self, number: int) -> Look:
         """Return the last look if it is another than that of a number, or wait for the next one.

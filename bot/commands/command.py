@@ -52,7 +52,7 @@ class Reply:
 
     @staticmethod
     def refusing(error: RequestError, label: Label) -> "Reply":
-        """Return the answer about something that was found, and is not done. Its label is that of the thing."""
+        """Return a refusal as an answer. About something that was found, its label is that of the thing."""
         return Reply(in_sentences(error), label, failed=True)
 
 

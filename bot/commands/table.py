@@ -15,7 +15,7 @@ from bot.commands.command import CommandRequest, Reply, Run, UsageError
 from bot.commands.conversation import at_console
 from bot.commands.handlers import CommandHandlers, CommandServices
 from bot.commands.release import may_release
-from bot.core.errors import BusyError, RequestError, in_sentences, sentence
+from bot.core.errors import BusyError, RequestError, sentence
 from channels.messages import Address
 from policy.labels import PUBLIC, Level
 from policy.request import Role
@@ -524,9 +524,9 @@ class CommandTable:
         except BusyError as error:
             # A conversation's being busy is the choice of a model that knows its taint's data.
             state = await request.state()
-            return Reply(in_sentences(error), PUBLIC if state is None else state.visibility, failed=True)
+            return Reply.refusing(error, PUBLIC if state is None else state.visibility)
         except RequestError as error:
-            return Reply(in_sentences(error), failed=True)
+            return Reply.refusing(error, PUBLIC)
 
     async def _start(self, request: CommandRequest, argument: str) -> Reply:
         """Greet the caller and show the table.

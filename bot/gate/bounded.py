@@ -42,9 +42,8 @@ def answered(sid: str, prepared: CallDecision, result: Result) -> HeldAnswer | N
     """Return the facts of a held result as a bounded answer of a session, None for any other result."""
     if result.bounded is None:
         return None
-    endorsed = next(iter(endorsement(sid, result, _DECIDED)), None)
     fields = tuple((field.name, field.kind is FieldKind.BOOLEAN) for field in prepared.fields)
-    return HeldAnswer(fields, counted=not result.bounded.beyond, endorsed=endorsed)
+    return HeldAnswer(fields, not result.bounded.beyond, endorsement(sid, result, _DECIDED))
 
 
 def endorsement(sid: str, result: Result, text: str) -> tuple[Endorsed, ...]:

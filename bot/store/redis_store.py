@@ -35,7 +35,7 @@ from bot.store.programs.webhooks import RedisWebhooks
 from bot.store.records import codec
 from bot.store.servers.clocks import StoreTime, clocks
 from bot.store.servers.connection import Connection
-from bot.store.servers.durability import durability
+from bot.store.servers.durability import called, durability, reported
 from bot.store.servers.embedded_server import Supervisor
 from bot.store.session_index import Filing, RedisSessionIndex
 from bot.store.sessions import RedisSessions
@@ -207,20 +207,11 @@ async def complaints(connection: Connection) -> list[StoreRefusedError]:
     reports that it keeps no writes, so it is asked again. Raises StoreGoneError: one does not answer, or loads long.
     """
     for _ in range(round(_LOADS_SECONDS / _LOOK_SECONDS)):
-        every = [(_named(name), _facts(info)) for name, info in await connection.everywhere(("INFO",))]
+        every = [(called(name), reported(info)) for name, info in await connection.everywhere(("INFO",))]
         if all(facts.get("loading", "0") == "0" for _, facts in every):
             return [one for who, facts in every for one in _complaints(facts, who)]
         await asyncio.sleep(_LOOK_SECONDS)
     raise StoreGoneError("the store still loads its records", next_step="wait until that is done, then try again")
-
-
-def _named(server: str) -> str:
-    return f"the store's server `{server}`" if server else "the store"
-
-
-def _facts(info: bytes) -> dict[str, str]:
-    lines = info.decode("utf-8", "replace").splitlines()
-    return dict(line.split(":", 1) for line in lines if ":" in line)
 
 
 def _complaints(facts: dict[str, str], who: str) -> Iterator[StoreRefusedError]:

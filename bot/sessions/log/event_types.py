@@ -310,12 +310,12 @@ class HeldAnswer:
     Args:
         fields: The names of its fields, each with whether it is a boolean.
         counted: Whether its bits are within the limit.
-        endorsed: The record of the charge, None where nothing is endorsed.
+        endorsed: The record of the charge, none where nothing is endorsed.
     """
 
     fields: tuple[tuple[str, bool], ...]
     counted: bool = True
-    endorsed: Endorsed | None = None
+    endorsed: tuple[Endorsed, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)

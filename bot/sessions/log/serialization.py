@@ -460,17 +460,12 @@ def _item_held(found: JsonObject) -> EventBody:
 
 def _answer_json(answer: event_types.HeldAnswer) -> JsonValue:
     fields: list[JsonValue] = [{"name": name, "boolean": boolean} for name, boolean in answer.fields]
-    return {"fields": fields, "counted": answer.counted, **_named("endorsed", endorsed_json(_listed(answer.endorsed)))}
+    return {"fields": fields, "counted": answer.counted, **_named("endorsed", endorsed_json(answer.endorsed))}
 
 
 def _answer(found: JsonObject) -> event_types.HeldAnswer:
     fields = tuple([(text(one, "name"), one["boolean"] is True) for one in objects(found, "fields")])
-    endorsed = endorsed_from(objects(found, "endorsed"))
-    return event_types.HeldAnswer(fields, found["counted"] is True, endorsed[0] if endorsed else None)
-
-
-def _listed(endorsed: Endorsed | None) -> tuple[Endorsed, ...]:
-    return () if endorsed is None else (endorsed,)
+    return event_types.HeldAnswer(fields, found["counted"] is True, endorsed_from(objects(found, "endorsed")))
 
 
 def _part_json(part: event_types.HeldPart) -> JsonValue:

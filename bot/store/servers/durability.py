@@ -21,8 +21,7 @@ async def durability(connection: Connection) -> tuple[list[StoreRefusedError], s
     """
     found, modes = list[StoreRefusedError](), set[str]()
     for name, info in await connection.everywhere(("INFO",)):
-        facts = dict(line.split(":", 1) for line in info.decode("utf-8", "replace").splitlines() if ":" in line)
-        found += _failing(facts, f"the store's server `{name}`" if name else "the store")
+        found += _failing(reported(info), called(name))
     try:
         asked = await connection.everywhere(_ASKED)
     except (StoreRefusedError, RedisError):
@@ -37,14 +36,24 @@ async def durability(connection: Connection) -> tuple[list[StoreRefusedError], s
         mode = values.get(b"appendfsync", b"").decode()
         modes.add(mode)
         if mode == "no":
-            who = f"the store's server `{name}`" if name else "the store"
             found.append(
                 StoreRefusedError(
-                    f"{who} never syncs its writes to disk (`appendfsync` is `no`)",
+                    f"{called(name)} never syncs its writes to disk (`appendfsync` is `no`)",
                     next_step="type `CONFIG SET appendfsync everysec` there, and put it into its file",
                 )
             )
     return found, ", ".join(sorted(modes))
+
+
+def called(server: str) -> str:
+    """Return a server as complaints call it; without a name it is the store's only one."""
+    return f"the store's server `{server}`" if server else "the store"
+
+
+def reported(info: bytes) -> dict[str, str]:
+    """Return the facts in a reply to `INFO`, by name."""
+    lines = info.decode("utf-8", "replace").splitlines()
+    return dict(line.split(":", 1) for line in lines if ":" in line)
 
 
 def _failing(facts: Mapping[str, str], who: str) -> Iterator[StoreRefusedError]:

@@ -68,8 +68,7 @@ class Condition:
     @property
     def endorsed(self) -> tuple[Endorsed, ...]:
         """The charge of the answer, none where nothing is endorsed."""
-        charged = None if self.item.answer is None else self.item.answer.endorsed
-        return () if charged is None else (charged,)
+        return () if self.item.answer is None else self.item.answer.endorsed
 
     @property
     def met(self) -> bool:

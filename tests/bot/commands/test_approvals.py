@@ -62,7 +62,7 @@ async def test_what_a_caller_may_not_know_of_is_as_if_it_were_not_there(tmp_path
 
 
 async def test_a_refusal_about_something_found_has_its_label(tmp_path: Path) -> None:
-    """The audit tells whom it concerns: with a label below, readers there would learn what another one answered."""
+    """The audit has a row for each answer. Readers below may not learn of an answer to what is above them."""
     rule = {"id": "look", "hook": "PRE_TOOL_CALL", "tools": ["current_time"], "action": "REQUIRE_APPROVAL"}
     people = {"owner": principal("console:owner"), "ada": principal("console:ada", role="approver")}
     async with running(tmp_path, policy(rules=[rule], principals=people)) as person:

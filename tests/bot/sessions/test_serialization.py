@@ -83,7 +83,7 @@ answers = st.builds(
     HeldAnswer,
     st.lists(st.tuples(words, st.booleans()), max_size=2).map(tuple),
     counted=st.booleans(),
-    endorsed=st.none() | st.builds(Endorsed, words, words, words, numbers),
+    endorsed=endorsed,
 )
 parts = st.lists(st.builds(HeldPart, words, words, words), max_size=2).map(tuple)
 origins = st.none() | st.builds(Origin, st.sampled_from(OriginKind), words, typed=several, endorsed=endorsed)
@@ -255,7 +255,7 @@ FULL[EventType.ITEM_HELD] = ItemHeld(
     FULL[EventType.POLICY_DECISION],  # type: ignore[arg-type]
     PARTS,
     "mail",
-    HeldAnswer((("free", True), ("hour", False)), counted=False, endorsed=Endorsed("s2", "yes", "r1", 1585)),
+    HeldAnswer((("free", True), ("hour", False)), counted=False, endorsed=(Endorsed("s2", "yes", "r1", 1585),)),
 )
 FULL[EventType.RELEASE_REQUESTED] = ReleaseRequested(RELEASED)
 FULL[EventType.RELEASE_CONFIRMED] = ReleaseConfirmed(RELEASED)
