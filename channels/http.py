@@ -10,6 +10,8 @@ from email.utils import parsedate_to_datetime
 from http import HTTPStatus
 from types import MappingProxyType
 from typing import Final
+from urllib.parse import urlsplit
+from urllib.request import getproxies, proxy_bypass
 
 import aiohttp
 from aiohttp import web
@@ -32,6 +34,16 @@ async def listening(app: web.Application, host: str, port: int, patience: float)
         await runner.cleanup()
 
 
+def named_proxy(address: str) -> str | None:
+    """Return the proxy that the environment names for an address, None if it names none.
+
+    The HTTP library can find it by itself, but then also reads `~/.netrc`, in threads, for every call: it takes as long
+    as the rest of a call, and a password of that file would be sent along.
+    """
+    asked = urlsplit(address)
+    return None if proxy_bypass(asked.hostname or "") else getproxies().get(asked.scheme)
+
+
 _CHUNK: Final = 65_536
 _NOT_HAD: Final = "the platform did not hand out the file"
 
@@ -47,7 +59,7 @@ async def download(address: str, most: int, seconds: float, headers: Mapping[str
     try:
         # A proxy that the environment names is used as for all that is asked of the platform.
         async with (
-            aiohttp.ClientSession(timeout=whole, trust_env=True, auto_decompress=False) as session,
+            aiohttp.ClientSession(timeout=whole, proxy=named_proxy(address), auto_decompress=False) as session,
             session.get(address, headers={**headers, "Accept-Encoding": "identity"}, allow_redirects=False) as answer,
         ):
             if answer.status != HTTPStatus.OK:

@@ -30,6 +30,7 @@ class KeySeries:
         self._keys, self._folder, self._use = tuple(keys), folder, use
         self._seen = self._identity()
         self._looked = float("-inf")
+        self._looking = asyncio.Lock()
 
     @staticmethod
     def of(keys: "bytes | KeySeries") -> "KeySeries":
@@ -64,9 +65,13 @@ class KeySeries:
     async def fresh(self) -> None:
         """Look for a newer key, unless that was done in the last two seconds. Raises OperatorError: see `read`."""
         now = asyncio.get_running_loop().time()
-        if self._folder is not None and now - self._looked > _LOOK_SECONDS:
-            await asyncio.to_thread(self.reload)
-            self._looked = now
+        if self._folder is None or now - self._looked <= _LOOK_SECONDS:
+            return
+        async with self._looking:
+            # One look is enough for all that came meanwhile.
+            if now - self._looked > _LOOK_SECONDS:
+                await asyncio.to_thread(self.reload)
+                self._looked = now
 
     def reload(self) -> bool:
         """Read the files again if they changed; return whether there is another key. It blocks."""

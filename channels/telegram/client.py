@@ -12,11 +12,14 @@ import logging
 from collections.abc import Awaitable, Callable, Mapping
 from types import MappingProxyType
 from typing import TYPE_CHECKING, Any, Final, ParamSpec, TypeVar
+from urllib.parse import urlsplit
 
 import aiohttp
 from telegram import Bot
 from telegram.error import NetworkError, TelegramError, TimedOut
 from telegram.request import BaseRequest, RequestData
+
+from channels.http import named_proxy
 
 if TYPE_CHECKING:
     from types import CoroutineType
@@ -58,6 +61,7 @@ class BotApiRequests(BaseRequest):
         self._call = call
         self._heard = heard
         self._session: aiohttp.ClientSession | None = None
+        self._proxies = dict[str, str | None]()
 
     @property
     def read_timeout(self) -> float:
@@ -101,7 +105,7 @@ class BotApiRequests(BaseRequest):
         try:
             said = _body(request_data)
             async with session.request(
-                method, url, data=said, headers=None if files else _FORM, timeout=timeout
+                method, url, data=said, headers=None if files else _FORM, timeout=timeout, proxy=self._proxy(url)
             ) as answer:
                 body = await answer.read()
         except _NEVER_MADE as error:
@@ -119,8 +123,14 @@ class BotApiRequests(BaseRequest):
             connector=aiohttp.TCPConnector(limit=self._connections),
             cookie_jar=aiohttp.DummyCookieJar(),
             headers={"User-Agent": BaseRequest.USER_AGENT},
-            trust_env=True,
         )
+
+    def _proxy(self, url: str) -> str | None:
+        asked = urlsplit(url)
+        server = f"{asked.scheme}://{asked.netloc}"
+        if server not in self._proxies:
+            self._proxies[server] = named_proxy(server)
+        return self._proxies[server]
 
 
 def _body(data: RequestData | None) -> aiohttp.FormData | bytes | None:

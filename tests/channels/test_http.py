@@ -5,6 +5,7 @@ import gzip
 import traceback
 from collections.abc import AsyncGenerator
 from contextlib import asynccontextmanager
+from pathlib import Path
 
 import pytest
 from aiohttp import web
@@ -74,6 +75,13 @@ async def files() -> AsyncGenerator[Files]:
 
 
 async def test_a_file_is_returned_whole(files: Files) -> None:
+    assert await download(f"{files.base}/good", 7, 5, {"Authorization": SECRET}) == b"content"
+
+
+async def test_no_password_of_netrc_goes_along(files: Files, monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    passwords = tmp_path / "netrc"
+    passwords.write_text("default login somebody password secret", "utf-8")
+    monkeypatch.setenv("NETRC", str(passwords))
     assert await download(f"{files.base}/good", 7, 5, {"Authorization": SECRET}) == b"content"
 
 

@@ -22,7 +22,7 @@ from bot.config.model import Config
 from bot.core.faults import unreached
 from bot.core.ids import Ids
 from bot.operations.diagnostics import Diagnosis
-from channels.http import listening
+from channels.http import listening, named_proxy
 
 PATIENCE: Final = 8.0
 """Seconds that a public address may take to answer."""
@@ -131,7 +131,7 @@ async def _asked(url: str, token: str, patience: float) -> tuple[str, str] | Non
     limits = aiohttp.ClientTimeout(total=patience)
     try:
         async with (
-            aiohttp.ClientSession(timeout=limits, trust_env=True) as session,
+            aiohttp.ClientSession(timeout=limits, proxy=named_proxy(url)) as session,
             session.post(url, data=b"{}", allow_redirects=False) as answer,
         ):
             text = (await answer.content.read(1000)).decode("utf-8", "replace")

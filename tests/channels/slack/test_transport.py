@@ -3,7 +3,6 @@
 import asyncio
 import json
 from collections.abc import AsyncGenerator
-from contextlib import asynccontextmanager, suppress
 from dataclasses import replace
 from urllib.parse import urlsplit
 
@@ -14,6 +13,7 @@ import pytest
 from channels.messages import Button, Inbound, Outbound
 from channels.slack.transport import LONGEST_REQUEST, PATH, RequestEndpoint
 from tests.channels.contract import until
+from tests.channels.proxies import passing_on
 from tests.channels.slack.kit import FAST, SlackStage, staged
 from tests.sim.ports import free_port
 from tests.sim.slack_events import signed
@@ -82,27 +82,6 @@ async def test_sockets_go_by_the_proxy_that_calls_go_by(monkeypatch: pytest.Monk
             await hears(played, "by the proxy")
         assert b"POST http://" in passed
         assert b"Upgrade: websocket" in passed
-
-
-@asynccontextmanager
-async def passing_on(port: int) -> AsyncGenerator[tuple[str, bytearray]]:
-    """Run a proxy to a port of this machine; what it is asked for is told."""
-    passed = bytearray()
-
-    async def pump(reader: asyncio.StreamReader, writer: asyncio.StreamWriter, told: bytearray) -> None:
-        with suppress(OSError):
-            while data := await reader.read(65_536):
-                told += data
-                writer.write(data)
-                await writer.drain()
-        writer.close()
-
-    async def serve(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
-        back, there = await asyncio.open_connection("127.0.0.1", port)
-        await asyncio.gather(pump(reader, there, passed), pump(back, writer, bytearray()))
-
-    async with await asyncio.start_server(serve, "127.0.0.1", 0) as server:
-        yield f"http://127.0.0.1:{server.sockets[0].getsockname()[1]}", passed
 
 
 def tickets(played: SlackStage) -> list[str]:

@@ -3,6 +3,8 @@
 import socket
 from collections.abc import AsyncGenerator, Awaitable, Callable
 from contextlib import asynccontextmanager
+from pathlib import Path
+from urllib.parse import urlsplit
 
 import anyio
 import pytest
@@ -13,6 +15,7 @@ from telegram.error import NetworkError, TelegramError, TimedOut
 from channels.port import AmbiguousSendError, ChannelError
 from channels.telegram.client import BotApiRequests, UnsentError
 from channels.telegram.errors import failure
+from tests.channels.proxies import passing_on
 
 pytestmark = pytest.mark.anyio
 
@@ -46,6 +49,28 @@ async def fails(one: Bot) -> TelegramError:
     assert "secret" not in repr(raised.value)
     assert raised.value.__cause__ is None
     return raised.value
+
+
+async def test_calls_go_by_the_proxy_of_the_environment_and_no_password_of_netrc_goes_along(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    async def answers(request: web.Request) -> web.StreamResponse:
+        assert "Authorization" not in request.headers
+        return web.json_response({"ok": True, "result": True})
+
+    passwords = tmp_path / "netrc"
+    passwords.write_text("default login somebody password secret", "utf-8")
+    monkeypatch.setenv("NETRC", str(passwords))
+    async with serving(answers) as server, passing_on(urlsplit(server).port or 0) as (proxy, passed):
+        monkeypatch.setenv("HTTP_PROXY", proxy.replace("//", "//ann:word@"))
+        async with bot(server) as one:
+            await one.delete_message(1, 2)
+        assert passed.count(b"POST http://") == 1
+        assert passed.count(b"Proxy-Authorization: Basic ") == 1
+        monkeypatch.setenv("NO_PROXY", "127.0.0.1")
+        async with bot(server) as one:
+            await one.delete_message(1, 2)
+        assert passed.count(b"POST http://") == 1
 
 
 async def test_nothing_was_sent_where_nobody_listens() -> None:
