@@ -2,10 +2,16 @@
 
 from dataclasses import dataclass
 from enum import StrEnum
+from functools import lru_cache
 from typing import Final
 from urllib.parse import quote, unquote
 
 _PARTS: Final = 4
+
+
+@lru_cache(8192)
+def _quoted(part: str) -> str:
+    return quote(part, safe="")
 
 
 @dataclass(frozen=True, slots=True)
@@ -25,7 +31,7 @@ class Address:
         """Return the text form; different addresses have different texts."""
         parts = (self.channel, self.workspace, self.chat, self.thread)
         written = (*parts, self.recipient) if self.recipient else parts
-        return ":".join(quote(part, safe="") for part in written)
+        return ":".join(map(_quoted, written))
 
     @property
     def place(self) -> "Address":

@@ -40,6 +40,8 @@ LEFT: Final = "{} sessions are left to other processes"
 WAITING: Final = "there is no store yet, waiting for it"
 _PORTS: Final = "end the program that listens there, or give another host or port under `channels` in config.yaml"
 _PAUSE: Final = 1.0
+_YOUNG: Final = 10_000
+"""How many more objects there are before a search for garbage. A message makes some 300 that are searched."""
 _LOGGER: Final = logging.getLogger(__name__)
 _ENDING: Final = (signal.SIGINT, signal.SIGTERM)
 
@@ -61,7 +63,7 @@ async def run(config: Config, role: ProcessRole = ProcessRole.ALL) -> None:
     async with AsyncExitStack() as stack:
         await asyncio.to_thread(seed, config.data_dir)
         app = await _opened(stack, config)
-        freeze_heap()
+        spare_collections()
         try:
             await until_ended(app, role)
         except* (OSError, ListenError) as broken:
@@ -73,13 +75,14 @@ async def run(config: Config, role: ProcessRole = ProcessRole.ALL) -> None:
     raise OperatorError(f"cannot listen, {error.strerror or error}", next_step=_PORTS)
 
 
-def freeze_heap() -> None:
-    """Leave all loaded objects out of later garbage collections: they stay until the process ends.
+def spare_collections() -> None:
+    """Have garbage collected less often, and leave out all that is loaded: it stays until the process ends.
 
-    Turns make many objects, and each search went over all modules otherwise.
+    Turns make many objects, few of which need a search, and each search went over all modules otherwise.
     """
     gc.collect()
     gc.freeze()
+    gc.set_threshold(_YOUNG, *gc.get_threshold()[1:])
 
 
 async def _opened(stack: AsyncExitStack, config: Config) -> "App":

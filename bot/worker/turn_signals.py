@@ -37,26 +37,29 @@ class TurnSignals:
 
         Yields the function that tells that the turn is over: after that, nothing more is shown.
         """
-        lighting, dark = anyio.CancelScope(), anyio.Event()
+        dark: anyio.Event | None = None
 
-        async def light() -> None:
-            with lighting:
-                await asyncio.sleep(self._soon)
-            if not lighting.cancel_called:
-                await self._signal(turn, Signal.WORKING)
-                if not lighting.cancel_called:
-                    self._lit.add(turn)
-            dark.set()
+        async def light(told: anyio.Event) -> None:
+            await self._signal(turn, Signal.WORKING)
+            if not timer.cancelled():
+                self._lit.add(turn)
+            told.set()
 
-        tasks.start_soon(light)
+        def begin() -> None:
+            nonlocal dark
+            dark = anyio.Event()
+            tasks.start_soon(light, dark)
+
+        timer = asyncio.get_running_loop().call_later(self._soon, begin)
         try:
-            yield lighting.cancel
-            # A platform that got it after the end would show it forever.
-            await dark.wait()
+            yield timer.cancel
+            if dark is not None:
+                # A platform that got it after the end would show it forever.
+                await dark.wait()
             self._lit.discard(turn)
             await self._signal(turn, Signal.DONE)
         finally:
-            lighting.cancel()
+            timer.cancel()
             self._lit.discard(turn)
 
     async def _signal(self, turn: OpenTurn, signal: Signal) -> None:

@@ -33,7 +33,8 @@ class GroupMigrations:
 
     def now(self, address: Address) -> Address:
         """Return where an address of the application is at Telegram, as far as this process knows."""
-        return replace(address, chat=self._now.get(address.chat, address.chat))
+        moved = self._now.get(address.chat)
+        return address if moved is None else replace(address, chat=moved)
 
     async def first(self, address: Address, *, settled: bool) -> Address:
         """Return how the application calls an address of Telegram's; with `settled` that is so from now on.

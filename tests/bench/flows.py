@@ -15,11 +15,12 @@ from pathlib import Path
 from tempfile import TemporaryDirectory
 from typing import Any, Final, cast
 
+import anyio
 from telegram import Update
 from telegram.ext import Application, ApplicationBuilder, MessageHandler, filters
 
 from bot.app.opening import open_app
-from bot.cli.run import freeze_heap
+from bot.cli.run import spare_collections
 from tests.bench.measure import Row, by_turns_async, ratio_at_least, warm
 from tests.bench.rig import bolt, crowd_config, during
 from tests.sim.slack import slack
@@ -29,7 +30,7 @@ from tests.sim.telegram_world import Person as OnTelegram
 
 _PEOPLE: Final = 25
 _ROUNDS: Final = 4
-_LONGEST: Final = 20.0
+_LONGEST: Final = 40.0
 """Seconds: a round is slow, as the platforms get their breath back."""
 _BREATH: Final = 1.2
 """Seconds after which a platform takes as many messages in one go again."""
@@ -41,14 +42,14 @@ Ask = Callable[[], Awaitable[float]]
 def rows() -> Iterator[Row]:
     for name, measured, least in (("flow_telegram", _telegram, 0.35), ("flow_slack", _slack, 0.15)):
         with TemporaryDirectory(prefix="lgb") as folder:
-            ours, bare = asyncio.run(_measured(measured, Path(folder)))
+            ours, bare = anyio.run(_measured, measured, Path(folder))
         yield Row(name, ours, "messages/s", bare, ratio_at_least(least))
 
 
 async def _measured(flow: Any, folder: Path) -> list[float]:  # noqa: ANN401 - one of the two below
     async with flow(folder) as (ours, bare):
         await warm(ours, bare, rounds=1)
-        freeze_heap()
+        spare_collections()
         return await by_turns_async(ours, bare, rounds=_ROUNDS, longest=_LONGEST)
 
 

@@ -13,7 +13,7 @@ from typing import Final
 
 from bot.app.extensions import Extensions
 from bot.app.opening import open_app
-from bot.cli.run import freeze_heap
+from bot.cli.run import spare_collections
 from bot.config.load import load_config
 from bot.tools import catalogue
 from channels.messages import Outbound
@@ -52,7 +52,7 @@ async def _main(config: Path, url: str) -> None:
     settings = await asyncio.to_thread(load_config, config, place, catalogue.ARGUMENTS)
     mouth = _Noting()
     async with open_app(settings, [mouth], {}, Extensions(model=lambda _: InstantModel())) as app:
-        freeze_heap()
+        spare_collections()
         _tell()
         while await _line():
             working = [asyncio.create_task(app.serve()), asyncio.create_task(mouth.tell())]

@@ -1,6 +1,5 @@
 """Options that several commands have, and how a command is carried out."""
 
-import asyncio
 import os
 from collections.abc import Coroutine
 from typing import TYPE_CHECKING, Annotated, Any
@@ -40,4 +39,7 @@ def _find_plugin(name: str, folder: "Path") -> "PluginFacts":
 
 def carry_out(work: Coroutine[Any, Any, int | None]) -> int:
     """Do the work of a command; return its exit code."""
-    return asyncio.run(work) or 0
+    import anyio
+
+    # Begun by AnyIO, its loop is known to it, and not found anew for every scope and event.
+    return anyio.run(lambda: work) or 0
