@@ -37,29 +37,26 @@ class TurnSignals:
 
         Yields the function that tells that the turn is over: after that, nothing more is shown.
         """
-        dark: anyio.Event | None = None
+        lighting, dark = anyio.CancelScope(), anyio.Event()
 
-        async def light(told: anyio.Event) -> None:
-            await self._signal(turn, Signal.WORKING)
-            if not timer.cancelled():
-                self._lit.add(turn)
-            told.set()
+        async def light() -> None:
+            with lighting:
+                await asyncio.sleep(self._soon)
+            if not lighting.cancel_called:
+                await self._signal(turn, Signal.WORKING)
+                if not lighting.cancel_called:
+                    self._lit.add(turn)
+            dark.set()
 
-        def begin() -> None:
-            nonlocal dark
-            dark = anyio.Event()
-            tasks.start_soon(light, dark)
-
-        timer = asyncio.get_running_loop().call_later(self._soon, begin)
+        tasks.start_soon(light)
         try:
-            yield timer.cancel
-            if dark is not None:
-                # A platform that got it after the end would show it forever.
-                await dark.wait()
+            yield lighting.cancel
+            # A platform that got it after the end would show it forever.
+            await dark.wait()
             self._lit.discard(turn)
             await self._signal(turn, Signal.DONE)
         finally:
-            timer.cancel()
+            lighting.cancel()
             self._lit.discard(turn)
 
     async def _signal(self, turn: OpenTurn, signal: Signal) -> None:
