@@ -47,8 +47,8 @@ _APART: Final = frozenset(
         "CLIENT",
     }
 )
-_SWEEP: Final = frozenset({"SSCAN", "SCAN"})
-"""What a sweep asks, and nothing that answers a message."""
+_BESIDE: Final = frozenset({"SSCAN", "SCAN", "swap", "EVAL"})
+"""What a sweep asks, and a process that tells its settings; nothing that answers a message."""
 _WATCHED: Final = frozenset({"HGETALL"})
 """What the benchmark itself asks to see whether a message is settled."""
 
@@ -79,7 +79,8 @@ async def _measured(folder: Path) -> tuple[Trips, Trips, Trips]:
 async def _count(lockgate: Bench, proxy: "_Proxy", text: str) -> Trips:
     """Return the round trips of one message, by their first command; they are listed on standard error.
 
-    A message does not count in whose time a sweep falls, which may give hints of what is being done already.
+    A message does not count in whose time a sweep falls, which may give hints of what is being done already, or the
+    moment at which a process tells its settings.
     """
     for _ in range(_WARM):
         await lockgate.ask(text, text)
@@ -89,7 +90,7 @@ async def _count(lockgate: Bench, proxy: "_Proxy", text: str) -> Trips:
         proxy.trips.clear()
         await lockgate.ask(text, text)
         await asyncio.sleep(_QUIET)
-        if not proxy.trips.keys() & _SWEEP:
+        if not proxy.trips.keys() & _BESIDE:
             trips.update(proxy.trips)
             messages += 1
     counted = {name: count / _MESSAGES for name, count in trips.items() if name not in _APART | _WATCHED}
