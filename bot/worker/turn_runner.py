@@ -6,7 +6,7 @@
 import logging
 import traceback
 from dataclasses import replace
-from typing import TYPE_CHECKING, Final
+from typing import Final
 
 from bot.access import labelling
 from bot.admission.admission import Admission
@@ -31,9 +31,6 @@ from bot.worker.finish import TurnFinisher
 from bot.worker.lease import LeaseKeeper
 from bot.worker.turn_opener import TurnOpener
 from bot.worker.turn_signals import TurnSignals
-
-if TYPE_CHECKING:
-    from anyio.abc import TaskGroup
 
 STOPPED: Final = "stopped"
 LOST: Final = "The agent of this conversation cannot be used until the operator mends that."
@@ -90,7 +87,7 @@ class TurnRunner:
         for turn in self._turns.values():
             turn.interrupt(LeaseLostError(reason))
 
-    async def run_turn(self, tasks: "TaskGroup", claim: Claim, since: float) -> None:
+    async def run_turn(self, claim: Claim, since: float) -> None:
         """Run one turn: from its opening in step 4 of the way of one message to step 8.
 
         `since` is when its session was claimed, in seconds on the clock that nobody sets.
@@ -105,7 +102,7 @@ class TurnRunner:
             bound(turn=turn.record.id, request=turn.record.dedupe),
             self._telemetry.turn(_traced(turn, opened.item)) as trace,
         ):
-            async with self._signals.shown(tasks, turn) as over:
+            async with self._signals.shown(turn) as over:
                 self._turns[claim.sid] = turn
                 try:
                     with self._keeper.hold(turn, since):

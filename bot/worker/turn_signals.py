@@ -5,8 +5,6 @@ from collections.abc import AsyncGenerator, Callable
 from contextlib import asynccontextmanager
 from typing import TYPE_CHECKING, Final
 
-import anyio
-
 from bot.delivery.outbox import Outbox
 from bot.turn import OpenTurn
 from channels.messages import Signal
@@ -32,31 +30,35 @@ class TurnSignals:
             tasks.start_soon(self._signal, turn, Signal.STILL)
 
     @asynccontextmanager
-    async def shown(self, tasks: "TaskGroup", turn: OpenTurn) -> AsyncGenerator[Callable[[], None]]:
+    async def shown(self, turn: OpenTurn) -> AsyncGenerator[Callable[[], None]]:
         """Show beside a turn that it is at work, once it takes longer than a moment, and at the end that it is over.
 
         Yields the function that tells that the turn is over: after that, nothing more is shown.
         """
-        lighting, dark = anyio.CancelScope(), anyio.Event()
+        lit: asyncio.Task[None] | None = None
 
         async def light() -> None:
-            with lighting:
-                await asyncio.sleep(self._soon)
-            if not lighting.cancel_called:
-                await self._signal(turn, Signal.WORKING)
-                if not lighting.cancel_called:
-                    self._lit.add(turn)
-            dark.set()
+            await self._signal(turn, Signal.WORKING)
+            if not timer.cancelled():
+                self._lit.add(turn)
 
-        tasks.start_soon(light)
+        def begin() -> None:
+            nonlocal lit
+            lit = asyncio.ensure_future(light())  # noqa: TID251 - a timer knows no group, and this block ends it
+
+        # Most turns are over before, and so take no task for it.
+        timer = asyncio.get_running_loop().call_later(self._soon, begin)
         try:
-            yield lighting.cancel
-            # A platform that got it after the end would show it forever.
-            await dark.wait()
+            yield timer.cancel
+            if lit is not None:
+                # A platform that got it after the end would show it forever.
+                await lit
             self._lit.discard(turn)
             await self._signal(turn, Signal.DONE)
         finally:
-            lighting.cancel()
+            timer.cancel()
+            if lit is not None:
+                lit.cancel()
             self._lit.discard(turn)
 
     async def _signal(self, turn: OpenTurn, signal: Signal) -> None:

@@ -156,7 +156,7 @@ class Worker:
                 self._again.discard(sid)
                 try:
                     with bound(session=sid):
-                        await self._claim_and_run(tasks, sid)
+                        await self._claim_and_run(sid)
                 except UnsettledError as error:
                     # No slot is held meanwhile.
                     tasks.start_soon(self._finder.later, sid, error.seconds)
@@ -186,7 +186,7 @@ class Worker:
         with suppress(StoreError):
             await self._quarantine.put(sid, Doing.WORK, error)
 
-    async def _claim_and_run(self, tasks: "TaskGroup", sid: str) -> None:
+    async def _claim_and_run(self, sid: str) -> None:
         """Claim a session and run a turn, if there is work for it and the policy here is the one in force.
 
         Raises CrowdedError: its pool has no place, and it is left to any worker.
@@ -212,7 +212,7 @@ class Worker:
                 with suppress(LeaseLostError):
                     # The commit marked the session ready for any input that waits afterwards, so nothing more is needed
                     # here.
-                    await self._runner.run_turn(tasks, claim, taken.since)
+                    await self._runner.run_turn(claim, taken.since)
                     if claim.state.lineage is not None:
                         # Its report was heard, so its slot is free, if nothing more waits for it.
                         await self._spawner.free(claim.state.principal)
