@@ -11,12 +11,12 @@ from bot.core.ids import Ids
 from bot.delivery.outbox import Outbox
 from bot.gate.gate import Gate
 from bot.pinned_agents import PinnedAgents
-from bot.sessions.background.runs import RunFacts
+from bot.sessions.background.runs import RunFacts, RunStatus
 from bot.sessions.inbox import InboxItem
 from bot.sessions.limits import SessionLimits, TokenAllowance
 from bot.sessions.models import Claim, Turn, run_facts
 from bot.sessions.ports.sessions import SessionStore
-from bot.tools.background.runs import INITIALIZE
+from bot.tools.background.runs import INITIALIZE, UPDATE
 from bot.turn import OpenTurn
 from channels.messages import Address
 from policy.labels import PUBLIC
@@ -118,14 +118,19 @@ class TurnOpener:
 def _run(claim: Claim, past: Past) -> RunFacts | None:
     """Return the facts of a run as its turn sees them, None for any other session.
 
-    A continued step began before its calls, one of which may have initialized the run. Its other calls are decided as
-    if it had not.
+    A continued step began before its calls, one of which may have initialized the run or stopped it. The calls without
+    a result, perhaps that one among them, are decided as if it had not.
     """
     run, response = run_facts(claim.state), past.context.last_response
-    begun = () if response is None else response.tool_calls
-    if run is not None and past.context.open_calls and any(part.tool_name == INITIALIZE for part in begun):
-        return replace(run, progress=replace(run.progress, initialized_at=0))
-    return run
+    if run is None or response is None or not past.context.open_calls:
+        return run
+    begun = {part.tool_name for part in response.tool_calls}
+    progress = run.progress
+    if INITIALIZE in begun:
+        progress = replace(progress, initialized_at=0)
+    if UPDATE in begun and progress.status is RunStatus.STOPPED:
+        progress = replace(progress, status=RunStatus.RUNNING)
+    return replace(run, progress=progress)
 
 
 def _allowance(claim: Claim, limits: SessionLimits) -> TokenAllowance | None:

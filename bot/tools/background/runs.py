@@ -37,6 +37,7 @@ from policy.labels import PUBLIC, join_all
 from policy.request import Effect
 
 INITIALIZE: Final = "session_initialize"
+UPDATE: Final = "session_update"
 
 NO_RUN: Final = "this session is no run, so it has no state of one; `runs_start` begins a run"
 OTHER_SESSION: Final = "`session_id` is not that of this run; `session_initialize` and `session_get_state` tell it"
@@ -256,7 +257,7 @@ class SessionGetStats(RunTool):
 class SessionUpdate(RunTool):
     """Change the run's description of its state."""
 
-    name = "session_update"
+    name = UPDATE
     description = (
         "Change the state of this run; omitted fields stay. Name each task with `current_task_id` when you begin "
         "it. The status `stopped` ends the run with this turn."
