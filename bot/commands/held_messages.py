@@ -23,7 +23,7 @@ from channels.messages import Button
 from policy.labels import Label, join_all
 from policy.request import Role
 
-NOTHING: Final = "Nothing is held."
+NOTHING: Final = "No message of another session is held."
 SHARED: Final = "In a shared chat it needs the role admin to let something in that raises it."
 
 _SHOWN: Final = 300

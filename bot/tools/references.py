@@ -49,7 +49,7 @@ INSPECT: Final = "inspect"
 REFS: Final = "refs"
 """The argument of `inspect` that has these ids."""
 
-UNKNOWN: Final = "there is nothing held under that reference"
+UNKNOWN: Final = "there is nothing held under that reference. A reset ends all ids, so make the call again that held it"
 """The answer for a reference that never was, is another session's, or is of an earlier generation."""
 
 NOTHING_MORE: Final = "there is nothing after that"

@@ -202,7 +202,7 @@ async def test_a_result_above_its_conversation_is_told_and_let_in_by_its_button(
         assert str((await owner.state()).taint) == "CONFIDENTIAL~"
         assert f"by an input from session {slot.sid}" in await owner.say("/taint")
         assert len(await owner.events()) > len(before)
-        assert "Nothing is held." in await owner.say("/held")
+        assert "No message of another session is held." in await owner.say("/held")
 
 
 async def test_what_is_held_for_its_bits_says_so(tmp_path: Path) -> None:
