@@ -198,6 +198,7 @@ class ToolRunner:
             begun = call.id in context.decided
             prepared = self._gate.calls.prepare(turn.standing, call, turn.approvals, begun=begun)
             prepared = await self._gate.calls.foresee(turn.standing, prepared)
+            prepared = await self._gate.counted(turn.standing, prepared)
             prepared, heard = self._heard(turn, await self._gate.calls.inquire(turn.standing, prepared))
             _trace(told, prepared, answered(turn, prepared.call.id))
             if not await self._may_run(turn, context, prepared, asked):

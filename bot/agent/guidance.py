@@ -14,6 +14,7 @@ from bot.tools.asking import ASK
 from bot.tools.background.runs import INITIALIZE
 from bot.tools.base import Arguments, Tool
 from bot.tools.held.conditions import ANSWER, FIELD, IF, may_depend
+from bot.tools.held.entries import ENTRY
 from bot.tools.held.handles import REFERENCE, TakesHandles
 from bot.tools.references import ADMIT, HOLD, INSPECT, REFS, may_hold
 from policy.request import Effect
@@ -40,7 +41,7 @@ def guidance(
     """
     lines = [*_running(tools), *(_delegating(tools) if spawns else ()), *_asking(tools)]
     lines += _holding(tools, spares=spares)
-    lines += () if untrusted else _depending(tools)
+    lines += () if untrusted else (*_taking(tools), *_depending(tools))
     lines += _consenting(tools, untrusted=untrusted)
     lines += _proposing(tools) if proposes else ()
     return "\n".join(lines)
@@ -104,6 +105,12 @@ def _holding(tools: Sequence[Tool], *, spares: bool) -> list[str]:
     if any(tool.name == ADMIT for tool in tools):
         lines.append(f"To read one after all, call `{ADMIT}` with its id as `ref`.")
     return lines
+
+
+def _taking(tools: Sequence[Tool]) -> list[str]:
+    if not any(isinstance(tool, TakesHandles) and tool.takes for tool in tools):
+        return []
+    return [f'In place of an identifier, `{{"{REFERENCE}": "<id>", "{ENTRY}": 1}}` takes the first of a held list.']
 
 
 def _depending(tools: Sequence[Tool]) -> list[str]:

@@ -8,6 +8,7 @@ from typing import Final
 
 from bot.access.decision_context import DecisionContext
 from bot.core.invisible import in_code
+from bot.gate.results import CallDecision
 from bot.sessions.log.events import DeferredResult
 from bot.tools.arguments import Steering, as_json, steering
 from bot.tools.base import Arguments
@@ -25,10 +26,16 @@ def with_steering(
     *,
     tool: str,
     arguments: Arguments,
-    held: tuple[tuple[ArgumentRole, DeferredResult], ...],
+    made: CallDecision,
 ) -> Request:
-    """Return the request about a call with the values that steer it, where that matters; `held` are held values."""
-    if held:
+    """Return the request about a call with the values that steer it, where that matters.
+
+    The call `made` has the held values that steer it. An entry of a held list within the bound of its role needs nobody
+    to vouch for it. Nothing was heard of it, so no other value depends on it. Where an endorsed value was heard, its
+    name among the arguments has to be within the bound as well.
+    """
+    chosen = judged(document, tool, (Steering((), one.role, one.unheard) for one in made.entries), _day(standing.now))
+    if made.steers or any(one.outside for one in chosen):
         request = replace(request, unvouched=True)
     return replace(request, steered=steered(document, tool, arguments, standing.now)) if standing.endorsed else request
 

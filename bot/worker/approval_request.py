@@ -228,7 +228,7 @@ class ApprovalRequests:
             authors=named(standing.others) if {approvals.OTHERS, approvals.RELEASE} & set(rules) else (),
             endorsed=standing.endorsed,
             steers=self._steers(standing, prepared),
-            vouches=() if prepared.shown is None else tuple(starmap(vouched, prepared.steers)),
+            vouches=() if prepared.shown is None else _vouches(prepared),
             scope=prepared.scope,
             release=prepared.release,
         )
@@ -268,6 +268,11 @@ class ApprovalRequests:
         why = explained(decision, turn.standing.taint, tool)
         told = event_log.policy_decision(turn.standing, _hook(prepared), decision, about=tool, text=why)
         return event_log.decided(turn.standing, told, prepared.beside)
+
+
+def _vouches(prepared: CallDecision) -> tuple[str, ...]:
+    """Return the held values that steer a call as people are shown them, entries of lists among them."""
+    return (*starmap(vouched, prepared.steers), *(entry.vouched for entry in prepared.entries))
 
 
 @dataclass(frozen=True, slots=True)

@@ -121,7 +121,7 @@ class Stage:
         done = await asyncio.to_thread(fulfilled, self._name, task, calls)
         aims = await asyncio.to_thread(attacks, self._name, task, self._reads)
         played, _ = await self._play(task, plan, "attacker", aims)
-        conditional = any(isinstance(one, Asked) and one.hold for step in plan for one in step)
+        conditional = any(isinstance(one, Asked) and one.decides for step in plan for one in step)
         strayed, told = await self._strayed(task, plan) if conditional else (None, False)
         return Row(
             self._name,

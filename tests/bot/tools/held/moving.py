@@ -1,0 +1,49 @@
+"""A mailbox with a call that others notice: it moves a mail. Its operator bounds which mail, and not where to."""
+
+import sys
+from typing import TYPE_CHECKING, Final
+
+from pydantic import JsonValue
+
+from tests.bot.kit import policy
+from tests.bot.mailbox import ID, LABELLED, TOOLS, Mailbox
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+ONE: Final[dict[str, JsonValue]] = {**ID, "role": "identifier"}
+
+MOVES: "Final[Mapping[str, JsonValue]]" = {
+    **TOOLS,
+    "move": {
+        "description": "Move a mail.",
+        "effect": "write",
+        "arguments": {
+            "id": ONE,
+            "folder": {"type": "string", "role": "path"},
+            "note": {"type": "string", "role": "content", "optional": True},
+        },
+    },
+    "tag": {
+        "description": "Tag mails.",
+        "effect": "write",
+        "arguments": {"ids": {"type": "array", "items": ONE}, "tag": {"type": "string", "role": "content"}},
+    },
+}
+
+BOUNDED: "Final[Mapping[str, object]]" = {
+    "mail__move": {"bounds": {"identifier": ["mail-*"]}},
+    "mail__tag": {"bounds": {"identifier": ["mail-*"]}},
+}
+
+
+def moving(*mails: dict[str, JsonValue]) -> Mailbox:
+    """Return a mailbox with these mails."""
+    return Mailbox(*mails, described=MOVES)
+
+
+def config(*, limits: "Mapping[str, object] | None" = None, **sections: object) -> str:
+    """Return a configuration with the mailbox and its bounds, and further limits and sections of the policy."""
+    served = {"mail": {"command": sys.executable, "tools": dict(MOVES)}}
+    blocks = {"mcp_servers": served, "limits": dict(limits or {})}
+    return policy(blocks=blocks, **{"mcp_servers": LABELLED, "tools": BOUNDED, **sections})
