@@ -17,7 +17,7 @@ from bot.sessions.background.delegation import FieldKind
 from bot.sessions.log.event_types import HeldAnswer
 from bot.sessions.messages import Endorsed
 from bot.tools.base import Result
-from bot.tools.held.entries import Entry
+from bot.tools.held.entries import ListEntry
 from policy.labels import Label
 
 if TYPE_CHECKING:
@@ -48,7 +48,7 @@ _CHARGE: Final = 16
 """Characters of the id of a charge."""
 
 
-def charges(standing: DecisionContext, call: Call, entries: Iterable[Entry]) -> tuple[Endorsed, ...]:
+def charges(standing: DecisionContext, call: Call, entries: Iterable[ListEntry]) -> tuple[Endorsed, ...]:
     """Return the charges for the entries of held lists that a call takes; none for an UNTRUSTED session.
 
     They depend on the call alone, and the same call is charged once.

@@ -277,7 +277,7 @@ class Gate:
         return replace(result, text=self._judge.masks.scrubbed(result.text))
 
     async def counted(self, standing: DecisionContext, prepared: CallDecision) -> CallDecision:
-        """Charge what third parties choose by the entries that a call takes, if the call is allowed openly.
+        """Charge the choice that third parties have by the entries of a call, if the call is allowed openly.
 
         It is charged whether or not the call is made, so the charge tells nothing of the lists. A call that does not
         fit into the limit is refused, which depends on the calls of the session alone.

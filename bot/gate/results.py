@@ -22,7 +22,7 @@ from bot.sessions.models import Summary
 from bot.sessions.refs import Ref
 from bot.tools.base import Arguments, Inquiry, Tool
 from bot.tools.held.conditions import AnswerField
-from bot.tools.held.entries import Entry
+from bot.tools.held.entries import ListEntry
 from policy import explain
 from policy.decision import Decision, Verdict
 from policy.document.reading import API
@@ -84,7 +84,7 @@ class CallDecision:
         fields: The fields of its result, also where that is held in any case.
         condition: The field of a held answer that must be true, None for a call without a condition.
         entries: The entries of held lists that it takes.
-        taken: The charges for what third parties choose by these.
+        taken: The charges for the choice that third parties have by these.
         release: The sink that it waits to be released to, or was; None for a call that needs no release.
         released: The person who released it, empty for none.
         spared: Whether only the level and compartments of its result enter the context.
@@ -127,7 +127,7 @@ class CallDecision:
     returns: tuple[ResultField, ...] = ()
     fields: tuple[ResultField, ...] = ()
     condition: AnswerField | None = None
-    entries: tuple[Entry, ...] = ()
+    entries: tuple[ListEntry, ...] = ()
     taken: tuple[Endorsed, ...] = ()
     release: CallRelease | None = None
     released: str = ""

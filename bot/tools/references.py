@@ -32,7 +32,7 @@ from bot.sessions.refs import HeldRef
 from bot.tools.arguments import Path, role_at
 from bot.tools.base import Arguments, CallFacts, RefusedCallError, Result, Tool, ToolContext, ToolServices
 from bot.tools.held.conditions import ANSWER, IF, AnswerField, may_depend, named_in
-from bot.tools.held.entries import ENTRY, Entry, Place, entry_in, place_in, taken_at
+from bot.tools.held.entries import ENTRY, ListEntry, Place, entry_in, place_in, taken_at
 from bot.tools.held.handles import REFERENCE, TakenKind, TakesHandles, identifier, is_handle
 from bot.tools.schemas import offered_schema
 from policy.labels import PUBLIC, Label, join_all
@@ -80,8 +80,8 @@ class Reference:
 class Asked:
     """A call's arguments as the gate takes them: without `_hold`, and the held items they refer to.
 
-    `takes` are the arguments whose handles are replaced. `by_text` says whether a reference stands for a text, also for
-    an identifier behind a handle as a text, for an entry, or for an answer that the call depends on. The items of the
+    `takes` are the arguments whose handles are replaced. `by_text` says whether a reference stands for a text, for an
+    entry, or for an answer that the call depends on. An identifier behind a handle may be such a text. The items of the
     `condition` and of `entries` are not among those that it `refers` to. `quotes` says whether a text goes along.
     """
 
@@ -94,7 +94,7 @@ class Asked:
     by_text: bool = False
     quotes: bool = False
     condition: AnswerField | None = None
-    entries: Mapping[tuple[str, Reference], Entry] = field(default_factory=dict[tuple[str, Reference], Entry])
+    entries: Mapping[tuple[str, Reference], ListEntry] = field(default_factory=dict[tuple[str, Reference], ListEntry])
     """The entries of held lists that it takes, by the arguments and the references to them there."""
 
     @property
@@ -242,12 +242,12 @@ def asked(tool: Tool, arguments: Mapping[str, JsonValue] | None, held: tuple[Def
     refs = tuple(dict.fromkeys(ref for _, ref in found))
     if not known.keys() >= {one.ref for _, _, one in every}:
         raise RefusedCallError(UNKNOWN)
-    entries = dict[tuple[str, Reference], Entry]()
+    entries = dict[tuple[str, Reference], ListEntry]()
     for role, path, one in every:
         if one.place is not None:
             kind, item = taken_at(_taken(tool), path), known[one.ref]
             listed, place = entry_in(item, one.place, known, server=tool.server, kind=kind)
-            entries[str(path[0]), one] = Entry(item, listed, role, place)
+            entries[str(path[0]), one] = ListEntry(item, listed, role, place)
     handles = _handles(tool, given, known)
     return Asked(
         given,

@@ -10,8 +10,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from tempfile import TemporaryDirectory
-from types import MappingProxyType
-from typing import TYPE_CHECKING, Final
+from typing import Final
 
 import pytest
 from hypothesis import Phase, example, given, settings
@@ -29,25 +28,25 @@ from tests.bot.tools.held.moving import BOUNDED, config, moving
 from tests.events import bodies
 from tests.harness import running
 
-if TYPE_CHECKING:
-    from collections.abc import Mapping
-
 _EXAMPLES = settings(max_examples=6, phases=[Phase.explicit, Phase.reuse, Phase.generate])
 
-_MAILS: Final["JsonValue"] = [mail("a"), mail("b"), mail("c")]
 _IDS: Final = ("a", "b", "c")
-_LISTS: Final["Mapping[str, JsonValue]"] = MappingProxyType(
-    {
-        "whole": {"status": "ok", "mails": _MAILS},
-        "turned": {"status": "ok", "mails": [mail("c"), mail("a"), mail("b")]},
-        "one": {"status": "ok", "mails": [mail("b")]},
-        "empty": {"status": "ok", "mails": []},
-        "misfit": {"status": "ok", "mails": [mail("a"), {"id": "b"}]},
-        "too many": {"status": "ok", "mails": [mail("a")] * 4},
-        "a card": {"status": "ok", "mails": [mail("4111 1111 1111 1111")]},
-        "failed": None,
-    }
-)
+
+
+def _listed(*mails: dict[str, JsonValue]) -> JsonValue:
+    return {"status": "ok", "mails": [*mails]}
+
+
+_LISTS: Final[dict[str, JsonValue]] = {
+    "whole": _listed(mail("a"), mail("b"), mail("c")),
+    "turned": _listed(mail("c"), mail("a"), mail("b")),
+    "one": _listed(mail("b")),
+    "empty": _listed(),
+    "misfit": _listed(mail("a"), {"id": "b"}),
+    "too many": _listed(mail("a"), mail("a"), mail("a"), mail("a")),
+    "a card": _listed(mail("4111 1111 1111 1111")),
+    "failed": None,
+}
 _RULES: Final = [{"id": "no-cards", "hook": "PRE_TOOL_CALL", "action": "BLOCK", "pattern": "payment-card"}]
 
 _Use = tuple[str, dict[str, JsonValue]]
@@ -175,7 +174,7 @@ async def test_endorsed_cannot_steer_by_an_entry_beyond_the_bounds(tmp_path: Pat
     found = Result("mails", parse("PUBLIC~"), failed=_LISTS[name] is None, structured=_LISTS[name])
     listing = _Listing("mail__find", result=found, server="mail", shape=find.shape)
     others = [tool for tool in box.tools if tool.name != "mail__find"]
-    tools = {name: {"bounds": {}} for name in BOUNDED}
+    tools: dict[str, object] = {tool: {} for tool in BOUNDED}
     async with running(tmp_path, config(tools=tools), parts=parts(listing, *others, model=model)) as owner:
         model.then([proposed("mail__find", {"_hold": True}, name="f")], "held")
         await owner.say("look")

@@ -139,7 +139,7 @@ def named_in(tool: Tool, given: JsonValue, known: Mapping[str, DeferredResult]) 
 def answer_in(
     ref: str, known: Mapping[str, DeferredResult], name: str
 ) -> tuple[DeferredResult, tuple[tuple[str, bool], ...]]:
-    """Return a held answer, with the names of its fields and whether each is a boolean; `name` is what needs it.
+    """Return a held answer, with the names of its fields and whether each is a boolean; `name` is the argument for it.
 
     Raises RefusedCallError: the id is of no answer, or of one that was not counted.
     """

@@ -39,7 +39,7 @@ NO_PLACE: Final = (
 )
 
 NOT_HERE: Final = (
-    "an entry of a held list may stand only where a tool takes handles of that kind, and for a list of its own server"
+    "an entry of a held list may stand only in an argument that takes handles"
 )
 
 NO_LIST: Final = (
@@ -58,7 +58,7 @@ FULL: Final = (
 
 
 @dataclass(frozen=True, slots=True)
-class Entry:
+class ListEntry:
     """An entry of a held list, in an argument of a call.
 
     Args:
@@ -93,8 +93,7 @@ class Entry:
     def identifier(self) -> JsonValue:
         """The identifier. Raises RefusedCallError: there is no such entry."""
         place = self.place if isinstance(self.place, int) else self.place.value
-        whole = isinstance(place, int) and not isinstance(place, bool)
-        if not whole or not 1 <= place <= len(self.listed.identifiers):
+        if isinstance(place, bool) or not isinstance(place, int) or not 1 <= place <= len(self.listed.identifiers):
             raise RefusedCallError(NOT_THERE)
         return json.loads(self.listed.identifiers[place - 1])
 

@@ -13,7 +13,7 @@ if TYPE_CHECKING:
 
 ONE: Final[dict[str, JsonValue]] = {**ID, "role": "identifier"}
 
-MOVES: "Final[Mapping[str, JsonValue]]" = {
+MOVES: Final[dict[str, JsonValue]] = {
     **TOOLS,
     "move": {
         "description": "Move a mail.",
@@ -31,7 +31,7 @@ MOVES: "Final[Mapping[str, JsonValue]]" = {
     },
 }
 
-BOUNDED: "Final[Mapping[str, object]]" = {
+BOUNDED: Final[dict[str, object]] = {
     "mail__move": {"bounds": {"identifier": ["mail-*"]}},
     "mail__tag": {"bounds": {"identifier": ["mail-*"]}},
 }

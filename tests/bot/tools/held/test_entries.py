@@ -92,7 +92,7 @@ async def test_a_held_number_gives_the_place(tmp_path: Path) -> None:
         (owner.app.config.data_dir / "files" / "public" / "mail.md").write_text('{"place": 2, "yes": true}', "utf-8")
         text = ref_in(await owner.say(bang("read_file", path="public/mail.md", _hold=True)))
         place = await numbered(owner, text)
-        yes = {"answer": place, "field": "yes"}
+        yes: JsonValue = {"answer": place, "field": "yes"}
         assert f"{NO_NUMBER}`place`" in await owner.say(bang("mail__move", id=taken(ref, yes), folder="x"))
         await owner.say(bang("mail__move", id=taken(ref, {"answer": place, "field": "place"}), folder="bills"))
         assert box.asked[-1] == ("move", {"id": "b", "folder": "bills"})
@@ -180,8 +180,9 @@ async def test_what_names_no_entry_is_refused_with_the_next_step(tmp_path: Path)
         ref = await listed(owner)
         file = ref_in(await owner.say(bang("read_file", path="public/welcome.md", _hold=True)))
         one = taken(ref)
+        places: list[JsonValue] = [0, -1, True, "1", 1.5, 1001, None, [1]]
         wrong: list[tuple[dict[str, JsonValue], str]] = [
-            *(({"id": taken(ref, place)}, NO_PLACE) for place in (0, -1, True, "1", 1.5, 1001, None, [1])),
+            *(({"id": taken(ref, place)}, NO_PLACE) for place in places),
             ({"id": taken(ref, {"answer": file})}, NO_PLACE),
             ({"id": taken(ref, {"answer": file, "field": "place", "more": 1})}, NO_PLACE),
             ({"id": taken(ref, {"answer": file, "field": "place"})}, "`entry` needs the id of a held answer"),
@@ -246,6 +247,9 @@ def test_identifiers_are_listed_by_their_kinds_in_the_order_of_the_result() -> N
     other: JsonValue = {"id": "b", "in": 1, "text": "y"}
     found = identifiers(shape, {"mails": [one, other], "status": "ok", "last": "c"}, str)
     assert found == (HeldIdentifiers("mail", 3, ('"a"', '"b"', '"c"')), HeldIdentifiers("folder", 2, ("1", "1")))
-    for misfit in ({"mails": [one] * 3, "status": "ok"}, {"mails": [one, {"id": "b"}], "status": "ok"}, None, "x"):
+    several: JsonValue = {"mails": [one, one, one], "status": "ok"}
+    partly: JsonValue = {"mails": [one, {"id": "b"}], "status": "ok"}
+    misfits: list[JsonValue] = [several, partly, None, "x"]
+    for misfit in misfits:
         assert identifiers(shape, misfit, str) == (HeldIdentifiers("mail", 3), HeldIdentifiers("folder", 2))
     assert identifiers(Hidden(), "words", str) == ()
