@@ -4,7 +4,6 @@ Two worlds differ in the list: its order, its length, its label, or that it fail
 and people are asked in neither. What a server is asked to do differs in the identifier alone, which is one of the list.
 """
 
-import asyncio
 import re
 from collections.abc import Sequence
 from dataclasses import dataclass, field
@@ -12,6 +11,7 @@ from pathlib import Path
 from tempfile import TemporaryDirectory
 from typing import Final
 
+import anyio
 import pytest
 from hypothesis import Phase, example, given, settings
 from hypothesis import strategies as st
@@ -142,7 +142,7 @@ def test_no_read_up_by_an_entry_which_chooses_its_identifier_alone(
                 assert made == []
         assert told[0] == told[1]
 
-    asyncio.run(law())
+    anyio.run(law)
 
 
 def _without_ids(call: JsonValue) -> JsonValue:

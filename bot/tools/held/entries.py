@@ -38,9 +38,7 @@ NO_PLACE: Final = (
     f' {{"{ANSWER}": "<id>", "{FIELD}": "<name>"}}'
 )
 
-NOT_HERE: Final = (
-    "an entry of a held list may stand only in an argument that takes handles"
-)
+NOT_HERE: Final = "an entry of a held list may stand only in an argument that takes handles"
 
 NO_LIST: Final = (
     "this result has no list of such identifiers. Hold the result of a call of the same server that lists them"

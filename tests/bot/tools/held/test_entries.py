@@ -253,3 +253,36 @@ def test_identifiers_are_listed_by_their_kinds_in_the_order_of_the_result() -> N
     for misfit in misfits:
         assert identifiers(shape, misfit, str) == (HeldIdentifiers("mail", 3), HeldIdentifiers("folder", 2))
     assert identifiers(Hidden(), "words", str) == ()
+
+
+async def test_an_untrusted_session_asks_as_ever_and_is_charged_nothing(tmp_path: Path) -> None:
+    box = moving(*MAILS)
+    async with running(tmp_path, config(), parts=parts(*box.tools)) as owner:
+        ref = await listed(owner)
+        await owner.say("/taint raise INTERNAL~")
+        await owner.say(bang("mail__move", id=taken(ref), folder="bills"))
+        (asked,) = await owner.app.store.approvals.of(owner.sid)
+        assert asked.rules == ("untrusted_cannot_command",)
+        await owner.say(f"/approve {asked.id}")
+        await owner.settled()
+        assert box.asked[-1] == ("move", {"id": "a", "folder": "bills"})
+        assert all(one.depended == () for one in bodies(await owner.events(), ToolResult))
+
+
+async def test_people_who_are_asked_see_the_answer_that_gives_the_place(tmp_path: Path) -> None:
+    box = moving(*MAILS)
+    async with running(tmp_path, config(tools={}), parts=parts(*box.tools)) as owner:
+        ref = await listed(owner)
+        (owner.app.config.data_dir / "files" / "public" / "mail.md").write_text('{"place": 2, "yes": true}', "utf-8")
+        place = await numbered(owner, ref_in(await owner.say(bang("read_file", path="public/mail.md", _hold=True))))
+        shown = await owner.say(bang("mail__move", id=taken(ref, {"answer": place, "field": "place"}), folder="bills"))
+        assert 'identifier `"b"`' in shown
+        assert '"holds": "b"' in shown
+        assert place in shown
+
+
+async def test_the_numbers_of_later_handles_tell_nothing_of_a_held_list(tmp_path: Path) -> None:
+    box = moving(*MAILS)
+    async with running(tmp_path, config(), parts=parts(*box.tools)) as owner:
+        await listed(owner)
+        assert '"id": "mail-1-' in await owner.say(bang("mail__find"))
