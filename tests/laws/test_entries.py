@@ -61,7 +61,6 @@ _uses = st.lists(
             ("mail__move", {"id": 3, "folder": "bills"}),
             ("mail__tag", {"ids": [2, 1], "tag": "bill"}),
             ("mail__read", {"id": 2}),
-            ("simulate_tool_call", {"tool_name": "mail__move", "args": {"id": 1, "folder": "bills"}}),
         )
     ),
     min_size=1,
@@ -101,7 +100,10 @@ async def _done(folder: Path, world: tuple[str, str], uses: Sequence[_Use]) -> t
             given = _named(arguments, held.ref)
             assert isinstance(given, dict)
             calls.append((tool, given))
+        # A result that enters counts as one that may tell of the calls before it, so this is last.
+        move: dict[str, JsonValue] = {"id": {"$ref": held.ref, "entry": 1}, "folder": "bills"}
         after = [
+            proposed("simulate_tool_call", {"tool_name": "mail__move", "args": move}, name="m"),
             proposed("sessions_history", {"session_id": "", "include_tools": True}, name="h"),
             proposed("sessions_list", {}, name="l"),
             proposed("session_status", {}, name="s"),
@@ -137,7 +139,7 @@ def test_no_read_up_by_an_entry_which_chooses_its_identifier_alone(
             assert all(_without_ids(call) in map(_without_ids, fixed) for call in made)
             assert all(one in _IDS for call in made for one in _ids(call))
             if world == ("whole", "PUBLIC~"):
-                assert made == [_filled(call) for call in fixed if call["tool"] != "simulate_tool_call"]
+                assert made == [_filled(call) for call in fixed]
             if not parse(world[1]).flows_to(parse("INTERNAL~")):
                 assert made == []
         assert told[0] == told[1]
