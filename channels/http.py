@@ -37,8 +37,7 @@ async def listening(app: web.Application, host: str, port: int, patience: float)
 def named_proxy(address: str) -> str | None:
     """Return the proxy that the environment names for an address, None if it names none.
 
-    The HTTP library can find it by itself, but then also reads `~/.netrc`, in threads, for every call: it takes as long
-    as the rest of a call, and a password of that file would be sent along.
+    The HTTP library can find it by itself. But then it reads `~/.netrc` for every call, and sends a password of it.
     """
     asked = urlsplit(address)
     return None if proxy_bypass(asked.hostname or "") else getproxies().get(asked.scheme)

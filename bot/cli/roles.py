@@ -1,8 +1,10 @@
 """The roles of a process of `lockgate run`, so that several may share the work."""
 
 from enum import StrEnum
+from typing import TYPE_CHECKING
 
-from bot.config.channels import ChannelsSettings
+if TYPE_CHECKING:
+    from bot.config.channels import ChannelsSettings
 
 
 class ProcessRole(StrEnum):
@@ -23,6 +25,6 @@ class ProcessRole(StrEnum):
         """Whether it runs turns."""
         return self in {ProcessRole.ALL, ProcessRole.WORKER}
 
-    def answers(self, channels: ChannelsSettings) -> bool:
+    def answers(self, channels: "ChannelsSettings") -> bool:
         """Say whether it serves the HTTP API, which all do that do everything if one is configured."""
         return self is ProcessRole.API or (self is ProcessRole.ALL and channels.api is not None)

@@ -75,6 +75,7 @@ class Worker:
         """
         async with anyio.create_task_group() as tasks:
             tasks.start_soon(self._sweep, tasks)
+            tasks.start_soon(self._signals.serve, tasks)
             while not self._draining:
                 try:
                     ready = await self._finder.ready(self._slots)
@@ -86,6 +87,7 @@ class Worker:
                 except StoreError:
                     # The store is away, or its disk is full: either may be mended.
                     await asyncio.sleep(_AWAY)
+            self._signals.end()
 
     async def drain(self, seconds: float, hurry: asyncio.Event) -> int:
         """Claim nothing more and let turns end for `seconds`, less if `hurry` is set; then leave them to other workers.

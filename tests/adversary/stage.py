@@ -391,7 +391,7 @@ class Stage:
         assert self.worker is not None
         for _ in range(20):
             try:
-                await self.worker._claim_and_run(self._tasks, sid)
+                await self.worker._claim_and_run(sid)
             except UnsettledError:
                 continue
             return

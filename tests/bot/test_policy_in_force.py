@@ -337,7 +337,7 @@ async def test_a_session_claimed_meanwhile_is_given_back(tmp_path: Path) -> None
         await owner.app.reloader.start(unheard)
         async with open_app(owner.app.config, [], {}) as other:
             await other.store.policy.put_policy("0" * 64, "another", ())
-        await worker._claim_and_run(tasks, owner.sid)  # pyright: ignore[reportPrivateUsage]
+        await worker._claim_and_run(owner.sid)  # pyright: ignore[reportPrivateUsage]
         assert owner.app.reloader.behind
         assert not model.asked
         claim = await owner.app.store.sessions.claim(owner.sid, "somebody")

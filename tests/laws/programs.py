@@ -24,7 +24,6 @@ from pathlib import Path
 from types import MappingProxyType
 from typing import TYPE_CHECKING, Final, cast
 
-import anyio
 from hypothesis import strategies as st
 from pydantic import JsonValue
 from pydantic_ai.messages import (
@@ -404,8 +403,7 @@ class Stage:
             for state, sid in sorted(found, key=lambda one: _path(one[0])):
                 await self._tick()
                 if state is not None:
-                    async with anyio.create_task_group() as tasks:
-                        await self.worker._claim_and_run(tasks, sid)
+                    await self.worker._claim_and_run(sid)
 
     async def _tick(self) -> None:
         """Let a millisecond pass, so that what is sorted by time is sorted by turns."""
