@@ -1,8 +1,9 @@
 """One model step's tool calls, taken through the gate.
 
-Reads run together. A call that reaches others, or that people were asked about, waits for the reads before it, and is
-decided at the taint that they left. Each call is decided and written down before it runs, and its result before the
-model sees it (laws `every_effect_has_a_decision`, `every_tool_call_has_a_result`).
+Reads run together. A call that reaches others, that people were asked about, or that takes an entry of a held list runs
+alone: it waits for the reads before it, and is decided at the taint that they left. Each call is decided and written
+down before it runs, and its result before the model sees it (laws `every_effect_has_a_decision`,
+`every_tool_call_has_a_result`).
 """
 
 from collections.abc import Iterator, Mapping
@@ -309,7 +310,7 @@ class ToolRunner:
         """Yield the calls that run together; one that people were asked about (`planned`) runs alone, in its turn."""
         group = list[Call]()
         for call in calls:
-            if call.id in planned or self._gate.calls.reaches_others(call):
+            if call.id in planned or self._gate.calls.runs_alone(call):
                 if group:
                     yield group
                 yield [call]

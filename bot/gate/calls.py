@@ -45,7 +45,7 @@ from bot.tools.base import (
     ToolContext,
 )
 from bot.tools.held.conditions import UNMET, check_effect
-from bot.tools.references import Asked, asked, mentions, pointing
+from bot.tools.references import Asked, asked, mentions, pointing, takes_entries
 from policy import explain
 from policy.decision import Decision, Remedy, RuleOutcome, Verdict, combined
 from policy.errors import nearest
@@ -154,6 +154,13 @@ class CallGate:
         """Say whether a call must wait for the reads before it: it writes or sends, or names an unknown tool."""
         tool = self._judge.tools.get(call.tool)
         return tool is None or tool.effect in {Effect.SEND, Effect.WRITE}
+
+    def runs_alone(self, call: Call) -> bool:
+        """Say whether no other call may run beside a call: it reaches others, or takes an entry of a held list.
+
+        The result beside it may tell of its effect, so what it depended on has to be in the log before.
+        """
+        return self.reaches_others(call) or takes_entries(call.arguments)
 
     async def foresee(self, standing: DecisionContext, prepared: CallDecision) -> CallDecision:
         """Decide again on a call, with the text it would send and the present readers of its address (hook PRE_OUTPUT).

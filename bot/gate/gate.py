@@ -94,14 +94,13 @@ class ResultGate:
         if not prepared.hold:
             return await self._sparing.shown(standing, prepared, result, response, held=held)
         whole = response.decision.verdict is Verdict.ALLOW and not result.failed
-        listed = self._listed(prepared, result.structured if whole else None)
-        server = prepared.server if listed else ""
-        held = replace(held, answer=answered(standing.sid, prepared, result), listed=listed, server=server)
+        listed = self._listed(prepared, result.structured) if whole else held.listed
+        held = replace(held, answer=answered(standing.sid, prepared, result), listed=listed)
         return replace(response, text=notice(held, standing.taint), label=standing.taint, held=held, acknowledge=())
 
     def _listed(self, prepared: CallDecision, found: JsonValue) -> tuple[HeldIdentifiers, ...]:
-        """Return the identifiers that a call's result lists by its description, None for no result that is shown."""
-        tool = None if prepared.accepted is None else prepared.accepted[0]
+        """Return the identifiers that a call's result lists by its description; of None there are only the kinds."""
+        tool = self._judge.tools.get(prepared.call.tool)
         shape = tool.shape if isinstance(tool, ShowsParts) else None
         return () if shape is None else identifiers(shape, found, self._judge.masks.scrubbed)
 
@@ -119,11 +118,16 @@ class ResultGate:
         endorsed = endorsement(standing.sid, result, response.text)
         return replace(response, audit=rows, endorsed=endorsed)
 
-    @staticmethod
-    def kept(standing: DecisionContext, prepared: CallDecision, text: str, label: Label) -> DeferredResult:
-        """Return the result of a call as an item to be held, under the call's own reference."""
-        ref = held_id(key(standing, prepared.call))
-        return DeferredResult(ref, text, label.join(prepared.floor).join(prepared.carried), prepared.floor)
+    def kept(self, standing: DecisionContext, prepared: CallDecision, text: str, label: Label) -> DeferredResult:
+        """Return the result of a call as an item to be held, under the call's own reference.
+
+        The lists that calls may take entries of depend on the call alone, also if it is refused or interrupted.
+        """
+        ref, listed = held_id(key(standing, prepared.call)), self._listed(prepared, None) if prepared.hold else ()
+        tool = self._judge.tools.get(prepared.call.tool)
+        server = tool.server if tool is not None and listed else ""
+        label = label.join(prepared.floor).join(prepared.carried)
+        return DeferredResult(ref, text, label, prepared.floor, server=server, listed=listed)
 
     async def _responded(self, standing: DecisionContext, prepared: CallDecision, result: Result) -> ResultDecision:
         facts = ToolFacts(prepared.call.tool, Effect.READ, prepared.label)

@@ -310,6 +310,14 @@ def mentions(arguments: Mapping[str, JsonValue] | None) -> bool:
         return True
 
 
+def takes_entries(arguments: Mapping[str, JsonValue] | None) -> bool:
+    """Say whether a call's arguments name an entry of a held list; those that cannot be read name none."""
+    try:
+        return any(one.place is not None for _, one in _refs(dict(arguments or {}), ()))
+    except RefusedCallError:
+        return False
+
+
 def referred(arguments: Mapping[str, JsonValue] | None) -> tuple[str, ...]:
     """Return the items that a call's arguments refer to, or to a part of, each of them once.
 

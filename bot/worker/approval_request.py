@@ -17,7 +17,7 @@ from bot.delivery import approval_prompts
 from bot.gate.calls import MAY_BE_DONE, MAY_BE_LOST, nobody
 from bot.gate.gate import Gate
 from bot.gate.results import CallDecision, decision_row, ended_rows, explained
-from bot.gate.steering import in_words, vouched
+from bot.gate.steering import in_words, vouched, within_bounds
 from bot.history import event_log
 from bot.sessions.approvals import Approval, ApprovalQuestion
 from bot.sessions.audit import AuditRow
@@ -258,7 +258,8 @@ class ApprovalRequests:
         if made is None:
             return ""
         tool, arguments = made
-        told = in_words(self._gate.document, tool.name, arguments, standing.now)
+        within = within_bounds(self._gate.document, standing, prepared)
+        told = in_words(self._gate.document, tool.name, arguments, standing.now, within)
         condition = "" if prepared.condition is None else prepared.condition.told
         return "; ".join(filter(None, (told, condition)))
 

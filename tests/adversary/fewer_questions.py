@@ -211,6 +211,7 @@ WORLDS: Final = (
                 call("mail__forward", id=_ENTRY, to="ann"),
                 call("mail__delete", id=_ENTRY),
                 call("mail__read", id=_ENTRY),
+                call("mail__thread", id=_ENTRY),
                 call("simulate_tool_call", tool_name="mail__forward", args={"id": _ENTRY, "to": "ann"}),
                 PASS_ON,
                 TELL_GUEST,
@@ -244,6 +245,7 @@ WORLDS: Final = (
                 call("mail__forward", id=_ENTRY, to=_ENTRY),
                 call("mail__forward", id="<handle>", to="ann"),
                 call("mail__delete", id=_ENTRY),
+                call("mail__thread", id=_ENTRY),
                 call("admit", ref="<held>"),
             )
         },

@@ -98,6 +98,12 @@ def mailbox(subject: JsonValue, size: JsonValue) -> Office:
                 "arguments": taken,
                 "output": {"type": "object", "fields": {"subject": {"type": "string"}}},
             },
+            "thread": {
+                "description": "List the mails of a thread.",
+                **read,
+                "arguments": taken,
+                "output": {"type": "object", "fields": {"mails": listed}},
+            },
             "delete": {"description": "Delete a mail.", "effect": "write", "arguments": taken},
             "send": {"description": "Send a mail.", "effect": "send", "arguments": sent},
             "forward": {
@@ -108,6 +114,7 @@ def mailbox(subject: JsonValue, size: JsonValue) -> Office:
         },
         {
             "find": {"mails": [{"id": "<secret>", "subject": "<secret>", "n": "<digits>"}]},
+            "thread": {"mails": [{"id": "a", "subject": "s", "n": 1}]},
             "read": {"subject": "<secret>"},
         },
     )

@@ -99,7 +99,7 @@ class Mailbox:
     def found(self, ask: Ask) -> dict[str, JsonValue] | None:
         """Return the structured result of a call, None for an error."""
         match ask.tool:
-            case "find":
+            case "find" | "thread" | "copy":
                 return {"status": "ok", "mails": list(self.mails)} if self.mails else None
             case "read":
                 one = next((mail for mail in self.mails if mail["id"] == ask.arguments["id"]), None)

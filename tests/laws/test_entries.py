@@ -51,6 +51,12 @@ _RULES: Final = [{"id": "no-cards", "hook": "PRE_TOOL_CALL", "action": "BLOCK", 
 
 _Use = tuple[str, dict[str, JsonValue]]
 
+_THREAD: Final[_Use] = ("mail__thread", {"id": 3})
+"""A call whose result has a list of its own."""
+
+_AGAIN: Final[_Use] = ("mail__read", {"id": 1})
+"""A call that takes an entry of that list, whether or not the other call was made."""
+
 _worlds = st.tuples(
     st.sampled_from(sorted(_LISTS)), st.sampled_from(("PUBLIC~", "INTERNAL~", "CONFIDENTIAL~", "RESTRICTED~"))
 )
@@ -61,6 +67,7 @@ _uses = st.lists(
             ("mail__move", {"id": 3, "folder": "bills"}),
             ("mail__tag", {"ids": [2, 1], "tag": "bill"}),
             ("mail__read", {"id": 2}),
+            _THREAD,
         )
     ),
     min_size=1,
@@ -100,6 +107,14 @@ async def _done(folder: Path, world: tuple[str, str], uses: Sequence[_Use]) -> t
             given = _named(arguments, held.ref)
             assert isinstance(given, dict)
             calls.append((tool, given))
+        model.then(*([proposed(*one, name=f"c{number}")] for number, one in enumerate(calls)), "done")
+        await owner.say("use them")
+        _, *results = bodies(await owner.events(), ItemHeld)
+        again = list[tuple[str, dict[str, JsonValue]]]()
+        for (tool, _), result in zip(calls, results, strict=True):
+            given = _named(_AGAIN[1], result.ref)
+            assert isinstance(given, dict)
+            again += [(_AGAIN[0], given)] if tool == _THREAD[0] else []
         # A result that enters counts as one that may tell of the calls before it, so this is last.
         move: dict[str, JsonValue] = {"id": {"$ref": held.ref, "entry": 1}, "folder": "bills"}
         after = [
@@ -108,7 +123,7 @@ async def _done(folder: Path, world: tuple[str, str], uses: Sequence[_Use]) -> t
             proposed("sessions_list", {}, name="l"),
             proposed("session_status", {}, name="s"),
         ]
-        steps = [[proposed(*one, name=f"c{number}")] for number, one in enumerate(calls)]
+        steps = [[proposed(*one, name=f"a{number}")] for number, one in enumerate(again)]
         model.then(*steps, after, "done")
         await owner.say("move the first")
         assert await owner.app.store.approvals.of(owner.sid) == ()
@@ -125,6 +140,8 @@ async def _done(folder: Path, world: tuple[str, str], uses: Sequence[_Use]) -> t
     ("one", "PUBLIC~"), ("failed", "PUBLIC~"), [("mail__read", {"id": 2}), ("mail__move", {"id": 3, "folder": "x"})]
 )
 @example(("whole", "PUBLIC~"), ("a card", "PUBLIC~"), [("mail__move", {"id": 1, "folder": "bills"})])
+@example(("whole", "PUBLIC~"), ("one", "PUBLIC~"), [_THREAD])
+@example(("whole", "PUBLIC~"), ("whole", "CONFIDENTIAL~"), [_THREAD])
 @given(_worlds, _worlds, _uses)
 def test_no_read_up_by_an_entry_which_chooses_its_identifier_alone(
     one: tuple[str, str], other: tuple[str, str], uses: list[_Use]
@@ -135,7 +152,8 @@ def test_no_read_up_by_an_entry_which_chooses_its_identifier_alone(
             with TemporaryDirectory() as folder:
                 read, made = await _done(Path(folder), world, uses)
             told.append(read)
-            fixed = [{"tool": tool.removeprefix("mail__"), **given} for tool, given in uses]
+            later = [_AGAIN for tool, _ in uses if tool == _THREAD[0]]
+            fixed = [{"tool": tool.removeprefix("mail__"), **given} for tool, given in (*uses, *later)]
             assert all(_without_ids(call) in map(_without_ids, fixed) for call in made)
             assert all(one in _IDS for call in made for one in _ids(call))
             if world == ("whole", "PUBLIC~"):

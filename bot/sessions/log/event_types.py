@@ -240,7 +240,8 @@ class ToolResult:
     """A call's result, as the model reads it.
 
     `endorsed` is the bounded answer, or the skeleton of an UNTRUSTED result, that the text is, where it was counted.
-    `depended` are the held answers that decided whether the call was made. Later results may tell of them.
+    `depended` are the held answers that decided whether the call was made, and the entries of held lists that it took.
+    Later results may tell of them.
     """
 
     call: str

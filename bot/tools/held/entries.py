@@ -2,8 +2,8 @@
 
 A session that holds a list knows neither its entries nor their number. It may still name one by a place that it fixed
 itself, or that a number of a held answer gives. The identifier at that place is put where a tool of the same server
-takes handles of its kind. The list chooses this identifier alone, so only its role needs a bound of the operator
-(ADR 0070). Whether there is such an entry is not told.
+takes handles of its kind. The list chooses this identifier alone, so only its role needs a bound of the operator, which
+names entries expressly (ADR 0070). Whether there is such an entry is not told.
 """
 
 import json
@@ -50,7 +50,8 @@ NO_NUMBER: Final = f"the place of an `{ENTRY}` is a number of the held answer; i
 NOT_THERE: Final = "the held list has no entry at that place, so the call was not made"
 
 FULL: Final = (
-    "taking an entry of this list has more bits than may be endorsed now. Try it after the next message of your user"
+    "taking an entry of this list has more bits than may be endorsed now. The next message of your user makes room, but"
+    " not for calls that nothing was read after"
 )
 """The refusal where the charge has no room. It depends on the calls of the session and nothing on the list."""
 
@@ -83,17 +84,11 @@ class ListEntry:
         return named(self.item.ref, 0, self.listed.kind, place)
 
     @property
-    def unheard(self) -> str:
-        """The name that bounds know it by in a session that has heard nothing, such as `mail-unheard`."""
-        return f"{self.listed.kind}-unheard"
-
-    @property
     def identifier(self) -> JsonValue:
         """The identifier. Raises RefusedCallError: there is no such entry."""
-        place = self.place if isinstance(self.place, int) else self.place.value
-        if isinstance(place, bool) or not isinstance(place, int) or not 1 <= place <= len(self.listed.identifiers):
+        if self._found is None:
             raise RefusedCallError(NOT_THERE)
-        return json.loads(self.listed.identifiers[place - 1])
+        return self._found
 
     @property
     def endorsed(self) -> tuple[Endorsed, ...]:
@@ -106,22 +101,23 @@ class ListEntry:
         return math.ceil(1000 * math.log2(self.listed.most + 1))
 
     def shown(self) -> dict[str, JsonValue]:
-        """Return it for people's approval, with the identifier."""
+        """Return it for people's approval, with the identifier, null where there is none."""
         place: JsonValue = self.place if isinstance(self.place, int) else self.place.shown()
-        return {REFERENCE: self.item.ref, "label": str(self.item.label), ENTRY: place, "holds": self._told}
+        return {REFERENCE: self.item.ref, "label": str(self.item.label), ENTRY: place, "holds": self._found}
 
     @property
     def vouched(self) -> str:
-        """The identifier as people are shown it: whole, in ASCII, and as code."""
+        """The identifier as people are shown it: whole, in ASCII, and as code. Without one they are shown no values."""
         role = "value without a role" if self.role is None else self.role.value
-        return f"{role} {in_code(json.dumps(self._told))}"
+        return f"{role} {in_code(json.dumps(self._found))}"
 
     @property
-    def _told(self) -> JsonValue:
-        try:
-            return self.identifier
-        except RefusedCallError as refusal:
-            return f"({refusal})"
+    def _found(self) -> JsonValue:
+        """The identifier, None where there is no such entry."""
+        place = self.place if isinstance(self.place, int) else self.place.value
+        if isinstance(place, bool) or not isinstance(place, int) or not 1 <= place <= len(self.listed.identifiers):
+            return None
+        return json.loads(self.listed.identifiers[place - 1])
 
 
 def place_in(given: JsonValue) -> Place:

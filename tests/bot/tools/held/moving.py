@@ -1,4 +1,4 @@
-"""A mailbox with a call that others notice: it moves a mail. Its operator bounds which mail, and not where to."""
+"""A mailbox with calls that others notice, such as moving a mail. Its operator bounds which mail, and not where to."""
 
 import sys
 from typing import TYPE_CHECKING, Final
@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Final
 from pydantic import JsonValue
 
 from tests.bot.kit import policy
-from tests.bot.mailbox import ID, LABELLED, TOOLS, Mailbox
+from tests.bot.mailbox import ID, LABELLED, LISTED, TOOLS, Mailbox
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -29,11 +29,26 @@ MOVES: Final[dict[str, JsonValue]] = {
         "effect": "write",
         "arguments": {"ids": {"type": "array", "items": ONE}, "tag": {"type": "string", "role": "content"}},
     },
+    "thread": {
+        "description": "List the mails of the thread of a mail.",
+        "effect": "read",
+        "consequential": False,
+        "arguments": {"id": ID},
+        "output": LISTED,
+    },
+    "copy": {
+        "description": "Copy all mails.",
+        "effect": "write",
+        "arguments": {"folder": {"type": "string", "role": "path"}, "words": {"type": "string", "role": "content"}},
+        "output": LISTED,
+    },
+    "open": {"description": "Open a mail, which counts it as read.", "effect": "read", "arguments": {"id": ONE}},
 }
 
 BOUNDED: Final[dict[str, object]] = {
-    "mail__move": {"bounds": {"identifier": ["mail-*"]}},
-    "mail__tag": {"bounds": {"identifier": ["mail-*"]}},
+    "mail__move": {"bounds": {"identifier": ["mail-*", "mail-unheard"]}},
+    "mail__tag": {"bounds": {"identifier": ["mail-*", "mail-unheard"]}},
+    "mail__open": {"bounds": {"identifier": ["mail-*", "mail-unheard"]}},
 }
 
 
