@@ -197,9 +197,9 @@ class Spawner:
         return await self._renewed(standing, root) and await self._at_once(standing, root, run, millibits)
 
     async def _renewed(self, standing: DecisionContext, root: tuple[str, int]) -> bool:
-        """Charge again what decided on calls and is not heard yet; say whether all of it is within the limit.
+        """Charge again the answers and entries that decided on calls and are not heard yet; say whether all of them fit.
 
-        All of it is heard with the next result, also what a person's message has forgotten since.
+        The next result tells of all of them. A person's message may have forgotten their charges since.
         """
         unheard = standing.depended
         return all([await self._at_once(standing, root, one.run, one.millibits) for one in unheard])

@@ -158,7 +158,7 @@ class CallGate:
     def runs_alone(self, call: Call) -> bool:
         """Say whether no other call may run beside a call: it reaches others, or takes an entry of a held list.
 
-        The result beside it may tell of its effect, so what it depended on has to be in the log before.
+        The result beside it may tell of its effect. So the log has to say before that it took an entry.
         """
         return self.reaches_others(call) or takes_entries(call.arguments)
 

@@ -67,7 +67,7 @@ def digest(bounds: Bounds, role: ArgumentRole | None) -> str:
     return "" if bound is None else short_digest(bound)
 
 
-def in_words(document: Document, tool: str, arguments: Arguments, now: int, within: Within = NO_ENTRIES) -> str:
+def in_words(document: Document, tool: str, arguments: Arguments, now: int, *, within: Within = NO_ENTRIES) -> str:
     """Return the values that steer a call as people are told them: how many in each role, how many out of bounds.
 
     An amount is told as the highest one. Empty where nothing steers the call. The arguments have names in place of the

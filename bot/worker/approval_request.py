@@ -259,7 +259,7 @@ class ApprovalRequests:
             return ""
         tool, arguments = made
         within = within_bounds(self._gate.document, standing, prepared)
-        told = in_words(self._gate.document, tool.name, arguments, standing.now, within)
+        told = in_words(self._gate.document, tool.name, arguments, standing.now, within=within)
         condition = "" if prepared.condition is None else prepared.condition.told
         return "; ".join(filter(None, (told, condition)))
 
