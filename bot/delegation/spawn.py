@@ -197,7 +197,7 @@ class Spawner:
         return await self._renewed(standing, root) and await self._at_once(standing, root, run, millibits)
 
     async def _renewed(self, standing: DecisionContext, root: tuple[str, int]) -> bool:
-        """Charge again the answers and entries that decided on calls and are not heard yet; say whether all of them fit.
+        """Charge again the answers and entries that decided on calls and are not heard yet; say whether all fit.
 
         The next result tells of all of them. A person's message may have forgotten their charges since.
         """
