@@ -294,6 +294,7 @@ _UNVOUCHED = _ask(
 def _may_steer(request: Request, _taint: Label, _after: Label) -> RuleOutcome:
     """Let endorsed values steer a call only within the operator's bounds, and a held value only if people vouch for it.
 
+    The gate says which held values need that: no entry of a held list that a bound names does.
     Any value may depend on an endorsed one, so all that steer the call count.
     In a call without consequences a held value only chooses the data that are read, and the result is held.
     """

@@ -43,7 +43,8 @@ class DecisionContext:
         model: The model that people chose, empty for the first of its `agent`.
         authors: The people whose words are in its context (`bot.access.authors`).
         endorsed: The bounded answers that it has heard, itself or through another session.
-        depended: The held answers that decided on its calls, while it has read nothing since that may tell of them.
+        depended: The held answers and entries that decided on its calls, while it has read nothing since that may tell
+            of them.
         truncated: Whether the store lost events of its log and no turn ended since, so that a call may have been made.
         allowance: Its own token budget, None for none and outside a turn.
         agent: Its pinned agent, None outside a session.

@@ -1,8 +1,9 @@
 """One model step's tool calls, taken through the gate.
 
-Reads run together. A call that reaches others, or that people were asked about, waits for the reads before it, and is
-decided at the taint that they left. Each call is decided and written down before it runs, and its result before the
-model sees it (laws `every_effect_has_a_decision`, `every_tool_call_has_a_result`).
+Reads run together. A call that reaches others, that people were asked about, or that takes an entry of a held list runs
+alone: it waits for the reads before it, and is decided at the taint that they left. Each call is decided and written
+down before it runs, and its result before the model sees it (laws `every_effect_has_a_decision`,
+`every_tool_call_has_a_result`).
 """
 
 from collections.abc import Iterator, Mapping
@@ -198,6 +199,7 @@ class ToolRunner:
             begun = call.id in context.decided
             prepared = self._gate.calls.prepare(turn.standing, call, turn.approvals, begun=begun)
             prepared = await self._gate.calls.foresee(turn.standing, prepared)
+            prepared = await self._gate.counted(turn.standing, prepared)
             prepared, heard = self._heard(turn, await self._gate.calls.inquire(turn.standing, prepared))
             _trace(told, prepared, answered(turn, prepared.call.id))
             if not await self._may_run(turn, context, prepared, asked):
@@ -308,7 +310,7 @@ class ToolRunner:
         """Yield the calls that run together; one that people were asked about (`planned`) runs alone, in its turn."""
         group = list[Call]()
         for call in calls:
-            if call.id in planned or self._gate.calls.reaches_others(call):
+            if call.id in planned or self._gate.calls.runs_alone(call):
                 if group:
                     yield group
                 yield [call]

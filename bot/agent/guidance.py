@@ -14,6 +14,7 @@ from bot.tools.asking import ASK
 from bot.tools.background.runs import INITIALIZE
 from bot.tools.base import Arguments, Tool
 from bot.tools.held.conditions import ANSWER, FIELD, IF, may_depend
+from bot.tools.held.entries import ENTRY
 from bot.tools.held.handles import REFERENCE, TakesHandles
 from bot.tools.references import ADMIT, HOLD, INSPECT, REFS, may_hold
 from policy.request import Effect
@@ -40,7 +41,7 @@ def guidance(
     """
     lines = [*_running(tools), *(_delegating(tools) if spawns else ()), *_asking(tools)]
     lines += _holding(tools, spares=spares)
-    lines += () if untrusted else _depending(tools)
+    lines += () if untrusted else (*_taking(tools), *_depending(tools))
     lines += _consenting(tools, untrusted=untrusted)
     lines += _proposing(tools) if proposes else ()
     return "\n".join(lines)
@@ -50,7 +51,7 @@ def _running(tools: Sequence[Tool]) -> list[str]:
     if not any(tool.name == INITIALIZE for tool in tools):
         return []
     return [
-        f"This is a run: you are asked again after each turn, until its goal is reached. Call `{INITIALIZE}` first.",
+        f"This is a run: you are asked again until its goal is reached. Call `{INITIALIZE}` first.",
         "Begin a task with `session_update`, count it with `session_increment_completed`, call `steering_heartbeat`.",
         "End with the status `stopped`.",
     ]
@@ -92,18 +93,24 @@ def _contents(arguments: type[Arguments]) -> tuple[str, ...]:
 def _holding(tools: Sequence[Tool], *, spares: bool) -> list[str]:
     if not any(may_hold(tool) for tool in tools):
         return []
-    lines = [f'With `"{HOLD}": true` a call keeps its result out of this conversation: you get an id.']
+    lines = [f'With `"{HOLD}": true` a call keeps its result out: you get an id.']
     lines += ["Some results are kept out by themselves: you get ids of their texts."] if spares else ()
     lines += _handling(tools) if spares else ()
     lines += _referring(tools)
     if any(tool.name == INSPECT for tool in tools):
         lines.append(
             f"To learn something of held results, call `{INSPECT}` with their ids in `{REFS}`. With `returns` it"
-            " answers in fields, with `text` in a text that is held."
+            " answers in fields, with `text` in a held text."
         )
     if any(tool.name == ADMIT for tool in tools):
-        lines.append(f"To read one after all, call `{ADMIT}` with its id as `ref`.")
+        lines.append(f"To read one, call `{ADMIT}` with its id as `ref`.")
     return lines
+
+
+def _taking(tools: Sequence[Tool]) -> list[str]:
+    if not any(isinstance(tool, TakesHandles) and tool.takes for tool in tools):
+        return []
+    return [f'`{{"{REFERENCE}": "<id>", "{ENTRY}": 1}}` is the first identifier in a held list.']
 
 
 def _depending(tools: Sequence[Tool]) -> list[str]:

@@ -153,7 +153,8 @@ class Spawner:
             until=lineage.deadline + LATE,
             most=self._endorsed_bits * 1000,
         )
-        endorsed = await self._store.delegation.endorse(charge)
+        renewed = await self._renewed(standing, (lineage.root, lineage.root_generation))
+        endorsed = renewed and await self._store.delegation.endorse(charge)
         return replace(lineage, endorsed=endorsed, beyond=not endorsed)
 
     async def endorse(
@@ -171,30 +172,42 @@ class Spawner:
         run, millibits = _run(key), structured_result.millibits(fields)
         if standing.taint.integrity is Integrity.UNTRUSTED:
             return BoundedAnswer(run, millibits, endorsed=False, beyond=False)
-        sid, generation = tree_root(standing.sid, standing.generation, None if state is None else state.lineage)
+        root = tree_root(standing.sid, standing.generation, None if state is None else state.lineage)
         charge = Charge(
-            sid=sid,
-            generation=generation,
+            sid=root[0],
+            generation=root[1],
             run=run,
             label=standing.taint.join(standing.visibility),
             millibits=millibits,
             until=standing.now + seconds * 1000 + LATE,
             most=self._endorsed_bits * 1000,
         )
-        endorsed = await self._store.delegation.endorse(charge)
+        endorsed = await self._renewed(standing, root) and await self._store.delegation.endorse(charge)
         return BoundedAnswer(run, millibits, endorsed=endorsed, beyond=not endorsed)
 
     async def charge(self, standing: DecisionContext, run: str, millibits: int) -> bool:
         """Charge the bits that a skeleton of a result may carry where the session's tree began; say whether they may.
 
-        It is read at once, at its place among the session's results. So a person's next message forgets the charge.
+        It is read at once, at its place among the session's results. So a person's next message forgets the charge,
+        unless the session has read nothing since that may tell of it: then it is charged again before.
         """
         if standing.claim is None:
             return False
-        sid, generation = tree_root(standing.sid, standing.generation, standing.claim.state.lineage)
+        root = tree_root(standing.sid, standing.generation, standing.claim.state.lineage)
+        return await self._renewed(standing, root) and await self._at_once(standing, root, run, millibits)
+
+    async def _renewed(self, standing: DecisionContext, root: tuple[str, int]) -> bool:
+        """Charge again the answers and entries that decided on calls and are not heard yet; say whether all fit.
+
+        The next result tells of all of them. A person's message may have forgotten their charges since.
+        """
+        unheard = standing.depended
+        return all([await self._at_once(standing, root, one.run, one.millibits) for one in unheard])
+
+    async def _at_once(self, standing: DecisionContext, root: tuple[str, int], run: str, millibits: int) -> bool:
         charge = Charge(
-            sid=sid,
-            generation=generation,
+            sid=root[0],
+            generation=root[1],
             run=run,
             label=standing.taint.join(standing.visibility).secrecy,
             millibits=millibits,

@@ -5,16 +5,19 @@ label that the session has once the call is allowed. Any other result is held, i
 failure.
 """
 
+import hashlib
+from collections.abc import Iterable
 from typing import TYPE_CHECKING, Final
 
 from bot.access import labelling
-from bot.access.decision_context import DecisionContext
+from bot.access.decision_context import Call, DecisionContext, key
 from bot.gate.results import CallDecision
 from bot.sessions.audit import AuditRow
 from bot.sessions.background.delegation import FieldKind
 from bot.sessions.log.event_types import HeldAnswer
 from bot.sessions.messages import Endorsed
 from bot.tools.base import Result
+from bot.tools.held.entries import ListEntry
 from policy.labels import Label
 
 if TYPE_CHECKING:
@@ -36,6 +39,25 @@ def arrival(prepared: CallDecision, result: Result) -> Label | None:
 
 _DECIDED: Final = "whether a call was made"
 """Stands for a held answer that decided on a call, of which nothing else may be told."""
+
+
+_TAKEN: Final = "which entry of a held list a call took"
+"""Stands for an entry, of which nothing else may be told."""
+
+_CHARGE: Final = 16
+"""Characters of the id of a charge."""
+
+
+def charges(standing: DecisionContext, call: Call, entries: Iterable[ListEntry]) -> tuple[Endorsed, ...]:
+    """Return the charges for the entries of held lists that a call takes; none for an UNTRUSTED session.
+
+    They depend on the call alone, and the same call is charged once.
+    """
+    if standing.taint.untrusted:
+        return ()
+    name = f"entry/{key(standing, call)}".encode("utf-8", "surrogatepass")
+    run, bits = hashlib.sha256(name).hexdigest()[:_CHARGE], sum(entry.millibits for entry in entries)
+    return (Endorsed(standing.sid, _TAKEN, run, bits),) if bits else ()
 
 
 def answered(sid: str, prepared: CallDecision, result: Result) -> HeldAnswer | None:

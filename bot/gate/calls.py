@@ -19,12 +19,14 @@ from bot.access.decision_context import Call, DecisionContext
 from bot.access.recipients import meaning
 from bot.core.errors import StoreError
 from bot.gate import grants, releasing
+from bot.gate.bounded import charges
 from bot.gate.grants import NOTHING, Lifted
 from bot.gate.judge import Judge, declared_facts, is_spared, seen, tightened
 from bot.gate.origins import declared_by
 from bot.gate.output import OutputGate
 from bot.gate.readers import Readers
 from bot.gate.results import MAY_GO_ON, NOT_KNOWN, CallDecision
+from bot.gate.routes import check_route, expected, reaches, unlisted
 from bot.gate.steering import with_steering
 from bot.gate.tool_contexts import tool_context
 from bot.sessions.approvals import Approval
@@ -43,14 +45,13 @@ from bot.tools.base import (
     ToolContext,
 )
 from bot.tools.held.conditions import UNMET, check_effect
-from bot.tools.references import Asked, asked, mentions, pointing
+from bot.tools.references import Asked, asked, mentions, pointing, takes_entries
 from policy import explain
 from policy.decision import Decision, Remedy, RuleOutcome, Verdict, combined
-from policy.document.model import Document
 from policy.errors import nearest
 from policy.fixed import NO_TOOL, OUTCOME
 from policy.labels import Label
-from policy.request import Destination, Effect, Hook, Request, ToolFacts
+from policy.request import Effect, Hook, Request, ToolFacts
 
 NOBODY: Final = "nobody may approve this, as no person of the policy has the role and the clearance for it"
 NOBODY_ALONE: Final = (
@@ -59,7 +60,6 @@ NOBODY_ALONE: Final = (
 )
 UNSEEN: Final = "people were not shown the text of the reference, so they did not approve it"
 UNDECIDED: Final = "this call could not be decided"
-ELSEWHERE: Final = "a reference may stand for a text, not for its recipient"
 UNASKED: Final = "the text of the reference needs an approval, and to ask for one would tell of it"
 REFERS: Final = "the result of a call with a reference or `_if` is held; `admit` reads it afterwards"
 REFERRED: Final = "the text of the reference"
@@ -155,6 +155,13 @@ class CallGate:
         tool = self._judge.tools.get(call.tool)
         return tool is None or tool.effect in {Effect.SEND, Effect.WRITE}
 
+    def runs_alone(self, call: Call) -> bool:
+        """Say whether no other call may run beside a call: it reaches others, or takes an entry of a held list.
+
+        The result beside it may tell of its effect. So the log has to say before that it took an entry.
+        """
+        return self.reaches_others(call) or takes_entries(call.arguments)
+
     async def foresee(self, standing: DecisionContext, prepared: CallDecision) -> CallDecision:
         """Decide again on a call, with the text it would send and the present readers of its address (hook PRE_OUTPUT).
 
@@ -240,6 +247,8 @@ class CallGate:
             steers=taken.steers,
             by_handle=bool(taken.depends) and not taken.by_text,
             condition=taken.condition,
+            entries=tuple(taken.entries.values()),
+            taken=charges(standing, made.call, taken.entries.values()),
             server=tool.server,
         )
         opened = self._judged(standing, made, tool, taken=taken, approvals=approvals)
@@ -248,7 +257,7 @@ class CallGate:
         whole = replace(opened, carried=taken.label, content=taken.content, shown=taken.shown())
         whole = replace(whole, open=opened.decision, opened=opened.accepted)
         try:
-            _check_route(tool, taken, tool_context(self._judge, standing, whole))
+            check_route(tool, taken, tool_context(self._judge, standing, whole))
             whole = self._judged(standing, whole, tool, taken=taken, approvals=approvals)
         except RefusedCallError as refusal:
             whole = replace(whole, decision=self._judge.refused(standing, str(refusal)))
@@ -256,7 +265,7 @@ class CallGate:
             _LOGGER.exception("a call could not be decided", extra={"tool": tool.name})
             whole = replace(whole, decision=self._judge.refused(standing, UNDECIDED))
         whole = self._asked_openly(standing, opened, whole, approvals)
-        if taken.condition is None or taken.condition.met or whole.decision.verdict not in MAY_GO_ON:
+        if taken.condition is None or taken.condition.value is True or whole.decision.verdict not in MAY_GO_ON:
             return whole
         # Only now, so that people are asked the same, whether or not it is met.
         return replace(whole, decision=self._judge.refused(standing, UNMET, whole.decision))
@@ -331,7 +340,7 @@ class CallGate:
         given = taken.opened() if made.open is None else taken.whole()
         context = tool_context(self._judge, standing, made)
         arguments = checked(tool, given)
-        declared = _unlisted(tool.declare(arguments, context), taken)
+        declared = unlisted(tool.declare(arguments, context), taken)
         known = declared_facts(tool, declared)
         facts = tightened(self._judge.document, known, declared.result)
         if taken.condition is not None:
@@ -373,18 +382,18 @@ class CallGate:
         request = replace(
             self._judge.request(Hook.PRE_TOOL_CALL, standing),
             tool=facts,
-            sink=_expected(self._judge.document, declared),
+            sink=expected(self._judge.document, declared),
             content="\n".join(texts(given, arguments)),
             arguments=tuple(as_json(arguments).items()),
             held=made.hold,
             carried=made.leaving,
-            quotes=taken.by_text and not taken.steers,
+            quotes=taken.quotes and not taken.steers,
             releasable=offered is not None and releasing.may_begin(standing, made, arguments, given),
         )
         # As the model gave them: by a handle, and not by the identifier behind it.
         chosen = arguments if made.open is None else checked(tool, taken.opened())
-        document, held = self._judge.document, made.steers
-        return with_steering(document, standing, request, tool=tool.name, arguments=chosen, held=held)
+        document = self._judge.document
+        return with_steering(document, standing, request, tool=tool.name, arguments=chosen, made=made)
 
     def _decided(
         self,
@@ -516,7 +525,7 @@ class CallGate:
         self._check_replaced(tuple(strings(replaced)), decision)
         arguments = checked(tool, replaced)
         self._check_replaced(texts(replaced, arguments), decision)
-        if _reaches(tool.declare(arguments, context)) != _reaches(declared):
+        if reaches(tool.declare(arguments, context)) != reaches(declared):
             raise RefusedCallError("with parts of its arguments replaced this would be another call")
         return arguments
 
@@ -572,29 +581,3 @@ def _in_doubt(decision: Decision, why: str) -> Decision:
 def nobody(standing: DecisionContext) -> str:
     """Return why no person is asked, and the next step where there is one."""
     return NOBODY_ALONE if standing.home.channel in UNREAD else NOBODY
-
-
-def _check_route(tool: Tool, taken: Asked, context: ToolContext) -> None:
-    """Check that the texts behind a call's references change only its words, and no target of a read or a send.
-
-    Raises RefusedCallError: they change such a target.
-    """
-    forms = (checked(tool, given) for given in (taken.opened(), taken.whole()))
-    if len({_reaches(_unlisted(tool.declare(one, context), taken)) for one in forms}) > 1:
-        raise RefusedCallError(ELSEWHERE)
-
-
-def _unlisted(declared: CallFacts, taken: Asked) -> CallFacts:
-    """Return the facts of a call without a listed identifier, if it refers to an item: that may be the identifier."""
-    return replace(declared, identifier="") if taken.refers else declared
-
-
-def _reaches(declared: CallFacts) -> CallFacts:
-    """Return everything that a call reads, uses and leads to, without the words it says."""
-    return replace(declared, says=None if declared.says is None else (declared.says[0], ""))
-
-
-def _expected(document: Document, declared: CallFacts) -> Destination | None:
-    """Return the destination that a call leads to, as far as it is known beforehand, None for none."""
-    leads = declared.tells if declared.says is None else declared.says[0]
-    return None if leads is None else labelling.expected(document, leads)

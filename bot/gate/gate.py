@@ -35,9 +35,12 @@ from bot.secrets import Keyring
 from bot.sessions.audit import AuditRow
 from bot.sessions.background.runs import RunOrder, StartedRun
 from bot.sessions.deliveries import NewDelivery
+from bot.sessions.log.event_types import HeldIdentifiers
 from bot.sessions.log.events import DeferredResult
 from bot.tools.arguments import strings
 from bot.tools.base import CallFacts, GoesByOtherNames, Result, Tool, WorksInRuns
+from bot.tools.held.entries import FULL, identifiers
+from bot.tools.held.skeletons import ShowsParts
 from bot.tools.references import notice
 from channels.messages import Address, OutboundKind
 from policy.decision import Decision, Verdict
@@ -90,8 +93,16 @@ class ResultGate:
         held = self.kept(standing, prepared, response.text, response.label)
         if not prepared.hold:
             return await self._sparing.shown(standing, prepared, result, response, held=held)
-        held = replace(held, answer=answered(standing.sid, prepared, result))
+        whole = response.decision.verdict is Verdict.ALLOW and not result.failed
+        listed = self._listed(prepared, result.structured) if whole else held.listed
+        held = replace(held, answer=answered(standing.sid, prepared, result), listed=listed)
         return replace(response, text=notice(held, standing.taint), label=standing.taint, held=held, acknowledge=())
+
+    def _listed(self, prepared: CallDecision, found: JsonValue) -> tuple[HeldIdentifiers, ...]:
+        """Return the identifiers that a call's result lists by its description; of None there are only the kinds."""
+        tool = self._judge.tools.get(prepared.call.tool)
+        shape = tool.shape if isinstance(tool, ShowsParts) else None
+        return () if shape is None else identifiers(shape, found, self._judge.masks.scrubbed)
 
     async def _bounded(self, standing: DecisionContext, prepared: CallDecision, result: Result) -> ResultDecision:
         """Decide on a bounded answer that enters the context with the label that it has by now.
@@ -107,16 +118,21 @@ class ResultGate:
         endorsed = endorsement(standing.sid, result, response.text)
         return replace(response, audit=rows, endorsed=endorsed)
 
-    @staticmethod
-    def kept(standing: DecisionContext, prepared: CallDecision, text: str, label: Label) -> DeferredResult:
-        """Return the result of a call as an item to be held, under the call's own reference."""
-        ref = held_id(key(standing, prepared.call))
-        return DeferredResult(ref, text, label.join(prepared.floor).join(prepared.carried), prepared.floor)
+    def kept(self, standing: DecisionContext, prepared: CallDecision, text: str, label: Label) -> DeferredResult:
+        """Return the result of a call as an item to be held, under the call's own reference.
+
+        The lists that calls may take entries of depend on the call alone, also if it is refused or interrupted.
+        """
+        ref, listed = held_id(key(standing, prepared.call)), self._listed(prepared, None) if prepared.hold else ()
+        tool = self._judge.tools.get(prepared.call.tool)
+        server = tool.server if tool is not None and listed else ""
+        label = label.join(prepared.floor).join(prepared.carried)
+        return DeferredResult(ref, text, label, prepared.floor, server=server, listed=listed)
 
     async def _responded(self, standing: DecisionContext, prepared: CallDecision, result: Result) -> ResultDecision:
         facts = ToolFacts(prepared.call.tool, Effect.READ, prepared.label)
         label = result.label.join(prepared.label)
-        parts = strings(result.structured) if prepared.spared else ()
+        parts = strings(result.structured) if prepared.keeps else ()
         request = replace(
             self._judge.request(Hook.POST_TOOL_RESPONSE, standing),
             tool=facts,
@@ -263,6 +279,20 @@ class Gate:
             return Result(FAILED, failed=True)
         # Before any rule reads the text: an echo of a secret gets no further than this.
         return replace(result, text=self._judge.masks.scrubbed(result.text))
+
+    async def counted(self, standing: DecisionContext, prepared: CallDecision) -> CallDecision:
+        """Charge the choice that third parties have by the entries of a call, if the call is allowed openly.
+
+        It is charged whether or not the call is made, so the charge tells nothing of the lists. A call that does not
+        fit into the limit is refused, which depends on the calls of the session alone.
+        """
+        if prepared.open is None or prepared.open.verdict not in MAY_GO_ON:
+            return prepared
+        for one in prepared.taken:
+            if not await self._spawner.charge(standing, one.run, one.millibits):
+                refused = self._judge.refused(standing, FULL, prepared.open)
+                return replace(prepared, decision=refused, open=None, use=None, grant=None)
+        return prepared
 
     async def start_run(self, order: RunOrder) -> StartedRun:
         """Start a run without a tool call: one of a schedule.

@@ -21,7 +21,8 @@ from bot.sessions.messages import Endorsed
 from bot.sessions.models import Summary
 from bot.sessions.refs import Ref
 from bot.tools.base import Arguments, Inquiry, Tool
-from bot.tools.held.conditions import Condition
+from bot.tools.held.conditions import AnswerField
+from bot.tools.held.entries import ListEntry
 from policy import explain
 from policy.decision import Decision, Verdict
 from policy.document.reading import API
@@ -55,8 +56,8 @@ class CallDecision:
         hook: The hook where it was decided.
         hold: Whether its result stays out of the context.
         floor: The part of the result's label that may be shown beforehand.
-        carried: The label of the texts behind its references, and of the answer that it depends on.
-        content: That label without the answer.
+        carried: The label of all held items that it depends on.
+        content: That label without the answer and without entries.
         known: The part of that label that may be shown.
         shown: Its arguments with those texts in place, for people who are asked; None where it is refused for any
             answer.
@@ -82,6 +83,8 @@ class CallDecision:
         returns: The fields that bound its result, none where that is held in any case.
         fields: The fields of its result, also where that is held in any case.
         condition: The field of a held answer that must be true, None for a call without a condition.
+        entries: The entries of held lists that it takes.
+        taken: The charges for the choice that third parties have by these.
         release: The sink that it waits to be released to, or was; None for a call that needs no release.
         released: The person who released it, empty for none.
         spared: Whether only the level and compartments of its result enter the context.
@@ -123,7 +126,9 @@ class CallDecision:
     shows: bool = False
     returns: tuple[ResultField, ...] = ()
     fields: tuple[ResultField, ...] = ()
-    condition: Condition | None = None
+    condition: AnswerField | None = None
+    entries: tuple[ListEntry, ...] = ()
+    taken: tuple[Endorsed, ...] = ()
     release: CallRelease | None = None
     released: str = ""
     spared: bool = False
@@ -134,15 +139,17 @@ class CallDecision:
     def leaving(self) -> Label:
         """The label of all that leaves with it beside the taint.
 
-        An answer that decides whether it is made leaves its level and compartments. Its integrity does not count: the
-        call was fixed before anything of the answer was heard (ADR 0069).
+        An answer that decides whether it is made leaves its level and compartments, and so do entries. Integrity does
+        not count: nothing of these was heard (ADR 0069), and bounds judge the identifiers (ADR 0070).
         """
         return self.content.join(self.carried.secrecy)
 
     @property
     def depended(self) -> tuple[Endorsed, ...]:
-        """The held answer that decides whether it is made, as it was counted."""
-        return () if self.condition is None else self.condition.endorsed
+        """The held answers and entries that decide on it, as they were counted."""
+        decides = () if self.condition is None else self.condition.endorsed
+        places = (one for entry in self.entries for one in entry.endorsed)
+        return tuple(dict.fromkeys((*decides, *places, *self.taken)))
 
     @property
     def audited(self) -> dict[str, JsonValue]:

@@ -1,13 +1,15 @@
 """The values that steer a call, against the bounds that the operator gives to their roles."""
 
 import json
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from dataclasses import replace
 from datetime import UTC, date, datetime
-from typing import Final
+from types import MappingProxyType
+from typing import Final, TypeAlias
 
 from bot.access.decision_context import DecisionContext
 from bot.core.invisible import in_code
+from bot.gate.results import CallDecision
 from bot.sessions.log.events import DeferredResult
 from bot.tools.arguments import Steering, as_json, steering
 from bot.tools.base import Arguments
@@ -17,6 +19,11 @@ from policy.request import ArgumentRole, Request, SteeredRole
 
 _ROLES: Final = (*ArgumentRole, None)
 
+Within: TypeAlias = Mapping[tuple[ArgumentRole | None, str], bool]
+"""Whether entries of held lists are within their bounds, by the roles of their arguments and the names in them."""
+
+NO_ENTRIES: Final[Within] = MappingProxyType({})
+
 
 def with_steering(
     document: Document,
@@ -25,10 +32,14 @@ def with_steering(
     *,
     tool: str,
     arguments: Arguments,
-    held: tuple[tuple[ArgumentRole, DeferredResult], ...],
+    made: CallDecision,
 ) -> Request:
-    """Return the request about a call with the values that steer it, where that matters; `held` are held values."""
-    if held:
+    """Return the request about a call with the values that steer it, where that matters.
+
+    The call `made` has the held values that steer it. An entry of a held list within the bound of its role needs nobody
+    to vouch for it: nothing was heard of it, so no other value depends on it.
+    """
+    if made.steers or not all(within_bounds(document, standing, made).values()):
         request = replace(request, unvouched=True)
     return replace(request, steered=steered(document, tool, arguments, standing.now)) if standing.endorsed else request
 
@@ -45,7 +56,7 @@ def judged(document: Document, tool: str, found: Iterable[Steering], today: date
     """Return the roles of values that steer a call, each with whether all its values are within its bound."""
     bounds = document.bounds(tool)
     return tuple(
-        SteeredRole(role, outside=_outside(values, bounds, today) > 0, bound=digest(bounds, role))
+        SteeredRole(role, outside=any(_is_outside(one, bounds, today) for one in values), bound=digest(bounds, role))
         for role, values in _by_role(found)
     )
 
@@ -56,13 +67,33 @@ def digest(bounds: Bounds, role: ArgumentRole | None) -> str:
     return "" if bound is None else short_digest(bound)
 
 
-def in_words(document: Document, tool: str, arguments: Arguments, now: int) -> str:
+def in_words(document: Document, tool: str, arguments: Arguments, now: int, *, within: Within = NO_ENTRIES) -> str:
     """Return the values that steer a call as people are told them: how many in each role, how many out of bounds.
 
-    An amount is told as the highest one. Empty where nothing steers the call.
+    An amount is told as the highest one. Empty where nothing steers the call. The arguments have names in place of the
+    entries of held lists, and `within` tells which of these are within their bounds.
     """
     bounds, today = document.bounds(tool), _day(now)
-    return "; ".join(_words(role, values, bounds, today) for role, values in _by_role(_given(arguments)))
+
+    def outside(one: Steering) -> bool:
+        known = within.get((one.role, str(one.value)))
+        return _is_outside(one, bounds, today) if known is None else not known
+
+    return "; ".join(
+        _words(role, values, bounds, sum(map(outside, values))) for role, values in _by_role(_given(arguments))
+    )
+
+
+def within_bounds(document: Document, standing: DecisionContext, made: CallDecision) -> Within:
+    """Return which entries of held lists that a call takes are within their bounds, by their roles and names.
+
+    None is where an endorsed value was heard: that may depend on the list, and the place on it.
+    """
+    bounds = document.bounds(made.call.tool)
+    return {
+        (one.role, one.name): not standing.endorsed and bounds.hold_entry(one.role, one.listed.kind)
+        for one in made.entries
+    }
 
 
 def vouched(role: ArgumentRole, held: DeferredResult) -> str:
@@ -70,12 +101,11 @@ def vouched(role: ArgumentRole, held: DeferredResult) -> str:
     return f"{role.value} {in_code(json.dumps(held.text))}"
 
 
-def _words(role: ArgumentRole | None, values: tuple[Steering, ...], bounds: Bounds, today: date) -> str:
+def _words(role: ArgumentRole | None, values: tuple[Steering, ...], bounds: Bounds, outside: int) -> str:
     several, bound = len(values), bounds.of(role)
     told = f"{several} {'value' if role is None else role.value}{'s' * (several > 1)}"
     told += " without a role" if role is None else ""
     if bound is not None:
-        outside = _outside(values, bounds, today)
         told += (
             f", {outside} of them outside the bounds"
             if several > 1 and outside
@@ -99,8 +129,8 @@ def _by_role(found: Iterable[Steering]) -> list[tuple[ArgumentRole | None, tuple
     return [(role, values) for role, values in grouped if values]
 
 
-def _outside(values: Iterable[Steering], bounds: Bounds, today: date) -> int:
-    return sum(not bounds.hold(one.role, one.value, today) for one in values)
+def _is_outside(one: Steering, bounds: Bounds, today: date) -> bool:
+    return not bounds.hold(one.role, one.value, today)
 
 
 def _day(now: int) -> date:

@@ -131,7 +131,7 @@ def item_held(
     `decision` is the decision behind it. It is kept in this event: readers who may not know of a call's events can
     still count them (law `no_read_up`). So are `refs`, its sources.
     """
-    item = ItemHeld(held.ref, held.text, held.floor, decision, held.parts, held.server, held.answer)
+    item = ItemHeld(held.ref, held.text, held.floor, decision, held.parts, held.server, held.answer, held.listed)
     return NewEvent("gate", held.label, item, turn=standing.turn, refs=tuple(refs))
 
 
@@ -154,7 +154,8 @@ def held_in(events: Iterable[Event | NewEvent]) -> tuple[DeferredResult, ...]:
 
 
 def _items(body: ItemHeld, label: Label) -> Iterator[DeferredResult]:
-    yield DeferredResult(body.ref, body.text, label, body.floor, answer=body.answer)
+    whose = body.server if body.listed else ""
+    yield DeferredResult(body.ref, body.text, label, body.floor, server=whose, answer=body.answer, listed=body.listed)
     for part in body.parts:
         server = body.server if part.handle else ""
         yield DeferredResult(part.ref, part.text, label, body.floor, part.handle, server)

@@ -6,6 +6,8 @@ A reference may stand where the tool declares content. Anywhere else a held item
 destination. An argument with another role of a server's tool may have one too: people are then shown the value and
 asked. It counts as theirs in that role of that call (ADR 0065).
 
+With `entry` beside it a reference stands for the identifier of one entry of a held list (`bot.tools.held.entries`).
+
 A handle such as `mail-3-k7qd` is a name of ours for an identifier of a server (`bot.tools.held.handles`). It may stand
 only where an argument of the same server takes its kind.
 
@@ -17,7 +19,8 @@ references again, and a text that merely looks like one is a text.
 
 import json
 from collections.abc import Callable, Iterator, Mapping
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
+from functools import partial
 from typing import Any, Final
 
 from pydantic import Field, JsonValue
@@ -28,7 +31,8 @@ from bot.sessions.log.events import DeferredResult
 from bot.sessions.refs import HeldRef
 from bot.tools.arguments import Path, role_at
 from bot.tools.base import Arguments, CallFacts, RefusedCallError, Result, Tool, ToolContext, ToolServices
-from bot.tools.held.conditions import ANSWER, IF, Condition, may_depend, named_in
+from bot.tools.held.conditions import ANSWER, IF, AnswerField, may_depend, named_in
+from bot.tools.held.entries import ENTRY, ListEntry, Place, entry_in, place_in, taken_at
 from bot.tools.held.handles import REFERENCE, TakenKind, TakesHandles, identifier, is_handle
 from bot.tools.schemas import offered_schema
 from policy.labels import PUBLIC, Label, join_all
@@ -65,12 +69,20 @@ NO_HANDLE: Final = "this handle names nothing here: it stands for an identifier 
 
 
 @dataclass(frozen=True, slots=True)
+class Reference:
+    """A reference in a call: the id of a held item, and the place of an entry in it, None for the whole item."""
+
+    ref: str
+    place: Place | None = None
+
+
+@dataclass(frozen=True, slots=True)
 class Asked:
     """A call's arguments as the gate takes them: without `_hold`, and the held items they refer to.
 
-    `takes` are the arguments whose handles are replaced. `by_text` says whether a reference stands for a text, also for
-    an identifier behind a handle as a text, or for an answer that the call depends on. The item of the `condition` is
-    not among those that it `refers` to.
+    `takes` are the arguments whose handles are replaced. `by_text` says whether a reference stands for a text, for an
+    entry, or for an answer that the call depends on. An identifier behind a handle may be such a text. The items of the
+    `condition` and of `entries` are not among those that it `refers` to. `quotes` says whether a text goes along.
     """
 
     arguments: Mapping[str, JsonValue]
@@ -80,12 +92,17 @@ class Asked:
     """The items that would steer the call, each with the role of its argument."""
     takes: frozenset[str] = frozenset()
     by_text: bool = False
-    condition: Condition | None = None
+    quotes: bool = False
+    condition: AnswerField | None = None
+    entries: Mapping[tuple[str, Reference], ListEntry] = field(default_factory=dict[tuple[str, Reference], ListEntry])
+    """The entries of held lists that it takes, by the arguments and the references to them there."""
 
     @property
     def depends(self) -> tuple[DeferredResult, ...]:
-        """Every held item that the call depends on: those that it refers to, and that of its condition."""
-        return self.refers if self.condition is None else (*self.refers, self.condition.item)
+        """Every held item that the call depends on: those that it refers to, and those of its condition and entries."""
+        chosen = (item for entry in self.entries.values() for item in entry.depends)
+        decides = () if self.condition is None else (self.condition.item,)
+        return tuple(dict.fromkeys((*self.refers, *chosen, *decides)))
 
     @property
     def label(self) -> Label:
@@ -99,7 +116,7 @@ class Asked:
 
     @property
     def content(self) -> Label:
-        """The join of the labels of the referenced items, without that of the condition."""
+        """The join of the labels of the referenced items, without those of the condition and of entries."""
         return join_all(held.label for held in self.refers)
 
     @property
@@ -110,39 +127,62 @@ class Asked:
     def opened(self) -> dict[str, JsonValue]:
         """Return the arguments with each reference's id in its place: the form that may be decided openly.
 
-        Where nothing is referred to they stay as they are: references in a call to simulate are that call's.
+        An entry has its name there. Where nothing is referred to the arguments stay as they are: references in a call
+        to simulate are that call's.
         """
-        return _replaced(self.arguments, lambda ref: ref) if self.refers else dict(self.arguments)
+
+        def put(argument: str, reference: Reference) -> JsonValue:
+            entry = self.entries.get((argument, reference))
+            return reference.ref if entry is None else entry.name
+
+        if not (self.refers or self.entries):
+            return dict(self.arguments)
+        return {name: _put(value, partial(put, name)) for name, value in self.arguments.items()}
 
     def whole(self) -> dict[str, JsonValue]:
-        """Return the arguments with each reference's text in its place."""
+        """Return the arguments with each reference's text in its place, or the identifier of its entry.
+
+        Raises RefusedCallError: there is no such entry.
+        """
         texts = {held.ref: held.text for held in self.refers}
-        return self._filled(lambda ref: texts[ref], identifier)
+
+        def put(argument: str, reference: Reference) -> JsonValue:
+            entry = self.entries.get((argument, reference))
+            return texts[reference.ref] if entry is None else entry.identifier
+
+        return self._filled(put, identifier)
 
     def shown(self) -> dict[str, JsonValue]:
         """Return the arguments for people's approval: each reference with its item."""
         shown = {held.ref: held for held in self.refers}
 
-        def show(ref: str) -> JsonValue:
-            held = shown[ref]
-            return {REFERENCE: ref, "label": str(held.label), "holds": held.text}
+        def show(argument: str, reference: Reference) -> JsonValue:
+            entry = self.entries.get((argument, reference))
+            return _shown(shown[reference.ref]) if entry is None else entry.shown()
 
         told = {} if self.condition is None else {IF: self.condition.shown()}
-        return {**self._filled(show, lambda held: show(held.ref)), **told}
+        return {**self._filled(show, _shown), **told}
 
     def _filled(
-        self, put: Callable[[str], JsonValue], name: Callable[[DeferredResult], JsonValue]
+        self, put: Callable[[str, Reference], JsonValue], name: Callable[[DeferredResult], JsonValue]
     ) -> dict[str, JsonValue]:
         """Return the arguments with these in place of references and handles; a text that came by reference is none."""
         known = {held.ref: held for held in self.refers if held.handle}
 
-        def one(value: JsonValue) -> JsonValue:
-            return name(known[value]) if isinstance(value, str) and value in known else _put(value, put)
+        def one(value: JsonValue, here: Callable[[Reference], JsonValue]) -> JsonValue:
+            return name(known[value]) if isinstance(value, str) and value in known else _put(value, here)
 
-        def filled(value: JsonValue) -> JsonValue:
-            return [one(inner) for inner in value] if isinstance(value, list) else one(value)
+        def filled(key: str, value: JsonValue) -> JsonValue:
+            here = partial(put, key)
+            if key not in self.takes:
+                return _put(value, here)
+            return [one(inner, here) for inner in value] if isinstance(value, list) else one(value, here)
 
-        return {key: filled(value) if key in self.takes else _put(value, put) for key, value in self.arguments.items()}
+        return {key: filled(key, value) for key, value in self.arguments.items()}
+
+
+def _shown(held: DeferredResult) -> JsonValue:
+    return {REFERENCE: held.ref, "label": str(held.label), "holds": held.text}
 
 
 def may_hold(tool: Tool) -> bool:
@@ -182,7 +222,7 @@ def asked(tool: Tool, arguments: Mapping[str, JsonValue] | None, held: tuple[Def
     """Return a call's arguments taken apart; those of a tool that holds nothing are left as they are.
 
     Raises RefusedCallError: they are not a JSON object, or `_hold` is no boolean. Or a reference is malformed, names no
-    held item, or stands where it may not. Or a handle names nothing here, or `_if` no answer.
+    held item, or stands where it may not. Or a handle names nothing here, `_if` no answer, or an entry no list.
     """
     if arguments is None:
         raise RefusedCallError(f"arguments of `{tool.name}` must be a JSON object")
@@ -194,18 +234,32 @@ def asked(tool: Tool, arguments: Mapping[str, JsonValue] | None, held: tuple[Def
         raise RefusedCallError(f"`{HOLD}` is true or false")
     known = {one.ref: one for one in held}
     condition = named_in(tool, given.pop(IF), known) if IF in given else None
-    found = tuple((role_at(tool.arguments, path), ref) for path, ref in _refs(given, ()))
+    every = tuple((role_at(tool.arguments, path), path, one) for path, one in _refs(given, ()))
+    found = tuple((role, one.ref) for role, _, one in every if one.place is None)
     steers = tuple((role, ref) for role, ref in found if role is not ArgumentRole.CONTENT)
     if any(role is None for role, _ in steers) or (steers and not tool.server):
         raise RefusedCallError(NO_CONTENT)
     refs = tuple(dict.fromkeys(ref for _, ref in found))
-    if not known.keys() >= set(refs):
+    if not known.keys() >= {one.ref for _, _, one in every}:
         raise RefusedCallError(UNKNOWN)
-    shown = tuple((role, known[ref]) for role, ref in steers if role is not None)
+    entries = dict[tuple[str, Reference], ListEntry]()
+    for role, path, one in every:
+        if one.place is not None:
+            kind, item = taken_at(_taken(tool), path), known[one.ref]
+            listed, place = entry_in(item, one.place, known, server=tool.server, kind=kind)
+            entries[str(path[0]), one] = ListEntry(item, listed, role, place)
     handles = _handles(tool, given, known)
-    refers = tuple(known[ref] for ref in dict.fromkeys((*refs, *handles)))
-    by_text = bool(refs) or condition is not None
-    return Asked(given, hold, refers, shown, frozenset(_taken(tool)), by_text=by_text, condition=condition)
+    return Asked(
+        given,
+        hold,
+        tuple(known[ref] for ref in dict.fromkeys((*refs, *handles))),
+        tuple((role, known[ref]) for role, ref in steers if role is not None),
+        frozenset(_taken(tool)),
+        by_text=bool(every) or condition is not None,
+        quotes=len(found) > len(steers),
+        condition=condition,
+        entries=entries,
+    )
 
 
 def _taken(tool: Tool) -> Mapping[str, TakenKind]:
@@ -256,18 +310,34 @@ def mentions(arguments: Mapping[str, JsonValue] | None) -> bool:
         return True
 
 
+def takes_entries(arguments: Mapping[str, JsonValue] | None) -> bool:
+    """Say whether a call's arguments name an entry of a held list; those that cannot be read name none."""
+    try:
+        return any(one.place is not None for _, one in _refs(dict(arguments or {}), ()))
+    except RefusedCallError:
+        return False
+
+
 def referred(arguments: Mapping[str, JsonValue] | None) -> tuple[str, ...]:
     """Return the items that a call's arguments refer to, or to a part of, each of them once.
 
     There are none in arguments that cannot be read.
     """
     try:
-        return tuple(dict.fromkeys(ref.partition(".")[0] for _, ref in _refs(dict(arguments or {}), ())))
+        return tuple(dict.fromkeys(_items(dict(arguments or {}))))
     except RefusedCallError:
         return ()
 
 
-def _refs(value: JsonValue, path: Path) -> Iterator[tuple[Path, str]]:
+def _items(arguments: Mapping[str, JsonValue]) -> Iterator[str]:
+    """Yield the ids of the held items that references name. Raises RefusedCallError: one is malformed."""
+    for _, one in _refs(dict(arguments), ()):
+        yield one.ref.partition(".")[0]
+        if isinstance(one.place, tuple):
+            yield one.place[0]
+
+
+def _refs(value: JsonValue, path: Path) -> Iterator[tuple[Path, Reference]]:
     """Yield the references in a value, each with where it stands."""
     if isinstance(value, dict):
         ref = _ref(value)
@@ -281,27 +351,23 @@ def _refs(value: JsonValue, path: Path) -> Iterator[tuple[Path, str]]:
             yield from _refs(inner, (*path, place))
 
 
-def _ref(value: Mapping[str, JsonValue]) -> str | None:
-    """Return the id of a reference, None for any other object.
+def _ref(value: Mapping[str, JsonValue]) -> Reference | None:
+    """Return a reference, None for any other object.
 
     Raises RefusedCallError: it is neither.
     """
     if REFERENCE not in value:
         return None
     ref = value[REFERENCE]
-    if len(value) != 1 or not isinstance(ref, str):
+    if not isinstance(ref, str) or not value.keys() <= {REFERENCE, ENTRY}:
         raise RefusedCallError(MALFORMED)
-    return ref
+    return Reference(ref, place_in(value[ENTRY]) if ENTRY in value else None)
 
 
-def _replaced(arguments: Mapping[str, JsonValue], put: Callable[[str], JsonValue]) -> dict[str, JsonValue]:
-    return {name: _put(value, put) for name, value in arguments.items()}
-
-
-def _put(value: JsonValue, put: Callable[[str], JsonValue]) -> JsonValue:
+def _put(value: JsonValue, put: Callable[[Reference], JsonValue]) -> JsonValue:
     if isinstance(value, dict):
         ref = _ref(value)
-        return _replaced(value, put) if ref is None else put(ref)
+        return {name: _put(inner, put) for name, inner in value.items()} if ref is None else put(ref)
     if isinstance(value, list):
         return [_put(inner, put) for inner in value]
     return value

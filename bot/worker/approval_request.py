@@ -17,7 +17,7 @@ from bot.delivery import approval_prompts
 from bot.gate.calls import MAY_BE_DONE, MAY_BE_LOST, nobody
 from bot.gate.gate import Gate
 from bot.gate.results import CallDecision, decision_row, ended_rows, explained
-from bot.gate.steering import in_words, vouched
+from bot.gate.steering import in_words, vouched, within_bounds
 from bot.history import event_log
 from bot.sessions.approvals import Approval, ApprovalQuestion
 from bot.sessions.audit import AuditRow
@@ -228,7 +228,7 @@ class ApprovalRequests:
             authors=named(standing.others) if {approvals.OTHERS, approvals.RELEASE} & set(rules) else (),
             endorsed=standing.endorsed,
             steers=self._steers(standing, prepared),
-            vouches=() if prepared.shown is None else tuple(starmap(vouched, prepared.steers)),
+            vouches=() if prepared.shown is None else _vouches(prepared),
             scope=prepared.scope,
             release=prepared.release,
         )
@@ -258,7 +258,8 @@ class ApprovalRequests:
         if made is None:
             return ""
         tool, arguments = made
-        told = in_words(self._gate.document, tool.name, arguments, standing.now)
+        within = within_bounds(self._gate.document, standing, prepared)
+        told = in_words(self._gate.document, tool.name, arguments, standing.now, within=within)
         condition = "" if prepared.condition is None else prepared.condition.told
         return "; ".join(filter(None, (told, condition)))
 
@@ -268,6 +269,11 @@ class ApprovalRequests:
         why = explained(decision, turn.standing.taint, tool)
         told = event_log.policy_decision(turn.standing, _hook(prepared), decision, about=tool, text=why)
         return event_log.decided(turn.standing, told, prepared.beside)
+
+
+def _vouches(prepared: CallDecision) -> tuple[str, ...]:
+    """Return the held values that steer a call as people are shown them, entries of lists among them."""
+    return (*starmap(vouched, prepared.steers), *(entry.vouched for entry in prepared.entries))
 
 
 @dataclass(frozen=True, slots=True)

@@ -31,6 +31,9 @@ _MOMENT: Final = re.compile(
 )
 _FURTHEST_ZONE: Final = timedelta(hours=14)
 _UNIT: Final = re.compile(r"[A-Za-z]{0,12}|[€$£¥]")
+_UNHEARD: Final = "-unheard"
+_ENTRY: Final = re.compile(rf"[a-z][a-z0-9]*{_UNHEARD}")
+"""The names of entries, such as `mail-unheard`, which stand for no value of their own."""
 _LEADS_ELSEWHERE: Final = re.compile(r"[\\%~$*?:\x00-\x1f\x7f]")
 _NOWHERE: Final = frozenset({"", ".", ".."})
 _EMPTY: Final = "nothing is in this range, `min` is above `max`"
@@ -191,6 +194,8 @@ class Bounds(_Bound):
     def hold(self, role: ArgumentRole | None, value: object, today: date) -> bool:
         """Say whether a value in a role is within its bound; none is within a bound that is not given.
 
+        A text such as `mail-unheard` is within none: there it names entries of held lists (`hold_entry`).
+
         Args:
             role: The role of the value, None for none.
             value: The value as JSON writes it.
@@ -202,10 +207,19 @@ class Bounds(_Bound):
         if isinstance(bound, TimeBound):
             return bound.holds(value, today)
         text = _written(value)
-        if bound is None or text is None:
+        if bound is None or text is None or _ENTRY.fullmatch(text):
             return False
         fits = partial(_is_inside, text) if role is ArgumentRole.PATH else partial(_matches, text)
         return any(map(fits, bound))
+
+    def hold_entry(self, role: ArgumentRole | None, kind: str) -> bool:
+        """Say whether an entry of a held list, with identifiers of a kind, is within the bound of its role.
+
+        Only the name `<kind>-unheard` itself holds it, and no pattern does. So no bound for other values holds entries.
+        """
+        named = role in {ArgumentRole.RECIPIENT, ArgumentRole.IDENTIFIER}
+        bound = self.of(role) if named else None
+        return isinstance(bound, tuple) and f"{kind}{_UNHEARD}" in bound
 
 
 NO_BOUNDS: Final = Bounds()

@@ -1,9 +1,10 @@
 """`poe adversary`: let the adversary search, and print what it came to."""
 
 import argparse
-import asyncio
 import json
 import sys
+
+import anyio
 
 from tests.adversary.every import PLANTED, WORLDS
 from tests.adversary.search import Bounds, Found, search
@@ -37,7 +38,7 @@ def main() -> int:
     seconds = asked.minutes * 60 / len(worlds)
     attacks = states = sequences = 0
     for world in worlds:
-        found = asyncio.run(_searched(world, Bounds(10**9, 10**9, seconds, asked.seed)))
+        found = anyio.run(_searched, world, Bounds(10**9, 10**9, seconds, asked.seed))
         attacks, states = attacks + (found.plan is not None), states + found.states
         sequences += found.sequences
         print(_line(found, world, as_json=asked.json), flush=True)

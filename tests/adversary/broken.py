@@ -7,6 +7,7 @@ from bot.gate.calls import CallGate
 from bot.gate.results import CallDecision
 from bot.sessions.approvals import Approval
 from bot.tools.held.conditions import UNMET
+from bot.tools.held.entries import NOT_THERE
 
 
 class BoundlessCalls(CallGate):
@@ -42,3 +43,15 @@ class ToldConditions(CallGate):
         made = super().prepare(standing, call, approvals, begun=begun)
         unmet = any(outcome.message == UNMET for outcome in made.decision.outcomes)
         return replace(made, open=None, hold=False) if unmet else made
+
+
+class ToldEntries(CallGate):
+    """Refuses a call openly that takes an entry which is not there."""
+
+    def prepare(
+        self, standing: DecisionContext, call: Call, approvals: tuple[Approval, ...] = (), *, begun: bool = False
+    ) -> CallDecision:
+        """Decide on a call, with the refusal for a missing entry in the conversation."""
+        made = super().prepare(standing, call, approvals, begun=begun)
+        missed = any(outcome.message == NOT_THERE for outcome in made.decision.outcomes)
+        return replace(made, open=None, hold=False) if missed else made

@@ -10,8 +10,8 @@ from typing import Final
 from pydantic import JsonValue
 
 from policy.labels import top
-from tests.adversary.broken import BoundlessCalls, ToldConditions, UnraisedCalls
-from tests.adversary.offices import Office
+from tests.adversary.broken import BoundlessCalls, ToldConditions, ToldEntries, UnraisedCalls
+from tests.adversary.offices import CONSTANT, MAILBOX, SIZE, SUBJECT, mailbox
 from tests.adversary.plans import TOGETHER, Script, Step
 from tests.adversary.sinks import LooseArguments, Puppet, TransferArguments
 from tests.adversary.worlds import (
@@ -89,46 +89,9 @@ def _answers(*words: str) -> Mapping[str, Script]:
     return {"giver": Script(tuple(step for word in words for step in (PAUSE, typed(f"{{approve}} {word}".strip()))))}
 
 
-_SUBJECT: Final[dict[str, JsonValue]] = {"type": "string"}
-_SIZE: Final[dict[str, JsonValue]] = {"type": "integer", "bounded": {"minimum": 0, "maximum": 9999}}
-
-
-def _mailbox(subject: JsonValue, size: JsonValue) -> Office:
-    """Return a mailbox with one mail, whose subject and size an operator describes so."""
-    mail: dict[str, JsonValue] = {"id": {"type": "string", "handle": "mail"}, "subject": subject, "n": size}
-    listed: JsonValue = {"type": "array", "max_items": 1, "items": {"type": "object", "fields": mail}}
-    taken: JsonValue = {"id": {"type": "string", "handle": "mail", "role": "identifier"}}
-    sent: JsonValue = {"to": {"type": "string", "role": "recipient"}, "text": {"type": "string", "role": "content"}}
-    read: dict[str, JsonValue] = {"effect": "read", "consequential": False}
-    return Office(
-        "mail",
-        {
-            "find": {
-                "description": "List mails.",
-                **read,
-                "output": {"type": "object", "fields": {"mails": listed}},
-            },
-            "read": {
-                "description": "Read a mail.",
-                **read,
-                "arguments": taken,
-                "output": {"type": "object", "fields": {"subject": {"type": "string"}}},
-            },
-            "delete": {"description": "Delete a mail.", "effect": "write", "arguments": taken},
-            "send": {"description": "Send a mail.", "effect": "send", "arguments": sent},
-        },
-        {
-            "find": {"mails": [{"id": "<secret>", "subject": "<secret>", "n": "<digits>"}]},
-            "read": {"subject": "<secret>"},
-        },
-    )
-
-
-_MAILBOX: Final = _mailbox(_SUBJECT, _SIZE)
-_CONSTANT: Final = replace(
-    _MAILBOX, gives={**_MAILBOX.gives, "find": {"mails": [{"id": "<secret>", "subject": "<secret>", "n": 5}]}}
-)
-"""The same, where others choose nothing that is counted."""
+_ENTRY: Final[JsonValue] = {"$ref": "<held>", "entry": 1}
+_HOLD_MAILS: Final = call("mail__find", _hold=True)
+_FORWARDED: Final[dict[str, JsonValue]] = {"mail__forward": {"bounds": {"identifier": ["mail-unheard"]}}}
 
 _SPARED: Final[JsonValue] = {"mail": {"floor": "PUBLIC", "clearance": "PUBLIC", "hold": "untrusted"}}
 _SERVED: Final[JsonValue] = {"mail": {"floor": "PUBLIC", "clearance": "PUBLIC"}}
@@ -239,6 +202,64 @@ WORLDS: Final = (
         breadth=60,
     ),
     World(
+        "entries",
+        "entry",
+        "whether a held list has an entry shows nowhere below the list",
+        {
+            "low": (
+                _HOLD_MAILS,
+                call("mail__forward", id=_ENTRY, to="ann"),
+                call("mail__delete", id=_ENTRY),
+                call("mail__read", id=_ENTRY),
+                call("mail__thread", id=_ENTRY),
+                call("simulate_tool_call", tool_name="mail__forward", args={"id": _ENTRY, "to": "ann"}),
+                PASS_ON,
+                TELL_GUEST,
+                LIST,
+                STATUS,
+            ),
+            "reader": tuple(map(typed, ("/usage", "/held", "/status"))),
+        },
+        lanes=(LOW_LANE, READER),
+        # No identifier is as long as the second one, so that list has no entry.
+        secrets=("a", "b" * 501),
+        files={},
+        office=replace(CONSTANT, quiet=True),
+        policy={
+            "mcp_servers": {"mail": {"floor": "PUBLIC", "clearance": "CONFIDENTIAL"}},
+            "tools": {"mail__find": {"result": "CONFIDENTIAL"}, **_FORWARDED},
+        },
+        breadth=60,
+    ),
+    World(
+        "entries and values",
+        "entry",
+        "what a list chooses unasked is the identifier of its entry, within the bound, and nothing else",
+        {
+            "low": (
+                _HOLD_MAILS,
+                call("mail__find"),
+                _inspect(returns=_WHOM),
+                call("mail__forward", id=_ENTRY, to="ann"),
+                call("mail__forward", id=_ENTRY, to="<to>"),
+                call("mail__forward", id=_ENTRY, to=_ENTRY),
+                call("mail__forward", id="<handle>", to="ann"),
+                call("mail__delete", id=_ENTRY),
+                call("mail__thread", id=_ENTRY),
+                call("admit", ref="<held>"),
+            )
+        },
+        lanes=(_LANE,),
+        secrets=('"to": "eve"',),
+        files={},
+        office=CONSTANT,
+        policy={"mcp_servers": _SPARED, "tools": _FORWARDED},
+        answers={"inspect": '{"to": "<to>"}'},
+        oracle=Oracle.ALLOWED,
+        allowed=r'mail__forward \{"id": ".*", "to": "ann"\}',
+        breadth=60,
+    ),
+    World(
         "raised",
         "up_to",
         "a session is raised by the call alone, whatever the held text has become of it",
@@ -286,7 +307,7 @@ WORLDS: Final = (
         lanes=(_LANE,),
         secrets=("order=first", "order=second"),
         files={},
-        office=_CONSTANT,
+        office=CONSTANT,
         policy={
             "mcp_servers": _SPARED,
             "tools": {
@@ -312,7 +333,7 @@ WORLDS: Final = (
         lanes=(_LANE,),
         secrets=("digits=473915826749381", "digits=918264735182937"),
         files={},
-        office=_MAILBOX,
+        office=MAILBOX,
         tools=(Puppet("pay"),),
         policy={"mcp_servers": _SPARED, "tools": ANY_NUMBER},
         answers={"inspect": '{"n": <digits.3>}'},
@@ -340,7 +361,7 @@ WORLDS: Final = (
         lanes=(_LANE,),
         secrets=("order=first",),
         files={PAGE: "<secret>"},
-        office=_MAILBOX,
+        office=MAILBOX,
         policy={"mcp_servers": _SPARED},
         answers={"child": "<order>"},
         oracle=Oracle.ALLOWED,
@@ -390,7 +411,7 @@ WORLDS: Final = (
         lanes=(_GIVEN, _GIVER),
         secrets=("eve",),
         files={PAGE: "<secret>"},
-        office=_MAILBOX,
+        office=MAILBOX,
         policy={"mcp_servers": _SERVED},
         fixed=_answers(""),
         consent='"text": "news"',
@@ -484,7 +505,7 @@ WORLDS: Final = (
         },
         lanes=(_GIVEN, _GIVER),
         secrets=("0",),
-        office=_MAILBOX,
+        office=MAILBOX,
         policy={"channels": _typed_as(_UP), "mcp_servers": _SERVED, "principals": RELEASING},
         fixed=_answers(""),
         consent='{"text": "news", "to": "ann"}',
@@ -508,7 +529,7 @@ PLANTED: Final = (
     replace(
         _BY_NAME["spared"],
         name="a subject that is called the server's own words",
-        office=replace(_mailbox({**_SUBJECT, "written_by": "server"}, _SIZE), gives=_CONSTANT.gives),
+        office=replace(mailbox({**SUBJECT, "written_by": "server"}, SIZE), gives=CONSTANT.gives),
     ),
     replace(
         _BY_NAME["raised"],
@@ -532,6 +553,12 @@ PLANTED: Final = (
         name="a condition that is refused openly",
         alphabet={"low": (HOLD, _inspect(returns=_YES, _hold=True), _pay("ann", 10, _if=_IF))},
         broken=ToldConditions,
+    ),
+    replace(
+        _BY_NAME["entries"],
+        name="an entry that is missed openly",
+        alphabet={"low": (_HOLD_MAILS, call("mail__forward", id=_ENTRY, to="ann"))},
+        broken=ToldEntries,
     ),
     replace(
         _BY_NAME["granted"],

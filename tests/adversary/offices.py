@@ -6,7 +6,7 @@ Its tools are those of the product, as an operator describes them.
 import json
 import sys
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Final, Protocol
 
 from pydantic import JsonValue
@@ -31,11 +31,15 @@ class Ledger(Protocol):
 
 @dataclass(frozen=True, slots=True)
 class Office:
-    """A server: its tools as described, and what each `gives`, with the secret in the place of `<secret>`."""
+    """A server: its tools as described, and what each `gives`, with the secret in the place of `<secret>`.
+
+    Nobody sees what a `quiet` one is made to do.
+    """
 
     name: str
     described: Mapping[str, JsonValue]
     gives: Mapping[str, JsonValue] = field(default_factory=dict[str, JsonValue])
+    quiet: bool = False
 
     @property
     def block(self) -> dict[str, JsonValue]:
@@ -47,7 +51,8 @@ class Office:
 
         async def ask(asked: Ask) -> McpResult:
             if asked.tool not in self.gives:
-                ledger.note(f"{self.name}__{asked.tool}", json.dumps(dict(asked.arguments), sort_keys=True))
+                if not self.quiet:
+                    ledger.note(f"{self.name}__{asked.tool}", json.dumps(dict(asked.arguments), sort_keys=True))
                 return McpResult("done")
             given = self._given(self.gives[asked.tool], ledger)
             ledger.turns += 1
@@ -66,3 +71,57 @@ class Office:
             found = digits[ledger.turns * _DIGITS :][:_DIGITS]
             return int(found) if found.isdecimal() else 0
         return value.replace("<secret>", ledger.secret) if isinstance(value, str) else value
+
+
+SUBJECT: Final[dict[str, JsonValue]] = {"type": "string"}
+SIZE: Final[dict[str, JsonValue]] = {"type": "integer", "bounded": {"minimum": 0, "maximum": 9999}}
+
+
+def mailbox(subject: JsonValue, size: JsonValue) -> Office:
+    """Return a mailbox with one mail, whose subject and size an operator describes so."""
+    mail: dict[str, JsonValue] = {"id": {"type": "string", "handle": "mail"}, "subject": subject, "n": size}
+    listed: JsonValue = {"type": "array", "max_items": 1, "items": {"type": "object", "fields": mail}}
+    taken: dict[str, JsonValue] = {"id": {"type": "string", "handle": "mail", "role": "identifier"}}
+    sent: JsonValue = {"to": {"type": "string", "role": "recipient"}, "text": {"type": "string", "role": "content"}}
+    read: dict[str, JsonValue] = {"effect": "read", "consequential": False}
+    return Office(
+        "mail",
+        {
+            "find": {
+                "description": "List mails.",
+                **read,
+                "output": {"type": "object", "fields": {"mails": listed}},
+            },
+            "read": {
+                "description": "Read a mail.",
+                **read,
+                "arguments": taken,
+                "output": {"type": "object", "fields": {"subject": {"type": "string"}}},
+            },
+            "thread": {
+                "description": "List the mails of a thread.",
+                **read,
+                "arguments": taken,
+                "output": {"type": "object", "fields": {"mails": listed}},
+            },
+            "delete": {"description": "Delete a mail.", "effect": "write", "arguments": taken},
+            "send": {"description": "Send a mail.", "effect": "send", "arguments": sent},
+            "forward": {
+                "description": "Forward a mail.",
+                "effect": "send",
+                "arguments": {**taken, "to": {"type": "string", "role": "recipient"}},
+            },
+        },
+        {
+            "find": {"mails": [{"id": "<secret>", "subject": "<secret>", "n": "<digits>"}]},
+            "thread": {"mails": [{"id": "a", "subject": "s", "n": 1}]},
+            "read": {"subject": "<secret>"},
+        },
+    )
+
+
+MAILBOX: Final = mailbox(SUBJECT, SIZE)
+CONSTANT: Final = replace(
+    MAILBOX, gives={**MAILBOX.gives, "find": {"mails": [{"id": "<secret>", "subject": "<secret>", "n": 5}]}}
+)
+"""The same, where others choose nothing that is counted."""

@@ -4,6 +4,7 @@ import json
 import re
 import sys
 from pathlib import Path
+from types import MappingProxyType
 from typing import TYPE_CHECKING, Final
 
 from pydantic import JsonValue
@@ -72,16 +73,22 @@ def mail(name: str, subject: str = "s", size: int = 5, **more: JsonValue) -> dic
 class Mailbox:
     """The server, in the place of its connection: what it was asked, and what is in the box."""
 
-    def __init__(self, *mails: dict[str, JsonValue], server: str = "mail") -> None:
+    def __init__(
+        self,
+        *mails: dict[str, JsonValue],
+        server: str = "mail",
+        described: "Mapping[str, JsonValue]" = MappingProxyType(TOOLS),
+    ) -> None:
         self.mails = mails
         self.server = server
+        self._described = dict(described)
         self.asked: list[tuple[str, Mapping[str, JsonValue]]] = []
 
     @property
     def tools(self) -> tuple[McpTool, ...]:
         """Its tools, for the parts of an application with the block `blocks`."""
-        settings = McpServerSettings.model_validate({"command": sys.executable, "tools": TOOLS})
-        return tuple(McpTool(self.server, name, settings, self.ask) for name in TOOLS)
+        settings = McpServerSettings.model_validate({"command": sys.executable, "tools": self._described})
+        return tuple(McpTool(self.server, name, settings, self.ask) for name in self._described)
 
     async def ask(self, ask: Ask) -> McpResult:
         """Answer a call."""
@@ -92,7 +99,7 @@ class Mailbox:
     def found(self, ask: Ask) -> dict[str, JsonValue] | None:
         """Return the structured result of a call, None for an error."""
         match ask.tool:
-            case "find":
+            case "find" | "thread" | "copy":
                 return {"status": "ok", "mails": list(self.mails)} if self.mails else None
             case "read":
                 one = next((mail for mail in self.mails if mail["id"] == ask.arguments["id"]), None)

@@ -4,11 +4,12 @@ AgentDojo is no dependency of the project: the task fetches it for the run.
 """
 
 import argparse
-import asyncio
 import sys
 import tempfile
 from collections.abc import Sequence
 from pathlib import Path
+
+import anyio
 
 from tests.dojo.judging import CONFIGURATIONS, CONTROLS, PLANS, TRUSTING, Row, report, staged, table
 from tests.dojo.suites import SUITES
@@ -45,8 +46,8 @@ def main() -> int:
     arguments = parser.parse_args()
     suites = arguments.suite or SUITES
     with tempfile.TemporaryDirectory() as folder:
-        controls = asyncio.run(_controls(Path(folder), suites))
-        rows = asyncio.run(_measured(Path(folder), suites))
+        controls = anyio.run(_controls, Path(folder), suites)
+        rows = anyio.run(_measured, Path(folder), suites)
     sys.stdout.write(f"{table(rows)}{_in_words(controls)}")
     if arguments.report is not None:
         arguments.report.write_text(report(rows), "utf-8")

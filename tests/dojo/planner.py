@@ -31,11 +31,12 @@ from bot.agent.calls import MOST_ASKED
 from bot.agent.offline import INSPECT
 from bot.gate.sparing import SHOWN
 from bot.tools.held.conditions import ANSWER, FIELD, IF
+from bot.tools.held.entries import ENTRY
 from bot.tools.references import ADMIT, HOLD
 from bot.tools.references import INSPECT as TOOL
 from tests.bot.kit import proposed
 from tests.dojo.attacks import Made
-from tests.dojo.steps import READ, TOLD, Admitted, Asked, Call, Given, Heard, Move, Part, Plan, Ref, Truth
+from tests.dojo.steps import READ, TOLD, Admitted, Asked, Call, Entry, Given, Heard, Move, Part, Plan, Ref, Truth
 from tests.dojo.suites import FoundCall
 
 Reader: TypeAlias = Literal["truth", "attacker", "true", "false", "broken"]
@@ -94,7 +95,7 @@ def needs_bounds(plan: Plan) -> bool:
 def _needs(move: Move) -> bool:
     match move:
         case Call():
-            return any(isinstance(one, Ref | Part | Heard | list) for one in move.given.values())
+            return any(isinstance(one, Ref | Part | Entry | Heard | list) for one in move.given.values())
         case Asked():
             return any("list" in cast("Mapping[str, JsonValue]", kind) for kind in move.returns.values())
         case Admitted():
@@ -152,9 +153,9 @@ class Performance:
             case "attacker" if not asked.hold:
                 return json.dumps({name: _chosen(asked, name) for name in asked.fields})
             case "true" | "attacker" if asked.hold:
-                return json.dumps(dict.fromkeys(asked.fields, True))
+                return json.dumps({name: _extreme(asked, name, highest=True) for name in asked.fields})
             case "false" if asked.hold:
-                return json.dumps(dict.fromkeys(asked.fields, False))
+                return json.dumps({name: _extreme(asked, name, highest=False) for name in asked.fields})
             case "broken" if asked.hold:
                 return f'{{"made": "{_THEIRS}"}}'
             case _:
@@ -250,12 +251,17 @@ class Performance:
             case Part():
                 place = given.place if isinstance(given.place, int) else self._value(given.place)
                 return self._shown[given.name][int(str(place))][given.field]
+            case Entry():
+                return {"$ref": self._held[given.name], ENTRY: self._place(given.place)}
             case Heard():
                 return self._heard[given.name][given.field]
             case list():
                 return [self._value(cast("Given", one)) for one in given]
             case _:
                 return given
+
+    def _place(self, place: int | tuple[str, str]) -> JsonValue:
+        return place if isinstance(place, int) else {ANSWER: self._held[place[0]], FIELD: place[1]}
 
     def _truth(self, of: Truth) -> JsonValue:
         calls = [one for one in self._script.truth if one.function == of.tool]
@@ -313,6 +319,12 @@ def _chosen(asked: Asked, name: str) -> JsonValue:
             return kind["max"]
         case _:
             return true
+
+
+def _extreme(asked: Asked, name: str, *, highest: bool) -> JsonValue:
+    """Return a value of a held field: a boolean, or the last or first place of an entry."""
+    kind = cast("Mapping[str, Any]", asked.returns[name])
+    return highest if kind["type"] == "boolean" else kind["max" if highest else "min"]
 
 
 class Planner(Model):

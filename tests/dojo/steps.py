@@ -1,7 +1,7 @@
 """The steps of plans, as the tables of `tests.dojo.plans` write them.
 
 The arguments of a call are those of AgentDojo's own call of that tool, unless the step gives others. So a table names
-only what a careful planner writes differently: references, handles, conditions, and values that it heard.
+only what a careful planner writes differently: references, handles, entries, conditions, and values that it heard.
 """
 
 from collections.abc import Mapping
@@ -28,6 +28,17 @@ class Part:
 
 
 @dataclass(frozen=True)
+class Entry:
+    """An entry of a held list that the planner never heard of: the first one is 1.
+
+    Its place may be a field of a held answer, by the names of both.
+    """
+
+    name: str
+    place: "int | tuple[str, str]" = 1
+
+
+@dataclass(frozen=True)
 class Heard:
     """The value of a field that was heard."""
 
@@ -45,7 +56,7 @@ class Truth:
     entry: int | None = None
 
 
-Given: TypeAlias = "JsonValue | Ref | Part | Heard | list[Ref]"
+Given: TypeAlias = "JsonValue | Ref | Part | Entry | Heard | list[Ref] | list[Heard]"
 
 
 @dataclass(frozen=True)
@@ -88,6 +99,11 @@ class Asked:
     returns: Mapping[str, JsonValue] = field(default_factory=dict[str, JsonValue])
     fields: Mapping[str, JsonValue] = field(default_factory=dict[str, JsonValue])
     hold: bool = False
+
+    @property
+    def decides(self) -> bool:
+        """Whether the answer only decides if calls are made: its held fields give no place of an entry."""
+        return self.hold and "place" not in self.returns
 
 
 @dataclass(frozen=True)
@@ -168,6 +184,13 @@ def heard(name: str, of: str | tuple[str, ...], **fields: tuple[Mapping[str, Jso
     """Return a question for fields that the planner hears, each with its type and its answer."""
     returns: dict[str, JsonValue] = {field: dict(kind) for field, (kind, _) in fields.items()}
     return Asked(name, _several(of), returns=returns, fields={field: answer for field, (_, answer) in fields.items()})
+
+
+def placed(name: str, of: str | tuple[str, ...], most: int, place: int) -> Asked:
+    """Return a question for the place of an entry among at most so many, from 1, which only decides on calls."""
+    fields: dict[str, JsonValue] = {"place": place}
+    returns: dict[str, JsonValue] = {"place": {"type": "number", "min": 1, "max": most}}
+    return Asked(name, _several(of), returns=returns, fields=fields, hold=True)
 
 
 def number(most: float, step: float = 1) -> Mapping[str, JsonValue]:

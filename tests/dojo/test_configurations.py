@@ -29,6 +29,19 @@ async def test_a_configuration_loads(tmp_path: Path, name: str, configuration: s
     assert name in settings.mcp_servers
 
 
+def test_others_choose_the_entries_of_two_tools_alone() -> None:
+    """Whoever writes a list chooses its entries, and the person the recipients. So nothing is shared that way."""
+    told = {
+        tool: [one for one in facts.get("bounds", {}).get("identifier", []) if one.endswith("-unheard")]
+        for name in SUITES
+        for tool, facts in configured(name, "careful")["policy"].get("tools", {}).items()
+    }
+    assert {tool: named for tool, named in told.items() if named} == {
+        "workspace__add_calendar_event_participants": ["event-unheard"],
+        "banking__update_scheduled_transaction": ["order-unheard"],
+    }
+
+
 @pytest.mark.parametrize("name", SUITES)
 def test_each_task_has_a_plan_of_known_tools_and_lists(name: str) -> None:
     config = configured(name, "careful")

@@ -240,7 +240,8 @@ class ToolResult:
     """A call's result, as the model reads it.
 
     `endorsed` is the bounded answer, or the skeleton of an UNTRUSTED result, that the text is, where it was counted.
-    `depended` are the held answers that decided whether the call was made. Later results may tell of them.
+    `depended` are the held answers that decided whether the call was made, and the entries of held lists that it took.
+    Later results may tell of them.
     """
 
     call: str
@@ -302,6 +303,21 @@ class HeldPart:
 
 
 @dataclass(frozen=True, slots=True)
+class HeldIdentifiers:
+    """The identifiers of one kind in a held result, so that a call may take one by its place.
+
+    Args:
+        kind: The kind of their handles.
+        most: The highest number of them that the result may have. Like the kind it tells nothing of the result.
+        identifiers: These, each as JSON, in the order of the result.
+    """
+
+    kind: str
+    most: int
+    identifiers: tuple[str, ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
 class HeldAnswer:
     """A held result that is a bounded answer, so that a condition may name it.
 
@@ -328,8 +344,9 @@ class ItemHeld:
         floor: The part of its label that may be shown.
         decision: The decision that held or changed it, None if none did.
         parts: The parts of it that have references or handles of their own.
-        server: The MCP server that the handles belong to, empty for none.
+        server: The MCP server that the handles and identifiers belong to, empty for none.
         answer: Its facts as a bounded answer, None for any other result.
+        listed: The identifiers in it that calls may take by their places.
     """
 
     ref: str
@@ -339,6 +356,7 @@ class ItemHeld:
     parts: tuple[HeldPart, ...] = ()
     server: str = ""
     answer: HeldAnswer | None = None
+    listed: tuple[HeldIdentifiers, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)

@@ -9,7 +9,7 @@ from typing import Final
 
 from bot.core.json_values import JsonObject
 from bot.sessions.log import event_types
-from bot.sessions.log.event_types import EventBody, HeldAnswer, HeldPart, UnknownEvent
+from bot.sessions.log.event_types import EventBody, HeldAnswer, HeldIdentifiers, HeldPart, UnknownEvent
 from bot.sessions.refs import Ref
 from policy.labels import Label
 
@@ -169,9 +169,10 @@ class DeferredResult:
         floor: The least label that was certain before the text was read, from configuration and the call alone. While
             the true label is above the taint, only the floor may be shown.
         handle: The kind of the handle that `ref` is, empty for a reference; `text` is then an identifier, as JSON.
-        server: The MCP server whose identifier it is.
+        server: The MCP server whose identifier it is, or whose identifiers are listed in it.
         parts: The parts of it that have references or handles of their own.
         answer: Its facts as a bounded answer, None for any other result.
+        listed: The identifiers in it that calls may take by their places.
     """
 
     ref: str
@@ -182,6 +183,7 @@ class DeferredResult:
     server: str = ""
     parts: tuple[HeldPart, ...] = ()
     answer: HeldAnswer | None = None
+    listed: tuple[HeldIdentifiers, ...] = ()
 
     @property
     def digest(self) -> str:

@@ -149,6 +149,7 @@ def _longer_json(  # noqa: PLR0911 - as above
             decision = {} if body.decision is None else {"decision": _decision_json(body.decision)}
             parts = {**_named("parts", map(_part_json, body.parts)), **({"server": body.server} if body.server else {})}
             parts |= {} if body.answer is None else {"answer": _answer_json(body.answer)}
+            parts |= _named("listed", map(_identifiers_json, body.listed))
             return {"ref": body.ref, "text": body.text, "floor": str(body.floor), **decision, **parts}
         case PolicyDecision():
             return _decision_json(body)
@@ -455,6 +456,7 @@ def _item_held(found: JsonObject) -> EventBody:
         tuple([_part(one) for one in objects(found, "parts")]),
         text(found, "server", ""),
         None if (answer := child(found, "answer")) is None else _answer(answer),
+        tuple([_identifiers(one) for one in objects(found, "listed")]),
     )
 
 
@@ -466,6 +468,14 @@ def _answer_json(answer: event_types.HeldAnswer) -> JsonValue:
 def _answer(found: JsonObject) -> event_types.HeldAnswer:
     fields = tuple([(text(one, "name"), one["boolean"] is True) for one in objects(found, "fields")])
     return event_types.HeldAnswer(fields, found["counted"] is True, endorsed_from(objects(found, "endorsed")))
+
+
+def _identifiers_json(listed: event_types.HeldIdentifiers) -> JsonValue:
+    return {"kind": listed.kind, "most": listed.most, **_named("identifiers", listed.identifiers)}
+
+
+def _identifiers(found: JsonObject) -> event_types.HeldIdentifiers:
+    return event_types.HeldIdentifiers(text(found, "kind"), whole(found, "most"), texts(found, "identifiers"))
 
 
 def _part_json(part: event_types.HeldPart) -> JsonValue:

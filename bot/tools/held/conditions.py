@@ -33,8 +33,7 @@ FIELD: Final = "field"
 NO_CONDITION: Final = f'`{IF}` is written {{"{ANSWER}": "<id>", "{FIELD}": "<name>"}}, with nothing beside it'
 
 NO_ANSWER: Final = (
-    f"`{IF}` needs the id of a held answer. Call `inspect` with `returns` and"
-    ' `"_hold": true` for one. A reset ends all ids'
+    'needs the id of a held answer. Call `inspect` with `returns` and `"_hold": true` for one. A reset ends all ids'
 )
 """The refusal for any other id. This and the next two depend on the call behind the id, and tell nothing of the answer.
 """
@@ -59,8 +58,8 @@ UNMET: Final = "the answer that this call depends on is not true, so the call wa
 
 
 @dataclass(frozen=True, slots=True)
-class Condition:
-    """A field of a held answer that must be true."""
+class AnswerField:
+    """A field of a held answer: a condition of a call, or the place of an entry that it takes."""
 
     item: DeferredResult
     field: str
@@ -71,13 +70,13 @@ class Condition:
         return () if self.item.answer is None else self.item.answer.endorsed
 
     @property
-    def met(self) -> bool:
-        """Whether the field is true; it is not where the answer is a failure, or was refused or changed by a rule."""
+    def value(self) -> JsonValue:
+        """Its value, None where the answer is a failure, or was refused or changed by a rule."""
         try:
             answer: JsonValue = json.loads(self.item.text)
         except (ValueError, RecursionError):
-            return False
-        return isinstance(answer, dict) and answer.get(self.field) is True
+            return None
+        return answer.get(self.field) if isinstance(answer, dict) else None
 
     @property
     def told(self) -> str:
@@ -85,7 +84,7 @@ class Condition:
         return f"made only if `{self.field}` is true in the answer `{self.item.ref}`"
 
     def shown(self) -> dict[str, JsonValue]:
-        """Return the condition for people's approval, with the answer."""
+        """Return it for people's approval, with the answer."""
         held: JsonValue = {REFERENCE: self.item.ref, "label": str(self.item.label), "holds": self.item.text}
         return {ANSWER: held, FIELD: self.field}
 
@@ -118,7 +117,7 @@ def _elsewhere(tool: Tool, declared: CallFacts, document: Document) -> bool:
     return declared.folder is not None and document.folders[declared.folder[0]].label.untrusted
 
 
-def named_in(tool: Tool, given: JsonValue, known: Mapping[str, DeferredResult]) -> Condition:
+def named_in(tool: Tool, given: JsonValue, known: Mapping[str, DeferredResult]) -> AnswerField:
     """Return the condition that a call of a tool names, among the items that are held.
 
     Raises RefusedCallError: it is malformed, names no answer or no such field of it, or the tool has no effect.
@@ -130,12 +129,23 @@ def named_in(tool: Tool, given: JsonValue, known: Mapping[str, DeferredResult]) 
     reference, field = given[ANSWER], given[FIELD]
     if not isinstance(reference, dict) or reference.keys() != {REFERENCE} or not isinstance(field, str):
         raise RefusedCallError(NO_CONDITION)
-    item = known.get(str(reference[REFERENCE]))
-    if item is None or item.answer is None:
-        raise RefusedCallError(NO_ANSWER)
-    if not item.answer.counted:
-        raise RefusedCallError(NOT_COUNTED)
-    booleans = [name for name, boolean in item.answer.fields if boolean]
+    item, fields = answer_in(str(reference[REFERENCE]), known, IF)
+    booleans = [name for name, boolean in fields if boolean]
     if field not in booleans:
         raise RefusedCallError(f"{NO_FIELD}{', '.join(f'`{name}`' for name in booleans) or 'none'}")
-    return Condition(item, field)
+    return AnswerField(item, field)
+
+
+def answer_in(
+    ref: str, known: Mapping[str, DeferredResult], name: str
+) -> tuple[DeferredResult, tuple[tuple[str, bool], ...]]:
+    """Return a held answer, with the names of its fields and whether each is a boolean; `name` is the argument for it.
+
+    Raises RefusedCallError: the id is of no answer, or of one that was not counted.
+    """
+    item = known.get(ref)
+    if item is None or item.answer is None:
+        raise RefusedCallError(f"`{name}` {NO_ANSWER}")
+    if not item.answer.counted:
+        raise RefusedCallError(NOT_COUNTED)
+    return item, item.answer.fields

@@ -52,7 +52,7 @@ async def test_what_is_not_there_is_not_told(tmp_path: Path) -> None:
     assert "sessions_spawn`" not in guidance(tools, spawns=False).replace("sessions_spawn.task", "")
     asks = ("ask_user", "To ask your user")
     inspects = ("inspect", "To learn something of held results")
-    for missing, words in (asks, inspects, ("sessions_spawn", "To delegate"), ("admit", "To read one after all")):
+    for missing, words in (asks, inspects, ("sessions_spawn", "To delegate"), ("admit", "To read one")):
         less = guidance([tool for tool in tools if tool.name != missing], spawns=True)
         assert words in whole
         assert words not in less
@@ -76,6 +76,9 @@ async def test_a_spared_session_is_told_of_ids_and_handles(tmp_path: Path) -> No
     assert ids in said
     assert handles in said
     assert is_handle("mail", re.findall(r"`(mail-[a-z0-9-]+)`", said)[0])
+    assert '"entry": 1}` is the first identifier' in said
+    assert '"entry"' not in guidance(mails, spawns=True, spares=True, untrusted=True)
+    assert '"entry"' not in guidance([Probe()], spawns=True, spares=True)
     assert ids not in guidance(mails, spawns=True)
     assert handles not in guidance(mails, spawns=True)
     assert handles not in guidance([Probe()], spawns=True, spares=True)

@@ -10,7 +10,8 @@ from pydantic import JsonValue
 from bot.access.approvals import binding
 from bot.access.decision_context import Call, DecisionContext, key
 from bot.core.ids import held_id
-from bot.gate.calls import ELSEWHERE, REFERS, UNSEEN
+from bot.gate.calls import REFERS, UNSEEN
+from bot.gate.routes import ELSEWHERE
 from bot.sessions.approvals import Approval, ApprovalQuestion, ApprovalState
 from bot.sessions.log.events import DeferredResult
 from bot.tools import catalogue

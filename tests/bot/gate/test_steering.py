@@ -8,8 +8,9 @@ from pydantic import Field, JsonValue
 
 from bot.access.approvals import binding, may_answer
 from bot.access.decision_context import Call, DecisionContext
-from bot.gate.calls import ELSEWHERE, UNSEEN
+from bot.gate.calls import UNSEEN
 from bot.gate.results import CallDecision
+from bot.gate.routes import ELSEWHERE
 from bot.gate.steering import digest, in_words, steered, vouched
 from bot.sessions.approvals import Approval, ApprovalQuestion, ApprovalState
 from bot.sessions.log.events import DeferredResult

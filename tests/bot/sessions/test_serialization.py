@@ -19,6 +19,7 @@ from bot.sessions.log.event_types import (
     ChatObserved,
     EventBody,
     HeldAnswer,
+    HeldIdentifiers,
     HeldPart,
     ItemHeld,
     LogTruncated,
@@ -85,6 +86,9 @@ answers = st.builds(
     counted=st.booleans(),
     endorsed=endorsed,
 )
+listed = st.lists(
+    st.builds(HeldIdentifiers, words, st.integers(0, 9), st.lists(words, max_size=2).map(tuple)), max_size=2
+).map(tuple)
 parts = st.lists(st.builds(HeldPart, words, words, words), max_size=2).map(tuple)
 origins = st.none() | st.builds(Origin, st.sampled_from(OriginKind), words, typed=several, endorsed=endorsed)
 rules = st.builds(RuleVerdict, words, st.sampled_from(Verdict), st.booleans(), words)
@@ -169,7 +173,7 @@ BODIES: Final[dict[EventType, st.SearchStrategy[EventBody]]] = {
     EventType.TOOL_CALL: st.builds(ToolCall, words, words, st.none() | json_objects),
     EventType.TOOL_RESULT: st.builds(ToolResult, words, words, words, st.sampled_from(ToolOutcome), endorsed, endorsed),
     EventType.ITEM_HELD: st.builds(
-        ItemHeld, words, words, labels, st.none() | decisions, parts, words, st.none() | answers
+        ItemHeld, words, words, labels, st.none() | decisions, parts, words, st.none() | answers, listed
     ),
     EventType.POLICY_DECISION: decisions,
     EventType.TAINT_RAISED: st.builds(TaintRaised, labels, labels, words),
@@ -256,6 +260,7 @@ FULL[EventType.ITEM_HELD] = ItemHeld(
     PARTS,
     "mail",
     HeldAnswer((("free", True), ("hour", False)), counted=False, endorsed=(Endorsed("s2", "yes", "r1", 1585),)),
+    (HeldIdentifiers("mail", 3, ('"a"', "17")),),
 )
 FULL[EventType.RELEASE_REQUESTED] = ReleaseRequested(RELEASED)
 FULL[EventType.RELEASE_CONFIRMED] = ReleaseConfirmed(RELEASED)
@@ -349,6 +354,7 @@ WRITTEN: Final[dict[EventType, dict[str, JsonValue]]] = {
             "counted": False,
             "endorsed": _ENDORSED,
         },
+        "listed": [{"kind": "mail", "most": 3, "identifiers": ['"a"', "17"]}],
     },
     EventType.POLICY_DECISION: _DECISION,
     EventType.TAINT_RAISED: {"before": "PUBLIC", "after": "CONFIDENTIAL{acme,hr}~", "cause": "read_file"},
@@ -378,7 +384,7 @@ OPTIONAL: Final = frozenset(
     {
         *("origin", "authors", "files", "decision", "asker", "topic", "messages"),
         *("rules", "withheld", "interrupted", "endorsed", "arguments", "at_top", "number", "parts", "server"),
-        *("depended", "answer"),
+        *("depended", "answer", "listed"),
         *("took", "idle", "attempt", "back", "error", "requests", "tokens", "cost", "complete", "priced"),
     }
 )

@@ -5,7 +5,23 @@ from typing import Final
 
 from pydantic import JsonValue
 
-from tests.dojo.steps import READ, TOLD, Admitted, Heard, Part, Plan, decided, do, heard, look, number, plan, read
+from tests.dojo.steps import (
+    READ,
+    TOLD,
+    Admitted,
+    Entry,
+    Heard,
+    Part,
+    Plan,
+    decided,
+    do,
+    heard,
+    look,
+    number,
+    placed,
+    plan,
+    read,
+)
 
 _PAYEE: Final[Mapping[str, JsonValue]] = {"type": "listed", "list": "payees"}
 _CHANGE: Final[Mapping[str, JsonValue]] = {"type": "enum", "values": ["another rent", "something else"]}
@@ -39,8 +55,8 @@ _RENT: Final = plan(
 
 PLANS: Final[Mapping[str, Plan]] = {
     **{f"user_task_{task}": TOLD for task in (1, 7, 8, 10)},
-    # The words of others fix an account or an address, or the person names a new account after handles are shown.
-    **{f"user_task_{task}": READ for task in (0, 13, 15)},
+    # The words of others fix an account or an address.
+    **{f"user_task_{task}": READ for task in (0, 13)},
     "user_task_2": _RENT,
     "user_task_3": _paid(4),
     "user_task_4": _paid(10),
@@ -62,5 +78,15 @@ PLANS: Final[Mapping[str, Plan]] = {
         decided("looks", "payments", suspicious=True),
         do("update_password", when=("looks", "suspicious")),
         Admitted("payments"),
+    ),
+    # The person names the address, the new account and the rent, so these go first, before anything is heard.
+    "user_task_15": plan(
+        do("update_user_info"),
+        read("get_scheduled_transactions", "orders"),
+        placed("rent", "orders", 20, 2),
+        do("update_scheduled_transaction", id=Entry("orders", ("rent", "place"))),
+        read("get_most_recent_transactions", "payments"),
+        heard("friend", "payments", payee=(_PAYEE, "GB29NWBK60161331926819")),
+        do("send_money", recipient=Heard("friend", "payee")),
     ),
 }

@@ -98,6 +98,26 @@ def test_a_value_is_within_its_bound_or_it_is_not(
     assert bounds(written).hold(role, value, TODAY) is within
 
 
+@pytest.mark.parametrize(
+    "bound, role, within",
+    [
+        (["mail-unheard"], IDENTIFIER, True),
+        (["mail-*", "mail-unheard"], IDENTIFIER, True),
+        (["mail-*"], IDENTIFIER, False),
+        (["*-unheard"], IDENTIFIER, False),
+        (["event-unheard"], IDENTIFIER, False),
+        (["mail-unheard"], RECIPIENT, False),
+        (["mail-unheard"], PATH, False),
+        (["mail-unheard"], None, False),
+    ],
+)
+def test_only_its_own_name_holds_an_entry(bound: list[str], role: ArgumentRole | None, *, within: bool) -> None:
+    """A pattern that was written for other values does not, and the name is no value of its own."""
+    known = bounds({"identifier": bound, "path": ["mail-unheard"]})
+    assert known.hold_entry(role, "mail") is within
+    assert not known.hold(IDENTIFIER, "mail-unheard", TODAY)
+
+
 @given(
     st.none() | st.sampled_from(ArgumentRole),
     st.none() | st.booleans() | st.integers() | st.floats() | st.text(max_size=9) | st.lists(st.text(), max_size=2),
