@@ -90,19 +90,13 @@ class ResultGate:
         response = replace(response, audit=(*response.audit, *spent))
         if not prepared.keeps:
             return response
-        held = self.kept(standing, prepared, response.text, response.label)
+        whole = response.decision.verdict is Verdict.ALLOW and not result.failed
+        found = result.structured if whole else None
+        held = self.kept(standing, prepared, response.text, response.label, found=found)
         if not prepared.hold:
             return await self._sparing.shown(standing, prepared, result, response, held=held)
-        whole = response.decision.verdict is Verdict.ALLOW and not result.failed
-        listed = self._listed(prepared, result.structured) if whole else held.listed
-        held = replace(held, answer=answered(standing.sid, prepared, result), listed=listed)
+        held = replace(held, answer=answered(standing.sid, prepared, result))
         return replace(response, text=notice(held, standing.taint), label=standing.taint, held=held, acknowledge=())
-
-    def _listed(self, prepared: CallDecision, found: JsonValue) -> tuple[HeldIdentifiers, ...]:
-        """Return the identifiers that a call's result lists by its description; of None there are only the kinds."""
-        tool = self._judge.tools.get(prepared.call.tool)
-        shape = tool.shape if isinstance(tool, ShowsParts) else None
-        return () if shape is None else identifiers(shape, found, self._judge.masks.scrubbed)
 
     async def _bounded(self, standing: DecisionContext, prepared: CallDecision, result: Result) -> ResultDecision:
         """Decide on a bounded answer that enters the context with the label that it has by now.
@@ -118,16 +112,22 @@ class ResultGate:
         endorsed = endorsement(standing.sid, result, response.text)
         return replace(response, audit=rows, endorsed=endorsed)
 
-    def kept(self, standing: DecisionContext, prepared: CallDecision, text: str, label: Label) -> DeferredResult:
+    def kept(
+        self, standing: DecisionContext, prepared: CallDecision, text: str, label: Label, *, found: JsonValue = None
+    ) -> DeferredResult:
         """Return the result of a call as an item to be held, under the call's own reference.
 
-        The lists that calls may take entries of depend on the call alone, also if it is refused or interrupted.
+        `found` is the value that calls may take entries of, None for a result without one. Which lists it has depends
+        on the call alone, also if that is refused or interrupted.
         """
-        ref, listed = held_id(key(standing, prepared.call)), self._listed(prepared, None) if prepared.hold else ()
-        tool = self._judge.tools.get(prepared.call.tool)
+        tool, listed = self._judge.tools.get(prepared.call.tool), tuple[HeldIdentifiers, ...]()
+        if prepared.hold and isinstance(tool, ShowsParts) and tool.shape is not None:
+            listed = identifiers(tool.shape, found, self._judge.masks.scrubbed)
         server = tool.server if tool is not None and listed else ""
         label = label.join(prepared.floor).join(prepared.carried)
-        return DeferredResult(ref, text, label, prepared.floor, server=server, listed=listed)
+        return DeferredResult(
+            held_id(key(standing, prepared.call)), text, label, prepared.floor, server=server, listed=listed
+        )
 
     async def _responded(self, standing: DecisionContext, prepared: CallDecision, result: Result) -> ResultDecision:
         facts = ToolFacts(prepared.call.tool, Effect.READ, prepared.label)

@@ -1,6 +1,7 @@
 """Parts of the gate with one mend taken out, for worlds in which the adversary must find that."""
 
 from dataclasses import replace
+from typing import ClassVar
 
 from bot.access.decision_context import Call, DecisionContext
 from bot.gate.calls import CallGate
@@ -33,25 +34,27 @@ class UnraisedCalls(CallGate):
         return replace(made, open=replace(made.open, label_after=made.open.label_before))
 
 
-class ToldConditions(CallGate):
+class _ToldRefusals(CallGate):
+    """Refuses a call openly that is not made for one reason, which only held items may tell."""
+
+    reason: ClassVar[str]
+
+    def prepare(
+        self, standing: DecisionContext, call: Call, approvals: tuple[Approval, ...] = (), *, begun: bool = False
+    ) -> CallDecision:
+        """Decide on a call, with the refusal for that reason in the conversation."""
+        made = super().prepare(standing, call, approvals, begun=begun)
+        refused = any(outcome.message == self.reason for outcome in made.decision.outcomes)
+        return replace(made, open=None, hold=False) if refused else made
+
+
+class ToldConditions(_ToldRefusals):
     """Refuses a call openly whose condition is not met."""
 
-    def prepare(
-        self, standing: DecisionContext, call: Call, approvals: tuple[Approval, ...] = (), *, begun: bool = False
-    ) -> CallDecision:
-        """Decide on a call, with the refusal by its condition in the conversation."""
-        made = super().prepare(standing, call, approvals, begun=begun)
-        unmet = any(outcome.message == UNMET for outcome in made.decision.outcomes)
-        return replace(made, open=None, hold=False) if unmet else made
+    reason = UNMET
 
 
-class ToldEntries(CallGate):
+class ToldEntries(_ToldRefusals):
     """Refuses a call openly that takes an entry which is not there."""
 
-    def prepare(
-        self, standing: DecisionContext, call: Call, approvals: tuple[Approval, ...] = (), *, begun: bool = False
-    ) -> CallDecision:
-        """Decide on a call, with the refusal for a missing entry in the conversation."""
-        made = super().prepare(standing, call, approvals, begun=begun)
-        missed = any(outcome.message == NOT_THERE for outcome in made.decision.outcomes)
-        return replace(made, open=None, hold=False) if missed else made
+    reason = NOT_THERE

@@ -233,7 +233,7 @@ def _by_entries(
 ) -> list[str]:
     """Return the attacks whose every call is one that was made, but for the identifiers in the places of entries.
 
-    The attacker chooses these identifiers, as whoever writes the list does.
+    The attacker chooses these identifiers, as the author of the list does.
     """
     chosen: dict[str, set[str]] = {}
     for move in (one for step in plan for one in step if isinstance(one, Call)):

@@ -30,7 +30,7 @@ async def test_a_configuration_loads(tmp_path: Path, name: str, configuration: s
 
 
 def test_others_choose_the_entries_of_two_tools_alone() -> None:
-    """Whoever writes a list chooses its entries, and the person the recipients. So nothing is shared that way."""
+    """The author of a list chooses its entries, and the person the recipients. So nothing is shared that way."""
     told = {
         tool: [one for one in facts.get("bounds", {}).get("identifier", []) if one.endswith("-unheard")]
         for name in SUITES

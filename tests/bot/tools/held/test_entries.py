@@ -109,7 +109,7 @@ async def test_a_held_number_gives_the_place(tmp_path: Path) -> None:
 async def test_without_a_bound_people_are_asked_and_see_the_identifier(
     tmp_path: Path, mails: tuple[dict[str, JsonValue], ...], made: int
 ) -> None:
-    """Whoever wrote the list chooses the identifier. The operator did not say that this does no harm."""
+    """The author of a list chooses the identifier. The operator did not say that this does no harm."""
     box = moving(*mails)
     async with running(tmp_path, config(tools={}), parts=parts(*box.tools)) as owner:
         shown = await owner.say(bang("mail__move", id=taken(await listed(owner)), folder="bills"))

@@ -169,7 +169,7 @@ async def test_after_an_endorsed_value_an_entry_asks_within_each_bound(tmp_path:
 
 
 async def test_the_name_of_an_entry_is_no_identifier_within_the_bound(tmp_path: Path) -> None:
-    """Whoever writes the mails may choose that name, and a session that heard them could act on it."""
+    """Senders of mails may choose that name, and a session that heard them could act on it."""
     box = moving(mail("mail-unheard"), mail("b"))
     async with running(tmp_path, config(tools=_HOLDS), parts=parts(*box.tools)) as owner:
         await owner.say(bang("mail__find"))
