@@ -6,7 +6,7 @@ failure.
 """
 
 import hashlib
-from collections.abc import Iterable
+from collections.abc import Collection
 from typing import TYPE_CHECKING, Final
 
 from bot.access import labelling
@@ -48,12 +48,12 @@ _CHARGE: Final = 16
 """Characters of the id of a charge."""
 
 
-def charges(standing: DecisionContext, call: Call, entries: Iterable[ListEntry]) -> tuple[Endorsed, ...]:
+def charges(standing: DecisionContext, call: Call, entries: Collection[ListEntry]) -> tuple[Endorsed, ...]:
     """Return the charges for the entries of held lists that a call takes; none for an UNTRUSTED session.
 
     They depend on the call alone, and the same call is charged once.
     """
-    if standing.taint.untrusted:
+    if not entries or standing.taint.untrusted:
         return ()
     name = f"entry/{key(standing, call)}".encode("utf-8", "surrogatepass")
     run, bits = hashlib.sha256(name).hexdigest()[:_CHARGE], sum(entry.millibits for entry in entries)
