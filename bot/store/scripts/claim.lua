@@ -77,7 +77,7 @@ local known = A.known
 if known and known.generation == count(F.generation) and known.context == first and known.seq <= count(F.seq) then
   first = math.max(first, known.seq)
 end
-return reply('ok', {now = now, state = redis.call('HGETALL', K.state),
+return reply('ok', {now = now, state = state_fields(),
   items = redis.call('LRANGE', K.inbox, 0, A.items - 1),
   events = redis.call('XRANGE', K.log, first .. '-0', '+', 'COUNT', A.events),
   approvals = redis.call('HGETALL', K.approvals)})

@@ -276,6 +276,16 @@ local function visibility()
   return join(join(S.taint or 'PUBLIC', S.creation or 'PUBLIC'), S.inbox_label or 'PUBLIC')
 end
 
+-- The session's record as HGETALL would return it after `save`, in which all values are text.
+local function state_fields()
+  local flat, size = {}, 0
+  for field, value in pairs(S) do
+    flat[size + 1], flat[size + 2] = field, value
+    size = size + 2
+  end
+  return flat
+end
+
 -- Write the changes of the session's record. Every script that raises a label comes by here, so the session's
 -- visibility is noted here when it first became UNTRUSTED. From then on UNTRUSTED data may choose the answers about the
 -- session, also that it is gone.
@@ -326,12 +336,13 @@ end
 
 -- Append the rows to a chain; the caller saves.
 local function append_audit()
-  if not A.audit then return end
-  for _, row in ipairs(A.audit.rows) do
-    set(F.audit_seq, count(F.audit_seq) + 1)
-    redis.call('RPUSH', K.audit, encode(row))
-    set(F.audit_hash, row.hash)
-  end
+  local rows = A.audit and A.audit.rows or {}
+  if #rows == 0 then return end
+  local packed = {}
+  for i, row in ipairs(rows) do packed[i] = encode(row) end
+  redis.call('RPUSH', K.audit, unpack(packed))
+  set(F.audit_seq, count(F.audit_seq) + #rows)
+  set(F.audit_hash, rows[#rows].hash)
 end
 
 -- Return an answer's fields with the head of the chain.
