@@ -81,17 +81,17 @@ async def test_several_are_answered_in_one_step_or_none(store: RedisStore) -> No
     assert len(await store.audit.records(claim.sid)) == 1
 
 
-async def test_questions_are_found_wherever_they_wait_and_a_lost_hint_is_healed(store: RedisStore) -> None:
-    claims = [(await suspended(store)) for _ in range(2)]
-    gone, _ = await suspended(store, lasts=-1)
+async def test_questions_are_found_wherever_they_wait_and_a_lost_hint_is_healed(own: RedisStore) -> None:
+    claims = [(await suspended(own)) for _ in range(2)]
+    gone, _ = await suspended(own, lasts=-1)
     for _ in range(2):
-        found = {(state.sid, approval.id) for state, approval in await store.approvals.waiting()}
+        found = {(state.sid, approval.id) for state, approval in await own.approvals.waiting()}
         assert found >= {(claim.sid, asked.id) for claim, asked in claims}
         assert gone.sid not in {sid for sid, _ in found}
-        await command(store, "DEL", "lg:open")
-        assert await store.approvals.waiting() == ()
+        await command(own, "DEL", "lg:open")
+        assert await own.approvals.waiting() == ()
         for _ in range(3):
-            await store.wake.sweep()
+            await own.wake.sweep()
 
 
 async def test_questions_are_found_while_a_sweep_looks(store: RedisStore) -> None:

@@ -259,16 +259,16 @@ async def test_the_labels_of_what_waits_are_told_in_order(store: RedisStore) -> 
     assert await store.sessions.waiting(fresh()) == ()
 
 
-async def test_a_record_nobody_can_read_hides_no_other_session(store: RedisStore) -> None:
-    broken, whole = await begun(store, "ann"), await begun(store, "ann")
-    await put_state(store, broken, taint="COSMIC")
-    await command(store, "ZREM", list_key("ann", "PUBLIC"), whole)
-    await store.wake.sweep()
-    assert await _filed(store, whole) == ["PUBLIC"]
-    shown = await every(store, SessionQuery("ann", PUBLIC, limit=200))
+async def test_a_record_nobody_can_read_hides_no_other_session(own: RedisStore) -> None:
+    broken, whole = await begun(own, "ann"), await begun(own, "ann")
+    await put_state(own, broken, taint="COSMIC")
+    await command(own, "ZREM", list_key("ann", "PUBLIC"), whole)
+    await own.wake.sweep()
+    assert await _filed(own, whole) == ["PUBLIC"]
+    shown = await every(own, SessionQuery("ann", PUBLIC, limit=200))
     assert whole in shown
     assert broken not in shown
-    await command(store, "DEL", keys(broken).state)
+    await command(own, "DEL", keys(broken).state)
 
 
 async def test_what_is_archived_is_filed_apart_and_comes_back(store: RedisStore) -> None:
