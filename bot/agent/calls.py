@@ -325,13 +325,14 @@ class ToolRunner:
         call, decision, standing = prepared.call, prepared.decision, turn.standing
         written = [*event_log.taint_raised(standing, prepared.told.label_after, call.tool)]
         if call.id not in context.decided:
-            written.insert(0, event_log.tool_call(standing, call, referred(call.arguments)))
+            told = event_log.tool_call(standing, call, referred(call.arguments), depended=prepared.depended)
+            written.insert(0, told)
         # A replacement in a call with references is in the audit alone: it may be in a referenced item, and the number
         # of events may not tell of that.
         if decision.verdict is Verdict.REDACT and prepared.open is None:
             text = explained(decision, standing.taint, call.tool)
-            told = event_log.policy_decision(standing, prepared.hook, decision, about=call.tool, text=text)
-            written.append(event_log.decided(standing, told))
+            why = event_log.policy_decision(standing, prepared.hook, decision, about=call.tool, text=text)
+            written.append(event_log.decided(standing, why))
         row = decision_row(standing, prepared.hook, decision, **self._named(prepared))
         rows = (*before, row, *ended_rows(standing, prepared), *_releases(prepared))
         change = Change(events=tuple(written), audit=rows, use=prepared.use)
@@ -373,12 +374,13 @@ class ToolRunner:
             text, outcome = notice(held, standing.taint), ToolOutcome.HELD
         else:
             told = event_log.decided(standing, decided, prepared.beside)
-        depended = prepared.depended if concealed else ()
-        result = ToolResult(call.id, call.tool, text, outcome, depended=depended)
+        result = ToolResult(call.id, call.tool, text, outcome)
         label = standing.taint.join(prepared.beside) if prepared.by_handle else standing.taint
         written = [*raised, told, event_log.tool_result(standing, result, label)]
         if call.id not in context.decided:
-            written.insert(0, event_log.tool_call(turn.standing, call, referred(call.arguments)))
+            depended = prepared.depended if concealed else ()
+            made = event_log.tool_call(turn.standing, call, referred(call.arguments), depended=depended)
+            written.insert(0, made)
         row = decision_row(standing, hook, decision, **self._named(prepared))
         # Whether an approval was spent must not tell of it either.
         spent = prepared if concealed else replace(prepared, use=None, grant=None)
@@ -400,8 +402,7 @@ class ToolRunner:
         call, standing = prepared.call, turn.standing
         after = replace(standing, taint=standing.taint.join(response.label))
         shown = self._fitted(turn, after, context, call=call, response=response)
-        outcome, depended = _outcome(response), prepared.depended
-        result = ToolResult(call.id, call.tool, shown.text, outcome, response.endorsed, depended)
+        result = ToolResult(call.id, call.tool, shown.text, _outcome(response), response.endorsed)
         # The sources of a held result may be above the notice in its place.
         refs = response.refs if response.held is None else (HeldRef(response.held.ref),)
         written = [
@@ -504,7 +505,7 @@ def in_doubt(gate: Gate, standing: DecisionContext, prepared: CallDecision) -> t
         return (event_log.tool_result(standing, result, taint),), result
     label = gate.document.top if prepared.accepted is None else prepared.label
     held = gate.results.kept(standing, prepared, OUTCOME_UNKNOWN, label)
-    result = ToolResult(call.id, call.tool, notice(held, taint), ToolOutcome.HELD, depended=prepared.depended)
+    result = ToolResult(call.id, call.tool, notice(held, taint), ToolOutcome.HELD)
     return (event_log.item_held(standing, held), event_log.tool_result(standing, result, taint)), result
 
 

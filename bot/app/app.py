@@ -49,6 +49,7 @@ from bot.delivery.relay import Relay
 from bot.delivery.sweep import SWEEP_SECONDS, Sweep
 from bot.failures import Failures
 from bot.gate.gate import Gate
+from bot.history.recall import unheard
 from bot.ingress.admin_notices import AdminNotices
 from bot.ingress.bot_loop_guard import BotLoopGuard
 from bot.ingress.command_runner import CommandRunner
@@ -462,7 +463,7 @@ class App:
             channels=self.channels,
             gate=self.gate,
             sender=self.store.process,
-            handoff=Handoff(self.store, self.config.limits.endorsed_bits),
+            handoff=Handoff(self.store, self.config.limits.endorsed_bits, partial(unheard, self.store.sessions)),
             holding=Holding(self.store, self.gate, self.clock),
             alternatives=self.alternatives,
             clock=self.clock,

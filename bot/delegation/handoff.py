@@ -6,9 +6,11 @@ enter is held there, and only readers who may know of it are told. A background 
 announced to that before (`announce` in `prelude.lua`); the parent hears nothing of it afterwards.
 
 Bounded answers that a message depends on go with it. They are charged where its target's tree began, as that tree's own
-are (ADR 0017). Otherwise conversations could add up their limits by sending one another endorsed answers.
+are (ADR 0017). Otherwise conversations could add up their limits by sending one another endorsed answers. The message
+may also tell what the target's own calls depended on, so that is charged again with them.
 """
 
+from collections.abc import Awaitable, Callable
 from typing import Final
 
 from bot.access import labelling
@@ -28,11 +30,17 @@ TAKEN: Final = frozenset({Arrival.WAITING, Arrival.HELD, Arrival.UNTOLD})
 
 
 class Handoff:
-    """Hands over messages between sessions; `endorsed_bits` as in `Spawner`."""
+    """Hands over messages between sessions; `endorsed_bits` as in `Spawner`.
 
-    def __init__(self, store: Store, endorsed_bits: int) -> None:
+    `unheard` returns the answers and entries that a session's calls depended on and that it has not heard yet.
+    """
+
+    def __init__(
+        self, store: Store, endorsed_bits: int, unheard: Callable[[SessionState], Awaitable[tuple[Endorsed, ...]]]
+    ) -> None:
         self._store = store
         self._endorsed_bits = endorsed_bits
+        self._unheard = unheard
 
     async def hand_over(self, delivery: Delivery, text: str) -> Arrival | None:
         """Hand a text to the session at a delivery's address; return its arrival there, None to try again."""
@@ -78,22 +86,22 @@ class Handoff:
         """Charge the bounded answers that a text depends on where its target's tree began, if that is another tree.
 
         Within a tree they are charged already, and an UNTRUSTED text endorses nothing. Each is charged once, no matter
-        how often it comes. Returns whether all may still be endorsed there.
+        how often it comes. Answers that decided on calls of the target are charged again, as it hears them as well now.
+        Returns whether all may still be endorsed there.
         """
         target = await self._store.sessions.state(sid)
         if target is None or delivery.label.integrity is Integrity.UNTRUSTED:
             return True
         root, generation = tree_root(target.sid, target.generation, target.lineage)
-        if (root, generation) == tree_root(sender.sid, sender.generation, sender.lineage):
-            return True
+        sent = () if (root, generation) == tree_root(sender.sid, sender.generation, sender.lineage) else endorsed
         until, most = delivery.created_at + LATE, self._endorsed_bits * 1000
-        charged = [
-            await self._store.delegation.endorse(
-                Charge(root, generation, one.run, delivery.label, one.millibits, until, most)
-            )
-            for one in endorsed
+        own = target.taint.join(target.visibility).secrecy
+        charges = [Charge(root, generation, one.run, delivery.label, one.millibits, until, most) for one in sent]
+        charges += [
+            Charge(root, generation, one.run, own, one.millibits, until, most, at_once=True)
+            for one in await self._unheard(target)
         ]
-        return all(charged)
+        return all([await self._store.delegation.endorse(charge) for charge in charges])
 
 
 def dedupe(delivery: Delivery) -> str:

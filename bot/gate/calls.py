@@ -63,6 +63,7 @@ UNDECIDED: Final = "this call could not be decided"
 UNASKED: Final = "the text of the reference needs an approval, and to ask for one would tell of it"
 REFERS: Final = "the result of a call with a reference or `_if` is held; `admit` reads it afterwards"
 REFERRED: Final = "the text of the reference"
+BITS: Final = "the room for the bits of its entries"
 MAY_BE_DONE: Final = "this call was begun before and was interrupted, so it may have taken effect already"
 MAY_BE_LOST: Final = "the newest entries of this conversation were lost, so this call may have taken effect already"
 
@@ -222,7 +223,7 @@ class CallGate:
             report["grant"] = prepared.grant.grant
         if prepared.accepted is not None and prepared.told.verdict is not Verdict.BLOCK:
             tool, given = prepared.accepted
-            depends = [] if prepared.open is None else [REFERRED]
+            depends = ([] if prepared.open is None else [REFERRED]) + ([BITS] if prepared.taken else [])
             if isinstance(tool, Foresees):
                 # The label of the text behind a reference may be above its floor, which must not be revealed.
                 told = prepared if prepared.open is None else replace(prepared, carried=prepared.floor)

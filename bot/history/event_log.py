@@ -104,12 +104,15 @@ def thinking(standing: DecisionContext, response: AgentThinking) -> NewEvent:
     return _admitted(standing, "agent", response, label=standing.taint, visibility=Visibility.INTERNAL)
 
 
-def tool_call(standing: DecisionContext, call: Call, refers: Iterable[str]) -> NewEvent:
+def tool_call(
+    standing: DecisionContext, call: Call, refers: Iterable[str], *, depended: tuple[Endorsed, ...] = ()
+) -> NewEvent:
     """Record that a call was decided; it is in the log before the call runs.
 
-    `refers` are the held items that its arguments refer to.
+    `refers` are the held items that its arguments refer to, and `depended` the held answers and entries that choose
+    something of it.
     """
-    event = _told(standing, "agent", ToolCall(call.id, call.tool, call.arguments))
+    event = _told(standing, "agent", ToolCall(call.id, call.tool, call.arguments, depended))
     return replace(event, refs=tuple(map(HeldRef, refers)))
 
 

@@ -24,6 +24,7 @@ from bot.sessions.log.event_types import (
     ItemHeld,
     LogTruncated,
     MemoriesRecalled,
+    ToolCall,
     ToolOutcome,
     ToolResult,
     TurnCompleted,
@@ -98,7 +99,7 @@ class Folds:
     endorsed: tuple[Endorsed, ...] = ()
     """The bounded answers that were let in."""
     depended: tuple[Endorsed, ...] = ()
-    """The held answers that decided on calls, as long as nothing was read that may tell of it."""
+    """The held answers and entries that decided on calls, as long as nothing was read that may tell of it."""
     overheard: str = ""
     """The id up to which observed messages were let in."""
     file_bytes: int = 0
@@ -216,7 +217,7 @@ class _Folding:
         if self._depended and _tells(event.body):
             self._endorsed += self._depended
             self._depended = []
-        if isinstance(event.body, ToolResult):
+        if isinstance(event.body, ToolCall):
             self._depended += event.body.depended
         if event.admitted:
             self._words(event)

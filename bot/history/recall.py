@@ -11,6 +11,7 @@ from bot.history import folds
 from bot.history.folds import Folds
 from bot.sessions.log.event_types import SessionSummary
 from bot.sessions.log.events import Event
+from bot.sessions.messages import Endorsed
 from bot.sessions.models import SessionState
 from bot.sessions.ports.sessions import SessionStore
 from bot.sessions.transcript import Tail
@@ -24,6 +25,14 @@ class Recalled:
 
     folds: Folds
     tail: Tail
+
+
+async def unheard(store: SessionStore, state: SessionState) -> tuple[Endorsed, ...]:
+    """Return the answers and entries that a session's calls depended on, while nothing told of them.
+
+    Raises StoreError: its log cannot be read.
+    """
+    return (await recall(store, state)).folds.depended
 
 
 async def recall(store: SessionStore, state: SessionState) -> Recalled:

@@ -5,6 +5,7 @@ import json
 from collections.abc import AsyncGenerator, Awaitable, Callable, Mapping, Sequence
 from contextlib import asynccontextmanager
 from dataclasses import dataclass, field
+from functools import partial
 from pathlib import Path
 from typing import Annotated
 
@@ -30,11 +31,13 @@ from bot.core.clock import SystemClock
 from bot.core.errors import BusyError
 from bot.core.ids import Ids
 from bot.core.json_values import JsonObject
+from bot.delegation.handoff import Handoff
 from bot.files.local import LocalFiles
 from bot.files.locations import FileLocation
 from bot.files.port import LabelledFiles
 from bot.gate.gate import Gate
 from bot.history.folds import Folds
+from bot.history.recall import unheard
 from bot.rates import RateLimiter
 from bot.secrets import Keyring
 from bot.sessions.background.delegation import BoundedAnswer, Child, Errand, ResultField
@@ -45,6 +48,7 @@ from bot.sessions.log.event_types import AgentThinking, ToolCall, ToolResult
 from bot.sessions.log.events import Event
 from bot.sessions.models import Change, Status, Turn
 from bot.sessions.ports.sessions import SessionStore
+from bot.sessions.ports.store import Store
 from bot.tools import catalogue
 from bot.tools.base import (
     CONTENT,
@@ -304,6 +308,11 @@ def with_secret(folder: Path, value: str) -> dict[str, object]:
 def often(limit: int = 100) -> RateLimiter:
     """Return a limiter of simulations."""
     return alone(SystemClock(), limit)
+
+
+def handoff(store: Store) -> Handoff:
+    """Return the shipped way of messages between sessions, for a process that a test plays."""
+    return Handoff(store, 40, partial(unheard, store.sessions))
 
 
 def folder_of_files(path: Path) -> LocalFiles:

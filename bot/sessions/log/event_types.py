@@ -228,11 +228,16 @@ class TurnCompleted:
 
 @dataclass(frozen=True, slots=True)
 class ToolCall:
-    """A decided call, written to the log before it runs; `arguments` are None if they are not a JSON object."""
+    """A decided call, written to the log before it runs; `arguments` are None if they are not a JSON object.
+
+    `depended` are the held answers that decide whether the call is made, and the entries of held lists that it takes.
+    Later results may tell of them.
+    """
 
     call: str
     tool: str
     arguments: JsonObject | None
+    depended: tuple[Endorsed, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)
@@ -240,8 +245,6 @@ class ToolResult:
     """A call's result, as the model reads it.
 
     `endorsed` is the bounded answer, or the skeleton of an UNTRUSTED result, that the text is, where it was counted.
-    `depended` are the held answers that decided whether the call was made, and the entries of held lists that it took.
-    Later results may tell of them.
     """
 
     call: str
@@ -249,7 +252,6 @@ class ToolResult:
     text: str
     outcome: ToolOutcome
     endorsed: tuple[Endorsed, ...] = ()
-    depended: tuple[Endorsed, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)

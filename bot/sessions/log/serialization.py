@@ -42,10 +42,10 @@ def event_json(body: EventBody) -> dict[str, JsonValue]:  # noqa: C901, PLR0911,
     match body:
         case event_types.ToolCall():
             arguments = None if body.arguments is None else dict(body.arguments)
-            return {"call": body.call, "tool": body.tool, "arguments": arguments}
+            said = {"call": body.call, "tool": body.tool, "arguments": arguments}
+            return {**said, **_named("depended", endorsed_json(body.depended))}
         case event_types.ToolResult():
             said = {"call": body.call, "tool": body.tool, "text": body.text, "outcome": body.outcome.value}
-            said |= _named("depended", endorsed_json(body.depended))
             return {**said, **_named("endorsed", endorsed_json(body.endorsed))}
         case event_types.AgentThinking():
             return {"response": dict(body.response)}
@@ -436,14 +436,14 @@ def _recalled(found: JsonObject) -> EventBody:
 
 
 def _tool_call(found: JsonObject) -> EventBody:
-    return event_types.ToolCall(text(found, "call"), text(found, "tool"), child(found, "arguments"))
+    depended = endorsed_from(objects(found, "depended"))
+    return event_types.ToolCall(text(found, "call"), text(found, "tool"), child(found, "arguments"), depended)
 
 
 def _tool_result(found: JsonObject) -> EventBody:
     outcome = ToolOutcome(text(found, "outcome"))
-    endorsed, depended = [endorsed_from(objects(found, name)) for name in ("endorsed", "depended")]
     named = text(found, "call"), text(found, "tool"), text(found, "text")
-    return event_types.ToolResult(*named, outcome, endorsed, depended)
+    return event_types.ToolResult(*named, outcome, endorsed_from(objects(found, "endorsed")))
 
 
 def _item_held(found: JsonObject) -> EventBody:

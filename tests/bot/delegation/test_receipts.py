@@ -11,7 +11,6 @@ from typing import Final
 import pytest
 
 from bot.core.ids import receipt_id
-from bot.delegation.handoff import Handoff
 from bot.delegation.receipts import UNKNOWN, WITHHELD, DeliveryReceipt, look_up
 from bot.delivery.outbox import WITHHELD_REPLY
 from bot.sessions.background.delegation import SESSION, Arrival
@@ -25,7 +24,7 @@ from bot.tools.sessions import ALONE
 from channels.messages import Address
 from policy.labels import PUBLIC, Label
 from tests.bot.delivery.test_sending import POLICY, READS, at, hears, send
-from tests.bot.kit import CONFIDENTIAL, bang, eventually, policy
+from tests.bot.kit import CONFIDENTIAL, bang, eventually, handoff, policy
 from tests.events import bodies
 from tests.harness import Person, running
 from tests.store.world import command, put_state
@@ -335,7 +334,7 @@ async def test_what_a_dead_process_handed_over_is_told_and_what_was_held_is_not(
         ]
         there, above = await store.outbox.take(owner.sid, "dead", (SESSION,))
         for left in (there, above):
-            await Handoff(store, 40).hand_over(left, left.text)
+            await handoff(store).hand_over(left, left.text)
         assert [one.arrival for one in await sent(owner)] == [None, None]
         assert [await told(owner, one) for one in receipts] == [{"status": "delivered"}, {"status": "accepted"}]
         (held,) = await store.delegation.held(desk.sid)

@@ -13,7 +13,6 @@ from bot.app.app import App
 from bot.app.opening import open_app
 from bot.config.load import load_config
 from bot.core.ids import Ids
-from bot.delegation.handoff import Handoff
 from bot.delivery.holding import Holding
 from bot.delivery.outbox import WITHHELD_REPLY, Outbox
 from bot.delivery.rate_limits import RATES, RateLimits
@@ -25,7 +24,7 @@ from bot.tools import catalogue
 from channels.messages import Address, Outbound, OutboundKind, Signal
 from channels.port import AmbiguousSendError, Audience, ChannelError
 from policy.labels import PUBLIC, Label
-from tests.bot.kit import CONFIDENTIAL, GUEST, HOME, INTERNAL, bang, eventually, policy, standing
+from tests.bot.kit import CONFIDENTIAL, GUEST, HOME, INTERNAL, bang, eventually, handoff, policy, standing
 from tests.harness import Person, running
 from tests.servers import SERVERS
 
@@ -246,7 +245,7 @@ async def test_what_belongs_to_no_channel_here_is_left_to_others(tmp_path: Path)
             channels={"pigeon": elsewhere},
             gate=app.gate,
             sender="other",
-            handoff=Handoff(app.store, 40),
+            handoff=handoff(app.store),
             holding=Holding(app.store, app.gate, app.clock),
             alternatives=app.alternatives,
             clock=app.clock,

@@ -7,7 +7,6 @@ from pathlib import Path
 import pytest
 
 from bot.app.app import App
-from bot.delegation.handoff import Handoff
 from bot.delivery.holding import Holding
 from bot.delivery.outbox import Outbox
 from bot.delivery.rate_limits import BACK_OFF, RATES, Patience, RateLimits, Rates
@@ -18,7 +17,7 @@ from channels.messages import Address, OutboundKind
 from channels.port import BusyChannelError, ChannelError, GoneError
 from policy.labels import PUBLIC, Label, parse
 from tests.bot.delivery.test_outbox import Wire, opened
-from tests.bot.kit import policy, standing
+from tests.bot.kit import handoff, policy, standing
 from tests.people import principal
 from tests.store.world import pass_time
 
@@ -37,7 +36,7 @@ def outbox(app: App, wire: Wire, rates: dict[str, Rates], sender: str = "me") ->
         channels={"telegram": wire},
         gate=app.gate,
         sender=sender,
-        handoff=Handoff(app.store, 40),
+        handoff=handoff(app.store),
         holding=Holding(app.store, app.gate, app.clock),
         alternatives=app.alternatives,
         clock=app.clock,

@@ -12,7 +12,6 @@ from pydantic_ai.settings import ModelSettings
 from bot.agent.offline import OfflineModel
 from bot.commands.held_messages import NOTHING
 from bot.core.errors import NotFoundError, in_sentences
-from bot.delegation.handoff import Handoff
 from bot.sessions.background.delegation import MOST_HOPS, Arrival
 from bot.sessions.deliveries import RISEN, Delivery, DeliveryState, NewDelivery
 from bot.sessions.log.event_types import UserMessage
@@ -22,7 +21,7 @@ from bot.tools.sending import ITSELF, OVER
 from bot.tools.sessions import NONE
 from channels.messages import Address
 from policy.labels import PUBLIC
-from tests.bot.kit import bang, eventually, parts, policy, results
+from tests.bot.kit import bang, eventually, handoff, parts, policy, results
 from tests.harness import Person, running
 from tests.people import principal
 
@@ -212,7 +211,7 @@ async def sent(owner: Person, address: Address) -> Arrival | None:
     delivery = Delivery(
         owner.sid, str(address), str(address), "hi", PUBLIC, "message", "t", DeliveryState.SENDING, 1, 1, 1, ()
     )
-    return await Handoff(owner.app.store, 40).hand_over(delivery, "hi")
+    return await handoff(owner.app.store).hand_over(delivery, "hi")
 
 
 async def test_a_child_speaks_to_its_parent_before_it_is_done(tmp_path: Path) -> None:
@@ -278,7 +277,7 @@ async def test_what_a_dead_process_left_in_the_outbox_is_delivered_once(tmp_path
         await app.store.sessions.commit(claim, Write(app.ids.op(), claim.state.seq, deliver=(new,)), sender="dead")
         (left,) = await app.store.outbox.deliveries(owner.sid)
         # It had handed the text over when it died, and nobody knows.
-        assert await Handoff(app.store, 40).hand_over(left, left.text) is Arrival.WAITING
+        assert await handoff(app.store).hand_over(left, left.text) is Arrival.WAITING
         await app.store.outbox.settle(left, "dead", DeliveryState.AMBIGUOUS)
         await app.store.outbox.settle(left, "dead", DeliveryState.PENDING)
         await app.outbox.collect(owner.sid)

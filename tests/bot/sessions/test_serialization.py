@@ -170,8 +170,8 @@ BODIES: Final[dict[EventType, st.SearchStrategy[EventBody]]] = {
     EventType.TURN_COMPLETED: st.builds(
         TurnCompleted, st.sampled_from(YieldReason), numbers, numbers, numbers, numbers, words, usages
     ),
-    EventType.TOOL_CALL: st.builds(ToolCall, words, words, st.none() | json_objects),
-    EventType.TOOL_RESULT: st.builds(ToolResult, words, words, words, st.sampled_from(ToolOutcome), endorsed, endorsed),
+    EventType.TOOL_CALL: st.builds(ToolCall, words, words, st.none() | json_objects, endorsed),
+    EventType.TOOL_RESULT: st.builds(ToolResult, words, words, words, st.sampled_from(ToolOutcome), endorsed),
     EventType.ITEM_HELD: st.builds(
         ItemHeld, words, words, labels, st.none() | decisions, parts, words, st.none() | answers, listed
     ),
@@ -212,15 +212,8 @@ FULL: Final[dict[EventType, EventBody]] = {
     EventType.TURN_COMPLETED: TurnCompleted(
         YieldReason.ERROR, 7, 2, 3, 4, "r1", Usage(5, 2, 3, complete=False, cost=4, priced=False)
     ),
-    EventType.TOOL_CALL: ToolCall("c1", "read_file", {"path": "a.md"}),
-    EventType.TOOL_RESULT: ToolResult(
-        "c1",
-        "read_file",
-        "text",
-        ToolOutcome.OK,
-        (Endorsed("s1", "{}", "r1", 1585),),
-        (Endorsed("s2", "yes", "r1", 1585),),
-    ),
+    EventType.TOOL_CALL: ToolCall("c1", "read_file", {"path": "a.md"}, (Endorsed("s2", "yes", "r1", 1585),)),
+    EventType.TOOL_RESULT: ToolResult("c1", "read_file", "text", ToolOutcome.OK, (Endorsed("s1", "{}", "r1", 1585),)),
     EventType.POLICY_DECISION: PolicyDecision(
         hook=Hook.PRE_TOOL_CALL,
         about="message",
@@ -333,14 +326,18 @@ WRITTEN: Final[dict[EventType, dict[str, JsonValue]]] = {
         "complete": False,
         "priced": False,
     },
-    EventType.TOOL_CALL: {"call": "c1", "tool": "read_file", "arguments": {"path": "a.md"}},
+    EventType.TOOL_CALL: {
+        "call": "c1",
+        "tool": "read_file",
+        "arguments": {"path": "a.md"},
+        "depended": _ENDORSED,
+    },
     EventType.TOOL_RESULT: {
         "call": "c1",
         "tool": "read_file",
         "text": "text",
         "outcome": "ok",
         "endorsed": [{"session": "s1", "text": "{}", "run": "r1", "millibits": 1585}],
-        "depended": _ENDORSED,
     },
     EventType.ITEM_HELD: {
         "ref": "h1",

@@ -8,9 +8,9 @@ from typing import Final
 import pytest
 from pydantic import JsonValue
 
-from bot.gate.calls import REFERS
+from bot.gate.calls import BITS, REFERS
 from bot.sessions.approvals import ApprovalState
-from bot.sessions.log.event_types import HeldIdentifiers, ItemHeld, ToolResult
+from bot.sessions.log.event_types import HeldIdentifiers, ItemHeld, ToolCall, ToolResult
 from bot.tools.held.entries import FULL, NO_LIST, NO_NUMBER, NO_PLACE, NOT_HERE, NOT_THERE, identifiers
 from bot.tools.held.skeletons import Hidden, Named, ObjectField, ObjectFields, ServerWritten, Several
 from bot.tools.references import MALFORMED, UNKNOWN
@@ -69,10 +69,9 @@ async def test_a_call_takes_the_entry_at_a_place_if_it_is_there(
         told, label = await left(owner)
         assert (tells in told, label) == (True, "INTERNAL~")
         assert not (await owner.state()).taint.untrusted
-        results = bodies(await owner.events(), ToolResult)
-        assert all(not one.endorsed for one in results)
+        assert all(not one.endorsed for one in bodies(await owner.events(), ToolResult))
         # None, or one of three.
-        assert [one.millibits for one in results[-1].depended] == [2000]
+        assert [one.millibits for one in bodies(await owner.events(), ToolCall)[-1].depended] == [2000]
 
 
 async def test_entries_stand_in_lists_of_identifiers_too(tmp_path: Path) -> None:
@@ -81,7 +80,7 @@ async def test_entries_stand_in_lists_of_identifiers_too(tmp_path: Path) -> None
         ref = await listed(owner)
         await owner.say(bang("mail__tag", ids=[taken(ref, 2), taken(ref)], tag="bill"))
         assert box.asked[-1] == ("tag", {"ids": ["b", "a"], "tag": "bill"})
-        (depended,) = bodies(await owner.events(), ToolResult)[-1].depended
+        (depended,) = bodies(await owner.events(), ToolCall)[-1].depended
         assert depended.millibits == 4000
 
 
@@ -96,7 +95,7 @@ async def test_a_held_number_gives_the_place(tmp_path: Path) -> None:
         assert f"{NO_NUMBER}`place`" in await owner.say(bang("mail__move", id=taken(ref, yes), folder="x"))
         await owner.say(bang("mail__move", id=taken(ref, {"answer": place, "field": "place"}), folder="bills"))
         assert box.asked[-1] == ("move", {"id": "b", "folder": "bills"})
-        depended = bodies(await owner.events(), ToolResult)[-1].depended
+        depended = bodies(await owner.events(), ToolCall)[-1].depended
         assert [one.millibits for one in depended] == [math.ceil(1000 * math.log2(21)), 2000]
         failed = await numbered(owner, ref_in(await owner.say(bang("mail__read", id="none", _hold=True))))
         await owner.say(bang("mail__move", id=taken(ref, {"answer": failed, "field": "place"}), folder="x"))
@@ -224,6 +223,17 @@ async def test_an_entry_beyond_the_limit_of_bits_is_refused_openly(tmp_path: Pat
         assert shown.count("is held as") == 2
 
 
+async def test_a_simulated_call_says_that_it_depends_on_the_room_for_its_bits(tmp_path: Path) -> None:
+    """The real call is refused by the calls before it, so the verdict alone would promise too much."""
+    box = moving(*MAILS)
+    async with running(tmp_path, config(limits={"endorsed_bits": 1}), parts=parts(*box.tools)) as owner:
+        args: dict[str, JsonValue] = {"id": taken(await listed(owner)), "folder": "bills"}
+        assert BITS in await owner.say(bang("simulate_tool_call", tool_name="mail__move", args=args))
+        assert FULL in await owner.say(bang("mail__move", **args))
+        args["id"] = "a"
+        assert BITS not in await owner.say(bang("simulate_tool_call", tool_name="mail__move", args=args))
+
+
 async def test_a_simulated_call_tells_nothing_of_its_entry(tmp_path: Path) -> None:
     told = list[str]()
     for name, mails in (("some", MAILS), ("none", ())):
@@ -266,7 +276,7 @@ async def test_an_untrusted_session_asks_as_ever_and_is_charged_nothing(tmp_path
         await owner.say(f"/approve {asked.id}")
         await owner.settled()
         assert box.asked[-1] == ("move", {"id": "a", "folder": "bills"})
-        assert all(one.depended == () for one in bodies(await owner.events(), ToolResult))
+        assert all(one.depended == () for one in bodies(await owner.events(), ToolCall))
 
 
 async def test_people_who_are_asked_see_the_answer_that_gives_the_place(tmp_path: Path) -> None:

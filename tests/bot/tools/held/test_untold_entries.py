@@ -12,11 +12,12 @@ from pydantic import JsonValue
 
 from bot.delivery.approval_prompts import NOT_SHOWN
 from bot.mcp.tool import Ask, McpResult
-from bot.sessions.log.event_types import ItemHeld, ToolResult
+from bot.sessions.log.event_types import ItemHeld, ToolCall, ToolResult, UserMessage
 from bot.tools.base import Result
 from bot.tools.held.entries import FULL, NO_LIST
+from channels.messages import Address
 from policy.labels import PUBLIC
-from tests.bot.kit import Probe, Scripted, bang, parts, proposed
+from tests.bot.kit import Probe, Scripted, bang, eventually, parts, proposed
 from tests.bot.mailbox import Mailbox, mail
 from tests.bot.tools.held.moving import MOVES, config, moving
 from tests.bot.tools.held.test_entries import MAILS, listed, ref_in, taken
@@ -104,8 +105,24 @@ async def test_a_call_that_was_stopped_lists_as_much_and_counts_what_it_took(tmp
         box.goes.set()
         *_, held = bodies(await owner.events(), ItemHeld)
         assert [one.kind for one in held.listed] == ["mail"]
-        assert [one.millibits for one in bodies(await owner.events(), ToolResult)[-1].depended] == [2000]
+        assert [one.millibits for one in bodies(await owner.events(), ToolCall)[-1].depended] == [2000]
         assert "is held as" in await owner.say(bang("mail__read", id=taken(held.ref)))
+
+
+async def test_an_interrupted_call_counts_what_it_took_even_if_its_tool_is_gone(tmp_path: Path) -> None:
+    """Nothing can be said of such a call any more. But its server may show what it did."""
+    box, status = Slow(*MAILS), Probe("status", result=Result("last moved: a", PUBLIC))
+    async with running(tmp_path, config(), parts=parts(*box.tools, status), embedded=True) as owner:
+        await owner.send(bang("mail__move", id=taken(await listed(owner)), folder="bills"))
+        await asyncio.wait_for(box.begun.wait(), 60)
+        assert [one.millibits for one in bodies(await owner.events(), ToolCall)[-1].depended] == [2000]
+    without = json.loads(config())
+    del without["mcp_servers"]["mail"]["tools"]["move"], without["policy"]["tools"]["mail__move"]
+    tools = [tool for tool in moving(*MAILS).tools if tool.name != "mail__move"]
+    async with running(tmp_path, json.dumps(without), parts=parts(*tools, status), embedded=True) as owner:
+        await owner.settled()
+        assert "last moved: a" in await owner.say(bang("status"))
+        assert "May `mail__tag` run" in await owner.say(bang("mail__tag", ids=["a"], tag="x"))
 
 
 # --- what is heard ---------------------------------------------------------------------------------
@@ -144,6 +161,26 @@ async def test_entries_that_nothing_told_of_yet_count_after_further_messages(tmp
         # That refusal is a result which is heard, and may tell of the calls before it.
         assert "May `mail__move` run" in made[3]
         assert [tool for tool, _ in box.asked] == ["find", "move", "move"]
+
+
+async def test_entries_that_nothing_told_of_yet_count_beside_those_of_another_conversation(tmp_path: Path) -> None:
+    """Its text tells of both: what it depends on itself, and what the calls here did."""
+    box = moving(*MAILS)
+    async with running(tmp_path, config(limits={"endorsed_bits": 5}), parts=parts(*box.tools)) as owner:
+        desk = Person(owner.app, owner.output, Address("console", "desk"))
+        for person in (owner, desk):
+            ref = await listed(person)
+            moves = (bang("mail__move", id=taken(ref), folder=f"f{number}") for number in range(2))
+            assert FULL not in await person.say("\n".join(moves))
+            await person.say("hello")
+        await desk.say(bang("sessions_send", session_id=owner.sid, content="done"))
+
+        async def arrived() -> bool:
+            return bool(await owner.app.store.delegation.held(owner.sid))
+
+        await eventually(arrived)
+        assert all(message.origin is None for message in bodies(await owner.events(), UserMessage))
+        assert [tool for tool, _ in box.asked].count("move") == 4
 
 
 # --- bounds ----------------------------------------------------------------------------------------
