@@ -110,7 +110,7 @@ def _holding(tools: Sequence[Tool], *, spares: bool) -> list[str]:
 def _taking(tools: Sequence[Tool]) -> list[str]:
     if not any(isinstance(tool, TakesHandles) and tool.takes for tool in tools):
         return []
-    return [f'`{{"{REFERENCE}": "<id>", "{ENTRY}": 1}}` is the first identifier in a held list.']
+    return [f'`{{"{REFERENCE}": "<id>", "{ENTRY}": 1}}` is the first identifier in a held result.']
 
 
 def _depending(tools: Sequence[Tool]) -> list[str]:

@@ -8,6 +8,7 @@ import ipaddress
 import re
 from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping
+from itertools import chain
 from types import MappingProxyType
 from typing import Annotated, Final, Literal, Self, cast
 from urllib.parse import urlsplit
@@ -18,7 +19,7 @@ from bot.config.accounts.oauth import McpOAuthSettings, is_sealed
 from bot.config.fields import Block
 from bot.config.references import OPENING, REFERENCE
 from bot.config.schemas.argument import ArgumentName, McpArgument
-from bot.config.schemas.marks import argument_faults, output_faults
+from bot.config.schemas.marks import argument_faults, making_faults, output_faults
 from policy.conditions.expressions import BOOL, DOUBLE, INT, STRING, TEXTS
 from policy.errors import Problem, meant
 
@@ -92,8 +93,9 @@ class McpToolSettings(Block):
     def _object(self) -> Self:
         if self.output is not None and self.output.type != "object":
             raise ValueError("`output` describes a structured result, which is of type `object`")
-        told = next((told for one in self.arguments.values() for told in argument_faults(one)), None)
-        told = next(iter(()) if self.output is None else output_faults(self.output), None) if told is None else told
+        given = (told for one in self.arguments.values() for told in argument_faults(one))
+        found = () if self.output is None else (*output_faults(self.output), *making_faults(self.output, self.effect))
+        told = next(chain(given, found), None)
         if told is not None:
             raise ValueError(told)
         return self

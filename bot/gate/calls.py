@@ -251,6 +251,7 @@ class CallGate:
             entries=tuple(taken.entries.values()),
             taken=charges(standing, made.call, taken.entries.values()),
             server=tool.server,
+            own=taken.own,
         )
         opened = self._judged(standing, made, tool, taken=taken, approvals=approvals)
         if not taken.depends or opened.decision.verdict is Verdict.BLOCK:

@@ -122,7 +122,7 @@ class ResultGate:
         """
         tool, listed = self._judge.tools.get(prepared.call.tool), tuple[HeldIdentifiers, ...]()
         if prepared.hold and isinstance(tool, ShowsParts) and tool.shape is not None:
-            listed = identifiers(tool.shape, found, self._judge.masks.scrubbed)
+            listed = identifiers(tool.shape, found, self._judge.masks.scrubbed, own=prepared.own)
         server = tool.server if tool is not None and listed else ""
         label = label.join(prepared.floor).join(prepared.carried)
         return DeferredResult(

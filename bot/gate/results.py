@@ -90,6 +90,7 @@ class CallDecision:
         spared: Whether only the level and compartments of its result enter the context.
         by_handle: Whether it refers to identifiers by their handles, and to no text.
         server: The MCP server that gets its arguments, empty for none.
+        own: Whether the session itself fixed all that steers it.
     """
 
     call: Call
@@ -134,6 +135,7 @@ class CallDecision:
     spared: bool = False
     by_handle: bool = False
     server: str = ""
+    own: bool = False
 
     @property
     def leaving(self) -> Label:

@@ -91,7 +91,8 @@ def within_bounds(document: Document, standing: DecisionContext, made: CallDecis
     """
     bounds = document.bounds(made.call.tool)
     return {
-        (one.role, one.name): not standing.endorsed and bounds.hold_entry(one.role, one.listed.kind)
+        (one.role, one.name): not standing.endorsed
+        and bounds.hold_entry(one.role, one.listed.kind, made=one.listed.made)
         for one in made.entries
     }
 

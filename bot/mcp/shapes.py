@@ -18,7 +18,7 @@ def _shape(part: McpArgument) -> Shape:
     if part.written_by is not None:
         return ServerWritten()
     if part.handle is not None:
-        return Named(part.handle)
+        return Named(part.handle, part.made)
     if part.bounded is not None:
         return Bounded(part.bounded.field(part.type), part.bounded.list or "")
     if part.type == "object" and part.fields:

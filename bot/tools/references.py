@@ -105,6 +105,11 @@ class Asked:
         return tuple(dict.fromkeys((*self.refers, *chosen, *decides)))
 
     @property
+    def own(self) -> bool:
+        """Whether the session fixed all that steers the call: other held items are texts in it, or its condition."""
+        return not (self.steers or self.entries or any(held.handle for held in self.refers))
+
+    @property
     def label(self) -> Label:
         """The join of the labels of the items that the call depends on."""
         return join_all(held.label for held in self.depends)

@@ -32,8 +32,9 @@ _MOMENT: Final = re.compile(
 _FURTHEST_ZONE: Final = timedelta(hours=14)
 _UNIT: Final = re.compile(r"[A-Za-z]{0,12}|[€$£¥]")
 _UNHEARD: Final = "-unheard"
-_ENTRY: Final = re.compile(rf"[a-z][a-z0-9]*{_UNHEARD}")
-"""The names of entries, such as `mail-unheard`, which stand for no value of their own."""
+_MADE_HERE: Final = "-made-here"
+_ENTRY: Final = re.compile(rf"[a-z][a-z0-9]*(?:{_UNHEARD}|{_MADE_HERE})")
+"""The names of entries, such as `mail-unheard` and `mail-made-here`, which stand for no value of their own."""
 _LEADS_ELSEWHERE: Final = re.compile(r"[\\%~$*?:\x00-\x1f\x7f]")
 _NOWHERE: Final = frozenset({"", ".", ".."})
 _EMPTY: Final = "nothing is in this range, `min` is above `max`"
@@ -194,7 +195,8 @@ class Bounds(_Bound):
     def hold(self, role: ArgumentRole | None, value: object, today: date) -> bool:
         """Say whether a value in a role is within its bound; none is within a bound that is not given.
 
-        A text such as `mail-unheard` is within none: there it names entries of held lists (`hold_entry`).
+        A text such as `mail-unheard` or `mail-made-here` is within none: there it names entries of held lists
+        (`hold_entry`).
 
         Args:
             role: The role of the value, None for none.
@@ -212,14 +214,16 @@ class Bounds(_Bound):
         fits = partial(_is_inside, text) if role is ArgumentRole.PATH else partial(_matches, text)
         return any(map(fits, bound))
 
-    def hold_entry(self, role: ArgumentRole | None, kind: str) -> bool:
+    def hold_entry(self, role: ArgumentRole | None, kind: str, *, made: bool = False) -> bool:
         """Say whether an entry of a held list, with identifiers of a kind, is within the bound of its role.
 
         Only the name `<kind>-unheard` itself holds it, and no pattern does. So no bound for other values holds entries.
+        One of an object that a call of the same conversation `made` is also held by the name `<kind>-made-here`.
         """
         named = role in {ArgumentRole.RECIPIENT, ArgumentRole.IDENTIFIER}
         bound = self.of(role) if named else None
-        return isinstance(bound, tuple) and f"{kind}{_UNHEARD}" in bound
+        names = (f"{kind}{_UNHEARD}", f"{kind}{_MADE_HERE}") if made else (f"{kind}{_UNHEARD}",)
+        return isinstance(bound, tuple) and any(name in bound for name in names)
 
 
 NO_BOUNDS: Final = Bounds()

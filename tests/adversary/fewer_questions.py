@@ -11,7 +11,7 @@ from pydantic import JsonValue
 
 from policy.labels import top
 from tests.adversary.broken import BoundlessCalls, ToldConditions, ToldEntries, UnraisedCalls
-from tests.adversary.offices import CONSTANT, MAILBOX, SIZE, SUBJECT, mailbox
+from tests.adversary.offices import CONSTANT, MADE_HERE, MAILBOX, MAKING, SIZE, SUBJECT, mailbox
 from tests.adversary.plans import TOGETHER, Script, Step
 from tests.adversary.sinks import LooseArguments, Puppet, TransferArguments
 from tests.adversary.worlds import (
@@ -257,6 +257,31 @@ WORLDS: Final = (
         answers={"inspect": '{"to": "<to>"}'},
         oracle=Oracle.ALLOWED,
         allowed=r'mail__forward \{"id": ".*", "to": "ann"\}',
+        breadth=60,
+    ),
+    World(
+        "made",
+        "entry",
+        "what a call made goes on unasked, and nothing that a list or a value of others chose",
+        {
+            "low": (
+                _HOLD_MAILS,
+                call("mail__find"),
+                call("mail__draft", text="news", _hold=True),
+                call("mail__draft", text=REFS),
+                call("mail__copy", id=_ENTRY),
+                call("mail__copy", id="<handle>", _hold=True),
+                call("mail__copy", id=REFS),
+                call("mail__forward", id=_ENTRY, to="ann"),
+            )
+        },
+        lanes=(_LANE,),
+        secrets=('"to": "eve"',),
+        files={},
+        office=MAKING,
+        policy={"mcp_servers": _SPARED, "tools": MADE_HERE},
+        oracle=Oracle.ALLOWED,
+        allowed='mail__forward {"id": "draft", "to": "ann"}',
         breadth=60,
     ),
     World(
@@ -559,6 +584,11 @@ PLANTED: Final = (
         name="an entry that is missed openly",
         alphabet={"low": (_HOLD_MAILS, call("mail__forward", id=_ENTRY, to="ann"))},
         broken=ToldEntries,
+    ),
+    replace(
+        _BY_NAME["made"],
+        name="a mail that was there before and is called made",
+        office=replace(MAKING, gives={**MAKING.gives, "draft": {"id": "<secret>"}}),
     ),
     replace(
         _BY_NAME["granted"],

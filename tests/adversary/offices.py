@@ -125,3 +125,29 @@ CONSTANT: Final = replace(
     MAILBOX, gives={**MAILBOX.gives, "find": {"mails": [{"id": "<secret>", "subject": "<secret>", "n": 5}]}}
 )
 """The same, where others choose nothing that is counted."""
+
+
+_MADE: Final[JsonValue] = {"id": {"type": "string", "handle": "mail", "made": True}}
+_MAKES: Final[dict[str, JsonValue]] = {"effect": "write", "output": {"type": "object", "fields": _MADE}}
+_ID: Final[JsonValue] = {"type": "string", "handle": "mail", "role": "identifier"}
+MAKING: Final = replace(
+    MAILBOX,
+    described={
+        **MAILBOX.described,
+        "draft": {
+            "description": "Write a draft.",
+            **_MAKES,
+            "arguments": {"text": {"type": "string", "role": "content"}},
+        },
+        "copy": {"description": "Copy a mail.", **_MAKES, "arguments": {"id": _ID}},
+    },
+    gives={**MAILBOX.gives, "draft": {"id": "draft"}, "copy": {"id": "copy"}},
+)
+"""The same, with drafts and copies. A copy has the words of another mail, and a draft those of its session."""
+
+MADE_HERE: Final[JsonValue] = {
+    "mail__draft": {"untrusted_content": "allow"},
+    "mail__copy": {"bounds": {"identifier": ["mail-*", "mail-unheard"]}},
+    "mail__forward": {"bounds": {"identifier": ["mail-made-here"]}},
+}
+"""The bounds of its tools: what a conversation made goes to anybody that a person named."""

@@ -42,6 +42,18 @@ def test_others_choose_the_entries_of_two_tools_alone() -> None:
     }
 
 
+def test_a_file_is_shared_unasked_only_if_the_conversation_made_it() -> None:
+    config = configured("workspace", "careful")
+    made = {
+        tool: facts["output"]["fields"]["result"]["fields"]
+        for tool, facts in config["mcp_servers"]["workspace"]["tools"].items()
+        if "made" in str(facts.get("output"))
+    }
+    assert made == {"create_file": {"id_": {"type": "string", "handle": "file", "made": True}}}
+    named = {tool for tool, facts in config["policy"]["tools"].items() if "-made-here" in str(facts)}
+    assert named == {"workspace__share_file"}
+
+
 @pytest.mark.parametrize("name", SUITES)
 def test_each_task_has_a_plan_of_known_tools_and_lists(name: str) -> None:
     config = configured(name, "careful")

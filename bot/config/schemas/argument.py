@@ -123,6 +123,7 @@ class McpArgument(Block):
             result may stand in its place. Everything else steers, also an argument without a role.
         written_by: That the server alone writes a part of a result, so that no third party can choose it.
         handle: The kind of handles that it takes, or that stand for it in a result.
+        made: That the call makes the object that it names, so that no third party can choose which one it is.
         bounded: The values of a part of a result that may be shown.
         values: The only values allowed.
         any_of: Its alternatives: one of them must fit.
@@ -152,6 +153,7 @@ class McpArgument(Block):
     role: ArgumentRole | None = Field(default=None, strict=False)
     written_by: Literal["server"] | None = None
     handle: HandleKind | None = None
+    made: bool = False
     bounded: BoundedPart | None = None
     values: list[Scalar] | None = Field(default=None, min_length=1, max_length=_VALUES)
     any_of: "list[McpArgument] | None" = Field(default=None, min_length=2, max_length=_CHOICES)
@@ -395,4 +397,6 @@ def _mark_fault(part: McpArgument) -> str | None:
         return "`handle` belongs to type `string` or `integer` only"
     if part.handle is not None and part.role is ArgumentRole.CONTENT:
         return "`handle` and `role: content` exclude each other"
+    if part.made and part.handle is None:
+        return "`made` belongs to a part with `handle`"
     return None if part.bounded is None else part.bounded.fault(part.type)

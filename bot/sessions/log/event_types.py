@@ -312,11 +312,13 @@ class HeldIdentifiers:
         kind: The kind of their handles.
         most: The highest number of them that the result may have. Like the kind it tells nothing of the result.
         identifiers: These, each as JSON, in the order of the result.
+        made: Whether there is one alone, of an object that the call made, so that no third party chose the object.
     """
 
     kind: str
     most: int
     identifiers: tuple[str, ...] = ()
+    made: bool = False
 
 
 @dataclass(frozen=True, slots=True)

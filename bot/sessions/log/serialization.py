@@ -471,11 +471,13 @@ def _answer(found: JsonObject) -> event_types.HeldAnswer:
 
 
 def _identifiers_json(listed: event_types.HeldIdentifiers) -> JsonValue:
-    return {"kind": listed.kind, "most": listed.most, **_named("identifiers", listed.identifiers)}
+    made: dict[str, JsonValue] = {"made": True} if listed.made else {}
+    return {"kind": listed.kind, "most": listed.most, **_named("identifiers", listed.identifiers), **made}
 
 
 def _identifiers(found: JsonObject) -> event_types.HeldIdentifiers:
-    return event_types.HeldIdentifiers(text(found, "kind"), whole(found, "most"), texts(found, "identifiers"))
+    kind, most, made = text(found, "kind"), whole(found, "most"), found.get("made") is True
+    return event_types.HeldIdentifiers(kind, most, texts(found, "identifiers"), made)
 
 
 def _part_json(part: event_types.HeldPart) -> JsonValue:

@@ -3,7 +3,8 @@
 A session that holds a list knows neither its entries nor their number. It may still name one by a place that it fixed
 itself, or that a number of a held answer gives. The identifier at that place is put where a tool of the same server
 takes handles of its kind. The list chooses this identifier alone, so only its role needs a bound of the operator, which
-names entries expressly (ADR 0070). Whether there is such an entry is not told.
+names entries expressly (ADR 0070). Whether there is such an entry is not told. An object that a call made is such an
+entry too, which no third party chose (ADR 0071).
 """
 
 import json
@@ -160,7 +161,9 @@ def taken_at(taken: Mapping[str, TakenKind], path: tuple[str | int, ...]) -> str
     return kind.kind
 
 
-def identifiers(shape: Shape, value: JsonValue, scrub: Callable[[str], str]) -> tuple[HeldIdentifiers, ...]:
+def identifiers(
+    shape: Shape, value: JsonValue, scrub: Callable[[str], str], *, own: bool = False
+) -> tuple[HeldIdentifiers, ...]:
     """Return the identifiers in a result, in its order, by the kinds that its description has.
 
     A result that does not fit has none. The kinds and the highest numbers depend on the description alone.
@@ -169,6 +172,7 @@ def identifiers(shape: Shape, value: JsonValue, scrub: Callable[[str], str]) -> 
         shape: How the result is described.
         value: The result, None for one that failed or was refused.
         scrub: Returns a text without the values of secrets.
+        own: Whether the session itself fixed all that steered the call, and so the object that the call made.
     """
     found = dict[str, list[str]]()
 
@@ -179,7 +183,21 @@ def identifiers(shape: Shape, value: JsonValue, scrub: Callable[[str], str]) -> 
 
     if drawn(unbounded(shape), value, scrub, keep) is None:
         found = {}
-    return tuple(HeldIdentifiers(kind, most, tuple(found.get(kind, ()))) for kind, most in _kinds(shape).items())
+    made = _made(shape) if own else frozenset[str]()
+    return tuple(
+        HeldIdentifiers(kind, most, tuple(found.get(kind, ())), kind in made) for kind, most in _kinds(shape).items()
+    )
+
+
+def _made(shape: Shape) -> frozenset[str]:
+    """Return the kinds of identifiers in a shape that name an object which the call made."""
+    match shape:
+        case Named(kind=kind, made=True):
+            return frozenset({kind})
+        case ObjectFields(fields=fields):
+            return frozenset[str]().union(*(_made(one.shape) for one in fields))
+        case _:
+            return frozenset()
 
 
 def _kinds(shape: Shape) -> dict[str, int]:

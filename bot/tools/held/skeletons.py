@@ -43,9 +43,10 @@ class ServerWritten:
 
 @dataclass(frozen=True, slots=True)
 class Named:
-    """An identifier, shown as a handle of this kind."""
+    """An identifier, shown as a handle of this kind; a `made` one is of an object that the call made."""
 
     kind: str
+    made: bool = False
 
 
 @dataclass(frozen=True, slots=True)

@@ -16,10 +16,13 @@ HANDLE: dict[str, JsonValue] = {"type": "string", "handle": "mail"}
 RANGE: dict[str, JsonValue] = {"minimum": 0, "maximum": 5}
 
 
-def tool(output: dict[str, Any] | None = None, **arguments: JsonValue) -> McpToolSettings:
+MADE: dict[str, JsonValue] = {**HANDLE, "made": True}
+
+
+def tool(output: dict[str, Any] | None = None, effect: str = "read", **arguments: JsonValue) -> McpToolSettings:
     described = None if output is None else {"type": "object", "fields": output}
     return McpToolSettings.model_validate(
-        {"description": "x", "effect": "read", "arguments": arguments, "output": described}
+        {"description": "x", "effect": effect, "arguments": arguments, "output": described}
     )
 
 
@@ -105,6 +108,7 @@ def test_a_mark_that_cannot_be_counted_is_refused(part: dict[str, JsonValue], pr
     [
         ({**TEXT, "written_by": "server"}, "`written_by` and `bounded` belong to `output`"),
         ({"type": "boolean", "bounded": {}}, "`written_by` and `bounded` belong to `output`"),
+        (MADE, "`made` belongs to `output`"),
         ({"type": "object", "fields": {"id": HANDLE}}, "an argument with `handle` is a value, or a list of values"),
         ({"type": "array", "items": {"type": "array", "items": HANDLE}}, "is a value, or a list of values"),
     ],
@@ -112,6 +116,31 @@ def test_a_mark_that_cannot_be_counted_is_refused(part: dict[str, JsonValue], pr
 def test_only_handles_stand_in_arguments(part: dict[str, JsonValue], problem: str) -> None:
     with pytest.raises(ValidationError, match=problem):
         tool(None, x=part)
+
+
+def test_a_call_that_makes_something_names_it_alone() -> None:
+    made = ObjectField("id", Named("mail", made=True))
+    assert shape(tool({"id": MADE}, "write").output) == ObjectFields((made,))
+    within = tool({"x": {"type": "object", "fields": {"id": MADE}}, "to": {**HANDLE, "handle": "box"}}, "send").output
+    assert shape(within) == ObjectFields(
+        (ObjectField("x", ObjectFields((made,))), ObjectField("to", Named("box"))),
+    )
+
+
+@pytest.mark.parametrize(
+    "output,effect,problem",
+    [
+        ({"id": MADE}, "read", "`made` belongs to tools that write or send"),
+        ({"id": MADE}, "none", "`made` belongs to tools that write or send"),
+        ({"id": {**TEXT, "made": True}}, "write", "`made` belongs to a part with `handle`"),
+        ({"id": MADE, "of": HANDLE}, "write", "a result with `made` has one `handle: mail`, which is in no list"),
+        ({"id": MADE, "of": MADE}, "write", "has one `handle: mail`"),
+        ({"ids": {"type": "array", "max_items": 1, "items": MADE}}, "write", "which is in no list"),
+    ],
+)
+def test_what_others_may_choose_is_not_called_made(output: dict[str, Any], effect: str, problem: str) -> None:
+    with pytest.raises(ValidationError, match=problem):
+        tool(output, effect)
 
 
 def test_a_list_that_the_policy_does_not_have_is_a_problem() -> None:

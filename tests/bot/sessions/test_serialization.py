@@ -87,7 +87,8 @@ answers = st.builds(
     endorsed=endorsed,
 )
 listed = st.lists(
-    st.builds(HeldIdentifiers, words, st.integers(0, 9), st.lists(words, max_size=2).map(tuple)), max_size=2
+    st.builds(HeldIdentifiers, words, st.integers(0, 9), st.lists(words, max_size=2).map(tuple), st.booleans()),
+    max_size=2,
 ).map(tuple)
 parts = st.lists(st.builds(HeldPart, words, words, words), max_size=2).map(tuple)
 origins = st.none() | st.builds(Origin, st.sampled_from(OriginKind), words, typed=several, endorsed=endorsed)
@@ -253,7 +254,7 @@ FULL[EventType.ITEM_HELD] = ItemHeld(
     PARTS,
     "mail",
     HeldAnswer((("free", True), ("hour", False)), counted=False, endorsed=(Endorsed("s2", "yes", "r1", 1585),)),
-    (HeldIdentifiers("mail", 3, ('"a"', "17")),),
+    (HeldIdentifiers("mail", 3, ('"a"', "17")), HeldIdentifiers("draft", 1, ('"b"',), made=True)),
 )
 FULL[EventType.RELEASE_REQUESTED] = ReleaseRequested(RELEASED)
 FULL[EventType.RELEASE_CONFIRMED] = ReleaseConfirmed(RELEASED)

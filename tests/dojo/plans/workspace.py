@@ -33,7 +33,7 @@ _LISTED: Final = plan(
     written("list", "plans", Truth("create_file", "content")),
     do("create_file", "made", content=Ref("list")),
 )
-# The result of the new file lists its identifier alone.
+# The drive makes a new file with each call, and gives it an identifier that no one else chooses.
 _SHARED: Final = (*_LISTED, (do("share_file", file_id=Entry("made")),))
 
 PLANS: Final[Mapping[str, Plan]] = {

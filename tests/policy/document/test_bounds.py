@@ -109,6 +109,7 @@ def test_a_value_is_within_its_bound_or_it_is_not(
         (["mail-unheard"], RECIPIENT, False),
         (["mail-unheard"], PATH, False),
         (["mail-unheard"], None, False),
+        (["mail-made-here"], IDENTIFIER, False),
     ],
 )
 def test_only_its_own_name_holds_an_entry(bound: list[str], role: ArgumentRole | None, *, within: bool) -> None:
@@ -116,6 +117,24 @@ def test_only_its_own_name_holds_an_entry(bound: list[str], role: ArgumentRole |
     known = bounds({"identifier": bound, "path": ["mail-unheard"]})
     assert known.hold_entry(role, "mail") is within
     assert not known.hold(IDENTIFIER, "mail-unheard", TODAY)
+
+
+@pytest.mark.parametrize(
+    "bound, role, within",
+    [
+        (["mail-made-here"], IDENTIFIER, True),
+        (["mail-unheard"], IDENTIFIER, True),
+        (["mail-*"], IDENTIFIER, False),
+        (["*-made-here"], IDENTIFIER, False),
+        (["event-made-here"], IDENTIFIER, False),
+        (["mail-made-here"], RECIPIENT, False),
+        (["mail-made-here"], None, False),
+    ],
+)
+def test_what_was_made_has_a_name_of_its_own_too(bound: list[str], role: ArgumentRole | None, *, within: bool) -> None:
+    known = bounds({"identifier": bound})
+    assert known.hold_entry(role, "mail", made=True) is within
+    assert not known.hold(IDENTIFIER, "mail-made-here", TODAY)
 
 
 @given(

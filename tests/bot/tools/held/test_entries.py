@@ -265,6 +265,15 @@ def test_identifiers_are_listed_by_their_kinds_in_the_order_of_the_result() -> N
     assert identifiers(Hidden(), "words", str) == ()
 
 
+def test_what_a_call_made_is_so_called_if_the_session_fixed_that_call() -> None:
+    made = ObjectFields((ObjectField("id", Named("mail", made=True)), ObjectField("in", Named("folder"))))
+    shape, value = ObjectFields((ObjectField("new", made),)), dict[str, JsonValue]({"new": {"id": "a", "in": "b"}})
+    known = HeldIdentifiers("folder", 1, ('"b"',))
+    assert identifiers(shape, value, str, own=True) == (HeldIdentifiers("mail", 1, ('"a"',), made=True), known)
+    assert identifiers(shape, value, str) == (HeldIdentifiers("mail", 1, ('"a"',)), known)
+    assert identifiers(shape, None, str, own=True)[0] == HeldIdentifiers("mail", 1, made=True)
+
+
 async def test_an_untrusted_session_asks_as_ever_and_is_charged_nothing(tmp_path: Path) -> None:
     box = moving(*MAILS)
     async with running(tmp_path, config(), parts=parts(*box.tools)) as owner:
