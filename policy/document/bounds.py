@@ -7,6 +7,7 @@ unasked (rule `endorsed_cannot_steer`). A value that may be read in more than on
 import math
 import re
 import unicodedata
+from collections.abc import Iterator
 from datetime import date, datetime, timedelta
 from decimal import Decimal
 from functools import partial
@@ -219,7 +220,19 @@ class Bounds(_Bound):
         """
         named = role in {ArgumentRole.RECIPIENT, ArgumentRole.IDENTIFIER}
         bound = self.of(role) if named else None
-        return isinstance(bound, tuple) and f"{kind}{_UNHEARD}" in bound
+        return isinstance(bound, tuple) and entries_named(kind) in bound
+
+    def entries(self) -> Iterator[tuple[ArgumentRole, int, str]]:
+        """Yield the texts that look like names of entries, each with its role and its place in the bound of that."""
+        for role, texts in ((ArgumentRole.RECIPIENT, self.recipient), (ArgumentRole.IDENTIFIER, self.identifier)):
+            for place, text in enumerate(texts or ()):
+                if text.strip().lower().endswith(_UNHEARD):
+                    yield role, place, text
+
+
+def entries_named(kind: str) -> str:
+    """Return the name of entries of held lists with identifiers of a kind, as a bound has it."""
+    return f"{kind}{_UNHEARD}"
 
 
 NO_BOUNDS: Final = Bounds()
