@@ -57,6 +57,7 @@ class Remedy(StrEnum):
     GRANT_SECRET = "grant_secret"
     GRANT_TOOL = "grant_tool"
     BOUND_TOOL = "bound_tool"
+    BOUND_ENTRY = "bound_entry"
     FIX_RULE = "fix_rule"
 
 
@@ -68,6 +69,7 @@ OTHER_WAYS: Final = frozenset(
         Remedy.GRANT_SECRET,
         Remedy.GRANT_TOOL,
         Remedy.BOUND_TOOL,
+        Remedy.BOUND_ENTRY,
     }
 )
 """Remedies that do not make the same request again, or that an operator carries out in the configuration."""

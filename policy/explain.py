@@ -51,9 +51,18 @@ _REMEDIES: Final[Mapping[Remedy, str]] = MappingProxyType(
         Remedy.GRANT_SECRET: "ask an admin to name the tool and the host under `secrets` in config.yaml",
         Remedy.GRANT_TOOL: "ask an admin to name your role under `policy.tools` in config.yaml",
         Remedy.BOUND_TOOL: "ask an admin to bound that argument under `policy.tools` in config.yaml",
+        Remedy.BOUND_ENTRY: "ask an admin to name such entries, as `KIND-unheard`, in the tool's `bounds` under"
+        " `policy.tools` in config.yaml, unless the choice of others does harm there",
         Remedy.FIX_RULE: "ask an admin to mend the rule named above in config.yaml, `lockgate check` tests it",
     }
 )
+
+
+_RESET_OF_HELD: Final = (
+    "start anew with `/reset` and ask for all of it again, as a reset ends all held results: a session that has read"
+    " nothing may do this"
+)
+"""The words for a reset where the call refers to a held result."""
 
 
 def shown(label: Label, reader: Label) -> str:
@@ -108,7 +117,7 @@ def render(
     telling = [outcome for outcome in decision.outcomes if outcome.verdict is not Verdict.ALLOW or outcome.message]
     telling.sort(key=lambda outcome: -outcome.verdict)
     rules = [_rule(outcome) for outcome in telling]
-    remedies = [f"You can: {remedy(offered, decision.approvers)}." for offered in decision.remedies]
+    remedies = [f"You can: {_step(offered, decision)}." for offered in decision.remedies]
     most = 1 if rest else None
     lines += rules[:most]
     before, after = shown(decision.label_before, reader), shown(decision.label_after, reader)
@@ -121,6 +130,11 @@ def render(
     if rest and (len(rules) > 1 or len(remedies) > 1):
         lines.append(rest)
     return tuple(lines)
+
+
+def _step(offered: Remedy, decision: Decision) -> str:
+    refers = any(one.entry is not None or one.unvouched or one.quotes for one in decision.requests)
+    return _RESET_OF_HELD if offered is Remedy.RESET and refers else remedy(offered, decision.approvers)
 
 
 def _rule(outcome: RuleOutcome) -> str:

@@ -17,7 +17,16 @@ from typing import Final
 
 from policy.decision import Remedy, RuleOutcome, Verdict
 from policy.labels import PUBLIC, Label
-from policy.request import ArgumentRole, Destination, Effect, Hook, Request, ToolFacts, UntrustedContent
+from policy.request import (
+    ArgumentRole,
+    Destination,
+    Effect,
+    Hook,
+    Request,
+    TakenEntry,
+    ToolFacts,
+    UntrustedContent,
+)
 
 LabelAfter = Callable[[Request, Label, Label], Label]
 FixedRule = Callable[[Request, Label, Label], RuleOutcome]
@@ -289,12 +298,24 @@ _MAY_NOT_STEER: Final[Mapping[ArgumentRole | None, RuleOutcome]] = MappingProxyT
 _UNVOUCHED = _ask(
     "endorsed_cannot_steer", "a held value that nobody vouches for would steer this call", Remedy.APPROVER
 )
+_UNBOUND = _ask(
+    "endorsed_cannot_steer",
+    "an entry of a held list would steer this call, and no bound of the operator names such entries",
+    Remedy.APPROVER,
+    Remedy.BOUND_ENTRY,
+)
+_HEARD = _ask(
+    "endorsed_cannot_steer",
+    "a bounded answer from data that nobody vouches for was heard, and an entry of a held list may depend on it",
+    Remedy.APPROVER,
+)
 
 
 def _may_steer(request: Request, _taint: Label, _after: Label) -> RuleOutcome:
     """Let endorsed values steer a call only within the operator's bounds, and a held value only if people vouch for it.
 
-    The gate says which held values need that: no entry of a held list that a bound names does.
+    The gate says which held values need that. An entry of a held list does if no bound names it, or if something was
+    heard on which its place may depend.
     Any value may depend on an endorsed one, so all that steer the call count.
     In a call without consequences a held value only chooses the data that are read, and the result is held.
     """
@@ -303,6 +324,9 @@ def _may_steer(request: Request, _taint: Label, _after: Label) -> RuleOutcome:
         return _MAY_STEER
     if request.unvouched:
         return _STEERING_APPROVED if request.approved else _UNVOUCHED
+    if request.entry is not None and request.entry is not TakenEntry.BOUND:
+        told = _UNBOUND if request.entry is TakenEntry.UNBOUND else _HEARD
+        return _STEERING_APPROVED if request.approved else told
     outside = next((one for one in request.steered if one.outside), None)
     if outside is None:
         return _MAY_STEER

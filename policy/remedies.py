@@ -12,7 +12,7 @@ from typing import Final
 
 from policy.decision import Remedy
 from policy.labels import Label
-from policy.request import Destination, Request
+from policy.request import Destination, Request, TakenEntry
 
 Trial = Callable[[Request, Label], Request | None]
 
@@ -31,12 +31,18 @@ def taken(remedy: Remedy, request: Request, top: Label) -> Request | None:
 
 
 def _reset(request: Request, _top: Label) -> Request:
-    return replace(request, taint=request.fresh, others=None, steered=())
+    return _anew(request, request.fresh)
+
+
+def _anew(request: Request, taint: Label) -> Request:
+    """Ask in a conversation that has heard nothing yet, so that no place on a list depends on an answer."""
+    entry = TakenEntry.BOUND if request.entry is TakenEntry.HEARD else request.entry
+    return replace(request, taint=taint, others=None, steered=(), entry=entry)
 
 
 def _alone(request: Request, _top: Label) -> Request | None:
     """Ask in another conversation, which does not help where no other person spoke."""
-    return None if request.others is None else replace(request, taint=request.fresh, others=None, steered=())
+    return None if request.others is None else _anew(request, request.fresh)
 
 
 def _approved(request: Request, _top: Label) -> Request:
@@ -102,7 +108,7 @@ def _vouched(request: Request, _top: Label) -> Request | None:
 
 def _classified_lower(request: Request, _top: Label) -> Request | None:
     """Classify a chat for the people who read there: they may then read all that is typed after a reset."""
-    return None if request.lowered is None else replace(request, taint=request.lowered, others=None, steered=())
+    return None if request.lowered is None else _anew(request, request.lowered)
 
 
 TRIALS: Final[Mapping[Remedy, Trial]] = MappingProxyType(

@@ -87,6 +87,18 @@ class SteeredRole:
     bound: str = field(default="", compare=False)
 
 
+class TakenEntry(StrEnum):
+    """How an entry of a held list, which a call takes, stands to the bounds of the operator.
+
+    A bound names a BOUND one. With a HEARD one it does, but the session heard an endorsed value on which the place of
+    the entry may depend. No bound names an UNBOUND one.
+    """
+
+    BOUND = "bound"
+    HEARD = "heard"
+    UNBOUND = "unbound"
+
+
 @dataclass(frozen=True, slots=True)
 class Secret:
     """A configured secret that a tool would use."""
@@ -306,6 +318,8 @@ class Request:
     """It takes along texts by reference as content, and no value that steers it."""
     unvouched: bool = False
     """A held value that people did not vouch for steers the call."""
+    entry: TakenEntry | None = None
+    """How the entries of held lists that steer the call stand to the operator's bounds, None where none does."""
     run: RunState | None = None
     """The state of the session's run, None for a session that is not a run."""
     lifts: tuple[str, ...] = field(default=(), compare=False)

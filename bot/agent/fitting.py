@@ -41,7 +41,7 @@ def fitted(standing: DecisionContext, call: Call, text: str, *, label: Label, ro
     if len(text) <= max(room, _LEAST):
         return Fitted(text)
     source, first = _source(standing, call, text)
-    held = source or DeferredResult(held_id(key(standing, call)), text, label, label)
+    held = source or DeferredResult(held_id(key(standing, call)), text, label, label, tool=call.tool, at=standing.now)
     names = {"admit": ADMIT, "ref": held.ref, "all": len(held.text), "first": first + 1}
     mark = MARK if reads_on else CUT
     last = first + max(room - len(mark.format(last=len(held.text), **names)), _LEAST)

@@ -4,22 +4,26 @@ A case names the facts that the gate establishes at run time. Every omitted fact
 at the console.
 """
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterator, Mapping
+from dataclasses import replace
 from datetime import UTC, datetime
 from pathlib import Path
 from types import MappingProxyType
-from typing import Annotated, Final, Literal
+from typing import Annotated, Final, Literal, cast
 
 from pydantic import AwareDatetime, BaseModel, BeforeValidator, ConfigDict, Field, JsonValue, ValidationError
 
 from bot.access import labelling, principals
 from bot.access.authorize import role
 from bot.cli.cases.chats import CaseHome, chat_address, chat_with
+from bot.cli.cases.held import held_result, with_references
 from bot.cli.cases.steering import steered_in
 from bot.config.file.yaml import BrokenYamlError, Parsed, parse_yaml
 from bot.config.model import Config
 from bot.core.errors import OperatorError
 from bot.gate.judge import trial
+from bot.sessions.background.delegation import FieldKind
+from bot.sessions.log.events import DeferredResult
 from bot.tools.arguments import strings
 from channels.messages import Address
 from policy.decision import Decision
@@ -28,7 +32,7 @@ from policy.document.model import Document
 from policy.document.overrides import Overrides
 from policy.errors import LabelTextError, nearest
 from policy.labels import PUBLIC, Label, parse
-from policy.request import Destination, Effect, Hook, Others, Request, Role, Secret, SteeredRole, ToolFacts
+from policy.request import Destination, Effect, Hook, Others, Request, Role, Secret, ToolFacts
 
 _LARGEST: Final = 1_000_000
 NOON: Final = datetime(2030, 1, 7, 12, tzinfo=UTC)
@@ -88,6 +92,18 @@ class CaseSecret(_Part):
     granted: bool = True
 
 
+class CaseHeld(_Part):
+    """A held result that references of the call name by an id.
+
+    With `tool`, the tool that gave it, calls may take its entries: the `output` of that tool tells their kinds.
+    `answer` has the fields of an answer of `inspect`, each with its type.
+    """
+
+    label: _Label
+    tool: str = ""
+    answer: Mapping[str, FieldKind] = Field(default_factory=dict[str, FieldKind])
+
+
 class CaseRequest(_Part):
     """A request, in an operator's words.
 
@@ -96,6 +112,8 @@ class CaseRequest(_Part):
 
     With `endorsed`, the conversation has heard a bounded answer: the values of `arguments` then steer the call by the
     roles that its tool declares.
+
+    `held` are the held results that references in `arguments` name, by ids of the case.
 
     `asker` is the person who set it going, in a shared chat one of its members, else the principal. `others` are people
     whose words are in the conversation, too. `asker_role` and `other_roles` are their roles where those are not the
@@ -117,6 +135,7 @@ class CaseRequest(_Part):
     item: _Label | None = None
     tool: CaseTool | None = None
     arguments: Mapping[str, JsonValue] = Field(default_factory=dict)
+    held: Mapping[str, CaseHeld] = Field(default_factory=dict[str, CaseHeld])
     destination: CaseDestination | None = None
     secret: CaseSecret | None = None
     content: str | None = None
@@ -196,13 +215,16 @@ def _belongs(name: str, place: tuple[str | int, ...], block: type[BaseModel]) ->
         "`request.tool`": CaseTool,
         "`request.destination`": CaseDestination,
         "`request.secret`": CaseSecret,
+        "a result of `request.held`": CaseHeld,
     }
     here = _IN_REQUEST.get(str(place[3])) if len(place) > 4 else block  # noqa: PLR2004 - cases, n, request, its block
     found = [told for told, fields in homes.items() if name in fields.model_fields and fields is not here]
     return f" here, it belongs into {' or '.join(found)}" if found else ""
 
 
-_IN_REQUEST: Final = MappingProxyType({"tool": CaseTool, "destination": CaseDestination, "secret": CaseSecret})
+_IN_REQUEST: Final = MappingProxyType(
+    {"tool": CaseTool, "destination": CaseDestination, "secret": CaseSecret, "held": CaseHeld}
+)
 """The blocks of fields within a request."""
 
 
@@ -262,11 +284,12 @@ def request_of(case: CaseRequest, config: Config, at: datetime = NOON) -> Reques
     """
     policy = policy_at(config.policy, Overrides(), at)
     place = _home(case, policy)
+    held = tuple(_held(case, config, policy))
     name, channel = place.principal, policy.channel(place.channel)
     principal, asker = policy.principals.get(name), name if case.asker is None else case.asker
     clearance = labelling.ceiling(policy, name, asker) or PUBLIC
     there = place.destination
-    return Request(
+    request = Request(
         hook=case.hook,
         principal=name,
         role=role(policy, name, asker) if principal is None else principal.role,
@@ -291,14 +314,19 @@ def request_of(case: CaseRequest, config: Config, at: datetime = NOON) -> Reques
         principal_groups=policy.groups_of(name),
         asker_groups=policy.groups_of(asker),
         others=_others(case, policy, place),
-        steered=_steered(case, config, policy, at),
     )
-
-
-def _steered(case: CaseRequest, config: Config, policy: Document, at: datetime) -> tuple[SteeredRole, ...]:
+    request = with_references(request, config, policy, held, heard=case.endorsed)
     if not case.endorsed or case.tool is None:
-        return ()
-    return steered_in(config, policy, case.tool.name, case.arguments, at=at)
+        return request
+    given = cast("Mapping[str, JsonValue]", dict(request.arguments))
+    return replace(request, steered=steered_in(config, policy, case.tool.name, given, at=at))
+
+
+def _held(case: CaseRequest, config: Config, policy: Document) -> Iterator[DeferredResult]:
+    """Yield the held results of a case."""
+    for ref, one in case.held.items():
+        label = _written(policy, one.label) or PUBLIC
+        yield held_result(config, ref, label, tool=one.tool, answer=one.answer)
 
 
 def _others(case: CaseRequest, policy: Document, place: CaseHome) -> Others | None:

@@ -15,7 +15,7 @@ from bot.commands.command import CommandRequest, Reply, Run, UsageError
 from bot.commands.conversation import at_console
 from bot.commands.handlers import CommandHandlers, CommandServices
 from bot.commands.release import may_release
-from bot.core.errors import BusyError, RequestError, sentence
+from bot.core.errors import BusyError, NotFoundError, RequestError, sentence
 from channels.messages import Address
 from policy.labels import PUBLIC, Level
 from policy.request import Role
@@ -31,13 +31,17 @@ def _to_everybody(_request: CommandRequest) -> bool:
     return True
 
 
+_WAITING: Final = "`/approvals` lists what waits; a question that was answered, or whose time is over, waits no more"
+
+
 @dataclass(frozen=True, slots=True)
 class Command:
     """One row of the table; `usage` begins with the name, `help` is one sentence.
 
     `needs` is the required role, except where the argument begins with a word of `for_members` or of `for_admins`. A
     caller who is not `offered` it gets the answer for an unknown command. An `urgent` command has a rate limit of its
-    own, so that other messages of its sender do not hold it up.
+    own, so that other messages of its sender do not hold it up. `lists` is the next step after an id that names
+    nothing, the same whether it is absent or another's.
     """
 
     name: str
@@ -49,6 +53,7 @@ class Command:
     for_members: frozenset[str] = frozenset()
     for_admins: frozenset[str] = frozenset()
     urgent: bool = False
+    lists: str = ""
 
     def needed(self, argument: str) -> Role:
         """Return the role that this argument takes."""
@@ -155,6 +160,7 @@ COMMANDS: Final = (
         "/approvals [ID | older NUMBER]",
         "List everything that waits for your answer, anywhere.",
         lambda made: made.inbox.inbox,
+        lists=_WAITING,
     ),
     Command(
         "approve",
@@ -162,9 +168,15 @@ COMMANDS: Final = (
         "Let a waiting call go on, and further calls of its scope.",
         lambda made: made.approvals.approve,
         urgent=True,
+        lists=_WAITING,
     ),
     Command(
-        "deny", "/deny ID", "Refuse a waiting call, or decline an offer.", lambda made: made.approvals.deny, urgent=True
+        "deny",
+        "/deny ID",
+        "Refuse a waiting call, or decline an offer.",
+        lambda made: made.approvals.deny,
+        urgent=True,
+        lists=_WAITING,
     ),
     Command(
         "grants",
@@ -172,11 +184,23 @@ COMMANDS: Final = (
         "List the grants that cover further calls, or take one back.",
         lambda made: made.grants.grants,
         urgent=True,
+        lists="`/grants` lists those that count; one that is used up, over or taken back counts no more",
     ),
     Command(
-        "questions", "/questions [ID]", "List the agent's questions to you.", lambda made: made.questions.questions
+        "questions",
+        "/questions [ID]",
+        "List the agent's questions to you.",
+        lambda made: made.questions.questions,
+        lists=_WAITING,
     ),
-    Command("answer", "/answer ID TEXT", "Answer the agent.", lambda made: made.questions.answer, urgent=True),
+    Command(
+        "answer",
+        "/answer ID TEXT",
+        "Answer the agent.",
+        lambda made: made.questions.answer,
+        urgent=True,
+        lists=_WAITING,
+    ),
     Command(
         "continue",
         "/continue ID",
@@ -525,6 +549,8 @@ class CommandTable:
             # A conversation's being busy is the choice of a model that knows its taint's data.
             state = await request.state()
             return Reply.refusing(error, PUBLIC if state is None else state.visibility)
+        except NotFoundError as error:
+            return Reply.refusing(NotFoundError(next_step=error.next_step or command.lists), PUBLIC)
         except RequestError as error:
             return Reply.refusing(error, PUBLIC)
 

@@ -30,6 +30,12 @@ IN_OPERATORS_CHAT: Final = "They are asked in the operators' chat."
 NOT_SHOWN: Final = "A text that it refers to is not shown, so the call is refused even once it is approved."
 """Stands in a question that does not show the text behind its call's references."""
 
+NO_ENTRY: Final = (
+    "The list has no entry at that place, so the call is refused even once it is approved. It is shorter, or its call "
+    "failed."
+)
+"""Stands in a question about a call with such an entry, where its readers may know of that."""
+
 MAY_BE_DONE: Final = (
     "This call was begun before and was interrupted: it may have taken effect already. Look first; if it did, "
     "approving it makes it happen again."
@@ -238,7 +244,8 @@ def _released(approval: Approval, release: CallRelease) -> str:
 
 
 def _withheld(approval: Approval) -> str:
-    return f"\n{NOT_SHOWN}" if approval.question.withheld else ""
+    told = NO_ENTRY if approval.question.missing else NOT_SHOWN
+    return f"\n{told}" if approval.question.withheld else ""
 
 
 def _begun(approval: Approval) -> str:

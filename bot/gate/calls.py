@@ -25,9 +25,10 @@ from bot.gate.judge import Judge, declared_facts, is_spared, seen, tightened
 from bot.gate.origins import declared_by
 from bot.gate.output import OutputGate
 from bot.gate.readers import Readers
+from bot.gate.references import holds, kept, referring
 from bot.gate.results import MAY_GO_ON, NOT_KNOWN, CallDecision
 from bot.gate.routes import check_route, expected, reaches, unlisted
-from bot.gate.steering import with_steering
+from bot.gate.steering import steered
 from bot.gate.tool_contexts import tool_context
 from bot.sessions.approvals import Approval
 from bot.sessions.background.delegation import SESSION
@@ -61,7 +62,6 @@ NOBODY_ALONE: Final = (
 UNSEEN: Final = "people were not shown the text of the reference, so they did not approve it"
 UNDECIDED: Final = "this call could not be decided"
 UNASKED: Final = "the text of the reference needs an approval, and to ask for one would tell of it"
-REFERS: Final = "the result of a call with a reference or `_if` is held; `admit` reads it afterwards"
 REFERRED: Final = "the text of the reference"
 BITS: Final = "the room for the bits of its entries"
 MAY_BE_DONE: Final = "this call was begun before and was interrupted, so it may have taken effect already"
@@ -241,7 +241,7 @@ class CallGate:
         taken = asked(tool, made.call.arguments, standing.held)
         made = replace(
             made,
-            hold=self._holds(standing, tool, taken),
+            hold=holds(self._judge.document, tool, taken, untrusted=standing.taint.untrusted),
             carried=taken.floor,
             content=taken.content_floor,
             known=taken.floor,
@@ -286,7 +286,8 @@ class CallGate:
             lifts = whole.decision.verdict is not Verdict.BLOCK and set(asks).issubset(asking(opened.decision))
             if RELEASE in asks:
                 lifts = lifts and fits(whole.call.tool, whole.shown or {})
-            return replace(whole, decision=opened.decision, shown=whole.shown if lifts else None)
+            missing = any(entry.missing for entry in whole.entries)
+            return replace(whole, decision=opened.decision, shown=whole.shown if lifts else None, missing=missing)
         if whole.decision.verdict is Verdict.REQUIRE_APPROVAL:
             return replace(whole, decision=self._judge.refused(standing, UNASKED, whole.decision))
         if opened.approved and withheld(approvals, opened.binding, opened.call.id):
@@ -303,28 +304,9 @@ class CallGate:
         )
         return replace(decision, outcomes=tuple(outcomes))
 
-    def _holds(self, standing: DecisionContext, tool: Tool, taken: Asked) -> bool:
-        """Say whether a call's result stays out of the context: by policy, by the model's wish, or due to references.
-
-        A tool may return its arguments, and whether a call is made may depend on them. So the result of a call with
-        references is held, regardless of its label. If it entered the context, the session would rise where the call is
-        made and stay where it is refused (ADR 0008). An identifier behind a handle is no higher than the session: it
-        only makes the result UNTRUSTED, so that is held unless the policy spares it (ADR 0063).
-
-        Raises RefusedCallError: the model asks for a result that must be held.
-        """
-        document = self._judge.document
-        by_policy = document.holds(tool.name, tool.server)
-        if taken.hold is False and by_policy:
-            raise RefusedCallError(f"the policy keeps the results of `{tool.name}` out of the context")
-        if taken.hold is False and taken.by_text:
-            raise RefusedCallError(REFERS)
-        enters = standing.taint.untrusted or document.spares(tool.name, tool.server)
-        return self._kept(tool, taken) or taken.by_text or (bool(taken.depends) and not enters)
-
-    def _kept(self, tool: Tool, taken: Asked) -> bool:
-        """Say whether the result of a call of a tool is held even if it is bounded: by a wish, or by policy."""
-        return bool(taken.hold) or self._judge.document.holds(tool.name, tool.server)
+    def _keeps(self, made: CallDecision, taken: Asked) -> bool:
+        """Say whether the result of a call is held even if it is bounded."""
+        return made.accepted is None or kept(self._judge.document, made.accepted[0], taken)
 
     def _judged(
         self,
@@ -389,13 +371,15 @@ class CallGate:
             arguments=tuple(as_json(arguments).items()),
             held=made.hold,
             carried=made.leaving,
-            quotes=taken.quotes and not taken.steers,
             releasable=offered is not None and releasing.may_begin(standing, made, arguments, given),
         )
         # As the model gave them: by a handle, and not by the identifier behind it.
         chosen = arguments if made.open is None else checked(tool, taken.opened())
         document = self._judge.document
-        return with_steering(document, standing, request, tool=tool.name, arguments=chosen, made=made)
+        request = referring(request, document.bounds(tool.name), taken, heard=bool(standing.endorsed))
+        if not standing.endorsed:
+            return request
+        return replace(request, steered=steered(document, tool.name, chosen, standing.now))
 
     def _decided(
         self,
@@ -484,7 +468,7 @@ class CallGate:
             account_of=declared.account_of,
             raises=declared.raises,
             shows=declared.shows,
-            returns=() if made.accepted is None or self._kept(made.accepted[0], taken) else declared.returns,
+            returns=() if self._keeps(made, taken) else declared.returns,
             fields=declared.returns,
             spared=is_spared(standing, facts, made.carried, hold=made.hold),
         )

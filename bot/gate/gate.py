@@ -125,9 +125,8 @@ class ResultGate:
             listed = identifiers(tool.shape, found, self._judge.masks.scrubbed, own=prepared.own)
         server = tool.server if tool is not None and listed else ""
         label = label.join(prepared.floor).join(prepared.carried)
-        return DeferredResult(
-            held_id(key(standing, prepared.call)), text, label, prepared.floor, server=server, listed=listed
-        )
+        held = DeferredResult(held_id(key(standing, prepared.call)), text, label, prepared.floor, server=server)
+        return replace(held, listed=listed, tool="" if tool is None else tool.name, at=standing.now)
 
     async def _responded(self, standing: DecisionContext, prepared: CallDecision, result: Result) -> ResultDecision:
         facts = ToolFacts(prepared.call.tool, Effect.READ, prepared.label)

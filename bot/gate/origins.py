@@ -100,6 +100,7 @@ def same_facts(request: Request) -> str:
         *([_steered(request)] if request.steered else ()),
         *(["quotes"] if request.quotes else ()),
         *(["unvouched"] if request.unvouched else ()),
+        *([f"entry {request.entry.value}"] if request.entry is not None else ()),
         # Absent where it says nothing, so that older records keep their digests.
         *((True,) if request.releasable else ()),
     )
@@ -163,6 +164,7 @@ def _question(request: Request, before: Label) -> _Facts:
             steered=_steered_facts(request),
             quotes=request.quotes,
             unvouched=request.unvouched,
+            entry="" if request.entry is None else request.entry.value,
         ),
     }
 

@@ -61,6 +61,7 @@ class CallDecision:
         known: The part of that label that may be shown.
         shown: Its arguments with those texts in place, for people who are asked; None where it is refused for any
             answer.
+        missing: Whether a held list has no entry at a place that it takes, which people are shown as those texts are.
         steers: The held items that steer it, each with the role of its argument.
         opened: Its checked arguments without the texts behind its references, where it has some.
         open: The open decision, None where `decision` may be shown.
@@ -107,6 +108,7 @@ class CallDecision:
     content: Label = PUBLIC
     known: Label = PUBLIC
     shown: Mapping[str, JsonValue] | None = None
+    missing: bool = False
     steers: tuple[tuple[ArgumentRole, DeferredResult], ...] = ()
     opened: tuple[Tool, Arguments] | None = None
     open: Decision | None = None

@@ -2,20 +2,20 @@
 
 import json
 from collections.abc import Iterable, Mapping
-from dataclasses import replace
 from datetime import UTC, date, datetime
 from types import MappingProxyType
 from typing import Final, TypeAlias
 
 from bot.access.decision_context import DecisionContext
 from bot.core.invisible import in_code
+from bot.gate.references import entry_of
 from bot.gate.results import CallDecision
 from bot.sessions.log.events import DeferredResult
 from bot.tools.arguments import Steering, as_json, steering
 from bot.tools.base import Arguments
 from policy.document.bounds import AmountBound, Bounds, in_digits, number_of
 from policy.document.model import Document, short_digest
-from policy.request import ArgumentRole, Request, SteeredRole
+from policy.request import ArgumentRole, SteeredRole, TakenEntry
 
 _ROLES: Final = (*ArgumentRole, None)
 
@@ -23,25 +23,6 @@ Within: TypeAlias = Mapping[tuple[ArgumentRole | None, str], bool]
 """Whether entries of held lists are within their bounds, by the roles of their arguments and the names in them."""
 
 NO_ENTRIES: Final[Within] = MappingProxyType({})
-
-
-def with_steering(
-    document: Document,
-    standing: DecisionContext,
-    request: Request,
-    *,
-    tool: str,
-    arguments: Arguments,
-    made: CallDecision,
-) -> Request:
-    """Return the request about a call with the values that steer it, where that matters.
-
-    The call `made` has the held values that steer it. An entry of a held list within the bound of its role needs nobody
-    to vouch for it: nothing was heard of it, so no other value depends on it.
-    """
-    if made.steers or not all(within_bounds(document, standing, made).values()):
-        request = replace(request, unvouched=True)
-    return replace(request, steered=steered(document, tool, arguments, standing.now)) if standing.endorsed else request
 
 
 def steered(document: Document, tool: str, arguments: Arguments, now: int) -> tuple[SteeredRole, ...]:
@@ -91,15 +72,14 @@ def within_bounds(document: Document, standing: DecisionContext, made: CallDecis
     """
     bounds = document.bounds(made.call.tool)
     return {
-        (one.role, one.name): not standing.endorsed
-        and bounds.hold_entry(one.role, one.listed.kind, made=one.listed.made)
+        (one.role, one.name): entry_of(bounds, one, heard=bool(standing.endorsed)) is TakenEntry.BOUND
         for one in made.entries
     }
 
 
 def vouched(role: ArgumentRole, held: DeferredResult) -> str:
-    """Return a held value that steers a call as people are shown it: whole, in ASCII, and as code."""
-    return f"{role.value} {in_code(json.dumps(held.text))}"
+    """Return a held value that steers a call as people are shown it: whole, in ASCII, and as code, with its call."""
+    return f"{role.value} {in_code(json.dumps(held.text))}, {held.named}"
 
 
 def _words(role: ArgumentRole | None, values: tuple[Steering, ...], bounds: Bounds, outside: int) -> str:

@@ -134,7 +134,18 @@ def item_held(
     `decision` is the decision behind it. It is kept in this event: readers who may not know of a call's events can
     still count them (law `no_read_up`). So are `refs`, its sources.
     """
-    item = ItemHeld(held.ref, held.text, held.floor, decision, held.parts, held.server, held.answer, held.listed)
+    item = ItemHeld(
+        held.ref,
+        held.text,
+        held.floor,
+        decision,
+        held.parts,
+        held.server,
+        held.answer,
+        held.listed,
+        held.tool,
+        held.at,
+    )
     return NewEvent("gate", held.label, item, turn=standing.turn, refs=tuple(refs))
 
 
@@ -158,10 +169,14 @@ def held_in(events: Iterable[Event | NewEvent]) -> tuple[DeferredResult, ...]:
 
 def _items(body: ItemHeld, label: Label) -> Iterator[DeferredResult]:
     whose = body.server if body.listed else ""
-    yield DeferredResult(body.ref, body.text, label, body.floor, server=whose, answer=body.answer, listed=body.listed)
+    whole = DeferredResult(
+        body.ref, body.text, label, body.floor, server=whose, answer=body.answer, tool=body.tool, at=body.at
+    )
+    handles = tuple(dict.fromkeys(part.handle for part in body.parts if part.handle))
+    yield replace(whole, listed=body.listed, handles=handles)
     for part in body.parts:
         server = body.server if part.handle else ""
-        yield DeferredResult(part.ref, part.text, label, body.floor, part.handle, server)
+        yield replace(whole, ref=part.ref, text=part.text, handle=part.handle, server=server, answer=None)
 
 
 def endorsed_in(events: Iterable[Event | NewEvent]) -> tuple[Endorsed, ...]:

@@ -47,6 +47,7 @@ _FAILED: Final = "a call of an MCP server failed"
 _UNKNOWN: Final = "its answer is none that the protocol knows"
 _OUTPUT: Final = "look at `output` of its tools with `lockgate mcp draft`"
 _MEND: Final = "mend or update the server, then let `lockgate doctor` ask it"
+_LOOK: Final = "`lockgate doctor` starts or asks it, and tells its last words"
 
 _SILENT: Final = 300.0
 _PAGES: Final = 20
@@ -107,7 +108,7 @@ class McpConnection:
                 await self._live()
             except Exception as error:  # noqa: BLE001 - other connections go on at any fault of the library or the server
                 self._complain(self._fault or _told(error))
-                step = _MEND if self._fault else ""
+                step = _MEND if self._fault else _LOOK
                 self._log_failed("an MCP server could not be reached, or broke", self._fault or _kind(error), step)
             finally:
                 self._session = None
@@ -178,7 +179,7 @@ class McpConnection:
                         break
         except (MCPError, ValueError, TimeoutError) as error:
             self._complain(_told(error))
-            self._log_failed(_UNTOLD, _kind(error))
+            self._log_failed(_UNTOLD, _kind(error), _LOOK)
             return None
         # Part of a list would name tools as gone that are there.
         self._complain(_ENDLESS)
@@ -235,7 +236,7 @@ class McpConnection:
         """Return the model's text for an error of the protocol, and give the connection up if it is no longer one."""
         code = error.error.code
         misunderstood = misread(code, error.error.message)
-        self._log_failed(_FAILED, _kind(error), _MEND if misunderstood else "")
+        self._log_failed(_FAILED, _kind(error), _MEND if misunderstood else _LOOK)
         if misunderstood:
             self._complain(error.error.message)
             return UNREADABLE
@@ -254,12 +255,12 @@ class McpConnection:
         self._complain(_told(error))
         return REFUSED
 
-    def _log_failed(self, event: str, cause: str, step: str = "") -> None:
+    def _log_failed(self, event: str, cause: str, step: str) -> None:
         """Log a failure; the server's words about it may hold the call's arguments, and stay with the doctor."""
         settings = self._settings
         address = place(settings.url) if settings.url else settings.command
-        facts = {"subject": f"MCP server `{self._name}`", "cause": cause, "address": address}
-        _LOGGER.warning(event, extra={**facts, "step": step} if step else facts)
+        facts = {"subject": f"MCP server `{self._name}`", "cause": cause, "address": address, "step": step}
+        _LOGGER.warning(event, extra=facts)
 
     def _give_up(self) -> None:
         self._session = None

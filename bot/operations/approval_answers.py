@@ -52,7 +52,9 @@ class NotGrantableError(RequestError):
     code = "not_grantable"
 
     def __init__(self) -> None:
-        super().__init__("this may be approved once only", next_step="approve it once")
+        super().__init__(
+            "this may be approved once only", next_step=f"leave out `{CONVERSATION}` or `{UNTIL}` to approve it once"
+        )
 
 
 def terms(words: tuple[str, ...], now: int) -> GrantTerms | None:

@@ -79,6 +79,7 @@ class ApprovalQuestion:
         arguments: The exact arguments; for an agent's question, those of the asking call.
         rules: The rules that ask.
         withheld: Whether the text behind a reference is not shown; then no answer approves it.
+        missing: Whether that is so as a held list has no entry at a place that the call takes.
         interrupted: A sentence about a call with an unknown outcome, empty for any other.
         authors: The other people whose words the call may follow.
         endorsed: The bounded answers that it may depend on.
@@ -93,6 +94,7 @@ class ApprovalQuestion:
     arguments: JsonObject
     rules: tuple[str, ...] = ()
     withheld: bool = False
+    missing: bool = False
     interrupted: str = ""
     authors: tuple[str, ...] = ()
     endorsed: tuple[Endorsed, ...] = ()

@@ -349,12 +349,8 @@ class WorksInRuns(Protocol):
         ...
 
 
-class Tool(Protocol):
-    """The operations of a tool that the gate uses.
-
-    A call of a `repeatable` one that was interrupted is simply run again, unless it is consequential and not `once`
-    (`CallFacts`): people are asked about that. For any other call, the report is that its outcome is unknown.
-    """
+class CallableTool(Protocol):
+    """The facts of a tool by which the arguments of its calls are taken apart."""
 
     @property
     def name(self) -> str:
@@ -362,23 +358,8 @@ class Tool(Protocol):
         ...
 
     @property
-    def description(self) -> str:
-        """The description that the model reads."""
-        ...
-
-    @property
     def effect(self) -> Effect:
         """Its effect on the world outside its session."""
-        ...
-
-    @property
-    def label(self) -> Label | None:
-        """The lowest label of its results and errors; None if it is not declared, and then it blocks."""
-        ...
-
-    @property
-    def repeatable(self) -> bool:
-        """Whether running it twice is the same as once."""
         ...
 
     @property
@@ -389,6 +370,29 @@ class Tool(Protocol):
     @property
     def arguments(self) -> type[Arguments]:
         """The type of its arguments."""
+        ...
+
+
+class Tool(CallableTool, Protocol):
+    """The operations of a tool that the gate uses.
+
+    A call of a `repeatable` one that was interrupted is simply run again, unless it is consequential and not `once`
+    (`CallFacts`): people are asked about that. For any other call, the report is that its outcome is unknown.
+    """
+
+    @property
+    def description(self) -> str:
+        """The description that the model reads."""
+        ...
+
+    @property
+    def label(self) -> Label | None:
+        """The lowest label of its results and errors; None if it is not declared, and then it blocks."""
+        ...
+
+    @property
+    def repeatable(self) -> bool:
+        """Whether running it twice is the same as once."""
         ...
 
     def declare(self, arguments: Any, context: ToolContext) -> CallFacts:  # noqa: ANN401 - each tool has arguments of its own

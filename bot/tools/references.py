@@ -30,9 +30,18 @@ from bot.access.decision_context import Call
 from bot.sessions.log.events import DeferredResult
 from bot.sessions.refs import HeldRef
 from bot.tools.arguments import Path, role_at
-from bot.tools.base import Arguments, CallFacts, RefusedCallError, Result, Tool, ToolContext, ToolServices
+from bot.tools.base import (
+    Arguments,
+    CallableTool,
+    CallFacts,
+    RefusedCallError,
+    Result,
+    Tool,
+    ToolContext,
+    ToolServices,
+)
 from bot.tools.held.conditions import ANSWER, IF, AnswerField, may_depend, named_in
-from bot.tools.held.entries import ENTRY, ListEntry, Place, entry_in, place_in, taken_at
+from bot.tools.held.entries import ENTRY, ListEntry, Place, check_whole, entry_in, place_in, taken_at
 from bot.tools.held.handles import REFERENCE, TakenKind, TakesHandles, identifier, is_handle
 from bot.tools.schemas import offered_schema
 from policy.labels import PUBLIC, Label, join_all
@@ -190,7 +199,7 @@ def _shown(held: DeferredResult) -> JsonValue:
     return {REFERENCE: held.ref, "label": str(held.label), "holds": held.text}
 
 
-def may_hold(tool: Tool) -> bool:
+def may_hold(tool: CallableTool) -> bool:
     """Say whether it makes sense to keep a tool's result out of the context, or to pass it references."""
     return tool.effect is not Effect.NONE and tool.name != ADMIT
 
@@ -223,7 +232,7 @@ def definition_digest(tool: Tool) -> str:
     return short_digest(json.dumps([tool.description, offered(tool)], sort_keys=True, separators=(",", ":")))
 
 
-def asked(tool: Tool, arguments: Mapping[str, JsonValue] | None, held: tuple[DeferredResult, ...]) -> Asked:
+def asked(tool: CallableTool, arguments: Mapping[str, JsonValue] | None, held: tuple[DeferredResult, ...]) -> Asked:
     """Return a call's arguments taken apart; those of a tool that holds nothing are left as they are.
 
     Raises RefusedCallError: they are not a JSON object, or `_hold` is no boolean. Or a reference is malformed, names no
@@ -249,7 +258,9 @@ def asked(tool: Tool, arguments: Mapping[str, JsonValue] | None, held: tuple[Def
         raise RefusedCallError(UNKNOWN)
     entries = dict[tuple[str, Reference], ListEntry]()
     for role, path, one in every:
-        if one.place is not None:
+        if one.place is None:
+            check_whole(_taken(tool), path, known[one.ref])
+        else:
             kind, item = taken_at(_taken(tool), path), known[one.ref]
             listed, place = entry_in(item, one.place, known, server=tool.server, kind=kind)
             entries[str(path[0]), one] = ListEntry(item, listed, role, place)
@@ -267,11 +278,11 @@ def asked(tool: Tool, arguments: Mapping[str, JsonValue] | None, held: tuple[Def
     )
 
 
-def _taken(tool: Tool) -> Mapping[str, TakenKind]:
+def _taken(tool: CallableTool) -> Mapping[str, TakenKind]:
     return tool.takes if isinstance(tool, TakesHandles) else {}
 
 
-def _handles(tool: Tool, given: dict[str, JsonValue], known: Mapping[str, DeferredResult]) -> tuple[str, ...]:
+def _handles(tool: CallableTool, given: dict[str, JsonValue], known: Mapping[str, DeferredResult]) -> tuple[str, ...]:
     """Return the handles in a call's arguments, each once.
 
     Raises RefusedCallError: one names nothing here, or stands where its kind is not taken.

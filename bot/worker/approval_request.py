@@ -98,7 +98,7 @@ class ApprovalRequests:
         person may know of their label, people are asked at the label that may be shown, and without them.
         """
         name = self._ids.approval()
-        blank = tuple(replace(prepared, shown=None) for prepared in calls)
+        blank = tuple(replace(prepared, shown=None, missing=False) for prepared in calls)
         openly = await self._put(turn, tuple(replace(prepared, carried=prepared.known) for prepared in blank), name)
         if not openly.deliver or all(prepared.open is None for prepared in calls):
             return openly, openly
@@ -224,6 +224,7 @@ class ApprovalRequests:
             prepared.shown or call.arguments or {},
             rules=rules,
             withheld=prepared.open is not None and not prepared.shown,
+            missing=prepared.missing,
             interrupted=doubt if OUTCOME in rules else "",
             authors=named(standing.others) if {approvals.OTHERS, approvals.RELEASE} & set(rules) else (),
             endorsed=standing.endorsed,
@@ -250,7 +251,7 @@ class ApprovalRequests:
         )
 
     def _steers(self, standing: DecisionContext, prepared: CallDecision) -> str:
-        """Return the values that steer a call as people are told them, and its condition.
+        """Return the values that steer a call as people are told them, with its entries of lists and its condition.
 
         Empty where an answer is asked about. Where a held value lies is not among them, as the log has these words.
         """
@@ -261,7 +262,8 @@ class ApprovalRequests:
         within = within_bounds(self._gate.document, standing, prepared)
         told = in_words(self._gate.document, tool.name, arguments, standing.now, within=within)
         condition = "" if prepared.condition is None else prepared.condition.told
-        return "; ".join(filter(None, (told, condition)))
+        entries = dict.fromkeys(entry.told for entry in prepared.entries)
+        return "; ".join(filter(None, (told, *entries, condition)))
 
     def _asked(self, turn: OpenTurn, prepared: CallDecision) -> NewEvent:
         decision, tool = prepared.decision, prepared.call.tool

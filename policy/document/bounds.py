@@ -7,6 +7,7 @@ unasked (rule `endorsed_cannot_steer`). A value that may be read in more than on
 import math
 import re
 import unicodedata
+from collections.abc import Iterator
 from datetime import date, datetime, timedelta
 from decimal import Decimal
 from functools import partial
@@ -222,8 +223,22 @@ class Bounds(_Bound):
         """
         named = role in {ArgumentRole.RECIPIENT, ArgumentRole.IDENTIFIER}
         bound = self.of(role) if named else None
-        names = (f"{kind}{_UNHEARD}", f"{kind}{_MADE_HERE}") if made else (f"{kind}{_UNHEARD}",)
-        return isinstance(bound, tuple) and any(name in bound for name in names)
+        return isinstance(bound, tuple) and any(name in bound for name in entries_named(kind, made=made))
+
+    def entries(self) -> Iterator[tuple[ArgumentRole, int, str]]:
+        """Yield the texts that look like names of entries, each with its role and its place in the bound of that."""
+        for role, texts in ((ArgumentRole.RECIPIENT, self.recipient), (ArgumentRole.IDENTIFIER, self.identifier)):
+            for place, text in enumerate(texts or ()):
+                if text.strip().lower().endswith((_UNHEARD, _MADE_HERE)):
+                    yield role, place, text
+
+
+def entries_named(kind: str, *, made: bool) -> tuple[str, ...]:
+    """Return the names of entries of held lists with identifiers of a kind, as a bound has them.
+
+    The second one is for objects that a call of the same conversation `made`.
+    """
+    return (f"{kind}{_UNHEARD}", f"{kind}{_MADE_HERE}") if made else (f"{kind}{_UNHEARD}",)
 
 
 NO_BOUNDS: Final = Bounds()

@@ -5,13 +5,11 @@ from datetime import UTC, datetime
 
 from pydantic import JsonValue
 
-from bot.config.mcp import offered_name
+from bot.cli.cases.tools import called_tool
 from bot.config.model import Config
 from bot.gate.steering import judged
-from bot.mcp.arguments import arguments_type
 from bot.tools.arguments import steering
 from bot.tools.base import Arguments
-from bot.tools.catalogue import KINDS
 from policy.document.model import Document
 from policy.request import SteeredRole
 
@@ -23,12 +21,6 @@ def steered_in(
 
     The arguments of a tool that neither the program nor an MCP server declares have no roles.
     """
-    return judged(policy, tool, steering(_kind(config, tool), arguments), at.astimezone(UTC).date())
-
-
-def _kind(config: Config, tool: str) -> type[Arguments]:
-    for server, entry in config.mcp_servers.items():
-        for name, described in entry.tools.items():
-            if offered_name(server, name) == tool:
-                return arguments_type(tool, described.arguments)
-    return KINDS.get(tool, Arguments)
+    known = called_tool(config, tool)
+    kind = Arguments if known is None else known.arguments
+    return judged(policy, tool, steering(kind, arguments), at.astimezone(UTC).date())

@@ -15,9 +15,11 @@ from bot.delivery.time_left import lasting
 from bot.operations.approval_answers import ApprovalAnswers, Decider, PendingCall
 from policy.labels import join_all
 
-NONE: Final = "No grants cover further calls."
+NONE: Final = "No grants cover further calls. Where a question offers it, `/approve ID conversation` gives one."
 REVOKED: Final = "Grant {id} of `{tool}` covers no call any more."
-NOT_YOURS: Final = "Only the person who asked, and people who may give this grant, take it back."
+NOT_YOURS: Final = (
+    "Only the person who asked, and people who may give this grant, take it back. `/grants` names them, so ask them."
+)
 
 _LONGEST: Final = 500
 

@@ -14,7 +14,7 @@ from typing import Final, cast
 
 from pydantic import JsonValue
 
-from bot.mcp.draft.candidates import candidates
+from bot.mcp.draft.candidates import candidates, taking
 from bot.mcp.draft.shapes import Shape, without_words
 from bot.mcp.draft.tools import Draft, DraftedTool
 from policy.labels import Label
@@ -77,6 +77,8 @@ def _tool(tool: DraftedTool) -> Iterator[str]:
     yield "        effect: send"
     yield "        consequential: true"
     yield "        repeatable: false"
+    for told in taking(tool.arguments):
+        yield from _comment(escaped(told), 8)
     yield "        arguments:" if tool.arguments else "        arguments: {}"
     for name, shape in tool.arguments.items():
         yield from _argument(name, shape, 10)

@@ -49,6 +49,7 @@ from policy.request import (
     RunState,
     Secret,
     SteeredRole,
+    TakenEntry,
     ToolFacts,
 )
 from policy.rules import NOT_EVALUATED, Rule
@@ -334,6 +335,7 @@ class _Past:
             steered=self.steered(asked, outside=False),
             quotes=asked.get("quotes") is True,
             unvouched=asked.get("unvouched") is True,
+            entry=_entry(text_of(asked, "entry")),
             run=_run(object_of(self._told.facts.get("run"))),
             lifts=texts_of(asked, "lifts"),
         )
@@ -440,6 +442,10 @@ class _Past:
         standing, ceiling = self.standing, self._judge.ceiling(self.standing)
         caller = ToolCaller(standing.principal, standing.asker, standing.role, ceiling, standing.taint, by_model=True)
         return PastCaller(caller, standing.home, words)
+
+
+def _entry(told: str) -> TakenEntry | None:
+    return TakenEntry(told) if told else None
 
 
 def _run(told: JsonObject) -> RunState | None:

@@ -351,6 +351,8 @@ class ItemHeld:
         server: The MCP server that the handles and identifiers belong to, empty for none.
         answer: Its facts as a bounded answer, None for any other result.
         listed: The identifiers in it that calls may take by their places.
+        tool: The tool that gave it.
+        at: When it gave it, in milliseconds on the store's clock.
     """
 
     ref: str
@@ -361,6 +363,8 @@ class ItemHeld:
     server: str = ""
     answer: HeldAnswer | None = None
     listed: tuple[HeldIdentifiers, ...] = ()
+    tool: str = ""
+    at: int = 0
 
 
 @dataclass(frozen=True, slots=True)

@@ -7,6 +7,7 @@ from enum import StrEnum
 from types import MappingProxyType
 from typing import Final
 
+from bot.core.clock import moment
 from bot.core.json_values import JsonObject
 from bot.sessions.log import event_types
 from bot.sessions.log.event_types import EventBody, HeldAnswer, HeldIdentifiers, HeldPart, UnknownEvent
@@ -173,6 +174,9 @@ class DeferredResult:
         parts: The parts of it that have references or handles of their own.
         answer: Its facts as a bounded answer, None for any other result.
         listed: The identifiers in it that calls may take by their places.
+        handles: The kinds of the handles that the session was shown in its place.
+        tool: The tool that gave it, empty where an older version of this program held it.
+        at: When it was held, in milliseconds since the epoch on the store's clock.
     """
 
     ref: str
@@ -184,6 +188,16 @@ class DeferredResult:
     parts: tuple[HeldPart, ...] = ()
     answer: HeldAnswer | None = None
     listed: tuple[HeldIdentifiers, ...] = ()
+    handles: tuple[str, ...] = ()
+    tool: str = ""
+    at: int = 0
+
+    @property
+    def named(self) -> str:
+        """It in words for people who are asked: by its call, so nothing of its text is told."""
+        if not self.tool:
+            return f"the held result `{self.ref}`"
+        return f"the result `{self.ref}` of `{self.tool}` at {moment(self.at)} UTC"
 
     @property
     def digest(self) -> str:

@@ -150,6 +150,7 @@ def _longer_json(  # noqa: PLR0911 - as above
             parts = {**_named("parts", map(_part_json, body.parts)), **({"server": body.server} if body.server else {})}
             parts |= {} if body.answer is None else {"answer": _answer_json(body.answer)}
             parts |= _named("listed", map(_identifiers_json, body.listed))
+            parts |= {"tool": body.tool, "at": body.at} if body.tool else {}
             return {"ref": body.ref, "text": body.text, "floor": str(body.floor), **decision, **parts}
         case PolicyDecision():
             return _decision_json(body)
@@ -218,6 +219,8 @@ def question_json(question: ApprovalQuestion) -> dict[str, JsonValue]:
     }
     if question.withheld:
         told["withheld"] = True
+    if question.missing:
+        told["missing"] = True
     if question.interrupted:
         told["interrupted"] = question.interrupted
     if question.steers:
@@ -240,6 +243,7 @@ def question_from(found: JsonObject) -> ApprovalQuestion:
         whole_object(found["arguments"]),
         rules=texts(found, "rules"),
         withheld=flag(found, "withheld"),
+        missing=flag(found, "missing"),
         interrupted=text(found, "interrupted", ""),
         authors=texts(found, "authors"),
         endorsed=endorsed_from(objects(found, "endorsed")),
@@ -457,6 +461,8 @@ def _item_held(found: JsonObject) -> EventBody:
         text(found, "server", ""),
         None if (answer := child(found, "answer")) is None else _answer(answer),
         tuple([_identifiers(one) for one in objects(found, "listed")]),
+        text(found, "tool", ""),
+        whole(found, "at", 0),
     )
 
 

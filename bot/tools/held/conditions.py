@@ -16,7 +16,7 @@ from pydantic import JsonValue
 from bot.sessions.background.delegation import SESSION
 from bot.sessions.log.events import DeferredResult
 from bot.sessions.messages import Endorsed
-from bot.tools.base import CallFacts, RefusedCallError, Tool
+from bot.tools.base import CallableTool, CallFacts, RefusedCallError, Tool
 from bot.tools.held.handles import REFERENCE
 from policy.document.model import Document
 from policy.request import Effect, ToolFacts
@@ -81,7 +81,7 @@ class AnswerField:
     @property
     def told(self) -> str:
         """The condition in words for people who are asked; the answer is not among them."""
-        return f"made only if `{self.field}` is true in the answer `{self.item.ref}`"
+        return f"made only if `{self.field}` is true in {self.item.named}"
 
     def shown(self) -> dict[str, JsonValue]:
         """Return it for people's approval, with the answer."""
@@ -89,7 +89,7 @@ class AnswerField:
         return {ANSWER: held, FIELD: self.field}
 
 
-def may_depend(tool: Tool) -> bool:
+def may_depend(tool: CallableTool) -> bool:
     """Say whether calls of a tool may have a condition: it sends, its server writes, or it writes files.
 
     Other tools change schedules, memories, skills, workflows or sessions, which sessions are told of.
@@ -117,7 +117,7 @@ def _elsewhere(tool: Tool, declared: CallFacts, document: Document) -> bool:
     return declared.folder is not None and document.folders[declared.folder[0]].label.untrusted
 
 
-def named_in(tool: Tool, given: JsonValue, known: Mapping[str, DeferredResult]) -> AnswerField:
+def named_in(tool: CallableTool, given: JsonValue, known: Mapping[str, DeferredResult]) -> AnswerField:
     """Return the condition that a call of a tool names, among the items that are held.
 
     Raises RefusedCallError: it is malformed, names no answer or no such field of it, or the tool has no effect.

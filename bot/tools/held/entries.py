@@ -39,16 +39,39 @@ NO_PLACE: Final = (
     f' {{"{ANSWER}": "<id>", "{FIELD}": "<name>"}}'
 )
 
-NOT_HERE: Final = "an entry of a held list may stand only in an argument that takes handles"
-
-NO_LIST: Final = (
-    "this result has no list of such identifiers. Hold the result of a call of the same server that lists them"
+NOT_HERE: Final = (
+    "an entry of a held list may stand only in an argument with a `handle`, or as an entry of a list of such"
 )
-"""The refusal for any other id. It depends on the call behind the id, and tells nothing of the list."""
+
+NO_LIST: Final = "this result lists no identifiers"
+"""The refusal for any other id. This and the next three depend on the call behind the id, and tell nothing of the list.
+"""
+
+OTHER_SERVER: Final = "this list is one of the server `{listed}`, and this tool belongs to `{server}`"
+
+OTHER_KIND: Final = "this result lists `{listed}`, and this argument takes `{kind}`"
+
+HOLD_ONE: Final = "Hold the result of a call of the server `{server}` that lists `{kind}`, with `_hold`"
+"""The step after each of the three."""
+
+SHOWN: Final = (
+    "the entries of this result were shown by handles, so give the handle of one. To take one by its place, hold the"
+    " result of a new call with `_hold`"
+)
+
+WHOLE: Final = (
+    "this argument takes one identifier, and this reference stands for a whole result. Name an entry of it, as"
+    f' {{"{REFERENCE}": "<id>", "{ENTRY}": 1}}'
+)
+"""The refusal for a list in place of an identifier: no person could vouch for it as one."""
 
 NO_NUMBER: Final = f"the place of an `{ENTRY}` is a number of the held answer; it has "
 
-NOT_THERE: Final = "the held list has no entry at that place, so the call was not made"
+NOT_THERE: Final = (
+    "the held list has no entry at that place, so the call was not made. The list is shorter, its call failed, or its"
+    " result was not as the `output` of its tool describes it"
+)
+"""The refusal where there is no entry: one text for the three causes, as they tell of the list."""
 
 FULL: Final = (
     "taking an entry of this list has more bits than may be endorsed now. The next message of your user makes room, but"
@@ -107,10 +130,29 @@ class ListEntry:
         return {REFERENCE: self.item.ref, "label": str(self.item.label), ENTRY: place, "holds": self._found}
 
     @property
+    def missing(self) -> bool:
+        """Whether there is no such entry."""
+        return self._found is None
+
+    @property
+    def told(self) -> str:
+        """The list and the place in words for people who are asked: the call fixed both, so nothing of it is told."""
+        return f"its {self._role} is {self._where}"
+
+    @property
     def vouched(self) -> str:
         """The identifier as people are shown it: whole, in ASCII, and as code. Without one they are shown no values."""
-        role = "value without a role" if self.role is None else self.role.value
-        return f"{role} {in_code(json.dumps(self._found))}"
+        return f"{self._role} {in_code(json.dumps(self._found))}, {self._where}"
+
+    @property
+    def _role(self) -> str:
+        return "value without a role" if self.role is None else self.role.value
+
+    @property
+    def _where(self) -> str:
+        place = self.place
+        named = f"entry {place}" if isinstance(place, int) else f"the entry at `{place.field}` of {place.item.named}"
+        return f"{named} of {self.item.named}"
 
     @property
     def _found(self) -> JsonValue:
@@ -143,7 +185,7 @@ def entry_in(
     """
     listed = next((one for one in held.listed if one.kind == kind), None)
     if listed is None or held.server != server:
-        raise RefusedCallError(NO_LIST)
+        raise RefusedCallError(_no_list(held, server, kind))
     if isinstance(place, int):
         return listed, place
     item, fields = answer_in(place[0], known, ENTRY)
@@ -153,12 +195,38 @@ def entry_in(
     return listed, AnswerField(item, place[1])
 
 
+def _no_list(held: DeferredResult, server: str, kind: str) -> str:
+    """Return why a held item has no list for an argument of a kind, as its call tells, and the next step."""
+    if held.handles:
+        return SHOWN
+    told = NO_LIST
+    if held.listed and held.server != server:
+        told = OTHER_SERVER.format(listed=held.server, server=server)
+    elif held.listed:
+        told = OTHER_KIND.format(listed="`, `".join(one.kind for one in held.listed), kind=kind)
+    return f"{told}. {HOLD_ONE.format(server=server, kind=kind)}"
+
+
+def check_whole(taken: Mapping[str, TakenKind], path: tuple[str | int, ...], held: DeferredResult) -> None:
+    """Check that a reference to a whole item does not put a list where a call's tool takes one identifier.
+
+    Raises RefusedCallError: it does. That depends on the call behind the id, and tells nothing of the list.
+    """
+    if (held.listed or held.handles) and _kind_at(taken, path):
+        raise RefusedCallError(WHOLE if held.listed else SHOWN)
+
+
 def taken_at(taken: Mapping[str, TakenKind], path: tuple[str | int, ...]) -> str:
     """Return the kind of handles that a call's tool takes at a place. Raises RefusedCallError: it takes none there."""
-    kind = taken.get(str(path[0])) if path else None
-    if kind is None or len(path) != 1 + kind.several:
+    kind = _kind_at(taken, path)
+    if not kind:
         raise RefusedCallError(NOT_HERE)
-    return kind.kind
+    return kind
+
+
+def _kind_at(taken: Mapping[str, TakenKind], path: tuple[str | int, ...]) -> str:
+    kind = taken.get(str(path[0])) if path else None
+    return "" if kind is None or len(path) != 1 + kind.several else kind.kind
 
 
 def identifiers(

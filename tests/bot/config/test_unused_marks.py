@@ -6,6 +6,7 @@ import pytest
 
 from bot.config.load import load_config
 from bot.core.errors import ConfigError
+from bot.tools.catalogue import ARGUMENTS
 
 CONFIG = """
 mcp_servers:
@@ -65,3 +66,34 @@ def test_a_bound_needs_an_argument_of_its_role(tmp_path: Path, bound: str, told:
 def test_a_handle_of_an_argument_needs_a_result_that_brings_it(tmp_path: Path) -> None:
     told = "config.yaml:16: no `output` of this server has the handle `mails`, did you mean `mail`?"
     assert told in load(tmp_path, handle="mails")
+
+
+_TAKES = "names entries of a kind that `mail__send` does not take as"
+
+
+@pytest.mark.parametrize(
+    "bound,told",
+    [
+        ("identifier: [mail-*, mail-unheard]", ""),
+        (
+            "identifier: [mail-*, mial-unheard]",
+            f"config.yaml:23: `mial-unheard` {_TAKES} `identifier`, it takes `mail`, did you mean `mail-unheard`?",
+        ),
+        ("identifier: [Mail-Unheard]", "it takes `mail`, did you mean `mail-unheard`?"),
+        ("identifier: ['*-unheard']", "it takes `mail`, did you mean `mail-unheard`?"),
+        ("identifier: [kalenderwoche-unheard]", f"`kalenderwoche-unheard` {_TAKES} `identifier`, it takes `mail`"),
+        # An entry is no recipient here, as no argument with that role has the handle.
+        ("recipient: [mail-unheard]", f"`mail-unheard` {_TAKES} `recipient`, give the `handle` to an argument"),
+    ],
+)
+def test_a_bound_of_entries_names_a_kind_that_an_argument_takes(tmp_path: Path, bound: str, told: str) -> None:
+    found = load(tmp_path, bound=bound)
+    assert told in found
+    assert bool(told) == bool(found)
+
+
+def test_a_tool_of_ours_takes_no_entries(tmp_path: Path) -> None:
+    path = tmp_path / "config.yaml"
+    path.write_text("policy: {tools: {message: {bounds: {recipient: [guest, mail-unheard]}}}}\n", "utf-8")
+    with pytest.raises(ConfigError, match=r"config.yaml:1: `mail-unheard` names entries of a kind that `message`"):
+        load_config(path, {}, ARGUMENTS)

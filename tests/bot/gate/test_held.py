@@ -10,7 +10,8 @@ from pydantic import JsonValue
 from bot.access.approvals import binding
 from bot.access.decision_context import Call, DecisionContext, key
 from bot.core.ids import held_id
-from bot.gate.calls import REFERS, UNSEEN
+from bot.gate.calls import UNSEEN
+from bot.gate.references import REFERS
 from bot.gate.routes import ELSEWHERE
 from bot.sessions.approvals import Approval, ApprovalQuestion, ApprovalState
 from bot.sessions.log.events import DeferredResult
@@ -78,7 +79,8 @@ async def test_a_held_result_raises_nothing_and_is_told_by_a_notice() -> None:
     assert prepared.decision.verdict is Verdict.ALLOW
     assert prepared.decision.label_after == PUBLIC
     response = await one.results.respond(here, prepared, await one.run(here, prepared, unrecorded))
-    assert response.held == DeferredResult(held_id(key(here, call("probe"))), "secret", CONFIDENTIAL, INTERNAL)
+    ref = held_id(key(here, call("probe")))
+    assert response.held == DeferredResult(ref, "secret", CONFIDENTIAL, INTERNAL, tool="probe", at=here.now)
     assert response.label == PUBLIC
     assert "secret" not in response.text
     assert "labelled" not in response.text

@@ -180,7 +180,7 @@ def test_people_are_told_the_roles_in_words(written: str, bounds: object, words:
 
 def test_a_held_value_is_shown_so_that_nothing_looks_like_it() -> None:
     held = DeferredResult("held-a", "DE1\u202e\nа", PUBLIC, PUBLIC)  # noqa: RUF001 - a Cyrillic letter
-    assert vouched(ArgumentRole.RECIPIENT, held) == r'recipient `"DE1\u202e\n\u0430"`'
+    assert vouched(ArgumentRole.RECIPIENT, held) == r'recipient `"DE1\u202e\n\u0430"`, the held result `held-a`'
 
 
 # A held value that people vouch for.

@@ -2,6 +2,7 @@
 
 import asyncio
 import json
+import logging
 import os
 import signal
 import subprocess
@@ -69,6 +70,16 @@ async def test_an_older_server_is_refused_what_it_asks_and_its_nonsense_is_not_r
 async def test_a_call_bears_the_key_by_which_a_repetition_is_known() -> None:
     async with serving({"command": sys.executable, "args": [LEGACY], "tools": {}}) as call:
         assert json.loads(await call.text("meta"))[KEY] == "key"
+
+
+async def test_the_log_of_a_crash_and_of_a_missing_program_names_the_doctor(caplog: pytest.LogCaptureFixture) -> None:
+    with caplog.at_level(logging.WARNING):
+        async with serving(command()) as call:
+            await call("crash")
+        async with serving({"command": "/nowhere/notes-mcp", "tools": {}}) as call:
+            await call("search", word="w")
+    assert len(caplog.records) > 1
+    assert all("`lockgate doctor`" in vars(record)["step"] for record in caplog.records)
 
 
 async def test_a_server_that_crashes_is_started_again_after_a_pause() -> None:

@@ -179,6 +179,20 @@ def test_a_result_that_can_be_described_is_checked_and_one_that_cannot_is_named(
     assert "# Its structured results are not checked: keyword `patternProperties`" in written(good, odd)
 
 
+def test_arguments_that_may_take_handles_are_named_in_a_comment() -> None:
+    arguments: dict[str, JsonValue] = {
+        "mail_id": {"type": "string"},
+        "ids": {"type": "array", "items": {"type": "string"}},
+        "folder": {"type": "string"},
+        "within": {"type": "object", "properties": {"id": {"type": "string"}}},
+    }
+    text = written(listed("move", properties=arguments), entry={"command": "x"})
+    assert [" ".join(line.split()) for line in text.splitlines() if "Perhaps" in line] == [
+        "# Perhaps identifiers, for `handle: KIND` as in an `output` of this server: mail_id, ids[]"
+    ]
+    assert "handle" not in str(parse_yaml(text).value)
+
+
 def test_candidates_for_marks_are_comments_and_every_part_stays_unmarked() -> None:
     entry: JsonValue = {
         "type": "object",

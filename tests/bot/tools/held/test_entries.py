@@ -8,12 +8,29 @@ from typing import Final
 import pytest
 from pydantic import JsonValue
 
-from bot.gate.calls import BITS, REFERS
+from bot.gate.calls import BITS
+from bot.gate.references import REFERS
 from bot.sessions.approvals import ApprovalState
 from bot.sessions.log.event_types import HeldIdentifiers, ItemHeld, ToolCall, ToolResult
-from bot.tools.held.entries import FULL, NO_LIST, NO_NUMBER, NO_PLACE, NOT_HERE, NOT_THERE, identifiers
+from bot.sessions.log.events import DeferredResult
+from bot.tools.base import RefusedCallError
+from bot.tools.held.entries import (
+    FULL,
+    HOLD_ONE,
+    NO_LIST,
+    NO_NUMBER,
+    NO_PLACE,
+    NOT_HERE,
+    NOT_THERE,
+    OTHER_SERVER,
+    SHOWN,
+    WHOLE,
+    entry_in,
+    identifiers,
+)
 from bot.tools.held.skeletons import Hidden, Named, ObjectField, ObjectFields, ServerWritten, Several
 from bot.tools.references import MALFORMED, UNKNOWN
+from policy.labels import PUBLIC
 from tests.bot.kit import bang, parts
 from tests.bot.mailbox import mail
 from tests.bot.tools.held.moving import config, moving
@@ -208,8 +225,38 @@ async def test_a_list_of_another_server_gives_no_entry(tmp_path: Path) -> None:
     other.server = "post"
     async with running(tmp_path, config(), parts=parts(*box.tools, *other.tools)) as owner:
         ref = await listed(owner)
-        assert "post__move" in await owner.say(bang("post__move", id=taken(ref), folder="bills"))
+        shown = await owner.say(bang("post__move", id=taken(ref), folder="bills"))
+        assert OTHER_SERVER.format(listed="mail", server="post") in shown
+        assert HOLD_ONE.format(server="post", kind="mail") in shown
         assert other.asked == []
+
+
+@pytest.mark.parametrize("mails", [MAILS, ()])
+async def test_a_whole_list_is_no_identifier(tmp_path: Path, mails: tuple[dict[str, JsonValue], ...]) -> None:
+    """No person is asked to vouch for it as one, and the refusal is the same for a list that failed."""
+    box = moving(*mails)
+    async with running(tmp_path, config(), parts=parts(*box.tools)) as owner:
+        ref: JsonValue = {"$ref": await listed(owner)}
+        assert WHOLE in await owner.say(bang("mail__move", id=ref, folder="bills"))
+        assert WHOLE in await owner.say(bang("mail__tag", ids=[ref], tag="x"))
+        assert await owner.app.store.approvals.of(owner.sid) == ()
+        assert [tool for tool, _ in box.asked] == ["find"]
+
+
+async def test_a_list_shown_by_handles_asks_for_one_of_them(tmp_path: Path) -> None:
+    box = moving(*MAILS)
+    async with running(tmp_path, config(), parts=parts(*box.tools)) as owner:
+        shown = ref_in((await owner.say(bang("mail__find"))).partition("These parts")[0])
+        wholes: list[JsonValue] = [taken(shown), {"$ref": shown}]
+        for whole in wholes:
+            assert SHOWN in await owner.say(bang("mail__move", id=whole, folder="bills"))
+        assert await owner.app.store.approvals.of(owner.sid) == ()
+
+
+def test_a_list_of_another_kind_names_both_kinds() -> None:
+    held = DeferredResult("held-a", "", PUBLIC, PUBLIC, server="mail", listed=(HeldIdentifiers("folder", 2),))
+    with pytest.raises(RefusedCallError, match="lists `folder`, and this argument takes `mail`"):
+        entry_in(held, 1, {}, server="mail", kind="mail")
 
 
 async def test_an_entry_beyond_the_limit_of_bits_is_refused_openly(tmp_path: Path) -> None:

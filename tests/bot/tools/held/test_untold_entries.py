@@ -10,9 +10,9 @@ from typing import Final
 import pytest
 from pydantic import JsonValue
 
-from bot.delivery.approval_prompts import NOT_SHOWN
+from bot.delivery.approval_prompts import NO_ENTRY, NOT_SHOWN
 from bot.mcp.tool import Ask, McpResult
-from bot.sessions.log.event_types import ItemHeld, ToolCall, ToolResult, UserMessage
+from bot.sessions.log.event_types import ApprovalRequested, ItemHeld, ToolCall, ToolResult, UserMessage
 from bot.tools.base import Result
 from bot.tools.held.entries import FULL, NO_LIST
 from channels.messages import Address
@@ -228,12 +228,56 @@ async def test_people_are_told_that_an_entry_is_within_its_bound(tmp_path: Path)
 async def test_no_identifier_reads_as_if_there_were_none(tmp_path: Path) -> None:
     """Where there is no entry the values are not shown, and those of a server are code."""
     told = list[str]()
-    for name, mails in (("none", ()), ("spoof", (mail(NOT_SHOWN),))):
+    for name, mails in (("none", ()), ("spoof", (mail(NO_ENTRY),))):
         folder = tmp_path / name
         folder.mkdir()
         async with running(folder, config(tools={}), parts=parts(*moving(*mails).tools)) as owner:
             told.append(await owner.say(bang("mail__move", id=taken(await listed(owner)), folder="bills")))
-    assert NOT_SHOWN in told[0]
+            # The log of the session tells the same of both.
+            (asked,) = bodies(await owner.events(), ApprovalRequested)
+            assert (asked.question.withheld, asked.question.missing, asked.question.vouches) == (True, False, ())
+    assert NO_ENTRY in told[0]
+    assert NOT_SHOWN not in told[0]
     assert "- identifier" not in told[0]
-    assert told[1].count(NOT_SHOWN) == told[1].count(json.dumps(NOT_SHOWN))
-    assert f"- identifier `{json.dumps(NOT_SHOWN)}`\n" in told[1]
+    assert told[1].count(NO_ENTRY) == told[1].count(json.dumps(NO_ENTRY))
+    assert f"- identifier `{json.dumps(NO_ENTRY)}`, entry 1 of the result `held-" in told[1]
+
+
+@pytest.mark.parametrize("mails", [MAILS, ()])
+async def test_a_question_names_the_call_that_listed_and_the_place(
+    tmp_path: Path, mails: tuple[dict[str, JsonValue], ...]
+) -> None:
+    async with running(tmp_path, config(tools={}), parts=parts(*moving(*mails).tools)) as owner:
+        ref = await listed(owner)
+        shown = await owner.say(bang("mail__move", id=taken(ref, 2), folder="bills"))
+        named = (
+            rf"its identifier is entry 2 of the result `{ref}` of `mail__find` at \d{{4}}-\d\d-\d\d \d\d:\d\d:\d\d UTC"
+        )
+        assert re.search(named, shown)
+        # It is the same in the log, which tells nothing of the list.
+        (asked,) = bodies(await owner.events(), ApprovalRequested)
+        assert re.search(named, asked.question.steers)
+        assert re.search(named, await owner.say("/approvals"))
+
+
+# --- the next step ---------------------------------------------------------------------------------
+
+
+async def test_why_names_the_bound_of_an_entry_and_no_reset_that_would_not_help(tmp_path: Path) -> None:
+    async with running(tmp_path, config(tools={}), parts=parts(*moving(*MAILS).tools)) as owner:
+        await owner.say(bang("mail__move", id=taken(await listed(owner)), folder="bills"))
+        why = await owner.say("/why")
+        assert "no bound of the operator names such entries" in why
+        assert "`KIND-unheard`" in why
+        assert "/reset" not in why
+
+
+async def test_why_tells_that_a_reset_ends_the_list(tmp_path: Path) -> None:
+    async with running(tmp_path, config(), parts=parts(*moving(*MAILS).tools)) as owner:
+        ref = await listed(owner)
+        await owner.say(bang("mail__find"))
+        await owner.say(bang("mail__move", id=taken(ref), folder="bills"))
+        why = await owner.say("/why")
+        assert "was heard, and an entry of a held list may depend on it" in why
+        assert "a reset ends all held results" in why
+        assert "KIND-unheard" not in why
