@@ -52,7 +52,8 @@ _REMEDIES: Final[Mapping[Remedy, str]] = MappingProxyType(
         Remedy.GRANT_TOOL: "ask an admin to name your role under `policy.tools` in config.yaml",
         Remedy.BOUND_TOOL: "ask an admin to bound that argument under `policy.tools` in config.yaml",
         Remedy.BOUND_ENTRY: "ask an admin to name such entries, as `KIND-unheard`, in the tool's `bounds` under"
-        " `policy.tools` in config.yaml, unless the choice of others does harm there",
+        " `policy.tools` in config.yaml, unless the choice of others does harm there; `KIND-made-here` is enough for"
+        " what a call here made",
         Remedy.FIX_RULE: "ask an admin to mend the rule named above in config.yaml, `lockgate check` tests it",
     }
 )

@@ -50,7 +50,8 @@ def held_result(
 ) -> DeferredResult:
     """Return a held result of a case, of which nothing but its label is known.
 
-    `tool` is the tool that gave it, empty for none in particular, and `answer` has the fields of a bounded answer.
+    `tool` is the tool that gave it, in a call that the conversation itself fixed; empty for none in particular.
+    `answer` has the fields of a bounded answer.
 
     Raises OperatorError: the configuration has no such tool.
     """
@@ -61,7 +62,7 @@ def held_result(
             next_step="name a tool of this program or of `mcp_servers`, or leave it out",
         )
     described = None if known is None or known.described is None else shape(known.described.output)
-    listed = () if described is None else identifiers(described, None, str)
+    listed = () if described is None else identifiers(described, None, str, own=True)
     fields = tuple((name, kind is FieldKind.BOOLEAN) for name, kind in answer.items())
     held = DeferredResult(ref, "", label, label, server="" if known is None or not listed else known.server)
     return replace(held, listed=listed, tool=tool, answer=HeldAnswer(fields, counted=True) if fields else None)
