@@ -490,10 +490,16 @@ class Outbox:
         return approval_prompts.buttons(document, asked, delivery.asked, readers)
 
     async def _over(self, delivery: Delivery) -> "_Fate | None":
-        """Return the outcome of a reminder whose question does not wait any more, None for any other entry."""
-        asked = await self._store.approvals.of(delivery.sid) if delivery.reminds else ()
+        """Return the outcome of a text about a question that came too late, None for any other entry.
+
+        A reminder is too late once its question is over. An edit that takes the buttons away is too late if the store
+        lost the answer, so that the question waits again.
+        """
+        if not (delivery.reminds or delivery.replaces):
+            return None
+        asked = await self._store.approvals.of(delivery.sid)
         waits = any(one.asked_in == delivery.asked and one.state is ApprovalState.PENDING for one in asked)
-        return None if waits or not delivery.reminds else _Fate(DeliveryState.CANCELLED)
+        return _Fate(DeliveryState.CANCELLED) if waits is bool(delivery.replaces) else None
 
     async def _hand_over(self, delivery: Delivery, text: str) -> "_Fate":
         """Hand a text to another session, and return its outcome there."""

@@ -92,6 +92,9 @@ class QuestionUpdates:
 
     async def _close(self, copy: QuestionCopy) -> None:
         question, asked = await self._store.question_copies.copied(copy)
+        if any(one.state is ApprovalState.PENDING for one in asked):
+            # A server took over that does not know the answer: the question waits again.
+            return
         if question is not None:
             address = Address.parse(question.address)
             if address.channel not in self._outbox.channels:
@@ -125,7 +128,8 @@ def _edit(question: Delivery, line: str) -> NewDelivery:
     # After its first line a notice about a held item tells how to decide.
     told = question.text.partition("\n")[0] if question.holds is not None else question.text
     return NewDelivery(
-        key=f"{question.key}-then",
+        # A question that is asked again stands in another message, which gets an edit of its own.
+        key=f"{question.key}-then-{question.attempt}",
         address=question.address,
         text=f"{told}\n\n{line}" if len(told) <= LONGEST else line,
         label=question.label,

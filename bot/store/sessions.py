@@ -202,10 +202,15 @@ class RedisSessions:
             return None
         _refuse_claim(got)
         now, record, entries = got.number("now"), codec.pairs(got.list("state")), got.list("events")
-        state, audit, fence = codec.reading(
-            lambda: (codec.state_of(sid, record), codec.audit_head(record), codec.fence(record))
+        state, audit, fence, noted = codec.reading(
+            lambda: (
+                codec.state_of(sid, record),
+                codec.audit_head(record),
+                codec.fence(record),
+                codec.truncated(record),
+            )
         )
-        self._shared.saw_head(sid, audit)
+        self._shared.saw_head(sid, audit, noted)
         self._filing.remember(sid, place_of(state))
         self._shared.queue.know(sid, state.principal, background=state.background is not None)
         events = await self._shared.events(keys, entries)
@@ -323,8 +328,10 @@ class RedisSessions:
         got = await self._shared.change(SessionChange(Script.RESET, sid, args, op), audit)
         refuse_change(got)
         record = codec.pairs(got.list("state"))
-        state, head = codec.reading(lambda: (codec.state_of(sid, record), codec.audit_head(record)))
-        self._shared.saw_head(sid, head)
+        state, head, noted = codec.reading(
+            lambda: (codec.state_of(sid, record), codec.audit_head(record), codec.truncated(record))
+        )
+        self._shared.saw_head(sid, head, noted)
         self._shared.marks.read(state, codec.fence(record), ())
         await self._shared.connection.commands(*self._filing.file(sid, place_of(state), state.updated_at))
         return state

@@ -133,9 +133,9 @@ class Shared:
         self.saw_policy(policy)
         return answer(reply)
 
-    def saw_head(self, chain: str, head: Head) -> None:
-        """Keep the head of a chain, so that the next write follows it."""
-        self.marks.saw_head(chain, head)
+    def saw_head(self, chain: str, head: Head, noted: int = 0) -> None:
+        """Keep the head of a chain, so that the next write follows it; `noted` is as in `HeadMark`."""
+        self.marks.saw_head(chain, head, noted)
         if head[0] and self.heads.get(chain) != head:
             self.moved[chain] = head
         self.heads[chain] = head
@@ -188,7 +188,8 @@ class Shared:
                 await self.audit_keys.fresh()
                 got = await run(self.audit_argument(chain, rows))
                 if got.value("audit_seq") is not None or got.word == "head":
-                    self.saw_head(chain, codec.head(got.value("audit_seq"), got.value("audit_hash")))
+                    head = codec.head(got.value("audit_seq"), got.value("audit_hash"))
+                    self.saw_head(chain, head, got.number("truncated"))
                 if got.word != "head":
                     return got
         raise StoreError("the audit chain moves faster than this process can follow", next_step="try again")

@@ -189,11 +189,16 @@ class SlackSender:
         return ""
 
     async def _replace(self, outbound: Outbound, composed: SlackMessages) -> str:
-        """Let a text stand in the place of a message; one that is gone stays gone."""
+        """Let a text stand in the place of a message; one that is gone stays gone.
+
+        It bears the mark of the new text. With the old one, a question that is asked again would be found here, where
+        its buttons are gone, and nobody could answer it.
+        """
         sheet, *others = composed.sheets
         if composed.file or others:
             raise ChannelError("one message cannot hold it")
-        await self._calls.change(*_located(outbound.address, outbound.replaces), sheet)
+        mark = MessageMark(key_of(outbound), 1, 1)
+        await self._calls.change(*_located(outbound.address, outbound.replaces), sheet, mark)
         return outbound.replaces
 
     async def _place(self, place: SlackPlace, *, file: bool) -> SlackPlace:

@@ -164,6 +164,13 @@ class ChannelContract(ABC):
         assert "which way" not in stage.shown()
         assert stage.shown().count("that way") == 1
 
+    async def test_what_was_replaced_is_shown_when_it_is_sent_again(self, stage: Stage) -> None:
+        receipt = await stage.channel.send(Outbound(stage.home, "which way", "k1"))
+        if receipt:
+            await stage.channel.send(Outbound(stage.home, "that way", "k2", replaces=receipt))
+            assert await stage.channel.send(Outbound(stage.home, "which way", "k1", repeated=True)) != receipt
+            assert "which way" in stage.shown()
+
     async def test_what_never_was_said_is_not_said_anew_in_its_place(self, stage: Stage) -> None:
         with pytest.raises(ChannelError):
             await stage.channel.send(Outbound(stage.home, "late", "k1", replaces="none of its receipts"))

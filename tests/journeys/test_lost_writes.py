@@ -21,6 +21,11 @@ from policy.labels import Level
 from tests.bot.kit import bang, eventually
 from tests.fleets import SentinelFleet, sentinels
 from tests.harness import Person, running
+from tests.journeys.machine import Machine
+from tests.journeys.test_slack import buttons, config, hears, listening
+from tests.journeys.test_telegram import PATIENCE, call
+from tests.sim.slack import slack
+from tests.sim.slack_blocks import shown
 
 pytestmark = pytest.mark.anyio
 
@@ -78,3 +83,30 @@ async def test_what_a_failover_lost_is_found_mended_and_told(fleet: SentinelFlee
             assert {RIGHTS, f"{LOG_TRUNCATED}: the newest events of a session were lost"} <= seen
             rows = await app.store.audit.records(owner.sid)
             assert LOG_TRUNCATED in {row.kind for row in rows}
+
+
+async def test_a_question_whose_answer_was_lost_is_asked_again_on_slack(fleet: SentinelFleet, tmp_path: Path) -> None:
+    """Its copy says that it was answered and has no buttons, so it counts no more as the question."""
+    async with slack() as server:
+        ann, ben = server.user("ann"), server.user("ben")
+        settings = config(server, ann, ben=(ben, "member", "INTERNAL"))
+        place = {"channel": "slack", "workspace": server.team.id, "chat": ben.dm().id, "clearance": "INTERNAL"}
+        settings["policy"]["recipients"] = {"bens-chat": place}
+        settings["store"] = {"url": fleet.url}
+        async with listening(Machine(tmp_path), server, settings):
+            await ann.says(ann.dm(), call("read_file", path="public/welcome.md"))
+            await hears(server, ann.dm(), "read_file:")
+            await ann.says(ann.dm(), call("message", channel="slack", recipient="bens-chat", text="we open at nine"))
+            await hears(server, ann.dm(), "May `message` run")
+            (copy,) = [each for each in ann.dm().messages if buttons(each)]
+            await asyncio.to_thread(fleet.hold_back, "")
+            await ann.presses(copy, buttons(copy)[0])
+            await hears(server, ben.dm(), "we open at nine")
+            await server.until(lambda: not buttons(copy), PATIENCE)
+            await asyncio.to_thread(fleet.lose)
+            await server.until(lambda: any(map(buttons, ann.dm().messages)), PATIENCE)
+            again = next(each for each in ann.dm().messages if buttons(each))
+            assert again is not copy
+            assert "may have been shown before" in shown(again.body)
+            await ann.presses(again, buttons(again)[0])
+            await server.until(lambda: not buttons(again), PATIENCE)

@@ -19,7 +19,7 @@ from bot.sessions.inbox import ItemStatus
 from bot.sessions.installation.losses import LOG_TRUNCATED, Loss
 from bot.sessions.log.event_types import LogTruncated
 from bot.sessions.log.events import EventType, Visibility
-from bot.sessions.models import Claim, Status, Write
+from bot.sessions.models import Claim, Status, Turn, Write
 from bot.store.losses.losses import TOLD, TOLD_RESET
 from bot.store.records.marks import MOST, LogMark, LogMarks
 from bot.store.redis_store import RedisStore
@@ -41,6 +41,7 @@ from tests.store.world import (
     opening,
     parcel,
     put_state,
+    question,
     remembered,
     row,
     started,
@@ -417,6 +418,41 @@ async def test_a_question_whose_answer_was_lost_is_asked_again(store: RedisStore
     taken = await store.outbox.take(claim.sid, "me", ("console",))
     assert [(one.text, one.doubtful) for one in taken] == [("May I?", True), (TOLD, False)]
     assert await store.outbox.settle(taken[0], "me", DeliveryState.SENT, receipt="r2")
+
+
+async def test_a_lost_answer_is_found_though_as_many_rows_were_written_since(
+    store: RedisStore, other: RedisStore
+) -> None:
+    """An answer is no event, so the audit row alone tells of it."""
+    claim, asked = await suspended(store)
+    back = await remembered(store, claim.sid)
+    await store.approvals.resolve(claim.sid, (asked.id,), ApprovalState.APPROVED, actor="ann", audit=(row("yes"),))
+    await back()
+    await other.lifecycle.pause(claim.sid, actor="ben", audit=(row("pause"),))
+    await other.lifecycle.resume(claim.sid, actor="ben", audit=(row("resume"),))
+    (loss,) = await found(store)
+    assert loss.kept == loss.lost
+    told = (await store.audit.records(claim.sid))[-1]
+    assert (told.kind, told.body["records"]) == (LOG_TRUNCATED, 1)
+    assert await found(store) == ()
+
+
+async def test_an_answer_that_is_lost_soon_after_another_loss_is_found(store: RedisStore) -> None:
+    """A loss has calls asked about: the rows of these questions have the numbers of the lost ones."""
+    claim, written = await started(store)
+    back = await remembered(store, claim.sid)
+    await store.sessions.record(claim, Write(fresh(), written.seq, events=(event(),), audit=(row(), row(), row())))
+    await back()
+    assert len(await found(store)) == 1
+    again = await claimed(store, claim.sid)
+    asked, turn = question(again), Turn("t", 1, "d1", "ann", again.now, suspended=True)
+    waiting = Write(fresh(), again.state.seq, ask=(asked,), turn=turn, status=Status.AWAITING_INPUT, release=True)
+    await store.sessions.record(again, waiting)
+    back = await remembered(store, claim.sid)
+    await store.approvals.resolve(claim.sid, (asked.id,), ApprovalState.APPROVED, actor="ann", audit=(row("yes"),))
+    await back()
+    assert len(await found(store)) == 1
+    assert await found(store) == ()
 
 
 async def test_a_record_elsewhere_tells_of_an_event(store: RedisStore, other: RedisStore) -> None:

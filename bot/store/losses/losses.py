@@ -26,7 +26,7 @@ from bot.store.records import codec
 from bot.store.records.codec import Bodies, raw, text
 from bot.store.records.form import stored, unpack
 from bot.store.records.kinds import AUDIT_ROW, EVENT
-from bot.store.records.marks import FIELDS, LogMark, StoredLog, falls_short, stored_log
+from bot.store.records.marks import FIELDS, HeadMark, LogMark, StoredLog, falls_short, stored_log
 from bot.store.schema import AUDIT, AUDIT_CHAIN, OPEN, audit_op, encode, session_keys
 from bot.store.scripts.loader import Script
 from bot.store.servers.connection import Command, Reply
@@ -171,23 +171,27 @@ class RedisLosses:
         return None
 
     async def _read(self, sids: Sequence[str]) -> "list[_Compared]":
-        """Read the compared fields of some sessions' records, and the last events that are known."""
-        asked, known = list[Command](), list[tuple[str, LogMark, Head]]()
+        """Read the compared fields of some sessions' records, and the last events and audit rows that are known."""
+        asked, known = list[Command](), list[tuple[str, LogMark, HeadMark]]()
         for sid in sids:
             # As known before the store answers: meanwhile this process may write more.
             known.append((sid, self._shared.marks.of(sid), self._shared.marks.head(sid)))
-            keys, seq = session_keys(sid), known[-1][1].seq
-            asked += (("HMGET", keys.state, *_FIELDS), ("XRANGE", keys.log, f"{seq}-0", f"{seq}-0"))
+            keys, seq, n = session_keys(sid), known[-1][1].seq, known[-1][2].head[0]
+            asked += (
+                ("HMGET", keys.state, *_FIELDS),
+                ("XRANGE", keys.log, f"{seq}-0", f"{seq}-0"),
+                ("LINDEX", keys.audit, max(n - 1, 0)),
+            )
         found = await self._shared.connection.reads(*asked)
-        answers = zip(known, found[::2], found[1::2], strict=True)
-        return [_Compared(*before, record, entries) for before, record, entries in answers]
+        answers = zip(known, found[::3], found[1::3], found[2::3], strict=True)
+        return [_Compared(*before, *answer) for before, *answer in answers]
 
     def _adopt(self, one: "_Compared", there: StoredLog) -> None:
         """Know a session as the store has it, if the loss of the known state was noted already."""
         if there.noted > one.known.fence:
             at = there.mark.at if there.mark.seq == one.known.seq else 0
             self._shared.marks.put(one.sid, replace(there.mark, at=at))
-            self._shared.marks.put_head(one.sid, there.audit)
+            self._shared.marks.put_head(one.sid, there.audit, there.noted)
 
     def _gone(self, one: "_Compared") -> Loss | None:
         self._shared.marks.forget(one.sid)
@@ -202,7 +206,7 @@ class RedisLosses:
 
     async def _noted(self, one: "_Compared", there: StoredLog) -> Loss | None:
         """Write a loss into its session; return None if the session changed meanwhile."""
-        sid, known, have, head = one.sid, one.known, there.mark, one.head
+        sid, known, have = one.sid, one.known, there.mark
         # A reset that the store has ended the taint from before it.
         before = known.taint if known.generation >= have.generation else PUBLIC
         label, reset = have.taint.join(before), known.generation > have.generation
@@ -210,7 +214,7 @@ class RedisLosses:
         ((home,),) = await self._shared.connection.commands(("HMGET", session_keys(sid).state, *_HOME))
         gap = NewEvent(STORE, label, told)
         shown = NewEvent(STORE, label, told, visibility=Visibility.USER, admitted=True)
-        lost = {"records": head[0]} if head[0] > there.audit[0] else {}
+        lost = {} if one.has_row(there) else {"records": one.head.head[0]}
         row = AuditRow(LOG_TRUNCATED, STORE, {"kept": told.kept, "lost": told.lost, "label": str(label), **lost})
         op = self._shared.ids.op()
         args: Arguments = {
@@ -231,7 +235,7 @@ class RedisLosses:
             return None
         seq, now, fence = (got.number(name) for name in ("seq", "now", "fence"))
         self._shared.marks.put(sid, LogMark(have.generation, seq, now, fence, label))
-        self._shared.marks.put_head(sid, codec.head(got.value("audit_seq"), got.value("audit_hash")))
+        self._shared.marks.put_head(sid, codec.head(got.value("audit_seq"), got.value("audit_hash")), fence)
         await self._shared.connection.commands(("SADD", OPEN, raw(sid)))
         await self._shared.mark_ready(sid, got)
         return self._find(Loss(sid, told.kept, told.lost, label, reset=reset))
@@ -239,7 +243,7 @@ class RedisLosses:
     async def _note_outside(self) -> None:
         """Append a row to the chain `audit`, if the store lost rows of it that are known."""
         marks = self._shared.marks
-        n, digest = marks.fallen if marks.fallen[0] else marks.head(AUDIT)
+        n, digest = marks.fallen if marks.fallen[0] else marks.head(AUDIT).head
         if not n or (not marks.fallen[0] and await self._has_row(n, digest)):
             return
         row = AuditRow(LOG_TRUNCATED, STORE, {"chain": AUDIT, "records": n})
@@ -251,18 +255,22 @@ class RedisLosses:
 
     async def _has_row(self, n: int, digest: str) -> bool:
         (packed,) = await self._shared.connection.commands(("LINDEX", AUDIT_CHAIN, n - 1))
-        return packed is not None and codec.reading(lambda: unpack(AUDIT_ROW, packed)["hash"]) == digest
+        return packed is not None and _hash(packed) == digest
 
 
 @dataclass(frozen=True, slots=True)
 class _Compared:
-    """The knowledge of a session when the store was asked, and its answer: the record and the event `known.seq`."""
+    """The knowledge of a session when the store was asked, and its answer.
+
+    That is the record, the event `known.seq`, and the row of the audit chain at the place of the known head.
+    """
 
     sid: str
     known: LogMark
-    head: Head
+    head: HeadMark
     record: Reply
     entries: Reply
+    row: Reply
 
     @property
     def stored(self) -> StoredLog | None:
@@ -273,8 +281,27 @@ class _Compared:
         return stored_log(found, _time(self.entries)) if found else None
 
     def short(self, there: StoredLog) -> bool:
-        """Say whether the store has less of a session's log, or of its audit chain, than was known."""
-        return falls_short(there, self.known) or self.head[0] > max(there.audit[0], there.noted_audit)
+        """Say whether the store has less of a session's log, or of its audit chain, than was known.
+
+        A chain has less if another row stands at the place of the known head: others may have written more by then. If
+        a loss was noted since that head was known, the rows up to `noted_audit` are known as lost.
+        """
+        if falls_short(there, self.known):
+            return True
+        noted = there.noted > self.head.noted and self.head.head[0] <= there.noted_audit
+        return not (noted or there.mark.deleted or self.has_row(there))
+
+    def has_row(self, there: StoredLog) -> bool:
+        """Say whether the store has the last row that is known of a session's audit chain. Raises SchemaError."""
+        n, digest = self.head.head
+        if n == 0 or n > there.audit[0] or self.row is None:
+            return n <= there.audit[0]
+        return _hash(self.row) == digest
+
+
+def _hash(packed: bytes) -> str:
+    """Return the hash of an audit row. Raises SchemaError."""
+    return codec.reading(lambda: unpack(AUDIT_ROW, packed)["hash"])
 
 
 def _time(entries: Reply) -> int:

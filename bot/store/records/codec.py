@@ -266,6 +266,11 @@ def fence(got: Mapping[bytes, bytes]) -> int:
     return int(got.get(_STORED["fence"]) or 0)
 
 
+def truncated(got: Mapping[bytes, bytes]) -> int:
+    """Read the fence at the last loss that was noted out of the fields of a session's record, 0 for none."""
+    return int(got.get(_STORED["truncated"]) or 0)
+
+
 def turn(value: Turn) -> Values:
     """Write an open turn."""
     return {

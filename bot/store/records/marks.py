@@ -64,6 +64,14 @@ class StoredLog:
     noted_audit: int
 
 
+@dataclass(frozen=True, slots=True)
+class HeadMark:
+    """The newest head of an audit chain that is known. `noted` is the session's fence at the last loss noted before."""
+
+    head: Head = EMPTY
+    noted: int = 0
+
+
 FIELDS: Final = (
     *("version", "generation", "seq", "fence", "taint", "status", "audit_seq", "audit_hash"),
     *("truncated", "truncated_audit"),
@@ -119,7 +127,7 @@ class LogMarks:
 
     def __init__(self) -> None:
         self._marks = OrderedDict[str, LogMark]()
-        self._heads = OrderedDict[str, Head]()
+        self._heads = OrderedDict[str, HeadMark]()
         self._recent = deque[tuple[float, NewItem, bool]](maxlen=_RECENT)
         self._parcels = deque[tuple[float, Parcel]](maxlen=_RECENT)
         self.fallen = EMPTY
@@ -134,17 +142,17 @@ class LogMarks:
         """Return the newest state of a session that is known."""
         return self._marks.get(sid, LogMark())
 
-    def head(self, chain: str) -> Head:
-        """Return the newest head of an audit chain that is known, `EMPTY` for none."""
-        return self._heads.get(chain, EMPTY)
+    def head(self, chain: str) -> HeadMark:
+        """Return the newest head of an audit chain that is known, one of nothing for none."""
+        return self._heads.get(chain, HeadMark())
 
     def put(self, sid: str, mark: LogMark) -> None:
         """Keep the state of a session in place of the known one."""
         _put(self._marks, sid, mark)
 
-    def put_head(self, chain: str, head: Head) -> None:
+    def put_head(self, chain: str, head: Head, noted: int = 0) -> None:
         """Keep the head of a chain in place of the known one."""
-        _put(self._heads, chain, head)
+        _put(self._heads, chain, HeadMark(head, noted))
 
     def saw(self, sid: str, seen: LogMark) -> None:
         """Keep a state that was read or written, if it may follow the known one: one of another history may not."""
@@ -170,14 +178,14 @@ class LogMarks:
         at = events[-1].ts if events and events[-1].seq == state.seq else 0
         self.saw(state.sid, LogMark(state.generation, state.seq, at, fence, state.taint))
 
-    def saw_head(self, chain: str, head: Head) -> None:
-        """Keep the head of a chain, unless a newer one is known."""
+    def saw_head(self, chain: str, head: Head, noted: int = 0) -> None:
+        """Keep the head of a chain, unless a newer one is known: after a noted loss the same numbers come again."""
         known = self.head(chain)
-        if head[0] > known[0]:
-            self.put_head(chain, head)
-        elif chain == AUDIT and head[0] < known[0]:
+        if (noted, head[0]) > (known.noted, known.head[0]):
+            self.put_head(chain, head, noted)
+        elif chain == AUDIT and head[0] < known.head[0]:
             # A process writes there one after another, so this answer is no older one.
-            self.fallen = max(self.fallen, known)
+            self.fallen = max(self.fallen, known.head)
 
     def deleted(self, sid: str) -> None:
         """Keep that a session was deleted."""

@@ -327,10 +327,16 @@ end
 -- A.audit, if there are rows: `seq` and `hash` of the record that they follow, and `rows`, stored maps. The number of a
 -- record is its place in the list.
 
+-- Return an answer's fields with the head of the chain, and with the fence at the last loss that was noted before it.
+local function with_head(fields)
+  fields.audit_seq, fields.audit_hash, fields.truncated = S.audit_seq, S.audit_hash, S.truncated
+  return fields
+end
+
 -- The answer that tells the client to chain again, or nil when the chain's head is the one it knew.
 local function moved_head()
   if A.audit and (A.audit.seq ~= count(F.audit_seq) or A.audit.hash ~= (S.audit_hash or '')) then
-    return reply('head', {audit_seq = S.audit_seq, audit_hash = S.audit_hash})
+    return reply('head', with_head({}))
   end
 end
 
@@ -343,12 +349,6 @@ local function append_audit()
   redis.call('RPUSH', K.audit, unpack(packed))
   set(F.audit_seq, count(F.audit_seq) + #rows)
   set(F.audit_hash, rows[#rows].hash)
-end
-
--- Return an answer's fields with the head of the chain.
-local function with_head(fields)
-  fields.audit_seq, fields.audit_hash = S.audit_seq, S.audit_hash
-  return fields
 end
 
 -- Closed records ---------------------------------------------------------------------------------------

@@ -10,6 +10,7 @@ from bot.delivery.question_updates import GONE, LONGEST, outcome
 from bot.sessions.approvals import FOR_EVER, Approval, ApprovalQuestion, ApprovalState
 from bot.sessions.consents.grants import Grant
 from bot.sessions.deliveries import DeliveryState
+from bot.store.schema import session_keys
 from channels.messages import Address, Inbound, Outbound
 from channels.port import AmbiguousSendError, ChannelError, GoneError
 from policy.labels import PUBLIC
@@ -18,6 +19,7 @@ from tests.bot.kit import bang, policy
 from tests.channels.contract import until
 from tests.harness import Person, running
 from tests.people import principal
+from tests.store.world import earlier
 
 pytestmark = pytest.mark.anyio
 
@@ -128,6 +130,42 @@ async def test_a_shared_chat_is_not_told_who_answered(tmp_path: Path) -> None:
         assert "nothing" in told.text
         await until(lambda: board.edits == 3)
         assert told.address.chat == "all"
+
+
+async def test_a_question_that_waits_again_keeps_its_buttons(tmp_path: Path) -> None:
+    """A server took over that does not know the answer: neither an edit that waits is made, nor one put there now."""
+    board = Board()
+    async with running(tmp_path, CONFIG, channels=[board]) as owner:
+        ann = at_board(owner, "ann")
+        name = await asked(ann)
+    async with running(tmp_path, CONFIG, serve=False, channels=[board]) as owner:
+        store, updates, outbox = owner.app.store, owner.app.question_updates, owner.app.outbox
+        unanswered = await earlier(store, session_keys(ann.sid).approvals)
+
+        async def refuse() -> None:
+            await store.approvals.resolve(ann.sid, (name,), ApprovalState.DENIED, actor="boss", audit=())
+
+        said = await store.outbox.deliveries(ann.sid)
+        await refuse()
+        late = (await store.question_copies.copies())[0]
+        await unanswered()
+        await updates._close(late)  # pyright: ignore[reportPrivateUsage] - it looked before the server took over
+        assert await store.outbox.deliveries(ann.sid) == said
+        await refuse()
+        await updates.sweep()
+        await unanswered()
+        await outbox.collect(ann.sid)
+        assert board.edits == 0
+        assert all(copy.buttons for copy in questions(board).values())
+        # The loss is found: the question is asked again, and its new copies are edited as the first would have been.
+        await store.losses.witness(ann.sid, audit=(99, "h" * 43))
+        await outbox.collect(ann.sid)
+        assert board.at("boss")[1].buttons
+        await refuse()
+        await updates.sweep()
+        await outbox.collect(ann.sid)
+        assert board.at("boss")[1].buttons == ()
+        assert board.at("boss")[1].text.endswith(f"{name}: refused by boss")
 
 
 async def test_crash_heals_a_copy_is_edited_by_another_process(tmp_path: Path) -> None:

@@ -25,6 +25,7 @@ from bot.config.load import load_config
 from bot.config.model import Config
 from bot.core.errors import StoreError
 from bot.files.objects import BucketAddress
+from bot.sessions.approvals import ApprovalState
 from bot.sessions.deliveries import DeliveryState
 from bot.sessions.inbox import QueueMode
 from bot.sessions.models import Status
@@ -227,11 +228,22 @@ class MachineStorm:
                     continue
                 if state.status is not Status.IDLE or state.waiting_items or state.turn is not None:
                     waits.append(f"{state.home}: {state.status}, {state.waiting_items} wait, turn {state.turn}")
+                    waits += [f"{state.home}: asked {line}" for line in await self._asked(sid)]
                 unsaid = [one for one in await self.desk.store.outbox.deliveries(sid) if one.state in _UNSAID]
                 waits += [f"{state.home}: unsaid {one.key}: {one.state}" for one in unsaid]
         except StoreError as error:
             waits.append(f"the store: {error}")
         return waits
+
+    async def _asked(self, sid: str) -> list[str]:
+        """Return the open questions of a session with the states of their copies: each has to be answerable."""
+        deliveries = await self.desk.store.outbox.deliveries(sid)
+        return [
+            f"{one.asked_in}: {one.state}, copies "
+            f"{[(copy.key, copy.state.value, copy.receipt) for copy in deliveries if copy.asked == one.asked_in]}"
+            for one in await self.desk.store.approvals.of(sid)
+            if one.state is ApprovalState.PENDING
+        ]
 
 
 async def _until(moment: float) -> None:
