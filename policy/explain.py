@@ -51,18 +51,14 @@ _REMEDIES: Final[Mapping[Remedy, str]] = MappingProxyType(
         Remedy.GRANT_SECRET: "ask an admin to name the tool and the host under `secrets` in config.yaml",
         Remedy.GRANT_TOOL: "ask an admin to name your role under `policy.tools` in config.yaml",
         Remedy.BOUND_TOOL: "ask an admin to bound that argument under `policy.tools` in config.yaml",
-        Remedy.BOUND_ENTRY: "ask an admin to name such entries, as `KIND-unheard`, in the tool's `bounds` under"
-        " `policy.tools` in config.yaml, unless the choice of others does harm there; `KIND-made-here` is enough for"
-        " what a call here made",
+        Remedy.BOUND_ENTRY: "ask an admin to list `KIND-unheard` in the tool's `bounds` under `policy.tools` in"
+        " config.yaml, or `KIND-made-here` for what a call here made",
         Remedy.FIX_RULE: "ask an admin to mend the rule named above in config.yaml, `lockgate check` tests it",
     }
 )
 
 
-_RESET_OF_HELD: Final = (
-    "start anew with `/reset` and ask for all of it again, as a reset ends all held results: a session that has read"
-    " nothing may do this"
-)
+_RESET_OF_HELD: Final = "start anew with `/reset` and ask for all of it again, as a reset ends all held results"
 """The words for a reset where the call refers to a held result."""
 
 

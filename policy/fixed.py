@@ -300,13 +300,13 @@ _UNVOUCHED = _ask(
 )
 _UNBOUND = _ask(
     "endorsed_cannot_steer",
-    "an entry of a held list would steer this call, and no bound of the operator names such entries",
+    "an entry of a held list would steer this call, and no bound of the operator names it",
     Remedy.APPROVER,
     Remedy.BOUND_ENTRY,
 )
 _HEARD = _ask(
     "endorsed_cannot_steer",
-    "a bounded answer from data that nobody vouches for was heard, and an entry of a held list may depend on it",
+    "an entry of a held list may depend on a bounded answer from data that nobody vouches for",
     Remedy.APPROVER,
 )
 

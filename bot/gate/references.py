@@ -1,4 +1,4 @@
-"""The part of a decision on a call that comes from its references: whether its result is held, and what steers it.
+"""The meaning of a call's references for the decision on it: they hold its result, quote texts, and steer it.
 
 The gate decides so on the calls of sessions, and `lockgate policy test` on the calls of its cases.
 """
@@ -22,8 +22,8 @@ def holds(document: Document, tool: CallableTool, taken: Asked, *, untrusted: bo
 
     A tool may return its arguments, and whether a call is made may depend on them. So the result of a call with
     references is held, regardless of its label. If it entered the context, the session would rise where the call is
-    made and stay where it is refused (ADR 0008). An identifier behind a handle is no higher than the session: it only
-    makes the result UNTRUSTED, so that is held unless the session is `untrusted` or the policy spares it (ADR 0063).
+    made and stay where it is refused (ADR 0008). An identifier behind a handle is no higher than the session. It makes
+    the result UNTRUSTED, so that is held unless the session is `untrusted` or the policy spares it (ADR 0063).
 
     Raises RefusedCallError: the model asks for a result that must be held.
     """

@@ -45,7 +45,6 @@ _UNTRUSTED = replace(BASE, taint=parse("PUBLIC~"), tool=_SENDING)
 _SERVED = replace(_SENDING, name="mail__send", server="mail")
 _ALLOWED = replace(_SERVED, untrusted_content=UntrustedContent.ALLOW)
 _SENDING_ASKED = replace(_SENDING, untrusted_content=UntrustedContent.ASK)
-_HEARD = "a bounded answer from data that nobody vouches for was heard"
 _PASSING_ON = replace(BASE, taint=PUBLIC, tool=_SERVED, carried=parse("PUBLIC~"), quotes=True)
 _BY_ANYBODY = "anybody may have written the text of this reference"
 _OTHERS = "others_cannot_command"
@@ -176,7 +175,7 @@ _IN_ORDER = ((_BEGUN, _READING), (_NEW, _FIRST), (_NEW, _STATE), (_OVER, _STATE)
                 replace(BASE, tool=_SENDING, steered=(SteeredRole(ArgumentRole.TIME, outside=False), outside)),
                 "endorsed_cannot_steer",
                 Verdict.REQUIRE_APPROVAL,
-                f"{_HEARD}, and {words}",
+                f"a bounded answer from data that nobody vouches for was heard, and {words}",
                 {Remedy.APPROVER, Remedy.BOUND_TOOL},
             )
             for outside, words in (
@@ -198,14 +197,14 @@ _IN_ORDER = ((_BEGUN, _READING), (_NEW, _FIRST), (_NEW, _STATE), (_OVER, _STATE)
                     TakenEntry.HEARD,
                     False,
                     Verdict.REQUIRE_APPROVAL,
-                    f"{_HEARD}, and an entry of a held list may depend on it",
+                    "an entry of a held list may depend on a bounded answer from data that nobody vouches for",
                     {Remedy.APPROVER},
                 ),
                 (
                     TakenEntry.UNBOUND,
                     False,
                     Verdict.REQUIRE_APPROVAL,
-                    "an entry of a held list would steer this call, and no bound of the operator names such entries",
+                    "an entry of a held list would steer this call, and no bound of the operator names it",
                     {Remedy.APPROVER, Remedy.BOUND_ENTRY},
                 ),
                 (TakenEntry.UNBOUND, True, Verdict.ALLOW, "approved", set[Remedy]()),

@@ -92,7 +92,7 @@ def with_references(
         hold = holds(policy, called, taken, untrusted=request.taint.untrusted)
     except RefusedCallError as refusal:
         raise OperatorError(
-            f"the gate refuses this call whatever the policy says: {refusal}",
+            f"the gate refuses this call under every policy: {refusal}",
             next_step="mend its arguments, or `request.held`",
         ) from None
     opened = taken.opened()

@@ -39,9 +39,7 @@ NO_PLACE: Final = (
     f' {{"{ANSWER}": "<id>", "{FIELD}": "<name>"}}'
 )
 
-NOT_HERE: Final = (
-    "an entry of a held list may stand only in an argument with a `handle`, or as an entry of a list of such"
-)
+NOT_HERE: Final = "only an argument with a `handle`, or a list of such, takes an entry of a held list"
 
 NO_LIST: Final = "this result lists no identifiers"
 """The refusal for any other id. This and the next three depend on the call behind the id, and tell nothing of the list.
@@ -69,7 +67,7 @@ NO_NUMBER: Final = f"the place of an `{ENTRY}` is a number of the held answer; i
 
 NOT_THERE: Final = (
     "the held list has no entry at that place, so the call was not made. The list is shorter, its call failed, or its"
-    " result was not as the `output` of its tool describes it"
+    " result did not fit the `output` of its tool"
 )
 """The refusal where there is no entry: one text for the three causes, as they tell of the list."""
 

@@ -188,7 +188,7 @@ def test_arguments_that_may_take_handles_are_named_in_a_comment() -> None:
     }
     text = written(listed("move", properties=arguments), entry={"command": "x"})
     assert [" ".join(line.split()) for line in text.splitlines() if "Perhaps" in line] == [
-        "# Perhaps identifiers, for `handle: KIND` as in an `output` of this server: mail_id, ids[]"
+        "# Perhaps identifiers, for `handle: KIND` as in an `output` of this server: ids[], mail_id"
     ]
     assert "handle" not in str(parse_yaml(text).value)
 

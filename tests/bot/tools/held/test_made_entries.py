@@ -9,7 +9,7 @@ import pytest
 from pydantic import JsonValue
 
 from bot.mcp.tool import Ask
-from bot.sessions.log.event_types import ToolResult
+from bot.sessions.log.event_types import ToolCall
 from bot.tools.held.entries import NOT_THERE
 from tests.bot.kit import bang, parts, policy
 from tests.bot.mailbox import LABELLED, TOOLS, Mailbox, mail
@@ -89,7 +89,7 @@ async def test_what_a_call_made_is_passed_on_unasked(tmp_path: Path, *, others: 
         assert await owner.app.store.approvals.of(owner.sid) == ()
         assert not (await owner.state()).taint.untrusted
         # It is there or it is not.
-        assert [one.millibits for one in bodies(await owner.events(), ToolResult)[-1].depended] == [1000]
+        assert [one.millibits for one in bodies(await owner.events(), ToolCall)[-1].depended] == [1000]
 
 
 async def test_where_nothing_was_made_the_conversation_sees_the_same(tmp_path: Path) -> None:
