@@ -101,7 +101,7 @@ async def test_people_are_asked_the_same_and_their_answer_is_spent(tmp_path: Pat
         shown = await owner.say(bang("book", hour="noon", _if=given(answer)))
         assert "May `book` run" in shown
         assert "_if" in shown
-        assert f"made only if `free` is true in the answer `{answer}`" in shown
+        assert f"made only if `free` is true in the result `{answer}` of `inspect` at 20" in shown
         assert "is not shown" not in shown
         (asked,) = await owner.app.store.approvals.of(owner.sid)
         await owner.say(f"/approve {asked.id}")
