@@ -1,4 +1,4 @@
-"""The places of marks in a tool's description: `written_by`, `handle`, `made`, `bounded`; and the parts they show."""
+"""The places of marks in a tool's description (`written_by`, `handle`, `made`, `bounded`), and the parts they show."""
 
 from collections.abc import Iterator
 from typing import Final

@@ -352,7 +352,10 @@ WRITTEN: Final[dict[EventType, dict[str, JsonValue]]] = {
             "counted": False,
             "endorsed": _ENDORSED,
         },
-        "listed": [{"kind": "mail", "most": 3, "identifiers": ['"a"', "17"]}],
+        "listed": [
+            {"kind": "mail", "most": 3, "identifiers": ['"a"', "17"]},
+            {"kind": "draft", "most": 1, "identifiers": ['"b"'], "made": True},
+        ],
     },
     EventType.POLICY_DECISION: _DECISION,
     EventType.TAINT_RAISED: {"before": "PUBLIC", "after": "CONFIDENTIAL{acme,hr}~", "cause": "read_file"},

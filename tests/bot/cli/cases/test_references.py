@@ -1,7 +1,9 @@
 """`lockgate policy test` decides references in a case's call as the gate does, and refuses those that it cannot."""
 
 import json
+from collections.abc import Mapping
 from pathlib import Path
+from typing import Final
 
 import pytest
 from pydantic import JsonValue
@@ -31,7 +33,8 @@ def mailbox(tmp_path: Path) -> Config:
     return load_config(path, {}, ARGUMENTS)
 
 
-_MOVES: dict[str, JsonValue] = {"name": "mail__move", "effect": "write", "consequential": True}
+_NOTHING: Final[Mapping[str, JsonValue]] = {}
+_MOVES: Final[Mapping[str, JsonValue]] = {"name": "mail__move", "effect": "write", "consequential": True}
 
 
 def ran(
@@ -39,10 +42,10 @@ def ran(
     arguments: JsonValue,
     verdict: str = "ALLOW",
     *,
-    facts: dict[str, JsonValue] = _MOVES,
-    **more: JsonValue,
+    facts: Mapping[str, JsonValue] = _MOVES,
+    more: Mapping[str, JsonValue] = _NOTHING,
 ) -> int:
-    """Run a case with a call; return the exit code."""
+    """Run a case with a call, and `more` facts of its request; return the exit code."""
     said: JsonValue = {**facts, "server": "mail"}
     held: JsonValue = {"list": _LIST, "answer": _ANSWER, "text": {"label": "INTERNAL~"}}
     request: JsonValue = {"hook": "MCP_TOOL_CALL", "tool": said, "held": held, "arguments": arguments, **more}
@@ -76,7 +79,7 @@ def ran(
 def test_references_are_decided_as_the_gate_does(
     mailbox: Config, arguments: JsonValue, verdict: str, more: dict[str, JsonValue]
 ) -> None:
-    assert ran(mailbox, arguments, verdict, **more) == 0
+    assert ran(mailbox, arguments, verdict, more=more) == 0
 
 
 def test_an_entry_without_a_bound_asks(mailbox: Config) -> None:
@@ -127,5 +130,5 @@ def test_the_facts_of_the_tool_have_to_fit(
 
 def test_a_held_result_names_a_tool_there_is(mailbox: Config, capsys: pytest.CaptureFixture[str]) -> None:
     held: JsonValue = {"list": {"label": "INTERNAL~", "tool": "mail__fnd"}}
-    assert ran(mailbox, {"id": _ENTRY, "folder": "x"}, held=held) == FAILED
+    assert ran(mailbox, {"id": _ENTRY, "folder": "x"}, more={"held": held}) == FAILED
     assert "the held result `list` is of an unknown tool `mail__fnd`" in capsys.readouterr().out
