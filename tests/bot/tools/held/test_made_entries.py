@@ -9,7 +9,7 @@ import pytest
 from pydantic import JsonValue
 
 from bot.mcp.tool import Ask
-from bot.sessions.log.event_types import ToolCall
+from bot.sessions.log.event_types import ItemHeld, ToolCall
 from bot.tools.held.entries import NOT_THERE
 from tests.bot.kit import bang, parts, policy
 from tests.bot.mailbox import LABELLED, TOOLS, Mailbox, mail
@@ -137,6 +137,20 @@ async def test_what_others_may_have_chosen_asks(tmp_path: Path, way: Callable[[P
     async with running(tmp_path, config(), parts=parts(*box.tools)) as owner:
         assert "May `mail__forward` run" in await forward(owner, await way(owner))
         assert box.forwarded == []
+
+
+@pytest.mark.parametrize(
+    "way, made",
+    [(drafted, True), (_copied_by_an_entry, False), (_copied_by_a_handle, False), (_copied_by_a_text, False)],
+)
+async def test_a_conversation_made_what_it_fixed_itself(
+    tmp_path: Path, way: Callable[[Person], Awaitable[str]], *, made: bool
+) -> None:
+    box = Drafts()
+    async with running(tmp_path, config(), parts=parts(*box.tools)) as owner:
+        ref = await way(owner)
+        (held,) = [one for one in bodies(await owner.events(), ItemHeld) if one.ref == ref]
+        assert [(one.kind, one.made) for one in held.listed] == [("mail", made)]
 
 
 @pytest.mark.parametrize("tool", ["pin", "delete"])
