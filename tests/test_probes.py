@@ -10,7 +10,7 @@ from typing import cast
 import pytest
 from coverage import Coverage
 
-from tests.probes import Arc, compiled, equip, write
+from tests.probes import compiled, equip, write
 
 SOURCE = '''
 """A module."""
@@ -334,12 +334,13 @@ def test_a_call_is_told_as_a_tracer_tells_it(name: str, arguments: tuple[object,
             called(names, name, arguments)
     finally:
         traced.stop()
-    arcs, names = set[Arc](), dict[str, object]({"__name__": __name__})
-    equip(names, arcs)
-    exec(compiled(SOURCE.encode(), str(path)), names)  # noqa: S102 - as above
+    names = dict[str, object]({"__name__": __name__})
+    code, places = compiled(SOURCE.encode(), str(path))
+    seen = equip(names, places)
+    exec(code, names)  # noqa: S102 - as above
     if name:
         called(names, name, arguments)
-    write({str(path): arcs}, tmp_path / "cover/data")
+    write({str(path): seen.arcs}, tmp_path / "cover/data")
     probed = Coverage(data_file=str(tmp_path / "cover/data"), branch=True, config_file=False)
     probed.combine()
     assert told(probed, tmp_path) == told(traced, tmp_path)

@@ -15,7 +15,6 @@ from base64 import b64encode
 from pathlib import Path
 from typing import Annotated
 
-import uvicorn
 from mcp.server.mcpserver import Elicit, MCPServer, Resolve
 from mcp.server.mcpserver.exceptions import ToolError
 from mcp.types import (
@@ -183,6 +182,9 @@ if "ODD_TOOL" in os.environ:
 def main() -> None:
     """Serve until the input ends, or for ever over HTTP."""
     if sys.argv[1:] == ["http"]:
+        # Most servers that tests start speak over their pipes.
+        import uvicorn  # noqa: PLC0415
+
         listening = socket.create_server(("127.0.0.1", 0))
         sys.stdout.write(f"{listening.getsockname()[1]}\n")
         sys.stdout.flush()
