@@ -192,32 +192,47 @@ def unclear(_facts: Facts, _now: datetime) -> bool:
     return cast("bool", 1)
 
 
+# Made once: to make a strategy anew for each draw takes longer than to draw from it.
+_ACTIONS = st.sampled_from((Verdict.BLOCK, Verdict.REQUIRE_APPROVAL, Verdict.REDACT))
+_PATTERNS = st.sampled_from(("canary", "us-ssn"))
+_MAYBE_PATTERNS = st.none() | _PATTERNS
+_HOOKS = st.sampled_from(Hook)
+_TOOLS = st.sampled_from(((), ("message",), ("*_file",), ("message", "read_*"), ("x*",)))
+_CHANNELS = st.sampled_from(((), ("console",), ("t*",)))
+_LEVELS = st.just(frozenset(Level)) | st.frozensets(st.sampled_from(Level), min_size=1)
+_UNTRUSTED = st.sampled_from((None, None, True, False))
+_SCHEDULES = st.none() | schedules
+_CONDITIONS = {hook: st.none() | st.sampled_from([condition(text, hook) for text in CONDITIONS]) for hook in Hook}
+_TESTS = st.sampled_from((None, None, None, long_text, raising, unclear))
+
+
 @st.composite
 def rules(draw: st.DrawFn) -> Rule:
     """Return a configured rule as a valid document would give it, but for its id."""
-    action = draw(st.sampled_from((Verdict.BLOCK, Verdict.REQUIRE_APPROVAL, Verdict.REDACT)))
-    patterns = st.sampled_from(("canary", "us-ssn"))
-    hook = draw(st.sampled_from(Hook))
+    action = draw(_ACTIONS)
+    hook = draw(_HOOKS)
     return Rule(
         id="rule",
         hook=hook,
         action=action,
-        tools=draw(st.sampled_from(((), ("message",), ("*_file",), ("message", "read_*"), ("x*",)))),
-        channels=draw(st.sampled_from(((), ("console",), ("t*",)))),
-        levels=draw(st.just(frozenset(Level)) | st.frozensets(st.sampled_from(Level), min_size=1)),
-        untrusted=draw(st.sampled_from((None, None, True, False))),
-        pattern=draw(patterns if action is Verdict.REDACT else st.none() | patterns),
-        schedule=draw(st.none() | schedules),
-        when=draw(st.none() | st.sampled_from(CONDITIONS).map(lambda text: condition(text, hook))),
-        test=draw(st.sampled_from((None, None, None, long_text, raising, unclear))),
+        tools=draw(_TOOLS),
+        channels=draw(_CHANNELS),
+        levels=draw(_LEVELS),
+        untrusted=draw(_UNTRUSTED),
+        pattern=draw(_PATTERNS if action is Verdict.REDACT else _MAYBE_PATTERNS),
+        schedule=draw(_SCHEDULES),
+        when=draw(_CONDITIONS[hook]),
+        test=draw(_TESTS),
     )
 
 
-@st.composite
-def rule_sets(draw: st.DrawFn, most: int = 6) -> tuple[Rule, ...]:
+def rule_sets(most: int = 6) -> st.SearchStrategy[tuple[Rule, ...]]:
     """Return a few rules with distinct ids."""
-    drawn = draw(st.lists(rules(), max_size=most))
-    return tuple(with_id(rule, f"rule-{number}") for number, rule in enumerate(drawn))
+    return st.lists(rules(), max_size=most).map(_numbered)
+
+
+def _numbered(found: list[Rule]) -> tuple[Rule, ...]:
+    return tuple(with_id(rule, f"rule-{number}") for number, rule in enumerate(found))
 
 
 def with_id(rule: Rule, name: str) -> Rule:
