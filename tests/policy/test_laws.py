@@ -169,14 +169,17 @@ def test_unknown_is_worst(request: Request, rules: tuple[Rule, ...]) -> None:
 
 @given(requests(CALLS), rule_sets(), tools)
 def test_untrusted_cannot_command(request: Request, rules: tuple[Rule, ...], tool: ToolFacts) -> None:
-    """Once UNTRUSTED data was admitted, a consequential call needs an approval."""
+    """Once UNTRUSTED data was admitted, a consequential call needs an approval.
+
+    One that only takes UNTRUSTED text along as content may need it, too (`_MAY_NOT_CARRY`).
+    """
     untrusted = request.taint.join(parse("PUBLIC~"))
     call = replace(request, taint=untrusted, tool=replace(tool, consequential=True), approved=False)
     decision = engine(*rules).decide(call, NOW)
     assert decision.verdict >= Verdict.REQUIRE_APPROVAL
     assert "untrusted_cannot_command" in decision.rules
-    trusted = replace(untrusted, integrity=Integrity.TRUSTED)
-    for lifted in (replace(call, approved=True), replace(call, taint=trusted)):
+    trusted, content = [replace(label, integrity=Integrity.TRUSTED) for label in (untrusted, call.carried)]
+    for lifted in (replace(call, approved=True), replace(call, taint=trusted, carried=content)):
         assert "untrusted_cannot_command" not in engine(*rules).decide(lifted, NOW).rules
 
 
