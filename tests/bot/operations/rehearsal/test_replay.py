@@ -212,7 +212,8 @@ async def test_another_bound_is_told_as_far_as_the_audit_holds_it(tmp_path: Path
 def naming(*names: str) -> Document:
     bounds = {"bounds": {"identifier": [*names]}} if names else {}
     sections = {"mcp_servers": LABELLED, "tools": {**BOUNDED, "mail__forward": bounds}}
-    return load(sections, tools=catalogue.ARGUMENTS | {name: {} for name in BOUNDED}, servers=("mail",))
+    served: dict[str, Mapping[str, str]] = {name: {} for name in BOUNDED}
+    return load(sections, tools={**catalogue.ARGUMENTS, **served}, servers=("mail",))
 
 
 async def test_another_bound_of_entries_is_told_as_far_as_the_audit_holds_it(tmp_path: Path) -> None:

@@ -58,7 +58,7 @@ async def test_a_mark_counts_as_long_as_it_is_in_force(tmp_path: Path, *, made: 
 
 
 async def test_a_copy_of_a_listed_mail_stays_of_others(tmp_path: Path) -> None:
-    """Two of them, on a chain of copies, and on a condition."""
+    """Also a copy of the copy."""
     box = Drafts()
     async with running(tmp_path, config(), parts=parts(*box.tools)) as owner:
         found = await listed(owner)
@@ -80,14 +80,17 @@ async def test_a_field_that_was_heard_makes_each_later_use_ask(tmp_path: Path) -
         assert box.forwarded == []
 
 
-async def test_an_answer_gives_no_other_object(tmp_path: Path) -> None:
+async def test_no_place_but_the_first_has_an_object(tmp_path: Path) -> None:
+    """Not one that the session names, and not one that an answer gives."""
     box = Drafts()
     async with running(tmp_path, config(), parts=parts(*box.tools)) as owner:
-        ref, found = await drafted(owner), await listed(owner)
-        place = await numbered(owner, found)
-        for entry in (2, {"answer": place, "field": "place"}):
-            await owner.say(bang("mail__forward", id=taken(ref, entry), to="eve"))
-        assert box.forwarded in ([], ["draft"])
+        ref = await drafted(owner)
+        (owner.app.config.data_dir / "files" / "public" / "mail.md").write_text('{"place": 2, "yes": true}', "utf-8")
+        text = ref_in(await owner.say(bang("read_file", path="public/mail.md", _hold=True)))
+        answer: JsonValue = {"answer": await numbered(owner, text), "field": "place"}
+        for entry in (2, answer):
+            assert "is held as" in await owner.say(bang("mail__forward", id=taken(ref, entry), to="eve"))
+        assert box.forwarded == []
 
 
 async def test_no_draft_outlives_a_reset_or_is_of_an_untrusted_conversation(tmp_path: Path) -> None:
