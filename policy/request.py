@@ -320,6 +320,8 @@ class Request:
     """A held value that people did not vouch for steers the call."""
     entry: TakenEntry | None = None
     """How the entries of held lists that steer the call stand to the operator's bounds, None where none does."""
+    entry_bounds: str = field(default="", compare=False)
+    """The short digest of the names of entries in these bounds, so that a replay knows whether they are the same."""
     run: RunState | None = None
     """The state of the session's run, None for a session that is not a run."""
     lifts: tuple[str, ...] = field(default=(), compare=False)

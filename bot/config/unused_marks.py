@@ -4,7 +4,7 @@ An operator who writes one believes that it counts, so it is refused with its li
 """
 
 from collections.abc import Iterator, Mapping
-from typing import TypeAlias
+from typing import Final, TypeAlias
 
 from bot.config.mcp import McpServerSettings, McpToolSettings, offered_name
 from bot.config.schemas.argument import McpArgument
@@ -15,13 +15,18 @@ from policy.request import ArgumentRole
 
 _Kinds: TypeAlias = dict[ArgumentRole, set[str]]
 
+_NOTHING_MADE: Final = (
+    "names objects that a call made, and no `output` of this server has `handle: {kind}` with `made: true`"
+)
+
 
 def unused_marks(servers: Mapping[str, McpServerSettings], policy: Document | None) -> Iterator[Problem]:
     """Yield the bounds that bound no argument, and the handles of arguments that no result brings.
 
-    A bound that names entries of held lists has to name a kind that an argument of the tool takes in that role.
+    A bound that names entries of held lists has to name a kind that an argument of the tool takes in that role. One for
+    objects that a call made needs a result that is marked so.
     """
-    taken = dict[str, _Kinds]()
+    taken, made = dict[str, _Kinds](), dict[str, frozenset[str]]()
     for server, settings in servers.items():
         results = [one.output for one in settings.tools.values() if one.output is not None]
         known = {part.handle for result in results for part in _parts(result) if part.handle is not None}
@@ -31,11 +36,14 @@ def unused_marks(servers: Mapping[str, McpServerSettings], policy: Document | No
                     said = f"no `output` of this server has the handle `{kind}`{nearest(kind, known)}"
                     yield Problem(("mcp_servers", server, "tools", tool, "arguments", name), said)
             taken[offered_name(server, tool)] = dict(_taken(described))
+            made[offered_name(server, tool)] = frozenset(
+                part.handle for result in results for part in _parts(result) if part.made and part.handle is not None
+            )
             if policy is not None:
                 roles = {part.steers_as for argument in described.arguments.values() for part in _parts(argument)}
                 yield from _bounds(policy, offered_name(server, tool), roles)
     if policy is not None:
-        yield from _unknown_entries(policy, taken)
+        yield from _unknown_entries(policy, taken, made)
 
 
 def _bounds(policy: Document, tool: str, roles: set[ArgumentRole | None]) -> Iterator[Problem]:
@@ -52,17 +60,24 @@ def _taken(described: McpToolSettings) -> Iterator[tuple[ArgumentRole, set[str]]
         yield role, {one.handle for one in marked if one.handle is not None and one.steers_as is role}
 
 
-def _unknown_entries(policy: Document, taken: Mapping[str, _Kinds]) -> Iterator[Problem]:
+def _unknown_entries(
+    policy: Document, taken: Mapping[str, _Kinds], made: Mapping[str, frozenset[str]]
+) -> Iterator[Problem]:
     for tool in policy.tools:
         for role, place, text in policy.bounds(tool).entries():
             kinds = sorted(taken.get(tool, {}).get(role, set()))
-            names = [name for kind in kinds for name in entries_named(kind, made=True)]
+            names = [name for kind in kinds for name in entries_named(kind, made=kind in made[tool])]
             if text in names:
+                continue
+            where = ("policy", "tools", tool, "bounds", role.value, place)
+            unmarked = next((kind for kind in kinds if text in entries_named(kind, made=True)), "")
+            if unmarked:
+                yield Problem(where, f"`{text}` {_NOTHING_MADE.format(kind=unmarked)}")
                 continue
             listed = f", it takes `{'`, `'.join(kinds)}`" if kinds else ""
             step = meant(text, names) or f", give the `handle` to an argument of the role `{role.value}`"
             said = f"`{text}` names entries of a kind that `{tool}` does not take as `{role.value}`{listed}{step}"
-            yield Problem(("policy", "tools", tool, "bounds", role.value, place), said)
+            yield Problem(where, said)
 
 
 def _parts(part: McpArgument) -> Iterator[McpArgument]:

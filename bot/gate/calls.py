@@ -46,6 +46,7 @@ from bot.tools.base import (
     ToolContext,
 )
 from bot.tools.held.conditions import UNMET, check_effect
+from bot.tools.held.entries import as_marked_now
 from bot.tools.references import Asked, asked, mentions, pointing, takes_entries
 from policy import explain
 from policy.decision import Decision, Remedy, RuleOutcome, Verdict, combined
@@ -238,7 +239,8 @@ class CallGate:
 
         Raises RefusedCallError: the call cannot be made as it stands, or would be another call once redacted.
         """
-        taken = asked(tool, made.call.arguments, standing.held)
+        held = tuple(as_marked_now(one, self._judge.tools.get(one.tool)) for one in standing.held)
+        taken = asked(tool, made.call.arguments, held)
         made = replace(
             made,
             hold=holds(self._judge.document, tool, taken, untrusted=standing.taint.untrusted),

@@ -165,6 +165,7 @@ def _question(request: Request, before: Label) -> _Facts:
             quotes=request.quotes,
             unvouched=request.unvouched,
             entry="" if request.entry is None else request.entry.value,
+            entry_bounds=request.entry_bounds,
         ),
     }
 

@@ -11,7 +11,7 @@ from bot.tools.base import CallableTool, RefusedCallError
 from bot.tools.held.entries import ListEntry
 from bot.tools.references import Asked
 from policy.document.bounds import Bounds
-from policy.document.model import Document
+from policy.document.model import Document, short_digest
 from policy.request import Request, TakenEntry
 
 REFERS: Final = "the result of a call with a reference or `_if` is held; `admit` reads it afterwards"
@@ -51,7 +51,14 @@ def referring(request: Request, bounds: Bounds, taken: Asked, *, heard: bool) ->
         quotes=taken.quotes and not taken.steers,
         unvouched=bool(taken.steers),
         entry=_worst(bounds, taken.entries.values(), heard=heard),
+        entry_bounds=entries_digest(bounds) if taken.entries else "",
     )
+
+
+def entries_digest(bounds: Bounds) -> str:
+    """Return the short digest of the names of entries in the bounds of a tool, empty for none."""
+    named = [[role.value, text] for role, _, text in bounds.entries()]
+    return short_digest(named) if named else ""
 
 
 def entry_of(bounds: Bounds, entry: ListEntry, *, heard: bool) -> TakenEntry:

@@ -24,6 +24,7 @@ from bot.core.errors import LockgateError
 from bot.core.json_values import JsonObject
 from bot.gate.judge import CurrentPolicy, Judge, Masks, ReadyPolicy, tightened
 from bot.gate.origins import same_facts
+from bot.gate.references import entries_digest
 from bot.gate.steering import digest
 from bot.operations.rehearsal.redeclared import FAMILIAR, NoFolderError, PastCaller, redeclared
 from bot.secrets import Keyring
@@ -167,7 +168,8 @@ class Rehearsal:
         applied = told.applied.difference(unsure)
         decision = self._whole(past, told, requests, applied)
         strict = [
-            replace(one, steered=past.steered(row, outside=True)) for row, one in zip(asked, requests, strict=True)
+            replace(one, steered=past.steered(row, outside=True), entry=past.entry(row, other=True))
+            for row, one in zip(asked, requests, strict=True)
         ]
         if (unsure or strict != requests) and (
             self._whole(past, told, strict, applied | unsure).verdict is not decision.verdict
@@ -335,7 +337,7 @@ class _Past:
             steered=self.steered(asked, outside=False),
             quotes=asked.get("quotes") is True,
             unvouched=asked.get("unvouched") is True,
-            entry=_entry(text_of(asked, "entry")),
+            entry=self.entry(asked, other=False),
             run=_run(object_of(self._told.facts.get("run"))),
             lifts=texts_of(asked, "lifts"),
         )
@@ -345,7 +347,7 @@ class _Past:
 
         The audit holds no values: under the same bound they are as they were, and where there is none they are outside.
         """
-        bounds = self._document.bounds(text_of(object_of(asked.get("tool")), "name"))
+        bounds = self._document.bounds(_tool_in(asked))
         found = list[SteeredRole]()
         for told in map(object_of, list_of(asked, "steered")):
             role = ArgumentRole(text_of(told, "role")) if text_of(told, "role") else None
@@ -353,6 +355,20 @@ class _Past:
             same = not bound or bound == text_of(told, "bound")
             found.append(SteeredRole(role, outside=not bound or (known if same else outside), bound=bound))
         return tuple(found)
+
+    def entry(self, asked: JsonObject, *, other: bool) -> TakenEntry | None:
+        """Return how the entries that steered a call stand to the bounds; `other` says it the other way if not known.
+
+        The audit holds no kinds of entries: where the bounds name the same ones they stand as they did.
+        """
+        if not text_of(asked, "entry"):
+            return None
+        told, named = TakenEntry(text_of(asked, "entry")), entries_digest(self._document.bounds(_tool_in(asked)))
+        if not named:
+            return TakenEntry.UNBOUND
+        if not other or named == text_of(asked, "entry_bounds"):
+            return told
+        return TakenEntry.BOUND if told is TakenEntry.UNBOUND else TakenEntry.UNBOUND
 
     def _outbox(self, request: Request, to: JsonObject) -> Request:
         """Return the request of a text at the moment of sending, behind which no session stands."""
@@ -444,8 +460,8 @@ class _Past:
         return PastCaller(caller, standing.home, words)
 
 
-def _entry(told: str) -> TakenEntry | None:
-    return TakenEntry(told) if told else None
+def _tool_in(asked: JsonObject) -> str:
+    return text_of(object_of(asked.get("tool")), "name")
 
 
 def _run(told: JsonObject) -> RunState | None:

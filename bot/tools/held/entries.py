@@ -10,7 +10,7 @@ entry too, which no third party chose (ADR 0071).
 import json
 import math
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Final, TypeAlias
 
 from pydantic import JsonValue
@@ -19,10 +19,10 @@ from bot.core.invisible import in_code
 from bot.sessions.log.event_types import HeldIdentifiers
 from bot.sessions.log.events import DeferredResult
 from bot.sessions.messages import Endorsed
-from bot.tools.base import RefusedCallError
+from bot.tools.base import CallableTool, RefusedCallError
 from bot.tools.held.conditions import ANSWER, FIELD, AnswerField, answer_in
 from bot.tools.held.handles import REFERENCE, TakenKind, named
-from bot.tools.held.skeletons import Named, ObjectFields, Piece, Several, Shape, drawn, unbounded
+from bot.tools.held.skeletons import Named, ObjectFields, Piece, Several, Shape, ShowsParts, drawn, unbounded
 from policy.request import ArgumentRole
 
 ENTRY: Final = "entry"
@@ -253,6 +253,19 @@ def identifiers(
     return tuple(
         HeldIdentifiers(kind, most, tuple(found.get(kind, ())), kind in made) for kind, most in _kinds(shape).items()
     )
+
+
+def as_marked_now(held: DeferredResult, tool: CallableTool | None) -> DeferredResult:
+    """Return a held result without the objects that its call made, if the description no longer has the mark.
+
+    An operator takes the mark out when the tool proves to return objects of others. `tool` is the one that gave the
+    result, as it is described now; None if it is gone.
+    """
+    if not any(one.made for one in held.listed):
+        return held
+    shape = tool.shape if isinstance(tool, ShowsParts) else None
+    made = frozenset[str]() if shape is None else _made(shape)
+    return replace(held, listed=tuple(replace(one, made=one.made and one.kind in made) for one in held.listed))
 
 
 def _made(shape: Shape) -> frozenset[str]:

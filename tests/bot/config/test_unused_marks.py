@@ -19,6 +19,12 @@ mcp_servers:
         output:
           type: object
           fields: {id: {type: string, handle: mail}}
+      draft:
+        description: Write a draft.
+        effect: write
+        output:
+          type: object
+          fields: {id: {type: string, handle: MADE}}
       send:
         description: Send a mail.
         effect: send
@@ -34,10 +40,10 @@ policy:
 """
 
 
-def load(folder: Path, *, handle: str = "mail", bound: str = "recipient: [ann]") -> str:
+def load(folder: Path, *, handle: str = "mail", bound: str = "recipient: [ann]", made: str = "mail") -> str:
     """Return the refusal of a configuration, empty if it loads."""
     path = folder / "config.yaml"
-    path.write_text(CONFIG.replace("HANDLE", handle).replace("BOUND", bound), "utf-8")
+    path.write_text(CONFIG.replace("HANDLE", handle).replace("BOUND", bound).replace("MADE", made), "utf-8")
     try:
         load_config(path, {}, ())
     except ConfigError as error:
@@ -52,9 +58,9 @@ def load(folder: Path, *, handle: str = "mail", bound: str = "recipient: [ann]")
         ("identifier: [mail-*]", ""),
         (
             "recipient: [ann], amount: {max: 9, min: 0}",
-            "config.yaml:23: no argument of `mail__send` has the role `amount`, give it to one under `mcp_servers`",
+            "config.yaml:29: no argument of `mail__send` has the role `amount`, give it to one under `mcp_servers`",
         ),
-        ("path: [a]", "config.yaml:23: no argument of `mail__send` has the role `path`, give it to one"),
+        ("path: [a]", "config.yaml:29: no argument of `mail__send` has the role `path`, give it to one"),
     ],
 )
 def test_a_bound_needs_an_argument_of_its_role(tmp_path: Path, bound: str, told: str) -> None:
@@ -64,7 +70,7 @@ def test_a_bound_needs_an_argument_of_its_role(tmp_path: Path, bound: str, told:
 
 
 def test_a_handle_of_an_argument_needs_a_result_that_brings_it(tmp_path: Path) -> None:
-    told = "config.yaml:16: no `output` of this server has the handle `mails`, did you mean `mail`?"
+    told = "config.yaml:22: no `output` of this server has the handle `mails`, did you mean `mail`?"
     assert told in load(tmp_path, handle="mails")
 
 
@@ -77,7 +83,7 @@ _TAKES = "names entries of a kind that `mail__send` does not take as"
         ("identifier: [mail-*, mail-unheard]", ""),
         (
             "identifier: [mail-*, mial-unheard]",
-            f"config.yaml:23: `mial-unheard` {_TAKES} `identifier`, it takes `mail`, did you mean `mail-unheard`?",
+            f"config.yaml:29: `mial-unheard` {_TAKES} `identifier`, it takes `mail`, did you mean `mail-unheard`?",
         ),
         ("identifier: [Mail-Unheard]", "it takes `mail`, did you mean `mail-unheard`?"),
         ("identifier: ['*-unheard']", "it takes `mail`, did you mean `mail-unheard`?"),
@@ -88,6 +94,20 @@ _TAKES = "names entries of a kind that `mail__send` does not take as"
 )
 def test_a_bound_of_entries_names_a_kind_that_an_argument_takes(tmp_path: Path, bound: str, told: str) -> None:
     found = load(tmp_path, bound=bound)
+    assert told in found
+    assert bool(told) == bool(found)
+
+
+@pytest.mark.parametrize(
+    "made,told",
+    [
+        ("mail, made: true", ""),
+        ("mail", "config.yaml:29: `mail-made-here` names objects that a call made, and no `output` of this server has"),
+        ("file, made: true", "has `handle: mail` with `made: true`"),
+    ],
+)
+def test_a_bound_of_made_objects_needs_a_call_that_makes_them(tmp_path: Path, made: str, told: str) -> None:
+    found = load(tmp_path, bound="identifier: [mail-made-here]", made=made)
     assert told in found
     assert bool(told) == bool(found)
 

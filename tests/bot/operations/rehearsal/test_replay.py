@@ -17,7 +17,10 @@ from bot.store.schema import session_keys
 from bot.tools import catalogue
 from policy.decision import Verdict
 from policy.document.model import Document, load
-from tests.bot.kit import bang, eventually, note
+from tests.bot.kit import bang, eventually, note, parts
+from tests.bot.mailbox import LABELLED
+from tests.bot.tools.held.test_made_entries import BOUNDED, Drafts, drafted, forward
+from tests.bot.tools.held.test_made_entries import config as made_entries
 from tests.harness import Person, running
 from tests.store.world import command
 
@@ -203,6 +206,26 @@ async def test_another_bound_is_told_as_far_as_the_audit_holds_it(tmp_path: Path
         gone = await replayed(owner, bounded(None))
         assert told(gone) == {("ALLOW", "REQUIRE_APPROVAL", "endorsed_cannot_steer", "message"): 1}
         other = await replayed(owner, bounded({**bounds, "recipient": ["guest", "team"]}))
+        assert (told(other), sum(other.untold.values())) == ({}, 1)
+
+
+def naming(*names: str) -> Document:
+    bounds = {"bounds": {"identifier": [*names]}} if names else {}
+    sections = {"mcp_servers": LABELLED, "tools": {**BOUNDED, "mail__forward": bounds}}
+    served: dict[str, Mapping[str, str]] = {name: {} for name in BOUNDED}
+    return load(sections, tools={**catalogue.ARGUMENTS, **served}, servers=("mail",))
+
+
+async def test_another_bound_of_entries_is_told_as_far_as_the_audit_holds_it(tmp_path: Path) -> None:
+    """An entry that a bound named is outside where no bound names any, and elsewhere it is not told."""
+    async with running(tmp_path, made_entries(), parts=parts(*Drafts().tools)) as owner:
+        await forward(owner, await drafted(owner))
+        # Patterns hold no entry, so another one changes nothing.
+        same = await replayed(owner, naming("mail-made-here", "mail-?"))
+        assert (told(same), dict(same.untold)) == ({}, {})
+        gone = await replayed(owner, naming())
+        assert told(gone) == {("ALLOW", "REQUIRE_APPROVAL", "endorsed_cannot_steer", "mail__forward"): 1}
+        other = await replayed(owner, naming("mail-unheard"))
         assert (told(other), sum(other.untold.values())) == ({}, 1)
 
 

@@ -25,7 +25,7 @@ _MAKES: Final[dict[str, JsonValue]] = {
     "output": {"type": "object", "fields": {"id": {"type": "string", "handle": "mail", "made": True}}},
 }
 _TO: Final[JsonValue] = {"type": "string", "role": "recipient"}
-_DESCRIBED: Final[dict[str, JsonValue]] = {
+DESCRIBED: Final[dict[str, JsonValue]] = {
     **TOOLS,
     "draft": {
         "description": "Write a draft.",
@@ -36,7 +36,7 @@ _DESCRIBED: Final[dict[str, JsonValue]] = {
     "forward": {"description": "Forward a mail.", "effect": "send", "arguments": {"id": ONE, "to": _TO}},
     "pin": {"description": "Pin a mail.", "effect": "write", "arguments": {"id": ONE}},
 }
-_BOUNDED: Final[dict[str, object]] = {
+BOUNDED: Final[dict[str, object]] = {
     "mail__draft": {"untrusted_content": "allow"},
     "mail__copy": {"bounds": {"identifier": ["mail-*", "mail-unheard"]}},
     "mail__forward": {"bounds": {"identifier": ["mail-*", "mail-made-here"]}},
@@ -47,7 +47,7 @@ class Drafts(Mailbox):
     """A mailbox that makes drafts and copies, as far as it is not full."""
 
     def __init__(self, *, full: bool = False) -> None:
-        super().__init__(mail("a", "one"), mail("b", "two"), described=_DESCRIBED)
+        super().__init__(mail("a", "one"), mail("b", "two"), described=DESCRIBED)
         self._full = full
 
     def found(self, ask: Ask) -> dict[str, JsonValue] | None:
@@ -64,8 +64,8 @@ class Drafts(Mailbox):
 
 def config() -> str:
     """Return a configuration with that mailbox."""
-    served = {"mail": {"command": sys.executable, "tools": dict(_DESCRIBED)}}
-    return policy(blocks={"mcp_servers": served}, mcp_servers=LABELLED, tools=_BOUNDED)
+    served = {"mail": {"command": sys.executable, "tools": dict(DESCRIBED)}}
+    return policy(blocks={"mcp_servers": served}, mcp_servers=LABELLED, tools=BOUNDED)
 
 
 async def drafted(owner: Person, text: JsonValue = "hello") -> str:
