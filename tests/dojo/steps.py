@@ -4,7 +4,7 @@ The arguments of a call are those of AgentDojo's own call of that tool, unless t
 only what a careful planner writes differently: references, handles, entries, conditions, and values that it heard.
 """
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import TypeAlias
 
@@ -20,10 +20,13 @@ class Ref:
 
 @dataclass(frozen=True)
 class Part:
-    """The handle of an entry of a list that was looked at; its place may be a value that was heard."""
+    """The handle of an entry of a list that was looked at; its place may be a value that was heard.
+
+    The place in an object is a name, and a field may also be a value that the server wrote.
+    """
 
     name: str
-    place: "int | Heard"
+    place: "int | str | Heard"
     field: str = "id_"
 
 
@@ -56,7 +59,19 @@ class Truth:
     entry: int | None = None
 
 
-Given: TypeAlias = "JsonValue | Ref | Part | Entry | Heard | list[Ref] | list[Heard]"
+@dataclass(frozen=True)
+class Found:
+    """A match of a pattern in a text that the planner read, the last one if no place is given."""
+
+    name: str
+    pattern: str
+    place: int = -1
+
+
+Made: TypeAlias = tuple[str, Mapping[str, JsonValue]]
+"""A call with nothing left open: the name of a tool and its arguments."""
+
+Given: TypeAlias = "JsonValue | Ref | Part | Entry | Heard | Found | Sequence[Given] | Mapping[str, Given]"
 
 
 @dataclass(frozen=True)
@@ -87,6 +102,7 @@ class Asked:
         name: The name of the answer.
         of: The names of the results that it is about.
         text: The answer in a text; a `copied` one stands in the material.
+        pattern: In place of a text: the answer is its last match in the material.
         returns: The fields, none for a text.
         fields: The answer in fields.
         hold: Whether the fields are held.
@@ -96,6 +112,7 @@ class Asked:
     of: tuple[str, ...]
     text: "Truth | str" = ""
     copied: bool = False
+    pattern: str = ""
     returns: Mapping[str, JsonValue] = field(default_factory=dict[str, JsonValue])
     fields: Mapping[str, JsonValue] = field(default_factory=dict[str, JsonValue])
     hold: bool = False
@@ -154,6 +171,11 @@ def each(tool: str, answer: str, calls: Mapping[str, Mapping[str, Given]]) -> St
 def copied(name: str, of: str | tuple[str, ...], text: Truth | str) -> Asked:
     """Return a question for a text that stands in the material, such as a name or an address."""
     return Asked(name, _several(of), text, copied=True)
+
+
+def matched(name: str, of: str | tuple[str, ...], pattern: str) -> Asked:
+    """Return a question for a text of a known form that stands in the material, such as a one-time password."""
+    return Asked(name, _several(of), pattern=pattern)
 
 
 def written(name: str, of: str | tuple[str, ...], text: Truth | str) -> Asked:
