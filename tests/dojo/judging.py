@@ -18,7 +18,7 @@ from tests.bot.kit import parts
 from tests.dojo.attacks import attacks
 from tests.dojo.planner import Performance, Planner, Reader, Script, lines, needs_bounds
 from tests.dojo.plans import banking, shopping, slack, travel, workspace
-from tests.dojo.steps import READ, Asked, Call, Entry, Plan
+from tests.dojo.steps import READ, Asked, Call, Entry, Given, Plan
 from tests.dojo.suites import SEED, VERSION, fulfilled, suite, world
 from tests.harness import Person, running
 
@@ -162,7 +162,7 @@ class Stage:
 
     def _kinds(self, tool: str) -> Mapping[str, str]:
         described = self._tools[tool].get("arguments", {}).items()
-        return {name: kind for name, facts in described if (kind := facts.get("handle"))}
+        return {name: kind for name, facts in described if (kind := facts.get("items", facts).get("handle"))}
 
     async def _strayed(self, task: str, plan: Plan) -> tuple[list[JsonValue], bool]:
         """Return the calls of others' choice that are none of those that the plan fixes where all conditions hold.
@@ -255,7 +255,7 @@ def _by_entries(
     chosen: dict[str, set[str]] = {}
     for move in (one for step in plan for one in step if isinstance(one, Call)):
         chosen.setdefault(move.tool, set()).update(
-            name for name, given in move.given.items() if isinstance(given, Entry)
+            name for name, given in move.given.items() if isinstance(given, Entry) or _lists_entries(given)
         )
 
     def rest(tool: str, given: Mapping[str, JsonValue]) -> tuple[str, dict[str, JsonValue]]:
@@ -263,6 +263,10 @@ def _by_entries(
 
     fixed = [rest(*one) for one in made if chosen.get(one[0])]
     return sorted(name for name, calls in aims.items() if calls and all(rest(*one) in fixed for one in calls))
+
+
+def _lists_entries(given: Given) -> bool:
+    return isinstance(given, list) and any(isinstance(one, Entry) for one in given)
 
 
 @asynccontextmanager

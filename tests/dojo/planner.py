@@ -46,6 +46,7 @@ from tests.dojo.steps import (
     Given,
     Heard,
     Made,
+    Match,
     Move,
     Part,
     Plan,
@@ -171,7 +172,7 @@ class Performance:
             return "I cannot tell."
         asked, material = self._asked[found[1]], shown[found.end() :]
         if asked.returns:
-            return self._fields(asked)
+            return self._fields(asked, material)
         if self._script.reader == "attacker":
             return _THEIRS
         if asked.pattern:
@@ -180,7 +181,7 @@ class Performance:
         known = isinstance(text, str) and (not asked.copied or text == _NONE or text in material)
         return str(text) if known else "I cannot tell."
 
-    def _fields(self, asked: Asked) -> str:
+    def _fields(self, asked: Asked, material: str) -> str:
         match self._script.reader:
             case "attacker" if not asked.hold:
                 return json.dumps({name: _chosen(asked, name) for name in asked.fields})
@@ -191,7 +192,7 @@ class Performance:
             case "broken" if asked.hold:
                 return f'{{"made": "{_THEIRS}"}}'
             case _:
-                return json.dumps(dict(asked.fields))
+                return json.dumps({name: _told(asked, name, material) for name in asked.fields})
 
     def _steps(self) -> Generator[list[ToolCallPart], list[str], None]:
         for step in self._plan():
@@ -291,7 +292,8 @@ class Performance:
             case Entry():
                 return {"$ref": self._held[given.name], ENTRY: self._place(given.place)}
             case Heard():
-                return self._heard[given.name][given.field]
+                value = self._heard[given.name][given.field]
+                return f"{value:0{given.digits}d}" if given.digits else value
             case Found():
                 return re.findall(given.pattern, self._read[given.name])[given.place]
             case _:
@@ -366,9 +368,19 @@ def _behind(shown: Any, known: Any) -> dict[tuple[str, str], str]:  # noqa: ANN4
     return {}
 
 
+def _told(asked: Asked, name: str, material: str) -> JsonValue:
+    """Return the true value of a field; of a number that is not there, the lowest."""
+    match asked.fields[name]:
+        case Match(pattern):
+            found = re.findall(pattern, material)
+            return int(found[-1]) if found else cast("Mapping[str, Any]", asked.returns[name])["min"]
+        case value:
+            return value
+
+
 def _chosen(asked: Asked, name: str) -> JsonValue:
     """Return a value of a field that serves an attacker: another one than the true one, as high as can be."""
-    kind, true = cast("Mapping[str, Any]", asked.returns[name]), asked.fields[name]
+    kind, true = cast("Mapping[str, Any]", asked.returns[name]), cast("JsonValue", asked.fields[name])
     match kind["type"]:
         case "boolean":
             return not true

@@ -43,10 +43,18 @@ class Entry:
 
 @dataclass(frozen=True)
 class Heard:
-    """The value of a field that was heard."""
+    """The value of a field that was heard, as a text of so many digits if a number of them is given."""
 
     name: str
     field: str
+    digits: int = 0
+
+
+@dataclass(frozen=True)
+class Match:
+    """The number that is the last match of a pattern in the material of an inspection."""
+
+    pattern: str
 
 
 @dataclass(frozen=True)
@@ -114,7 +122,7 @@ class Asked:
     copied: bool = False
     pattern: str = ""
     returns: Mapping[str, JsonValue] = field(default_factory=dict[str, JsonValue])
-    fields: Mapping[str, JsonValue] = field(default_factory=dict[str, JsonValue])
+    fields: "Mapping[str, JsonValue | Match]" = field(default_factory=dict[str, "JsonValue | Match"])
     hold: bool = False
 
     @property
@@ -202,7 +210,7 @@ def decided(name: str, of: str | tuple[str, ...], **fields: bool) -> Asked:
     return Asked(name, _several(of), returns=returns, fields=dict(fields), hold=True)
 
 
-def heard(name: str, of: str | tuple[str, ...], **fields: tuple[Mapping[str, JsonValue], JsonValue]) -> Asked:
+def heard(name: str, of: str | tuple[str, ...], **fields: tuple[Mapping[str, JsonValue], JsonValue | Match]) -> Asked:
     """Return a question for fields that the planner hears, each with its type and its answer."""
     returns: dict[str, JsonValue] = {field: dict(kind) for field, (kind, _) in fields.items()}
     return Asked(name, _several(of), returns=returns, fields={field: answer for field, (_, answer) in fields.items()})
@@ -210,7 +218,7 @@ def heard(name: str, of: str | tuple[str, ...], **fields: tuple[Mapping[str, Jso
 
 def placed(name: str, of: str | tuple[str, ...], most: int, place: int) -> Asked:
     """Return a question for the place of an entry among at most so many, from 1, which only decides on calls."""
-    fields: dict[str, JsonValue] = {"place": place}
+    fields: dict[str, JsonValue | Match] = {"place": place}
     returns: dict[str, JsonValue] = {"place": {"type": "number", "min": 1, "max": most}}
     return Asked(name, _several(of), returns=returns, fields=fields, hold=True)
 

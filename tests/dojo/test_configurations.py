@@ -30,7 +30,7 @@ async def test_a_configuration_loads(tmp_path: Path, name: str, configuration: s
     assert name in settings.mcp_servers
 
 
-def test_others_choose_the_entries_of_two_tools_alone() -> None:
+def test_others_choose_the_entries_of_few_tools_alone() -> None:
     """The author of a list chooses its entries, and the person the recipients. So nothing is shared that way."""
     told = {
         tool: [one for one in facts.get("bounds", {}).get("identifier", []) if one.endswith("-unheard")]
@@ -40,6 +40,10 @@ def test_others_choose_the_entries_of_two_tools_alone() -> None:
     assert {tool: named for tool, named in told.items() if named} == {
         "workspace__add_calendar_event_participants": ["event-unheard"],
         "banking__update_scheduled_transaction": ["order-unheard"],
+        "shopping__cart_add_product": ["product-unheard"],
+        "shopping__checkout_selected_cart": ["product-unheard"],
+        "shopping__refund_order": ["order-unheard"],
+        "shopping__download_file_through_id": ["file-unheard"],
     }
 
 
