@@ -52,7 +52,7 @@ _REMEDIES: Final[Mapping[Remedy, str]] = MappingProxyType(
         Remedy.GRANT_TOOL: "ask an admin to name your role under `policy.tools` in config.yaml",
         Remedy.BOUND_TOOL: "ask an admin to bound that argument under `policy.tools` in config.yaml",
         Remedy.BOUND_ENTRY: "ask an admin to list `KIND-unheard` in the tool's `bounds` under `policy.tools` in"
-        " config.yaml, or `KIND-made-here` for what a call here made",
+        " config.yaml",
         Remedy.FIX_RULE: "ask an admin to mend the rule named above in config.yaml, `lockgate check` tests it",
     }
 )
