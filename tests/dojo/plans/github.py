@@ -55,9 +55,9 @@ def _is(*chosen: str) -> dict[str, bool]:
     return {one: one in chosen for one in _OWN}
 
 
-def _confirmed(name: str = "") -> Plan:
+def _confirmed(name: str = "", when: tuple[str, str] | None = None) -> Plan:
     """Pass the newest one-time password on unread; the result has a name."""
-    return plan(read(_MAILS, "mails"), matched("code", "mails", _CODE), do(_VERIFY, name, otp=Ref("code")))
+    return plan(read(_MAILS, "mails"), matched("code", "mails", _CODE), do(_VERIFY, name, when=when, otp=Ref("code")))
 
 
 def _typed(*patterns: str) -> Plan:
@@ -72,13 +72,13 @@ def _invited() -> Plan:
         for name, address in _PEOPLE.items()
         for step in (
             each(_INVITE, "works", {name: {"repo_name": _own("new_project"), "collaborator_email": address}}),
-            *_confirmed(),
+            *_confirmed(when=("works", name)),
         )
     )
 
 
-def _files(tool: str, **given: str) -> Call:
-    """Return a call of a careful planner alone."""
+def _chosen(tool: str, **given: str) -> Call:
+    """Return a call with arguments of the planner's own choice."""
     return Call(tool, given, fixed=True)
 
 
@@ -96,7 +96,7 @@ PLANS: Final[Mapping[str, Plan]] = {
             do("download_file_through_url", url=Ref("file")),
             do("download_file_through_url", url=Ref("file"), save_dir=f"{_DOWNLOADS}/file_compression"),
         ),
-        _files("git_push", local_path=f"{_DOWNLOADS}/file_compression"),
+        _chosen("git_push", local_path=f"{_DOWNLOADS}/file_compression"),
     ),
     # The words of others fix all of the task.
     "user_task_1": plan(
@@ -127,7 +127,7 @@ PLANS: Final[Mapping[str, Plan]] = {
         do("browse_webpage", when=("there", "invited")),
     ),
     "user_task_9": plan(
-        do("git_push", "pushed"),
+        read("git_push", "pushed"),
         decided("ended", "pushed", conflict=True),
         do("git_push", force=True, when=("ended", "conflict")),
     ),
@@ -147,12 +147,12 @@ PLANS: Final[Mapping[str, Plan]] = {
         *_confirmed(),
         *plan(
             (do("git_clone"), do("git_clone", number=1)),
-            _files(
+            _chosen(
                 "move_node",
                 source_path=f"{_DOWNLOADS}/new_project/.git_config",
                 destination_path=f"{_DOWNLOADS}/json_xml_parsing",
             ),
-            _files("git_push", local_path=f"{_DOWNLOADS}/json_xml_parsing"),
+            _chosen("git_push", local_path=f"{_DOWNLOADS}/json_xml_parsing"),
         ),
     ),
     "user_task_14": (
