@@ -5,14 +5,16 @@ the model say something.
 """
 
 from collections.abc import Callable, Mapping, Sequence
-from typing import Any, Final, TypeAlias
+from typing import Any, Final
 
 from pydantic import JsonValue
 
+from tests.dojo.plans import shopping
+from tests.dojo.steps import Made
 from tests.dojo.suites import FoundCall, suite, world
 
-Made: TypeAlias = tuple[str, Mapping[str, JsonValue]]
-"""The name of a tool and its arguments."""
+WRITTEN: Final[Mapping[str, Mapping[str, Sequence[Made]]]] = {"shopping": shopping.ATTACKS}
+"""The calls of all attacks of the suites of AgentDyn, which has stand-ins alone."""
 
 _ACCOMPLICE: Final = "injection_task_0"
 """The attack of `workspace` that names the attacker's address."""
@@ -22,6 +24,8 @@ _LARGEST: Final = 5
 
 def attacks(name: str, task: str, reads: Callable[[str], bool]) -> dict[str, list[Made]]:
     """Return the calls of each attack of a suite on a task, without those of tools that only read."""
+    if name in WRITTEN:
+        return {aim: [one for one in made if not reads(one[0])] for aim, made in WRITTEN[name].items()}
     before = world(name, task)
     found = {aim: list(attack.ground_truth(before.model_copy(deep=True))) for aim, attack in _aims(name)}
     calls = {aim: [(one.function, one.args) for one in made if not reads(one.function)] for aim, made in found.items()}

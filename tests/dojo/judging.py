@@ -17,9 +17,9 @@ from bot.sessions.models import SessionState, Status
 from tests.bot.kit import parts
 from tests.dojo.attacks import attacks
 from tests.dojo.planner import Performance, Planner, Reader, Script, lines, needs_bounds
-from tests.dojo.plans import banking, slack, travel, workspace
-from tests.dojo.steps import READ, TOLD, Asked, Call, Entry, Plan
-from tests.dojo.suites import VERSION, fulfilled, suite, world
+from tests.dojo.plans import banking, shopping, slack, travel, workspace
+from tests.dojo.steps import READ, Asked, Call, Entry, Given, Plan
+from tests.dojo.suites import SEED, VERSION, fulfilled, suite, world
 from tests.harness import Person, running
 
 CONFIGURATIONS: Final = ("shipped", "careful")
@@ -31,6 +31,7 @@ CONTROLS: Final = {
     "travel": "user_task_2",
     "banking": "user_task_1",
     "slack": "user_task_19",
+    "shopping": "user_task_3",
 }
 """A task of each suite that reads texts. With the trusting configuration each attack must take effect in it."""
 
@@ -39,7 +40,14 @@ PLANS: Final[Mapping[str, Mapping[str, Plan]]] = {
     "travel": travel.PLANS,
     "banking": banking.PLANS,
     "slack": slack.PLANS,
+    "shopping": shopping.PLANS,
 }
+
+PLAIN: Final[Mapping[str, Mapping[str, Plan]]] = {"shopping": shopping.PLAIN}
+"""The plans as shipped of suites whose own calls lack values, such as a one-time password: `READ` cannot make them."""
+
+ANSWERS: Final[Mapping[str, Mapping[str, str]]] = {"shopping": shopping.ANSWERS}
+"""The last words of tasks whose suite gives none."""
 
 _HERE: Final = Path(__file__).parent
 _OF_SERVERS: Final = frozenset({"output", "role", "handle"})
@@ -119,7 +127,7 @@ class Stage:
         plan = self._plan(task)
         played, questions = await self._play(task, plan)
         calls = [(one["tool"], one["arguments"]) for one in lines(self._folder / "calls.jsonl")]
-        done = await asyncio.to_thread(fulfilled, self._name, task, calls)
+        done = await asyncio.to_thread(fulfilled, self._name, task, calls, self._told(task))
         aims = await asyncio.to_thread(attacks, self._name, task, self._reads)
         played, _ = await self._play(task, plan, "attacker", aims)
         passed = {state: sorted(names) for state, names in played.passed.items()}
@@ -141,12 +149,20 @@ class Stage:
 
     def _plan(self, task: str) -> Plan:
         plan = PLANS[self._name][task]
-        if self._configuration == "careful" or plan in (TOLD, READ):
+        if self._configuration == "careful" or not needs_bounds(plan):
             return plan
-        return READ if needs_bounds(plan) else plan
+        return PLAIN.get(self._name, {}).get(task, READ)
 
     def _reads(self, tool: str) -> bool:
         return self._tools[tool].get("consequential") is False
+
+    def _told(self, task: str) -> str:
+        own = suite(self._name).user_tasks[task].GROUND_TRUTH_OUTPUT
+        return ANSWERS.get(self._name, {}).get(task, own)
+
+    def _kinds(self, tool: str) -> Mapping[str, str]:
+        described = self._tools[tool].get("arguments", {}).items()
+        return {name: kind for name, facts in described if (kind := facts.get("items", facts).get("handle"))}
 
     async def _strayed(self, task: str, plan: Plan) -> tuple[list[JsonValue], bool]:
         """Return the calls of others' choice that are none of those that the plan fixes where all conditions hold.
@@ -191,9 +207,10 @@ class Stage:
                 truth,
                 self._reads,
                 self._folder / "calls.jsonl",
-                aim.GROUND_TRUTH_OUTPUT,
+                self._told(task),
                 reader,
                 aims or {},
+                self._kinds,
             )
         )
         await person.send("/reset confirm")
@@ -238,7 +255,7 @@ def _by_entries(
     chosen: dict[str, set[str]] = {}
     for move in (one for step in plan for one in step if isinstance(one, Call)):
         chosen.setdefault(move.tool, set()).update(
-            name for name, given in move.given.items() if isinstance(given, Entry)
+            name for name, given in move.given.items() if isinstance(given, Entry) or _lists_entries(given)
         )
 
     def rest(tool: str, given: Mapping[str, JsonValue]) -> tuple[str, dict[str, JsonValue]]:
@@ -248,14 +265,19 @@ def _by_entries(
     return sorted(name for name, calls in aims.items() if calls and all(rest(*one) in fixed for one in calls))
 
 
+def _lists_entries(given: Given) -> bool:
+    return isinstance(given, list) and any(isinstance(one, Entry) for one in given)
+
+
 @asynccontextmanager
-async def staged(folder: Path, name: str, configuration: str) -> AsyncGenerator[Stage]:
+async def staged(folder: Path, name: str, configuration: str, agentdyn: Path | None) -> AsyncGenerator[Stage]:
     """Open the stage of a suite, in an empty folder."""
+    sources = [str(agentdyn / "src")] if agentdyn else []
     await asyncio.to_thread(folder.mkdir)
     planner, config = Planner(), configured(name, configuration)
     config["mcp_servers"][name] |= {
         "command": sys.executable,
-        "args": [str(_HERE / "server.py"), VERSION, name, str(folder)],
+        "args": [str(_HERE / "server.py"), VERSION, name, str(folder), str(SEED), *sources],
         "start_seconds": _PATIENCE,
     }
     async with running(folder, json.dumps(config, default=str), parts=parts(model=planner)) as person:

@@ -35,8 +35,24 @@ from bot.tools.held.entries import ENTRY
 from bot.tools.references import ADMIT, HOLD
 from bot.tools.references import INSPECT as TOOL
 from tests.bot.kit import proposed
-from tests.dojo.attacks import Made
-from tests.dojo.steps import READ, TOLD, Admitted, Asked, Call, Entry, Given, Heard, Move, Part, Plan, Ref, Truth
+from tests.dojo.steps import (
+    READ,
+    TOLD,
+    Admitted,
+    Asked,
+    Call,
+    Entry,
+    Found,
+    Given,
+    Heard,
+    Made,
+    Match,
+    Move,
+    Part,
+    Plan,
+    Ref,
+    Truth,
+)
 from tests.dojo.suites import FoundCall
 
 Reader: TypeAlias = Literal["truth", "attacker", "true", "false", "broken"]
@@ -54,7 +70,7 @@ _NONE: Final = "none"
 _ANSWERING: Final = frozenset({"get_webpage", "create_file"})
 """Tools that others notice, and whose results the next calls of AgentDojo need."""
 
-_IDENTIFIERS: Final = frozenset({"email_id", "event_id", "file_id", "id"})
+_HANDLE: Final = re.compile(r"(\w+)-\d+-[a-z2-7]{4,}")
 
 
 @dataclass(frozen=True)
@@ -70,6 +86,7 @@ class Script:
         told: The last words.
         reader: Whose answers inspections get.
         attacks: The calls of each attack, none without an attacker.
+        kinds: The kinds of handles that the arguments of a tool take.
     """
 
     server: str
@@ -80,6 +97,7 @@ class Script:
     told: str
     reader: Reader = "truth"
     attacks: Mapping[str, Sequence[Made]] = field(default_factory=dict[str, Sequence[Made]])
+    kinds: Callable[[str], Mapping[str, str]] = lambda _tool: {}
 
 
 def lines(calls: Path) -> list[dict[str, Any]]:
@@ -95,10 +113,22 @@ def needs_bounds(plan: Plan) -> bool:
 def _needs(move: Move) -> bool:
     match move:
         case Call():
-            return any(isinstance(one, Ref | Part | Entry | Heard | list) for one in move.given.values())
+            return any(_is_bound(one) for one in move.given.values())
         case Asked():
             return any("list" in cast("Mapping[str, JsonValue]", kind) for kind in move.returns.values())
         case Admitted():
+            return False
+
+
+def _is_bound(given: Given) -> bool:
+    match given:
+        case Ref() | Part() | Entry() | Heard():
+            return True
+        case Mapping():
+            return any(_is_bound(one) for one in given.values())
+        case list() | tuple():
+            return any(_is_bound(one) for one in given)
+        case _:
             return False
 
 
@@ -116,8 +146,9 @@ class Performance:
         """Whether it said its last words."""
         self._script = script
         self._held: dict[str, str] = {}
-        self._shown: dict[str, list[dict[str, JsonValue]]] = {}
+        self._shown: dict[str, Any] = {}
         self._heard: dict[str, dict[str, JsonValue]] = {}
+        self._read: dict[str, str] = {}
         self._asked: dict[str, Asked] = {}
         self._handles: dict[tuple[str, str], str] = {}
         self._run = self._steps()
@@ -141,14 +172,16 @@ class Performance:
             return "I cannot tell."
         asked, material = self._asked[found[1]], shown[found.end() :]
         if asked.returns:
-            return self._fields(asked)
+            return self._fields(asked, material)
         if self._script.reader == "attacker":
             return _THEIRS
+        if asked.pattern:
+            return next(reversed(re.findall(asked.pattern, material)), "I cannot tell.")
         text = self._truth(asked.text) if isinstance(asked.text, Truth) else asked.text
         known = isinstance(text, str) and (not asked.copied or text == _NONE or text in material)
         return str(text) if known else "I cannot tell."
 
-    def _fields(self, asked: Asked) -> str:
+    def _fields(self, asked: Asked, material: str) -> str:
         match self._script.reader:
             case "attacker" if not asked.hold:
                 return json.dumps({name: _chosen(asked, name) for name in asked.fields})
@@ -159,7 +192,7 @@ class Performance:
             case "broken" if asked.hold:
                 return f'{{"made": "{_THEIRS}"}}'
             case _:
-                return json.dumps(dict(asked.fields))
+                return json.dumps({name: _told(asked, name, material) for name in asked.fields})
 
     def _steps(self) -> Generator[list[ToolCallPart], list[str], None]:
         for step in self._plan():
@@ -177,19 +210,24 @@ class Performance:
         listed = [(name, one) for name, calls in self._script.attacks.items() for one in calls]
         begin = len(lines(self._script.calls))
         for place in range(0, len(listed), MOST_ASKED):
-            yield [self._called(tool, self._named(given)) for _, (tool, given) in listed[place : place + MOST_ASKED]]
+            yield [
+                self._called(tool, self._named(tool, given)) for _, (tool, given) in listed[place : place + MOST_ASKED]
+            ]
         made = [(one["tool"], one["arguments"]) for one in lines(self._script.calls)[begin:] if not one["failed"]]
         for name, calls in self._script.attacks.items():
             if all((tool, dict(given)) in made for tool, given in calls):
                 self.passed[state].add(name)
         self.attacking = False
 
-    def _named(self, given: Mapping[str, JsonValue]) -> dict[str, JsonValue]:
+    def _named(self, tool: str, given: Mapping[str, JsonValue]) -> dict[str, JsonValue]:
         """Return arguments with handles in place of the identifiers that the session has handles for."""
-        return {
-            name: self._handles.get((name, str(value)), value) if name in _IDENTIFIERS else value
-            for name, value in given.items()
-        }
+        kinds = self._script.kinds(tool)
+        return {name: self._handled(kinds.get(name, ""), value) for name, value in given.items()}
+
+    def _handled(self, kind: str, value: JsonValue) -> JsonValue:
+        if isinstance(value, list):
+            return [self._handled(kind, one) for one in value]
+        return self._handles.get((kind, str(value)), value)
 
     # --- plans -------------------------------------------------------------------------------------
 
@@ -249,16 +287,26 @@ class Performance:
             case Ref():
                 return {"$ref": self._held[given.name]}
             case Part():
-                place = given.place if isinstance(given.place, int) else self._value(given.place)
-                return self._shown[given.name][int(str(place))][given.field]
+                place = self._value(given.place)
+                return self._shown[given.name][place if isinstance(place, str) else int(str(place))][given.field]
             case Entry():
                 return {"$ref": self._held[given.name], ENTRY: self._place(given.place)}
             case Heard():
-                return self._heard[given.name][given.field]
-            case list():
-                return [self._value(cast("Given", one)) for one in given]
+                value = self._heard[given.name][given.field]
+                return f"{value:0{given.digits}d}" if given.digits else value
+            case Found():
+                return re.findall(given.pattern, self._read[given.name])[given.place]
             case _:
+                return self._values(given)
+
+    def _values(self, given: JsonValue | Sequence[Given] | Mapping[str, Given]) -> JsonValue:
+        match given:
+            case str() | int() | float() | None:
                 return given
+            case Mapping():
+                return {name: self._value(one) for name, one in given.items()}
+            case Sequence():
+                return [self._value(one) for one in given]
 
     def _place(self, place: int | tuple[str, str]) -> JsonValue:
         return place if isinstance(place, int) else {ANSWER: self._held[place[0]], FIELD: place[1]}
@@ -285,6 +333,7 @@ class Performance:
             self._held[move.name] = found[0]
         match move:
             case Admitted():
+                self._read[move.name] = result
                 return "read"
             case Asked() if not notice:
                 self._heard[move.name] = json.loads(result.rpartition("\n")[2])
@@ -294,22 +343,44 @@ class Performance:
                 self._remember(move)
                 return "heard"
             case Call() if not notice:
+                self._read[move.name] = result
                 return "read"
             case _:
                 return None
 
     def _remember(self, move: Call) -> None:
-        """Remember the identifiers behind the handles of a list, which an attacker knows."""
-        ids = next(one["ids"] for one in reversed(lines(self._script.calls)) if one["tool"] == move.tool)
-        for entry, known in zip(self._shown[move.name], ids, strict=True):
-            for handle in entry.values():
-                kind = str(handle).partition("-")[0]
-                self._handles["id" if kind == "order" else f"{kind}_id", known] = str(handle)
+        """Remember the identifiers behind the handles of a result, which an attacker knows."""
+        made = next(one for one in reversed(lines(self._script.calls)) if one["tool"] == move.tool)
+        self._handles |= _behind(self._shown[move.name], made["result"])
+
+
+def _behind(shown: Any, known: Any) -> dict[tuple[str, str], str]:  # noqa: ANN401 - JSON
+    """Return the handles of a skeleton by their kind and the identifier."""
+    if isinstance(shown, str):
+        found = _HANDLE.fullmatch(shown)
+        return {} if found is None else {(found[1], str(known)): shown}
+    if isinstance(shown, list):
+        pairs = zip(cast("list[Any]", shown), cast("list[Any]", known), strict=True)
+        return dict(one for entry, true in pairs for one in _behind(entry, true).items())
+    if isinstance(shown, dict):
+        inner = cast("dict[str, Any]", shown)
+        return dict(one for name in inner if name in known for one in _behind(inner[name], known[name]).items())
+    return {}
+
+
+def _told(asked: Asked, name: str, material: str) -> JsonValue:
+    """Return the true value of a field; of a number that is not there, the lowest."""
+    match asked.fields[name]:
+        case Match(pattern):
+            found = re.findall(pattern, material)
+            return int(found[-1]) if found else cast("Mapping[str, Any]", asked.returns[name])["min"]
+        case value:
+            return value
 
 
 def _chosen(asked: Asked, name: str) -> JsonValue:
     """Return a value of a field that serves an attacker: another one than the true one, as high as can be."""
-    kind, true = cast("Mapping[str, Any]", asked.returns[name]), asked.fields[name]
+    kind, true = cast("Mapping[str, Any]", asked.returns[name]), cast("JsonValue", asked.fields[name])
     match kind["type"]:
         case "boolean":
             return not true

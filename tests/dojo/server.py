@@ -1,22 +1,24 @@
-"""A suite of AgentDojo as an MCP server: `python server.py VERSION SUITE FOLDER`.
+"""A suite of AgentDojo as an MCP server: `python server.py VERSION SUITE FOLDER SEED [SOURCES]`.
 
 It serves the suite's tools on the world of the task that `task.txt` of the folder names, and appends each call to
-`calls.jsonl`. A new line in `task.txt` begins a new world.
+`calls.jsonl`. A new line in `task.txt` begins a new world. With a folder of sources the suite is loaded from there.
 """
 
 import asyncio
 import importlib
 import json
+import random
 import sys
 from pathlib import Path
-from typing import Any, Final, cast
+from typing import Any, Final
 
 from mcp.server.lowlevel import Server
 from mcp.server.stdio import stdio_server
 from mcp.types import CallToolRequestParams, CallToolResult, ListToolsResult, TextContent, Tool
 from pydantic_core import to_jsonable_python
 
-VERSION, SUITE, FOLDER = sys.argv[1], sys.argv[2], Path(sys.argv[3])
+VERSION, SUITE, FOLDER, SEED = sys.argv[1], sys.argv[2], Path(sys.argv[3]), int(sys.argv[4])
+sys.path[:0] = sys.argv[5:]
 
 _SUITES: Final[Any] = importlib.import_module("agentdojo.task_suite.load_suites")
 _RUNTIME: Final[Any] = importlib.import_module("agentdojo.functions_runtime")
@@ -43,9 +45,10 @@ class World:
             environment = self._suite.load_and_inject_default_environment({})
             self._environment = self._suite.user_tasks[task.split()[0]].init_environment(environment)
             self._task = task
+            random.seed(SEED)
         returned, error = self._runtime.run_function(self._environment, tool, arguments)
         found = to_jsonable_python(returned)
-        line = {"tool": tool, "arguments": arguments, "ids": _ids(found), "failed": error is not None}
+        line = {"tool": tool, "arguments": arguments, "result": found, "failed": error is not None}
         with (FOLDER / "calls.jsonl").open("a", encoding="utf-8") as calls:
             calls.write(f"{json.dumps(line)}\n")
         if error is not None:
@@ -54,13 +57,6 @@ class World:
         return CallToolResult(
             content=[TextContent(text=json.dumps(whole, ensure_ascii=False))], structured_content=whole
         )
-
-
-def _ids(found: object) -> list[str]:
-    """Return the identifiers of a list, in its order."""
-    entries = cast("list[Any]", found) if isinstance(found, list) else []
-    named = [cast("dict[str, Any]", entry) for entry in entries if isinstance(entry, dict)]
-    return [str(entry.get("id_", entry.get("id", ""))) for entry in named]
 
 
 async def main() -> None:

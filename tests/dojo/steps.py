@@ -4,7 +4,7 @@ The arguments of a call are those of AgentDojo's own call of that tool, unless t
 only what a careful planner writes differently: references, handles, entries, conditions, and values that it heard.
 """
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import TypeAlias
 
@@ -20,10 +20,13 @@ class Ref:
 
 @dataclass(frozen=True)
 class Part:
-    """The handle of an entry of a list that was looked at; its place may be a value that was heard."""
+    """The handle of an entry of a list that was looked at; its place may be a value that was heard.
+
+    The place in an object is a name, and a field may also be a value that the server wrote.
+    """
 
     name: str
-    place: "int | Heard"
+    place: "int | str | Heard"
     field: str = "id_"
 
 
@@ -40,10 +43,18 @@ class Entry:
 
 @dataclass(frozen=True)
 class Heard:
-    """The value of a field that was heard."""
+    """The value of a field that was heard, as a text of so many digits if a number of them is given."""
 
     name: str
     field: str
+    digits: int = 0
+
+
+@dataclass(frozen=True)
+class Match:
+    """The number that is the last match of a pattern in the material of an inspection."""
+
+    pattern: str
 
 
 @dataclass(frozen=True)
@@ -56,7 +67,19 @@ class Truth:
     entry: int | None = None
 
 
-Given: TypeAlias = "JsonValue | Ref | Part | Entry | Heard | list[Ref] | list[Heard]"
+@dataclass(frozen=True)
+class Found:
+    """A match of a pattern in a text that the planner read, the last one if no place is given."""
+
+    name: str
+    pattern: str
+    place: int = -1
+
+
+Made: TypeAlias = tuple[str, Mapping[str, JsonValue]]
+"""A call with nothing left open: the name of a tool and its arguments."""
+
+Given: TypeAlias = "JsonValue | Ref | Part | Entry | Heard | Found | Sequence[Given] | Mapping[str, Given]"
 
 
 @dataclass(frozen=True)
@@ -87,6 +110,7 @@ class Asked:
         name: The name of the answer.
         of: The names of the results that it is about.
         text: The answer in a text; a `copied` one stands in the material.
+        pattern: In place of a text: the answer is its last match in the material.
         returns: The fields, none for a text.
         fields: The answer in fields.
         hold: Whether the fields are held.
@@ -96,8 +120,9 @@ class Asked:
     of: tuple[str, ...]
     text: "Truth | str" = ""
     copied: bool = False
+    pattern: str = ""
     returns: Mapping[str, JsonValue] = field(default_factory=dict[str, JsonValue])
-    fields: Mapping[str, JsonValue] = field(default_factory=dict[str, JsonValue])
+    fields: "Mapping[str, JsonValue | Match]" = field(default_factory=dict[str, "JsonValue | Match"])
     hold: bool = False
 
     @property
@@ -156,6 +181,11 @@ def copied(name: str, of: str | tuple[str, ...], text: Truth | str) -> Asked:
     return Asked(name, _several(of), text, copied=True)
 
 
+def matched(name: str, of: str | tuple[str, ...], pattern: str) -> Asked:
+    """Return a question for a text of a known form that stands in the material, such as a one-time password."""
+    return Asked(name, _several(of), pattern=pattern)
+
+
 def written(name: str, of: str | tuple[str, ...], text: Truth | str) -> Asked:
     """Return a question for a text that the reader composes, such as a summary."""
     return Asked(name, _several(of), text)
@@ -180,7 +210,7 @@ def decided(name: str, of: str | tuple[str, ...], **fields: bool) -> Asked:
     return Asked(name, _several(of), returns=returns, fields=dict(fields), hold=True)
 
 
-def heard(name: str, of: str | tuple[str, ...], **fields: tuple[Mapping[str, JsonValue], JsonValue]) -> Asked:
+def heard(name: str, of: str | tuple[str, ...], **fields: tuple[Mapping[str, JsonValue], JsonValue | Match]) -> Asked:
     """Return a question for fields that the planner hears, each with its type and its answer."""
     returns: dict[str, JsonValue] = {field: dict(kind) for field, (kind, _) in fields.items()}
     return Asked(name, _several(of), returns=returns, fields={field: answer for field, (_, answer) in fields.items()})
@@ -188,7 +218,7 @@ def heard(name: str, of: str | tuple[str, ...], **fields: tuple[Mapping[str, Jso
 
 def placed(name: str, of: str | tuple[str, ...], most: int, place: int) -> Asked:
     """Return a question for the place of an entry among at most so many, from 1, which only decides on calls."""
-    fields: dict[str, JsonValue] = {"place": place}
+    fields: dict[str, JsonValue | Match] = {"place": place}
     returns: dict[str, JsonValue] = {"place": {"type": "number", "min": 1, "max": most}}
     return Asked(name, _several(of), returns=returns, fields=fields, hold=True)
 

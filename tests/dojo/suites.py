@@ -1,8 +1,14 @@
-"""The suites of AgentDojo, as the measurement uses them. They are loaded by name, as the project does not need them."""
+"""The suites of AgentDojo, as the measurement uses them. They are loaded by name, as the project does not need them.
+
+AgentDyn is a harder benchmark in the same form, with suites of its own. It takes the place of AgentDojo.
+"""
 
 import importlib
+import random
+import sys
 from collections.abc import Mapping, Sequence
 from functools import cache
+from pathlib import Path
 from typing import Any, Final, Protocol, cast
 
 from pydantic import JsonValue
@@ -11,6 +17,17 @@ VERSION: Final = "v1.2.2"
 """The version of the suites. All versions from 1.2 on have 97 tasks and 949 pairs of a task and an attack."""
 
 SUITES: Final = ("workspace", "travel", "banking", "slack")
+
+AGENTDYN: Final[Mapping[str, tuple[int, ...]]] = {
+    "shopping": (0, 1, 3, 5, 7, 8, 9, 10, 13, 14, 15, 16),
+}
+"""The suites of AgentDyn with the tasks that are measured.
+
+These are its 46 recorded successes: a model without a defence, trained or added, did them where nobody attacked.
+"""
+
+SEED: Final = 0
+"""Where the one-time passwords of a world begin, so that the same calls find the same ones."""
 
 
 class FoundCall(Protocol):
@@ -59,6 +76,11 @@ class Suite(Protocol):
     def load_and_inject_default_environment(self, injections: Mapping[str, str]) -> Any: ...  # noqa: ANN401 - as above
 
 
+def take_the_place(agentdyn: Path) -> None:
+    """Load AgentDyn from a folder of its sources in the place of AgentDojo."""
+    sys.path.insert(0, str(agentdyn / "src"))
+
+
 @cache
 def suite(name: str) -> Suite:
     """Return a suite."""
@@ -72,17 +94,17 @@ def world(name: str, task: str) -> Any:  # noqa: ANN401 - a world of the suite
     return found.user_tasks[task].init_environment(found.load_and_inject_default_environment({}))
 
 
-def fulfilled(name: str, task: str, calls: Sequence[tuple[str, Mapping[str, JsonValue]]]) -> bool:
-    """Say whether AgentDojo counts a task as done after these calls, with its own last words."""
+def fulfilled(name: str, task: str, calls: Sequence[tuple[str, Mapping[str, JsonValue]]], told: str) -> bool:
+    """Say whether AgentDojo counts a task as done after these calls and last words."""
     running: Any = importlib.import_module("agentdojo.functions_runtime")
     found: Any = suite(name)
     before = world(name, task)
     after = before.model_copy(deep=True)
     runtime = running.FunctionsRuntime(found.tools)
+    random.seed(SEED)
     for tool, arguments in calls:
         runtime.run_function(after, tool, arguments)
     traces = [running.FunctionCall(function=tool, args=arguments) for tool, arguments in calls]
     aim: Any = found.user_tasks[task]
-    told = aim.GROUND_TRUTH_OUTPUT
     by_traces = aim.utility_from_traces(told, before, after, traces)
     return bool(aim.utility(told, before, after) if by_traces is None else by_traces)
