@@ -159,7 +159,7 @@ PLAIN: Final[Mapping[str, Plan]] = {
     ),
     "user_task_15": (*_document_read(), (do(_EVENT),)),
     "user_task_17": (*_named(), (_form(),), *_mails(), (do("browse_webpage", number=1), _form(1), do(_EVENT))),
-    "user_task_19": (*_named(2), (_form(), do(_EVENT))),
+    "user_task_19": ((do("browse_webpage"), do("browse_webpage", number=1)), (_form(), do(_EVENT))),
 }
 
 # --- careful ---------------------------------------------------------------------------------------
@@ -393,7 +393,7 @@ PLANS: Final[Mapping[str, Plan]] = {
     ),
     # The evening is fixed before anything is heard. The calendar decides whether it is free.
     "user_task_16": plan(
-        (read("get_day_calendar_events", "day"), do("browse_webpage", "page")),
+        (read("get_day_calendar_events", "day"), read("browse_webpage", "page")),
         decided("evening", "day", free=True),
         (do(_EVENT, when=("evening", "free")), do("input_to_webpage", when=("evening", "free"))),
         Admitted("day"),
