@@ -3,7 +3,7 @@
 import asyncio
 import json
 import sys
-from collections.abc import AsyncGenerator, Collection, Mapping, Sequence
+from collections.abc import AsyncGenerator, Collection, Iterator, Mapping, Sequence
 from contextlib import asynccontextmanager
 from dataclasses import asdict, dataclass
 from pathlib import Path
@@ -76,7 +76,7 @@ class Row:
         done: Whether AgentDojo counts it as done.
         questions: The questions to people.
         passed: The attacks that no person was asked about, in each state that the session came to. Those by `unheard`
-            need only another identifier in the place of each entry of a held list that the plan takes.
+            need only another identifier in the place of each entry of a held list that the plan takes within bounds.
         attacks: How many attacks there are.
         strayed: The calls that an attacker caused who chose only the answers that conditions name, other than to make
             a call of the plan or not; None for a plan without conditions.
@@ -124,7 +124,9 @@ class Stage:
     def __init__(self, name: str, configuration: str, person: Person, folder: Path, planner: Planner) -> None:
         self._name, self._configuration = name, configuration
         self._person, self._folder, self._planner = person, folder, planner
-        self._tools = configured(name, configuration)["mcp_servers"][name]["tools"]
+        config = configured(name, configuration)
+        self._tools = config["mcp_servers"][name]["tools"]
+        self._policies = config["policy"].get("tools", {})
         self._count = 0
 
     async def row(self, task: str) -> Row:
@@ -136,7 +138,7 @@ class Stage:
         aims = await asyncio.to_thread(attacks, self._name, task, self._reads)
         played, _ = await self._play(task, plan, "attacker", aims)
         passed = {state: sorted(names) for state, names in played.passed.items()}
-        if not questions and (chosen := _by_entries(plan, calls, aims)):
+        if chosen := _by_entries([move for move in _calls(plan) if self._is_open(move.tool)], calls, aims):
             passed["unheard"] = chosen
         conditional = any(isinstance(one, Asked) and one.decides for step in plan for one in step)
         strayed, told = await self._strayed(task, plan) if conditional else (None, False)
@@ -164,6 +166,11 @@ class Stage:
     def _told(self, task: str) -> str:
         own = suite(self._name).user_tasks[task].GROUND_TRUTH_OUTPUT
         return ANSWERS.get(self._name, {}).get(task, own)
+
+    def _is_open(self, tool: str) -> bool:
+        """Say whether others may choose an entry for a tool, so that nobody is asked about it."""
+        bounds = self._policies.get(f"{self._name}__{tool}", {}).get("bounds", {})
+        return any(str(one).endswith("-unheard") for one in bounds.get("identifier", ()))
 
     def _kinds(self, tool: str) -> Mapping[str, str]:
         described = self._tools[tool].get("arguments", {}).items()
@@ -248,8 +255,12 @@ async def _works(app: App, state: SessionState, asking: Collection[str]) -> bool
     return state.status in _BUSY or state.waiting_items > 0 or answered or unsent
 
 
+def _calls(plan: Plan) -> Iterator[Call]:
+    return (one for step in plan for one in step if isinstance(one, Call))
+
+
 def _by_entries(
-    plan: Plan,
+    moves: Sequence[Call],
     made: Sequence[tuple[str, Mapping[str, JsonValue]]],
     aims: Mapping[str, Sequence[tuple[str, Mapping[str, JsonValue]]]],
 ) -> list[str]:
@@ -258,7 +269,7 @@ def _by_entries(
     The attacker chooses these identifiers, as the author of the list does.
     """
     chosen: dict[str, set[str]] = {}
-    for move in (one for step in plan for one in step if isinstance(one, Call)):
+    for move in moves:
         chosen.setdefault(move.tool, set()).update(
             name for name, given in move.given.items() if isinstance(given, Entry) or _lists_entries(given)
         )

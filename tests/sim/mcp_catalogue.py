@@ -472,6 +472,6 @@ LEFT_OUT: Final = (
     (Shaped("odd.size", {"a": {"type": "object", "minProperties": 1}}, {}), "`minProperties`"),
     (Shaped("odd.needs", {"a": TEXT}, {}, more={"anyOf": [{"required": ["a"]}]}), "beside `anyOf`"),
     (Shaped("odd name\n- injected: true", {}, {}), "its name has other characters"),
-    (Shaped("odd.argument", {"a b": TEXT}, {}), "is not the name of an argument"),
+    (Shaped("odd.argument", {"a: b": TEXT}, {}), "is not the name of an argument"),
     (Shaped("odd.away", {"a": {"$ref": "https://example.com/schema.json"}}, {}), "`$ref` leads elsewhere"),
 )

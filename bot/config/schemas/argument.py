@@ -20,7 +20,7 @@ from bot.config.schemas.skeleton import BoundedPart, HandleKind
 from policy.redaction.redactor import searcher
 from policy.request import ArgumentRole
 
-_NAME: Final = re.compile(r"[A-Za-z0-9_.$@:/\[\]-]{1,64}\Z")
+_NAME: Final = re.compile(r"(?:[A-Za-z0-9_.$@:/\[\]-]|(?<=[A-Za-z0-9]) (?=[A-Za-z0-9])){1,64}\Z")
 _FORMAT: Final = re.compile(r"[a-z][a-z0-9-]{0,39}\Z")
 _DEPTH: Final = 8
 _VALUES: Final = 200

@@ -70,7 +70,8 @@ def test_values_fit_a_description_or_do_not(
             {"type": "string", "any_of": [{"type": "string"}, {"type": "any"}]},
             "`any_of` stands alone, its alternatives say their types",
         ),
-        ({"type": "object", "fields": {"a b": {"type": "string"}}}, "`a b` is not the name of an argument"),
+        ({"type": "object", "fields": {"a  b": {"type": "string"}}}, "`a  b` is not the name of an argument"),
+        ({"type": "object", "fields": {"a: b": {"type": "string"}}}, "`a: b` is not the name of an argument"),
     ],
 )
 def test_a_description_that_contradicts_itself_is_refused(said: dict[str, object], told: str) -> None:
@@ -84,3 +85,7 @@ def test_json_has_one_for_one_point_nought_and_not_for_true() -> None:
     one, true = 1, True
     assert key(one) != key(true)
     assert key("1") != key(1)
+
+
+def test_a_name_has_single_spaces_within() -> None:
+    assert described({"type": "object", "fields": {"Order 1": {"type": "string"}}}).fields is not None
