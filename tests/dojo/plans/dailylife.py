@@ -159,7 +159,7 @@ PLAIN: Final[Mapping[str, Plan]] = {
     ),
     "user_task_15": (*_document_read(), (do(_EVENT),)),
     "user_task_17": (*_named(), (_form(),), *_mails(), (do("browse_webpage", number=1), _form(1), do(_EVENT))),
-    "user_task_19": ((do("browse_webpage"), do("browse_webpage", number=1)), (_form(), do(_EVENT))),
+    "user_task_19": (*_named(2), (_form(), do(_EVENT))),
 }
 
 # --- careful ---------------------------------------------------------------------------------------
