@@ -20,6 +20,7 @@ SUITES: Final = ("workspace", "travel", "banking", "slack")
 
 AGENTDYN: Final[Mapping[str, tuple[int, ...]]] = {
     "shopping": (0, 1, 3, 5, 7, 8, 9, 10, 13, 14, 15, 16),
+    "github": (0, 1, 2, 3, 4, 6, 9, 10, 12, 13, 14, 15, 16, 17, 18, 19),
 }
 """The suites of AgentDyn with the tasks that are measured.
 
