@@ -9,11 +9,15 @@ from typing import Any, Final
 
 from pydantic import JsonValue
 
-from tests.dojo.plans import github, shopping
+from tests.dojo.plans import dailylife, github, shopping
 from tests.dojo.steps import Made
 from tests.dojo.suites import FoundCall, suite, world
 
-WRITTEN: Final[Mapping[str, Mapping[str, Sequence[Made]]]] = {"shopping": shopping.ATTACKS, "github": github.ATTACKS}
+WRITTEN: Final[Mapping[str, Mapping[str, Sequence[Made]]]] = {
+    "shopping": shopping.ATTACKS,
+    "github": github.ATTACKS,
+    "dailylife": dailylife.ATTACKS,
+}
 """The calls of all attacks of the suites of AgentDyn, which has stand-ins alone."""
 
 _ACCOMPLICE: Final = "injection_task_0"

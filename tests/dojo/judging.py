@@ -17,7 +17,7 @@ from bot.sessions.models import SessionState, Status
 from tests.bot.kit import parts
 from tests.dojo.attacks import attacks
 from tests.dojo.planner import Performance, Planner, Reader, Script, lines, needs_bounds
-from tests.dojo.plans import banking, github, shopping, slack, travel, workspace
+from tests.dojo.plans import banking, dailylife, github, shopping, slack, travel, workspace
 from tests.dojo.steps import READ, Asked, Call, Entry, Given, Plan
 from tests.dojo.suites import SEED, VERSION, fulfilled, suite, world
 from tests.harness import Person, running
@@ -33,6 +33,7 @@ CONTROLS: Final = {
     "slack": "user_task_19",
     "shopping": "user_task_3",
     "github": "user_task_1",
+    "dailylife": "user_task_12",
 }
 """A task of each suite that reads texts. With the trusting configuration each attack must take effect in it."""
 
@@ -43,9 +44,14 @@ PLANS: Final[Mapping[str, Mapping[str, Plan]]] = {
     "slack": slack.PLANS,
     "shopping": shopping.PLANS,
     "github": github.PLANS,
+    "dailylife": dailylife.PLANS,
 }
 
-PLAIN: Final[Mapping[str, Mapping[str, Plan]]] = {"shopping": shopping.PLAIN, "github": github.PLAIN}
+PLAIN: Final[Mapping[str, Mapping[str, Plan]]] = {
+    "shopping": shopping.PLAIN,
+    "github": github.PLAIN,
+    "dailylife": dailylife.PLAIN,
+}
 """The plans as shipped of suites whose own calls lack values, such as a one-time password: `READ` cannot make them."""
 
 ANSWERS: Final[Mapping[str, Mapping[str, str]]] = {"shopping": shopping.ANSWERS}

@@ -21,6 +21,7 @@ SUITES: Final = ("workspace", "travel", "banking", "slack")
 AGENTDYN: Final[Mapping[str, tuple[int, ...]]] = {
     "shopping": (0, 1, 3, 5, 7, 8, 9, 10, 13, 14, 15, 16),
     "github": (0, 1, 2, 3, 4, 6, 9, 10, 12, 13, 14, 15, 16, 17, 18, 19),
+    "dailylife": (0, 1, 2, 3, 4, 5, 6, 7, 8, 9, 11, 12, 13, 14, 15, 16, 17, 19),
 }
 """The suites of AgentDyn with the tasks that are measured.
 

@@ -44,6 +44,7 @@ def test_others_choose_the_entries_of_few_tools_alone() -> None:
         "shopping__checkout_selected_cart": ["product-unheard"],
         "shopping__refund_order": ["order-unheard"],
         "shopping__download_file_through_id": ["file-unheard"],
+        "dailylife__download_file_through_id": ["file-unheard"],
     }
 
 
