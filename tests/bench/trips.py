@@ -47,8 +47,8 @@ _APART: Final = frozenset(
         "CLIENT",
     }
 )
-_BESIDE: Final = frozenset({"SSCAN", "SCAN", "swap", "EVAL"})
-"""What a sweep asks, and a process that tells its settings; nothing that answers a message."""
+_BESIDE: Final = frozenset({"SSCAN", "SCAN", "swap", "EVAL", "GET"})
+"""What a sweep asks, and a process that tells its settings or looks for new keys; nothing that answers a message."""
 _WATCHED: Final = frozenset({"HGETALL"})
 """What the benchmark itself asks to see whether a message is settled."""
 
