@@ -233,6 +233,7 @@ FULL: Final[dict[EventType, EventBody]] = {
             {"text": "hi"},
             rules=("mine",),
             withheld=True,
+            missing=True,
             interrupted="look first",
             authors=("mel",),
             endorsed=(Endorsed("s2", "yes", "r1", 1585),),
@@ -255,6 +256,8 @@ FULL[EventType.ITEM_HELD] = ItemHeld(
     "mail",
     HeldAnswer((("free", True), ("hour", False)), counted=False, endorsed=(Endorsed("s2", "yes", "r1", 1585),)),
     (HeldIdentifiers("mail", 3, ('"a"', "17")), HeldIdentifiers("draft", 1, ('"b"',), made=True)),
+    "mail__find",
+    4,
 )
 FULL[EventType.RELEASE_REQUESTED] = ReleaseRequested(RELEASED)
 FULL[EventType.RELEASE_CONFIRMED] = ReleaseConfirmed(RELEASED)
@@ -341,6 +344,8 @@ WRITTEN: Final[dict[EventType, dict[str, JsonValue]]] = {
         "endorsed": [{"session": "s1", "text": "{}", "run": "r1", "millibits": 1585}],
     },
     EventType.ITEM_HELD: {
+        "tool": "mail__find",
+        "at": 4,
         "ref": "h1",
         "text": "secret",
         "floor": "PUBLIC",
@@ -365,6 +370,7 @@ WRITTEN: Final[dict[EventType, dict[str, JsonValue]]] = {
         "arguments": {"text": "hi"},
         "rules": ["mine"],
         "withheld": True,
+        "missing": True,
         "interrupted": "look first",
         "authors": ["mel"],
         "endorsed": _ENDORSED,
@@ -378,14 +384,33 @@ WRITTEN: Final[dict[EventType, dict[str, JsonValue]]] = {
 }
 """The same as logs have them, which are never rewritten."""
 
-NEEDED: Final = frozenset({(EventType.APPROVAL_REQUESTED, "arguments"), (EventType.TURN_STARTED, "attempt")})
+NEEDED: Final = frozenset(
+    {
+        (EventType.APPROVAL_REQUESTED, "arguments"),
+        (EventType.APPROVAL_REQUESTED, "tool"),
+        (EventType.TOOL_CALL, "tool"),
+        (EventType.TOOL_RESULT, "tool"),
+        (EventType.TURN_STARTED, "attempt"),
+    }
+)
 """What is optional elsewhere."""
 
 OPTIONAL: Final = frozenset(
     {
         *("origin", "authors", "files", "decision", "asker", "topic", "messages"),
-        *("rules", "withheld", "interrupted", "endorsed", "arguments", "at_top", "number", "parts", "server"),
-        *("depended", "answer", "listed"),
+        *(
+            "rules",
+            "withheld",
+            "missing",
+            "interrupted",
+            "endorsed",
+            "arguments",
+            "at_top",
+            "number",
+            "parts",
+            "server",
+        ),
+        *("depended", "answer", "listed", "tool", "at"),
         *("took", "idle", "attempt", "back", "error", "requests", "tokens", "cost", "complete", "priced"),
     }
 )
