@@ -80,7 +80,7 @@ async def forward(owner: Person, ref: str) -> str:
 
 @pytest.mark.parametrize("others", [False, True])
 async def test_what_a_call_made_is_passed_on_unasked(tmp_path: Path, *, others: bool) -> None:
-    """The words in it may be those of others: they choose nothing of what is passed on, and to whom."""
+    """Others may have written its words. They choose neither the object nor its recipient."""
     box = Drafts()
     async with running(tmp_path, config(), parts=parts(*box.tools)) as owner:
         ref = await drafted(owner, {"$ref": await listed(owner)} if others else "hello")
