@@ -54,6 +54,8 @@ def main() -> int:
     if unknown := set(suites) - set(known):
         parser.error(f"these suites are in the other benchmark: {', '.join(sorted(unknown))}")
     if agentdyn:
+        if not (agentdyn / "src" / "agentdojo").is_dir():
+            parser.error(f"`{agentdyn}` has no `src/agentdojo`: give the folder of a checkout of AgentDyn")
         take_the_place(agentdyn)
     with tempfile.TemporaryDirectory() as folder:
         controls = anyio.run(_controls, Path(folder), suites, agentdyn)
