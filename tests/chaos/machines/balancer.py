@@ -1,11 +1,12 @@
 """A load balancer: programs come to one port, and each connection goes to a port of another machine than the last."""
 
 import asyncio
-from collections.abc import AsyncGenerator, Sequence
+from collections.abc import AsyncGenerator, Awaitable, Callable, Sequence
 from contextlib import asynccontextmanager, suppress
 from itertools import cycle
 from typing import Final
 
+_HERE: Final = "127.0.0.1"
 _READ: Final = 1 << 16
 
 
@@ -18,25 +19,59 @@ async def balancer(ports: Sequence[int]) -> AsyncGenerator[int]:
         turn = next(turns)
         for port in (*ports[turn:], *ports[:turn]):
             try:
-                up_reader, up_writer = await asyncio.open_connection("127.0.0.1", port)
+                up_reader, up_writer = await asyncio.open_connection(_HERE, port)
             except OSError:
                 continue
             async with asyncio.TaskGroup() as tasks:
                 tasks.create_task(_pump(reader, up_writer))
                 tasks.create_task(_pump(up_reader, writer))
             break
-        writer.close()
 
-    listening = await asyncio.start_server(come, "127.0.0.1", 0)
+    async with served(come) as port:
+        yield port
+
+
+@asynccontextmanager
+async def served(
+    come: Callable[[asyncio.StreamReader, asyncio.StreamWriter], Awaitable[None]],
+) -> AsyncGenerator[int]:
+    """Serve connections at a port of its own, which it returns. At the end none of them is left open."""
+    ongoing = set[asyncio.Task[None]]()
+
+    async def one(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        task = asyncio.current_task()
+        assert task is not None
+        ongoing.add(task)
+        try:
+            with suppress(OSError):
+                await come(reader, writer)
+        finally:
+            await closed(writer)
+            ongoing.discard(task)
+
+    listening = await asyncio.start_server(one, _HERE, 0)
     try:
         yield int(listening.sockets[0].getsockname()[1])
     finally:
         listening.close()
+        for task in ongoing:
+            task.cancel()
+        if ongoing:
+            await asyncio.wait(ongoing)
+
+
+async def closed(writer: asyncio.StreamWriter) -> None:
+    """Close a connection, and wait until it is."""
+    writer.close()
+    with suppress(OSError):
+        await writer.wait_closed()
 
 
 async def _pump(source: asyncio.StreamReader, target: asyncio.StreamWriter) -> None:
-    with suppress(OSError):
-        while data := await source.read(_READ):
-            target.write(data)
-            await target.drain()
-    target.close()
+    try:
+        with suppress(OSError):
+            while data := await source.read(_READ):
+                target.write(data)
+                await target.drain()
+    finally:
+        await closed(target)

@@ -9,7 +9,7 @@ import pytest
 from bot.sessions.log.event_types import EventBody, ToolCall, ToolOutcome, ToolResult
 from bot.sessions.log.events import Event, Visibility
 from policy.labels import PUBLIC, Label, parse
-from tests.chaos.machines.balancer import balancer
+from tests.chaos.machines.balancer import balancer, closed, served
 from tests.chaos.machines.files import LeftChat, files_seen
 from tests.chaos.machines.network import HERE, Door, network
 from tests.chaos.machines.plan import LOSSY, STORE_FAULTS, MachineFault, MachineSize, machine_plan
@@ -28,11 +28,9 @@ async def _echo(answer: bytes = b"") -> AsyncGenerator[int]:
     async def come(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
         while data := await reader.read(100):
             writer.write(answer or data)
-        writer.close()
-        await writer.wait_closed()
 
-    async with await asyncio.start_server(come, HERE, 0) as listening:
-        yield int(listening.sockets[0].getsockname()[1])
+    async with served(come) as port:
+        yield port
 
 
 async def test_places_that_are_apart_hear_nothing_of_one_another_until_they_are_joined() -> None:
@@ -55,7 +53,7 @@ async def test_places_that_are_apart_hear_nothing_of_one_another_until_they_are_
             wires.part({})
             assert await north[0].read(100) == b"meanwhile"
             for _, writer in (north, other):
-                writer.close()
+                await closed(writer)
 
 
 async def test_a_translated_door_tells_its_own_host() -> None:
@@ -65,7 +63,7 @@ async def test_a_translated_door_tells_its_own_host() -> None:
             reader, writer = await asyncio.open_connection(door.host, door.port)
             writer.write(b"?")
             assert await reader.read(100) == b"the primary is at 127.0.3.1"
-            writer.close()
+            await closed(writer)
 
 
 async def test_a_balancer_leaves_out_who_does_not_listen() -> None:
@@ -74,7 +72,7 @@ async def test_a_balancer_leaves_out_who_does_not_listen() -> None:
             reader, writer = await asyncio.open_connection(HERE, front)
             writer.write(b"?")
             assert await reader.read(100) == b"one"
-            writer.close()
+            await closed(writer)
 
 
 def test_a_seed_repeats_a_plan_that_has_all_kinds_of_faults() -> None:
