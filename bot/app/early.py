@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import Final
 
 from bot.app.first_run import require_private
-from bot.config.file.source import embedded_in
+from bot.config.file.source import place_of
 from bot.core.errors import OperatorError, StoreError
 from bot.store.servers.embedded_server import Supervisor
 
@@ -49,4 +49,5 @@ def _serving_in(arguments: Sequence[str], environment: Mapping[str, str]) -> Pat
         config = Path(value or rest.pop(0))
     if not rest or rest[0] not in _SERVING or _HELP in rest:
         return None
-    return embedded_in(config, environment)
+    place = place_of(config, environment)
+    return place.data_dir if place.embedded else None

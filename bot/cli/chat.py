@@ -1,4 +1,4 @@
-"""`lockgate chat`: the console. A prompt at once, everything else opened behind it.
+"""`lockgate chat` on a pipe, or at a terminal without control sequences.
 
 A line is sent, its turn is waited for, then comes the next: on a pipe always, at a terminal as far as the
 person waits. A command line's own way in is the router's, like every channel's.
@@ -18,8 +18,10 @@ from typing import TYPE_CHECKING, Final, TextIO
 
 from bot.app.first_run import seed
 from bot.cli import identity
-from bot.cli.console import BadLine, ConsoleView, LineReader, Lines
 from bot.cli.run import reloading
+from bot.cli.terminal.greeting import greeting, prompt
+from bot.cli.terminal.lines import BadLine, LineReader, Lines
+from bot.cli.terminal.view import ConsoleView
 from bot.config.model import Config
 from bot.core.logs import LogLevel, Write
 from bot.operations.approval_answers import CONVERSATION, UNTIL
@@ -32,10 +34,6 @@ from policy.labels import PUBLIC
 
 if TYPE_CHECKING:
     from bot.app.app import App
-
-GREETING: Final = "Lockgate. /help lists the commands, /quit leaves."
-SET_UP: Final = "There is no config.yaml here: `lockgate init` sets up a model, Telegram or Slack."
-"""The line that a terminal shows below the greeting until there is a configuration."""
 
 SECOND: Final = "Another console is open here: each answer appears at one of them alone. Close the other one."
 OPEN: Final = "console"
@@ -72,7 +70,7 @@ async def chat(config: Config, level: LogLevel | None = None) -> None:
     lines = LineReader(sys.stdin.buffer, config.limits.message_characters)
     erase = "\n" if look.plain else _ERASE
     if terminal:
-        _write(sys.stdout, f"{greeting(config)}\n{prompt(None)}")
+        _write(sys.stdout, f"{greeting(config.source)}\n{prompt(None)}")
         lines.ask()
 
     def beside(text: str) -> None:
@@ -100,11 +98,6 @@ def _opened(data_dir: Path) -> Generator[bool]:
             yield True
     finally:
         os.close(descriptor)
-
-
-def greeting(config: Config) -> str:
-    """Return the first lines at a terminal."""
-    return GREETING if config.source is not None else f"{GREETING}\n{SET_UP}"
 
 
 @asynccontextmanager
@@ -322,11 +315,6 @@ class ConsoleChat:
     def _interrupt(self) -> None:
         self._stops.set()
         self._console.changed.set()
-
-
-def prompt(taint: str | None) -> str:
-    """Return the prompt of a conversation; one that is not open yet has no taint to tell."""
-    return "lockgate> " if taint is None else f"lockgate [{taint}]> "
 
 
 def _write(output: TextIO, text: str) -> None:

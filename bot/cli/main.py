@@ -90,10 +90,12 @@ def _chat(context: typer.Context, log_level: _LogLevel = None) -> None:
 
     if editable(os.environ):
         from bot.cli.keyboard.live import chat
-    else:
-        from bot.cli.chat import chat
 
-    carry_out(chat(config_of(context), log_level))
+        carry_out(chat(context.obj, log_level))
+    else:
+        from bot.cli.chat import chat as chat_plainly
+
+        carry_out(chat_plainly(config_of(context), log_level))
 
 
 @app.command("init")

@@ -19,7 +19,7 @@ from bot.access.decision_context import DecisionContext
 from bot.gate.origins import begun_from
 from bot.gate.results import MAY_GO_ON
 from bot.secrets import Keyring
-from bot.sessions.background.runs import Breaker
+from bot.sessions.background.run_states import Breaker
 from bot.sessions.deliveries import OURS
 from bot.tools.base import CallFacts, Tool
 from bot.tools.references import ADMIT

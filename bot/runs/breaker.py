@@ -8,7 +8,8 @@ tries again. A further failure opens it once more, a turn without one closes it.
 from dataclasses import replace
 from typing import Final
 
-from bot.sessions.background.runs import Breaker, Progress, RunStatus
+from bot.sessions.background.run_states import Breaker, RunStatus
+from bot.sessions.background.runs import Progress
 from bot.sessions.limits import RunLimits
 
 LONGEST: Final = 3_600_000

@@ -11,17 +11,8 @@ from enum import StrEnum
 from typing import Final
 
 from bot.runs import breaker
-from bot.sessions.background.runs import (
-    Breaker,
-    Charter,
-    EndReason,
-    Gap,
-    GapReason,
-    Progress,
-    RunStatus,
-    RunStep,
-    RunType,
-)
+from bot.sessions.background.run_states import Breaker, EndReason, GapReason, RunStatus, RunType
+from bot.sessions.background.runs import Charter, Gap, Progress, RunStep
 from bot.sessions.limits import RunLimits
 
 MOST_GAPS: Final = 50

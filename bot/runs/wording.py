@@ -5,7 +5,8 @@ from typing import Final
 
 from bot.runs import breaker
 from bot.runs.loop import RunNewsKind
-from bot.sessions.background.runs import Charter, EndReason, Progress
+from bot.sessions.background.run_states import EndReason
+from bot.sessions.background.runs import Charter, Progress
 from bot.sessions.limits import RunLimits
 
 ENDED: Final = "Run {run} has ended: {why}.\nTasks: {completed} completed, {failed} failed, {skipped} skipped."

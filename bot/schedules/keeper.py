@@ -15,7 +15,7 @@ from bot.access import labelling, recipients
 from bot.core.errors import BusyError, NotFoundError, RequestError
 from bot.schedules import calendar, phrases
 from bot.sessions.audit import AuditRow
-from bot.sessions.background.runs import RunType
+from bot.sessions.background.run_states import RunType
 from bot.sessions.background.schedules import Overlap, Schedule, ScheduleKind, ScheduleStatus
 from bot.sessions.ports.runs import ScheduleStore
 from bot.sessions.refs import Ref

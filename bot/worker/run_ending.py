@@ -17,7 +17,8 @@ from bot.gate.results import MAY_GO_ON, NOT_KNOWN, decision_row
 from bot.runs import loop, wording
 from bot.runs.loop import NextStep, RunNewsKind, TurnOutcome
 from bot.sessions.audit import AuditRow
-from bot.sessions.background.runs import UNREAD, Charter, Gap, GapReason, RunFacts, RunStep
+from bot.sessions.background.run_states import GapReason
+from bot.sessions.background.runs import UNREAD, Charter, Gap, RunFacts, RunStep
 from bot.sessions.background.schedules import Timer, TimerKind
 from bot.sessions.deliveries import OURS, NewDelivery, copy_key
 from bot.sessions.limits import RunLimits

@@ -6,7 +6,8 @@ Each is idempotent. Work that an open turn does itself is done here only for a r
 from typing import Final
 
 from bot.runs import loop
-from bot.sessions.background.runs import Breaker, Charter, Progress
+from bot.sessions.background.run_states import Breaker
+from bot.sessions.background.runs import Charter, Progress
 from bot.sessions.background.schedules import Timer, TimerKind
 from bot.sessions.models import SessionState
 from bot.sessions.ports.store import Store

@@ -23,7 +23,8 @@ from bot.gate.results import MAY_GO_ON, decision_row
 from bot.pinned_agents import PinnedAgents
 from bot.schedules import calendar, keeper
 from bot.sessions.audit import AuditRow
-from bot.sessions.background.runs import EndReason, RunOrder, RunWish
+from bot.sessions.background.run_states import EndReason
+from bot.sessions.background.runs import RunOrder, RunWish
 from bot.sessions.background.schedules import Overlap, Schedule, ScheduleKind, ScheduleStatus, Timer
 from bot.sessions.deliveries import OURS, Conversation, NewDelivery
 from bot.sessions.ports.store import Store

@@ -11,7 +11,8 @@ from bot.core.ids import Ids
 from bot.delivery.outbox import Outbox
 from bot.gate.gate import Gate
 from bot.pinned_agents import PinnedAgents
-from bot.sessions.background.runs import RunFacts, RunStatus
+from bot.sessions.background.run_states import RunStatus
+from bot.sessions.background.runs import RunFacts
 from bot.sessions.inbox import InboxItem
 from bot.sessions.limits import SessionLimits, TokenAllowance
 from bot.sessions.models import Claim, Turn, run_facts

@@ -11,7 +11,8 @@ from typing import Final
 from bot.app.app import App
 from bot.app.first_run import RECORDS
 from bot.audit.chain import Intact
-from bot.sessions.background.runs import Charter, EndReason, Progress
+from bot.sessions.background.run_states import EndReason
+from bot.sessions.background.runs import Charter, Progress
 from bot.sessions.background.schedules import ScheduleKind, ScheduleStatus, Timer, TimerKind
 from bot.sessions.deliveries import DeliveryState
 from bot.sessions.log.event_types import ToolOutcome, ToolResult

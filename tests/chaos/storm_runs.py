@@ -14,7 +14,8 @@ from bot.app.app import App
 from bot.core.errors import BusyError, StoreError
 from bot.runs.starter import HOUR, RunStarter
 from bot.schedules import calendar
-from bot.sessions.background.runs import Breaker, Progress, RunOrder, RunType, RunWish, StartedRun
+from bot.sessions.background.run_states import Breaker, RunType
+from bot.sessions.background.runs import Progress, RunOrder, RunWish, StartedRun
 from bot.sessions.background.schedules import Overlap, Schedule, ScheduleKind, ScheduleStatus
 from bot.sessions.deliveries import DeliveryState
 from bot.sessions.limits import RunLimits

@@ -10,7 +10,8 @@ from typing import TYPE_CHECKING, Final
 
 import pytest
 
-from bot.sessions.background.runs import EndReason, Progress, RunOrder, RunWish, StartedRun
+from bot.sessions.background.run_states import EndReason
+from bot.sessions.background.runs import Progress, RunOrder, RunWish, StartedRun
 from bot.sessions.background.schedules import Schedule, ScheduleKind, ScheduleStatus, TimerKind
 from bot.sessions.log.event_types import ToolCall, ToolOutcome, ToolResult
 from bot.sessions.log.events import EventType

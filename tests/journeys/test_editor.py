@@ -274,6 +274,67 @@ def test_the_editor_is_imported_at_a_terminal_alone(machine: Machine) -> None:
     assert "prompt_toolkit" not in piped.err
 
 
+def test_only_the_editor_is_imported_before_the_prompt(machine: Machine) -> None:
+    opened = Terminal(machine.fresh, PYTHONPROFILEIMPORTTIME="1")
+    try:
+        # The lines about imports are written over the prompt.
+        while b"lockgate>" not in opened.raw:
+            opened.read(1)
+    finally:
+        opened.close()
+    before = opened.raw.partition(b"lockgate>")[0]
+    assert b"prompt_toolkit" in before
+    heavy = (
+        "pydantic_ai",
+        "redis",
+        "bot.config.load",
+        "bot.gate",
+        "bot.sessions.models",
+        "bot.tools",
+        "policy.document",
+    )
+    assert [name for name in heavy if name.encode() in before] == []
+
+
+def test_a_wrong_configuration_ends_the_prompt_with_its_sentence(machine: Machine) -> None:
+    (machine.folder / "config.yaml").write_text("limits:\n  message_charakters: 5\n")
+    opened = Terminal(machine)
+    try:
+        shown = opened.until("config.yaml:2: ", "message_characters")
+        opened.type("hello\n")
+        assert opened.ends() == 2
+    finally:
+        opened.close()
+    assert shown.startswith("Lockgate. /help lists the commands, /quit leaves.\n")
+    assert "Traceback" not in opened.shown()
+    # The terminal is as it was: what is typed is seen again, and a paste comes as it is.
+    assert opened.raw.rfind(b"\x1b[?2004l") > opened.raw.rfind(b"\x1b[?2004h")
+
+
+def test_a_file_that_is_no_configuration_ends_before_the_prompt(machine: Machine) -> None:
+    (machine.folder / "config.yaml").write_text("limits: [\n")
+    opened = Terminal(machine)
+    try:
+        assert opened.ends() == 2
+    finally:
+        opened.close()
+    assert "not valid YAML" in opened.shown()
+    assert b"lockgate>" not in opened.raw
+
+
+def test_a_limit_holds_for_a_line_that_was_typed_before_it_was_read(machine: Machine) -> None:
+    (machine.folder / "config.yaml").write_text("limits:\n  message_characters: 20\n")
+    opened = Terminal(machine.fresh)
+    try:
+        opened.until("lockgate> ")
+        opened.type(f"{'long ' * 10}\nshort\n")
+        opened.until("that line is longer than 20 characters, it was not sent", "You said: short")
+        opened.type("/quit\n")
+        assert opened.ends() == 0
+    finally:
+        opened.close()
+
+
 def test_the_version_is_told(machine: Machine) -> None:
     told = machine.run("--version")
     assert (told.code, told.out.split()[0]) == (0, "lockgate")

@@ -4,7 +4,8 @@ from collections.abc import Awaitable, Callable
 from dataclasses import replace
 from typing import Final
 
-from bot.sessions.background.runs import Breaker, EndReason, NewNote, Priority, Progress, ProgressChange, RunSlot
+from bot.sessions.background.run_states import Breaker, EndReason, Priority
+from bot.sessions.background.runs import NewNote, Progress, ProgressChange, RunSlot
 from bot.sessions.background.schedules import Timer, TimerKind
 from bot.sessions.models import Write
 from bot.store.redis_store import RedisStore

@@ -8,17 +8,8 @@ from hypothesis import strategies as st
 
 from bot.core.errors import SchemaError
 from bot.sessions.background.delegation import FieldKind, Lineage, ResultField
-from bot.sessions.background.runs import (
-    AuthMethod,
-    Breaker,
-    Charter,
-    EndReason,
-    Gap,
-    GapReason,
-    Progress,
-    RunStatus,
-    RunType,
-)
+from bot.sessions.background.run_states import AuthMethod, Breaker, EndReason, GapReason, RunStatus, RunType
+from bot.sessions.background.runs import Charter, Gap, Progress
 from bot.sessions.log.event_types import YieldReason
 from bot.sessions.models import SCHEMA, LastTurn, Title, Turn
 from bot.sessions.usage import Usage

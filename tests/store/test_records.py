@@ -14,7 +14,8 @@ from hypothesis import strategies as st
 from bot.core.errors import SchemaError
 from bot.sessions.approvals import ApprovalState
 from bot.sessions.background.delegation import Caps
-from bot.sessions.background.runs import NewNote, Priority, ProgressChange, RunSlot
+from bot.sessions.background.run_states import Priority
+from bot.sessions.background.runs import NewNote, ProgressChange, RunSlot
 from bot.sessions.deliveries import DeliveryPause, DeliveryState, SendSlot
 from bot.sessions.models import SCHEMA, Doing, Turn, Write
 from bot.sessions.usage import Usage

@@ -18,20 +18,8 @@ from bot.core.errors import (
 )
 from bot.delegation.handoff import TAKEN
 from bot.sessions.background.delegation import LATE, Arrival
-from bot.sessions.background.runs import (
-    AuthMethod,
-    Breaker,
-    EndReason,
-    Gap,
-    GapReason,
-    NewNote,
-    Priority,
-    Progress,
-    ProgressChange,
-    RunSlot,
-    RunStatus,
-    RunStep,
-)
+from bot.sessions.background.run_states import AuthMethod, Breaker, EndReason, GapReason, Priority, RunStatus
+from bot.sessions.background.runs import Gap, NewNote, Progress, ProgressChange, RunSlot, RunStep
 from bot.sessions.deliveries import DeliveryState
 from bot.sessions.inbox import ItemStatus
 from bot.sessions.messages import Origin, OriginKind, SessionMessage

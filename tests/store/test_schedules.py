@@ -9,7 +9,7 @@ from dataclasses import replace
 import pytest
 
 from bot.core.errors import BusyError
-from bot.sessions.background.runs import RunType
+from bot.sessions.background.run_states import RunType
 from bot.sessions.background.schedules import Overlap, Schedule, ScheduleKind, ScheduleStatus, Timer, TimerKind
 from bot.store.opening import open_store
 from bot.store.redis_store import RedisStore

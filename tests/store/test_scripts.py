@@ -8,7 +8,7 @@ from typing import Final
 import pytest
 
 from bot.sessions.approvals import ApprovalState
-from bot.sessions.background.runs import Breaker, EndReason, Priority, RunStatus
+from bot.sessions.background.run_states import Breaker, EndReason, Priority, RunStatus
 from bot.sessions.background.schedules import ScheduleStatus
 from bot.sessions.deliveries import DeliveryState
 from bot.sessions.inbox import ItemStatus, QueueMode

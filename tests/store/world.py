@@ -16,7 +16,8 @@ from bot.sessions.alternatives import Alternative, Wanted
 from bot.sessions.approvals import Approval, ApprovalQuestion, QuestionAnswer, QuestionKind
 from bot.sessions.audit import AuditRow
 from bot.sessions.background.delegation import FieldKind, Lineage, NewSlot, Parcel, ResultField
-from bot.sessions.background.runs import Charter, Progress, RunStep, RunType, run_home
+from bot.sessions.background.run_states import RunType
+from bot.sessions.background.runs import Charter, Progress, RunStep, run_home
 from bot.sessions.background.schedules import Schedule, ScheduleKind
 from bot.sessions.deliveries import DeliveryState, NewDelivery
 from bot.sessions.inbox import ItemStatus, NewItem

@@ -31,7 +31,7 @@ from bot.operations.gated_calls import RefusedCall
 from bot.operations.reading import ReadingKind
 from bot.operations.simulation import Simulating
 from bot.pinned_agents import WantedAgent
-from bot.sessions.background.runs import Priority
+from bot.sessions.background.run_states import Priority
 from bot.sessions.inbox import QueueMode
 from bot.sessions.models import Status
 from bot.sessions.visibility import look

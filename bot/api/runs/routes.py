@@ -37,7 +37,8 @@ from bot.operations.background.schedules import KnownSchedule
 from bot.operations.gated_calls import RefusedCall
 from bot.operations.reading import ReadingKind
 from bot.schedules.keeper import ScheduleWish
-from bot.sessions.background.runs import Priority, RunType, RunWish
+from bot.sessions.background.run_states import Priority, RunType
+from bot.sessions.background.runs import RunWish
 from bot.sessions.background.schedules import Overlap, ScheduleKind
 
 REFUSED: Final = ErrorAnswer(

@@ -11,7 +11,8 @@ from bot.api.shapes import ApiInput, ApiOutput
 from bot.operations.background.runs import LONGEST_NOTE, KnownRun, RunDoing
 from bot.operations.background.schedules import KnownSchedule
 from bot.runs.statistics import RunStatistics
-from bot.sessions.background.runs import Breaker, EndReason, Note, RunType
+from bot.sessions.background.run_states import Breaker, EndReason, RunType
+from bot.sessions.background.runs import Note
 from bot.sessions.background.schedules import Overlap, ScheduleKind, ScheduleStatus
 
 _LONGEST_NAME = 64

@@ -24,7 +24,8 @@ from bot.operations.background.run_telling import TYPED, numbers_lines, run_line
 from bot.operations.background.runs import LONGEST_NOTE, START, KnownRun, RunViewer
 from bot.operations.gated_calls import RefusedCall
 from bot.run_records.recorder import FoundRecord
-from bot.sessions.background.runs import Note, Priority, RunWish
+from bot.sessions.background.run_states import Priority
+from bot.sessions.background.runs import Note, RunWish
 from channels.console import OWNER
 
 if TYPE_CHECKING:

@@ -5,7 +5,7 @@ from typing import Annotated, Final
 import typer
 
 from bot.cli.groups.options import After, AsJson, Id, carry_out, config_of
-from bot.sessions.background.runs import Priority, RunType
+from bot.sessions.background.run_states import Priority, RunType
 
 runs_app: Final = typer.Typer(help="See, steer and end runs.", no_args_is_help=True)
 schedules_app: Final = typer.Typer(help="See and end schedules and reminders.", no_args_is_help=True)

@@ -4,7 +4,7 @@ import asyncio
 from collections.abc import Awaitable, Callable, Sequence
 from typing import Final, Protocol, TypeVar
 
-from bot.cli.console import BadLine, Lines
+from bot.cli.terminal.lines import BadLine, Lines
 from bot.core.errors import OperatorError
 from policy.errors import meant
 

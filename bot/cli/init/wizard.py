@@ -13,7 +13,6 @@ from io import FileIO
 from pathlib import Path
 from typing import Final
 
-from bot.cli.console import LineReader
 from bot.cli.doctor import doctor
 from bot.cli.init import answers as answered
 from bot.cli.init import file
@@ -36,6 +35,7 @@ from bot.cli.init.editing import edited
 from bot.cli.init.standalone import SoleLease
 from bot.cli.log import logged
 from bot.cli.ready import found as serving
+from bot.cli.terminal.lines import LineReader
 from bot.config.file.source import CONFIG_VARIABLE, DATA_VARIABLE, DEFAULT_FILE
 from bot.config.file.yaml import parse_yaml
 from bot.config.load import load_config

@@ -7,9 +7,11 @@ import asyncio
 import unicodedata
 from collections.abc import AsyncGenerator, Awaitable, Callable, Collection, Iterable, Sequence
 from dataclasses import dataclass
+from functools import partial
 from typing import Final, Protocol, TextIO
 
 from prompt_toolkit import PromptSession
+from prompt_toolkit.application import Application
 from prompt_toolkit.buffer import Buffer
 from prompt_toolkit.completion import CompleteEvent, Completer, Completion
 from prompt_toolkit.document import Document
@@ -22,8 +24,9 @@ from prompt_toolkit.output import ColorDepth
 from prompt_toolkit.output.vt100 import Vt100_Output
 from prompt_toolkit.styles import Style
 
-from bot.cli.console import BadLine
 from bot.cli.keyboard.history import LineHistory
+from bot.cli.terminal.greeting import prompt
+from bot.cli.terminal.lines import BadLine
 from channels.console import visible
 
 ALLOWED: Final = frozenset("\t\n")
@@ -64,19 +67,19 @@ class Entered:
 
 
 class Editor:
-    """Reads lines of at most `longest` characters; texts and a status are shown above the line being typed.
+    """Reads lines; texts and a status are shown above the line being typed.
 
     `prompt` gives the prompt, `busy` says whether Ctrl-C has something to stop. Ctrl-C calls `interrupt` then, and
-    on an empty line. `suggest` completes; before it is set nothing does.
+    on an empty line. `suggest` completes; before it is set nothing does. `drawn` is set once the prompt was seen.
     """
 
-    def __init__(self, output: TextIO, history: LineHistory, *, longest: int, colour: bool, term: str) -> None:
-        self.prompt: Callable[[], str] = lambda: "lockgate> "
+    def __init__(self, output: TextIO, history: LineHistory, *, colour: bool, term: str) -> None:
+        self.prompt: Callable[[], str] = partial(prompt, None)
         self.busy: Callable[[], bool] = lambda: False
         self.interrupt: Callable[[], None] = lambda: None
         self.suggest: Suggest | None = None
-        self._longest = longest
-        self._lines = asyncio.Queue[Entered | BadLine | None]()
+        self.drawn = asyncio.Event()
+        self._lines = asyncio.Queue[Entered | None]()
         self._status = ""
         self._progress = ""
         self._pasted = ""
@@ -98,6 +101,7 @@ class Editor:
             output=self._output,
         )
         self._session.default_buffer.on_text_changed += self._changed
+        self._session.app.after_render += self._rendered
 
     async def read(self) -> None:
         """Read lines until the end of input, or until cancelled."""
@@ -109,12 +113,15 @@ class Editor:
             except EOFError:
                 self._lines.put_nowait(None)
                 return
-            self._lines.put_nowait(self._checked(text))
+            finally:
+                self.drawn.set()
+            self._lines.put_nowait(Entered(text, self._is_pasted(text)))
             self._pasted = ""
 
-    async def next(self) -> Entered | BadLine | None:
-        """Return the next line, None at the end of input."""
-        return await self._lines.get()
+    async def next(self, longest: int) -> Entered | BadLine | None:
+        """Return the next line, None at the end of input; one of more than `longest` characters is not taken."""
+        entered = await self._lines.get()
+        return None if entered is None else _checked(entered, longest)
 
     def above(self, text: str) -> None:
         """Write a text, with its line end, above the line being typed."""
@@ -159,12 +166,11 @@ class Editor:
             shown.extend(("class:status", f"{line}\n") for line in lines if line)
         return [*shown, ("class:prompt", self.prompt())]
 
-    def _checked(self, text: str) -> Entered | BadLine:
-        if len(text) > self._longest:
-            return BadLine(f"that line is longer than {self._longest} characters, it was not sent")
-        if any(unicodedata.category(char) in {"Cc", "Cs"} and char not in ALLOWED for char in text):
-            return BadLine("that line holds control characters, it was not sent")
-        return Entered(text, bool(self._pasted) and text.lstrip().startswith(self._pasted))
+    def _rendered(self, _: Application[str]) -> None:
+        self.drawn.set()
+
+    def _is_pasted(self, text: str) -> bool:
+        return bool(self._pasted) and text.lstrip().startswith(self._pasted)
 
     def _completes(self) -> bool:
         """Say whether a menu opens by itself: for commands, and behind a `/` of a path."""
@@ -201,6 +207,14 @@ class Editor:
             buffer.insert_text(text)
 
         return bindings
+
+
+def _checked(entered: Entered, longest: int) -> Entered | BadLine:
+    if len(entered.text) > longest:
+        return BadLine(f"that line is longer than {longest} characters, it was not sent")
+    if any(unicodedata.category(char) in {"Cc", "Cs"} and char not in ALLOWED for char in entered.text):
+        return BadLine("that line holds control characters, it was not sent")
+    return entered
 
 
 class _Typed(History):

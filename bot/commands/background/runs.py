@@ -16,7 +16,8 @@ from bot.gate.gate import Gate
 from bot.operations.background.run_telling import TYPED, numbers_lines, run_line, run_lines
 from bot.operations.background.runs import LONGEST_NOTE, START, KnownRun, RunOperations, RunViewer
 from bot.operations.gated_calls import RefusedCall
-from bot.sessions.background.runs import Priority, RunType, RunWish
+from bot.sessions.background.run_states import Priority, RunType
+from bot.sessions.background.runs import RunWish
 from bot.sessions.log.event_types import AgentMessage, ToolResult, UnknownEvent, UserMessage
 from bot.sessions.transcript import place
 from bot.tools.history import UNKNOWN, said, source

@@ -5,6 +5,7 @@ It imports no schema: `bot.config.load` says what the fields mean, and reports a
 
 import os
 from collections.abc import Mapping
+from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Final
 
@@ -79,11 +80,26 @@ def data_dir(written: str, path: Path | None, environment: Mapping[str, str]) ->
     return folder_of(path) / Path(written).expanduser()
 
 
-def embedded_in(named: Path | None, environment: Mapping[str, str]) -> Path | None:
-    """Return the data directory of the embedded store, None where the store is elsewhere.
+@dataclass(frozen=True, slots=True)
+class Place:
+    """Where an installation keeps its things.
 
-    `named` is as in `bot.config.load.load_config`, which reports all faults of the file: only these two fields are read
-    here. Raises ConfigError: the file cannot be read, or does not say it.
+    Args:
+        file: Its configuration, None for the defaults.
+        data_dir: Its data directory.
+        embedded: Whether its store runs there.
+    """
+
+    file: Path | None
+    data_dir: Path
+    embedded: bool
+
+
+def place_of(named: Path | None, environment: Mapping[str, str]) -> Place:
+    """Return where an installation keeps its things.
+
+    `named` is as in `bot.config.load.load_config`, which reports all faults of the file: only two fields are read here.
+    Raises ConfigError: the file cannot be read, or does not say it.
     """
     path = find_config(named, environment)
     value = None if path is None else parsed_file(path).value
@@ -92,4 +108,4 @@ def embedded_in(named: Path | None, environment: Mapping[str, str]) -> Path | No
     url: JsonValue = environment.get(STORE_VARIABLE) or (store.get("url") if isinstance(store, dict) else None)
     if not isinstance(written, str):
         raise ConfigError(f"{path}: `data_dir` must be a text")
-    return None if url else data_dir(written, path, environment)
+    return Place(path, data_dir(written, path, environment), embedded=not url)

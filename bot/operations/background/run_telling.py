@@ -6,7 +6,8 @@ from bot.core.clock import moment
 from bot.operations.background.runs import KnownRun
 from bot.operations.background.schedules import KnownSchedule
 from bot.runs.statistics import RunStatistics
-from bot.sessions.background.runs import Breaker, Note
+from bot.sessions.background.run_states import Breaker
+from bot.sessions.background.runs import Note
 from bot.sessions.background.schedules import ScheduleKind
 from policy import explain
 

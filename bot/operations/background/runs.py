@@ -31,17 +31,8 @@ from bot.run_records.recorder import RECORD_AFTER
 from bot.runs import loop
 from bot.runs.statistics import RunStatistics, statistics
 from bot.sessions.audit import AuditRow
-from bot.sessions.background.runs import (
-    Breaker,
-    Charter,
-    NewNote,
-    Note,
-    Priority,
-    Progress,
-    RunStatus,
-    RunWish,
-    run_home,
-)
+from bot.sessions.background.run_states import Breaker, Priority, RunStatus
+from bot.sessions.background.runs import Charter, NewNote, Note, Progress, RunWish, run_home
 from bot.sessions.background.schedules import Timer, TimerKind
 from bot.sessions.log.event_types import UserMessage
 from bot.sessions.log.events import Event

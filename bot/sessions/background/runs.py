@@ -8,10 +8,10 @@ Times are milliseconds since the epoch on the store's clock.
 """
 
 from dataclasses import dataclass
-from enum import StrEnum
 from typing import Final, TypeAlias
 
 from bot.sessions.background.delegation import SESSION, Lineage
+from bot.sessions.background.run_states import AuthMethod, Breaker, EndReason, GapReason, Priority, RunStatus, RunType
 from bot.sessions.messages import Endorsed
 from bot.sessions.refs import Ref
 from channels.messages import Address
@@ -31,66 +31,6 @@ def run_home(principal: str, run: str) -> Address:
 
 RESERVATION: Final = 30_000
 """Milliseconds from `RunSlot.since` within which a reserved run must be created."""
-
-
-class RunType(StrEnum):
-    """How a run continues: AUTONOMOUS by itself, MANUAL when a message arrives."""
-
-    AUTONOMOUS = "autonomous"
-    MANUAL = "manual"
-
-
-class RunStatus(StrEnum):
-    """The status of a run. `STOPPED` is final."""
-
-    RUNNING = "running"
-    PAUSED = "paused"
-    STOPPED = "stopped"
-
-
-class AuthMethod(StrEnum):
-    """How a run pays for its model, by its own account."""
-
-    CLAUDE_PRO = "claude_pro"
-    API_KEY = "api_key"
-
-
-class Breaker(StrEnum):
-    """The circuit breaker: CLOSED lets a run continue, OPEN pauses it, HALF_OPEN lets it try once more."""
-
-    CLOSED = "closed"
-    OPEN = "open"
-    HALF_OPEN = "half_open"
-
-
-class Priority(StrEnum):
-    """The priority of a steering note: URGENT means stop and pivot, ABORT finish safely and end."""
-
-    NORMAL = "normal"
-    URGENT = "urgent"
-    ABORT = "abort"
-
-
-class EndReason(StrEnum):
-    """Why a run ended."""
-
-    COMPLETED = "completed"
-    STOPPED = "stopped"
-    ABORTED = "aborted"
-    DEADLINE = "deadline"
-    LIMIT = "limit"
-    SLOT_LOCKED = "slot_locked"
-    NOT_INITIALIZED = "not_initialized"
-    FAILED = "failed"
-
-
-class GapReason(StrEnum):
-    """Why a run did nothing for a while."""
-
-    CRASH = "crash"
-    BREAKER = "breaker"
-    PAUSED = "paused"
-    WAITING = "waiting"
 
 
 @dataclass(frozen=True, slots=True)

@@ -9,7 +9,7 @@ Times are milliseconds since the epoch on the store's clock.
 from dataclasses import dataclass
 from enum import StrEnum
 
-from bot.sessions.background.runs import RunType
+from bot.sessions.background.run_states import RunType
 from bot.sessions.refs import Ref
 from policy.labels import Label
 

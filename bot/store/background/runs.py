@@ -10,7 +10,8 @@ from typing import NoReturn
 from bot.core.errors import BusyError, LeaseLostError, NotFoundError, RequestError, ResetError
 from bot.sessions.audit import AuditRow
 from bot.sessions.background.delegation import LATE
-from bot.sessions.background.runs import NewNote, Note, Priority, Progress, ProgressChange, RunSlot
+from bot.sessions.background.run_states import Priority
+from bot.sessions.background.runs import NewNote, Note, Progress, ProgressChange, RunSlot
 from bot.sessions.models import Claim
 from bot.store.calls import Arguments, ScriptAnswer, call, nested, session_call
 from bot.store.records import codec, run_parts

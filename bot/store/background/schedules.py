@@ -11,7 +11,7 @@ from typing import cast
 from bot.core.errors import BusyError
 from bot.sessions import refs
 from bot.sessions.audit import AuditRow
-from bot.sessions.background.runs import RunType
+from bot.sessions.background.run_states import RunType
 from bot.sessions.background.schedules import Overlap, Schedule, ScheduleKind, ScheduleStatus, Timer, TimerKind
 from bot.store.calls import Arguments, ScriptAnswer, call
 from bot.store.records import codec

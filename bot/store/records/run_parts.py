@@ -7,17 +7,8 @@ import json
 from dataclasses import replace
 from typing import Any, Final, cast
 
-from bot.sessions.background.runs import (
-    AuthMethod,
-    Breaker,
-    Charter,
-    EndReason,
-    Gap,
-    GapReason,
-    Progress,
-    RunStatus,
-    RunType,
-)
+from bot.sessions.background.run_states import AuthMethod, Breaker, EndReason, GapReason, RunStatus, RunType
+from bot.sessions.background.runs import Charter, Gap, Progress
 from bot.sessions.models import SessionState
 from bot.store.records.form import Values, unpack
 from bot.store.records.kinds import CHARTER, PROGRESS

@@ -19,7 +19,7 @@ from typing import Final
 
 from bot.sessions.approvals import ApprovalState, QuestionKind
 from bot.sessions.background.delegation import MOST_HOPS, SESSION
-from bot.sessions.background.runs import Breaker, EndReason, Priority, RunStatus
+from bot.sessions.background.run_states import Breaker, EndReason, Priority, RunStatus
 from bot.sessions.background.schedules import ScheduleStatus
 from bot.sessions.consents.grants import GrantEnd
 from bot.sessions.deliveries import DEAD, OURS, RISEN, RISEN_KEY, DeliveryState

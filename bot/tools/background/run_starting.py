@@ -12,7 +12,8 @@ from pydantic import Field
 
 from bot.access import labelling, recipients
 from bot.core.errors import RequestError
-from bot.sessions.background.runs import RunType, RunWish
+from bot.sessions.background.run_states import RunType
+from bot.sessions.background.runs import RunWish
 from bot.sessions.refs import EventsRef
 from bot.tools.background.runs import OWN_SLOT, RESERVED, Slot
 from bot.tools.base import (

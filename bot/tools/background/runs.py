@@ -15,17 +15,8 @@ from pydantic import AfterValidator, Field, JsonValue
 from bot.core.errors import RequestError
 from bot.runs.starter import has_ended
 from bot.runs.statistics import statistics
-from bot.sessions.background.runs import (
-    AuthMethod,
-    Note,
-    Priority,
-    Progress,
-    ProgressChange,
-    RunFacts,
-    RunSlot,
-    RunStatus,
-    RunType,
-)
+from bot.sessions.background.run_states import AuthMethod, Priority, RunStatus, RunType
+from bot.sessions.background.runs import Note, Progress, ProgressChange, RunFacts, RunSlot
 from bot.sessions.limits import RunLimits
 from bot.sessions.models import Claim
 from bot.sessions.ports.runs import RunStore

@@ -12,7 +12,8 @@ import httpx2
 from bot.app.programs import api_services
 from bot.operations.background.runs import RunViewer
 from bot.sessions.approvals import FOR_EVER, ApprovalState
-from bot.sessions.background.runs import RunOrder, RunType, RunWish, run_home
+from bot.sessions.background.run_states import RunType
+from bot.sessions.background.runs import RunOrder, RunWish, run_home
 from bot.sessions.background.schedules import Schedule, ScheduleKind
 from bot.sessions.consents.grants import Grant
 from bot.sessions.inbox import NewItem

@@ -9,7 +9,7 @@ import pytest
 from bot.access import labelling
 from bot.access.principals import of_chat
 from bot.access.recipients import UNKNOWN, UNKNOWN_THERE
-from bot.cli.console import ConsoleView
+from bot.cli.terminal.view import ConsoleView
 from bot.commands import table
 from bot.tools.message import Message
 from bot.worker.second_recipient import NOT_FOR_THEM

@@ -5,7 +5,7 @@ from pathlib import Path
 
 import pytest
 
-from bot.cli.console import ConsoleView
+from bot.cli.terminal.view import ConsoleView
 from bot.history.dividers import divider
 from bot.sessions.log.event_types import AgentMessage, TaintRaised
 from bot.sessions.log.events import Event, Visibility

@@ -15,7 +15,8 @@ from pydantic import JsonValue
 from bot.core.errors import OperatorError
 from bot.core.ids import Ids
 from bot.run_records.recorder import UNRECORDED, RunRecorder
-from bot.sessions.background.runs import EndReason, Gap, GapReason, Progress, ProgressChange
+from bot.sessions.background.run_states import EndReason, GapReason
+from bot.sessions.background.runs import Gap, Progress, ProgressChange
 from bot.sessions.background.schedules import TimerKind
 from bot.sessions.inbox import NewItem
 from bot.sessions.log.event_types import ItemHeld

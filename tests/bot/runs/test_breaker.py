@@ -5,7 +5,8 @@ from dataclasses import replace
 import pytest
 
 from bot.runs import breaker
-from bot.sessions.background.runs import Breaker, Progress, RunStatus
+from bot.sessions.background.run_states import Breaker, RunStatus
+from bot.sessions.background.runs import Progress
 from bot.sessions.limits import RunLimits
 
 LIMITS = RunLimits(failures=3, cool_down=600_000)

@@ -6,16 +6,8 @@ import pytest
 
 from bot.runs import loop
 from bot.runs.loop import NextStep, RunNewsKind, TurnOutcome
-from bot.sessions.background.runs import (
-    Breaker,
-    Charter,
-    EndReason,
-    Gap,
-    GapReason,
-    Progress,
-    RunStatus,
-    RunType,
-)
+from bot.sessions.background.run_states import Breaker, EndReason, GapReason, RunStatus, RunType
+from bot.sessions.background.runs import Charter, Gap, Progress
 from bot.sessions.limits import RunLimits
 
 LIMITS = RunLimits(turns=10, failures=3, cool_down=600_000)

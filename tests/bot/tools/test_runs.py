@@ -11,18 +11,8 @@ import pytest
 
 from bot.access.agents import AgentSnapshot
 from bot.core.ids import Ids
-from bot.sessions.background.runs import (
-    AuthMethod,
-    Charter,
-    NewNote,
-    Priority,
-    RunFacts,
-    RunOrder,
-    RunStatus,
-    RunType,
-    RunWish,
-    StartedRun,
-)
+from bot.sessions.background.run_states import AuthMethod, Priority, RunStatus, RunType
+from bot.sessions.background.runs import Charter, NewNote, RunFacts, RunOrder, RunWish, StartedRun
 from bot.sessions.limits import RunLimits
 from bot.sessions.models import Claim
 from bot.tools.background import runs

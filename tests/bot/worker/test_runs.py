@@ -18,20 +18,8 @@ from bot.operations.simulation import Simulating
 from bot.runs import loop
 from bot.runs.starter import HOUR, RunStarter
 from bot.sessions.background.delegation import LATE
-from bot.sessions.background.runs import (
-    Breaker,
-    EndReason,
-    GapReason,
-    NewNote,
-    Priority,
-    Progress,
-    ProgressChange,
-    RunOrder,
-    RunStatus,
-    RunType,
-    RunWish,
-    StartedRun,
-)
+from bot.sessions.background.run_states import Breaker, EndReason, GapReason, Priority, RunStatus, RunType
+from bot.sessions.background.runs import NewNote, Progress, ProgressChange, RunOrder, RunWish, StartedRun
 from bot.sessions.background.schedules import Timer, TimerKind
 from bot.sessions.limits import RunLimits
 from bot.sessions.log.event_types import ToolOutcome, ToolResult, UserMessage

@@ -9,7 +9,7 @@ import pytest
 from bot.app.app import App
 from bot.gate.services import RefusedRunError
 from bot.sessions.audit import AuditRow
-from bot.sessions.background.runs import EndReason, RunType
+from bot.sessions.background.run_states import EndReason, RunType
 from bot.sessions.background.schedules import Overlap, Schedule, ScheduleKind, ScheduleStatus, Timer, TimerKind
 from bot.sessions.messages import OriginKind
 from bot.store.schema import AUDIT

@@ -18,7 +18,8 @@ from bot.cli.sessions import delete_session
 from bot.config.load import load_config
 from bot.config.model import Config
 from bot.core.errors import OperatorError
-from bot.sessions.background.runs import Priority, RunWish
+from bot.sessions.background.run_states import Priority
+from bot.sessions.background.runs import RunWish
 from bot.sessions.background.schedules import ScheduleKind
 from bot.tools import catalogue
 from policy.labels import parse

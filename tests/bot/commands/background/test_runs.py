@@ -8,7 +8,8 @@ from pathlib import Path
 import pytest
 
 from bot.commands.background.runs import BLIND, NONE
-from bot.sessions.background.runs import EndReason, run_home
+from bot.sessions.background.run_states import EndReason
+from bot.sessions.background.runs import run_home
 from bot.sessions.inbox import NewItem
 from bot.sessions.messages import SessionMessage
 from bot.sessions.models import SessionState

@@ -7,7 +7,8 @@ import pytest
 
 from bot.core.errors import ArchivedError, NotFoundError
 from bot.operations.background.runs import RunViewer
-from bot.sessions.background.runs import RunOrder, RunType, RunWish, StartedRun, run_home
+from bot.sessions.background.run_states import RunType
+from bot.sessions.background.runs import RunOrder, RunWish, StartedRun, run_home
 from bot.sessions.background.schedules import Schedule, ScheduleKind
 from bot.sessions.inbox import NewItem
 from bot.sessions.messages import SessionMessage

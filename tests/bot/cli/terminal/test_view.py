@@ -5,7 +5,8 @@ from pathlib import Path
 
 import pytest
 
-from bot.cli.console import ABOVE, BadLine, ConsoleView, LineReader
+from bot.cli.terminal.lines import BadLine, LineReader
+from bot.cli.terminal.view import ABOVE, ConsoleView
 from policy.labels import PUBLIC, parse
 from tests.bot.kit import bang, note
 from tests.harness import running
