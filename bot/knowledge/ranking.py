@@ -52,16 +52,12 @@ def overlap_with(asked: Iterable[str]) -> Callable[[str], int]:
     Args:
         asked: the phrases of the query, from `bot.knowledge.index.phrases`.
     """
-    wanted = [(len(phrase) ** 2, frozenset(_beginnings(phrase.lower()))) for phrase in asked]
-    firsts = frozenset(next(iter(parts))[0] for _, parts in wanted)
+    wanted = [(len(phrase) ** 2, phrase.lower()) for phrase in asked]
+    firsts = frozenset(phrase[0] for _, phrase in wanted)
 
     def overlap(text: str) -> int:
-        there = set[str]()
-        for word in words_of(text):
-            lower = word.lower()
-            if lower[0] in firsts:
-                there.update(_beginnings(lower))
-        return sum(worth for worth, parts in wanted if not parts.isdisjoint(there))
+        there = {word for word in map(str.lower, words_of(text)) if word[0] in firsts}
+        return sum(worth for worth, phrase in wanted if any(_alike(phrase, word) for word in there))
 
     return overlap
 
@@ -81,10 +77,15 @@ def fused(candidates: Iterable[Candidate]) -> tuple[str, ...]:
     return tuple(one.id for one in sorted(found, key=order))
 
 
-def _beginnings(word: str) -> list[str]:
-    """Return a word without its last letters, in each way that leaves enough: two that share one are alike."""
-    whole = len(word)
-    return [word[:length] for length in range(max(whole - _ENDING, min(whole, _SHORTEST)), whole + 1)]
+def _alike(one: str, other: str) -> bool:
+    """Say whether two words begin alike: with all letters of both that an ending does not take."""
+    length = max(_stem(one), _stem(other))
+    return length <= min(len(one), len(other)) and one[:length] == other[:length]
+
+
+def _stem(word: str) -> int:
+    """Return how many letters of a word are left without its longest ending."""
+    return max(len(word) - _ENDING, min(len(word), _SHORTEST))
 
 
 def _worth(place: int) -> float:

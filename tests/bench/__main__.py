@@ -2,12 +2,15 @@
 
 Prints one line of JSON for each row, and a summary on standard error. A name is a benchmark's or a row's. A goal
 that is missed is reported, not an error: the exit code is 0 unless a benchmark itself broke.
+
+A machine that others use may be slow for a whole measurement. So a row that misses its goal is measured twice more at
+the end; each time prints a line, and the one in the middle of the three counts.
 """
 
 import os
 import sys
 import traceback
-from collections.abc import Iterator
+from collections.abc import Collection, Iterator, Mapping
 from importlib import import_module
 from types import MappingProxyType
 from typing import Final
@@ -49,6 +52,9 @@ BENCHMARKS: Final = MappingProxyType(
 )
 """The modules here, each with the rows it prints."""
 
+_AGAIN: Final = 2
+"""How often a row is measured again that missed its goal."""
+
 
 def main(names: list[str]) -> int:
     # Whatever is started must find its compiled modules, as it does where it is installed.
@@ -58,27 +64,42 @@ def main(names: list[str]) -> int:
     if unknown:
         print(f"there is no `{unknown[0]}`; there are {', '.join(_listed())}", file=sys.stderr)
         return 2
-    found, broken = list[Row](), list[str]()
-    for module, rows in BENCHMARKS.items():
-        if names and module not in names and not set(rows) & set(names):
-            continue
-        try:
-            for row in _run(module):
-                if not names or module in names or row.name in names:
-                    print(row.line(), flush=True)
-                    found.append(row)
-        except Exception:  # noqa: BLE001 - the others are measured all the same
-            traceback.print_exc()
-            broken.append(module)
-    missed = [row.name for row in found if not row.met]
-    parts = [f"{len(found) - len(missed)} of {len(found)} goals met"]
-    parts += [f"missed: {', '.join(missed)}"] * bool(missed) + [f"broken: {', '.join(broken)}"] * bool(broken)
+    wanted = {
+        module: {row for row in rows if not names or module in names or row in names}
+        for module, rows in BENCHMARKS.items()
+    }
+    broken = set[str]()
+    found = _measured(wanted, broken)
+    missed = {name for name, (row,) in found.items() if not row.met}
+    for _ in range(_AGAIN if missed else 0):
+        for name, rows in _measured({module: rows & missed for module, rows in wanted.items()}, broken).items():
+            found[name] += rows
+    counting = [sorted(rows, key=lambda row: row.strain)[len(rows) // 2] for rows in found.values()]
+    left = [row.name for row in counting if not row.met]
+    met_later = sorted(missed.difference(left))
+    parts = [f"{len(counting) - len(left)} of {len(counting)} goals met"]
+    parts += [f"missed: {', '.join(left)}"] * bool(left)
+    parts += [f"missed at first, met in the middle of three: {', '.join(met_later)}"] * bool(met_later)
+    parts += [f"broken: {', '.join(sorted(broken))}"] * bool(broken)
     print("; ".join(parts), file=sys.stderr)
     return 1 if broken else 0
 
 
-def _run(module: str) -> Iterator[Row]:
-    yield from import_module(f"tests.bench.{module}").rows()
+def _measured(wanted: Mapping[str, Collection[str]], broken: set[str]) -> dict[str, list[Row]]:
+    """Measure rows and print them, each in a list of its own; a benchmark that breaks is noted in `broken`."""
+    found = dict[str, list[Row]]()
+    for module, rows in wanted.items():
+        if not rows:
+            continue
+        try:
+            for row in import_module(f"tests.bench.{module}").rows():
+                if row.name in rows:
+                    print(row.line(), flush=True)
+                    found[row.name] = [row]
+        except Exception:  # noqa: BLE001 - the others are measured all the same
+            traceback.print_exc()
+            broken.add(module)
+    return found
 
 
 def _listed() -> Iterator[str]:

@@ -11,6 +11,7 @@ import json
 import time
 from collections.abc import Awaitable, Callable, Iterable
 from dataclasses import dataclass
+from math import inf
 from statistics import median
 from typing import Final
 
@@ -37,13 +38,16 @@ class Goal:
     at_least: bool = False
     machine: float | None = None
 
-    def met(self, value: float, reference: float | None) -> bool:
+    def strain(self, value: float, reference: float | None) -> float:
+        """Return the share of what the goal allows that was used: it is met up to 1."""
         judged, bound = value, self.bound
         if self.of == "ratio" and reference is not None:
             judged = value / reference
         elif self.machine is not None and reference is not None:
             bound *= max(reference / self.machine, 1)
-        return judged >= bound if self.at_least else judged <= bound
+        if self.at_least:
+            return bound / judged if judged else inf
+        return judged / bound
 
     def __str__(self) -> str:
         told = f"{self.of} {'>=' if self.at_least else '<='} {self.bound:g}"
@@ -65,8 +69,12 @@ class Row:
         return None if self.reference is None else self.value / self.reference
 
     @property
+    def strain(self) -> float:
+        return self.goal.strain(self.value, self.reference)
+
+    @property
     def met(self) -> bool:
-        return self.goal.met(self.value, self.reference)
+        return self.strain <= 1
 
     def line(self) -> str:
         return json.dumps(

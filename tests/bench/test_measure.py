@@ -13,6 +13,7 @@ from tests.bench.measure import Rounds, Row, at_most, ratio_at_least, ratio_at_m
         pytest.param(Row("x", 2, "s", 1, ratio_at_most(2)), True, id="a ratio that is just met"),
         pytest.param(Row("x", 2.1, "s", 1, ratio_at_most(2)), False, id="one that is not"),
         pytest.param(Row("x", 2, "s", 4, ratio_at_least(0.6)), False, id="one from below"),
+        pytest.param(Row("x", 0, "s", 4, ratio_at_least(0.6)), False, id="nothing at all"),
         pytest.param(Row("x", 3, "s", None, at_most(3)), True, id="a figure"),
         pytest.param(Row("x", 3.1, "s", 1, at_most(3, machine=1.5)), False, id="the machine it was stated for"),
         pytest.param(Row("x", 6, "s", 3, at_most(3, machine=1.5)), True, id="a machine half as fast"),

@@ -1,6 +1,9 @@
 """Conditions are evaluated together, and one that cannot be told takes no other with it."""
 
+import random
+from concurrent.futures import ThreadPoolExecutor
 from dataclasses import replace
+from itertools import product, repeat
 from zoneinfo import ZoneInfo
 
 import pytest
@@ -10,7 +13,7 @@ from policy.conditions.expressions import BOOL, INT, STRING, Expression, check
 from policy.conditions.schedule import WeeklyWindow
 from policy.conditions.variables import Facts, at
 from policy.decision import Verdict
-from policy.labels import PUBLIC
+from policy.labels import PUBLIC, Integrity, Label, Level
 from policy.request import Effect, Hook, Request, Role, ToolFacts
 from policy.rules import Rule
 from tests.policy.strategies import NOW, REDACTOR, TOP, engine
@@ -61,6 +64,36 @@ def test_one_name_may_have_two_types_in_two_conditions() -> None:
     assert truths(number, text, x=7) == [True, None]
     assert truths(number, text, x="7") == [None, True]
     assert truths(number, written("given_x", x=BOOL), x=7) == [True, True]
+
+
+ROUNDS = 200
+
+
+def test_remembered_values_are_those_of_the_request_at_hand_in_any_thread() -> None:
+    texts = ('role == "owner"', "taint_level >= CONFIDENTIAL", "taint_untrusted", '"hr" in taint_compartments')
+    together = Fused([written(text) for text in texts], REDACTOR.names)
+    cases = [
+        (Facts(replace(CALL, role=role), label, TOP, frozenset()), (role is Role.OWNER, level, untrusted, hr))
+        for role, level, untrusted, hr in product((Role.OWNER, Role.MEMBER), *repeat((False, True), 3))
+        for label in [
+            Label(
+                Level.CONFIDENTIAL if level else Level.PUBLIC,
+                frozenset({"acme", "hr"} if hr else {"acme"}),
+                Integrity.UNTRUSTED if untrusted else Integrity.TRUSTED,
+            )
+        ]
+    ]
+
+    def wrong(turn: int) -> list[int]:
+        asked = random.Random(turn).choices(cases, k=ROUNDS)  # noqa: S311 - cases, not secrets
+        return [
+            number
+            for number, (facts, expected) in enumerate(asked)
+            if tuple(place in together.awake(facts) for place in range(len(texts))) != expected
+        ]
+
+    with ThreadPoolExecutor(4) as threads:
+        assert list(threads.map(wrong, range(8))) == [[]] * 8
 
 
 def test_the_rule_that_fails_blocks_and_the_others_say_what_they_say() -> None:
