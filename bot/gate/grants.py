@@ -67,6 +67,8 @@ class Lifted:
 
     def on(self, made: CallDecision) -> CallDecision:
         """Return a call with the rules that people lifted for it."""
+        if (made.use, made.grant, made.approved, made.released) == (self.use, self.grant, self.rules, self.released):
+            return made
         return replace(made, use=self.use, grant=self.grant, approved=self.rules, released=self.released)
 
 

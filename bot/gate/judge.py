@@ -144,7 +144,7 @@ class Masks:
 
     def masked(self, text: str) -> str:
         """Return a text without the values of configured secrets and without text that looks like a secret."""
-        return self.policy.engine.redactor.redact(self.keyring.scrub(text), (SECRET,))
+        return self.policy.engine.redactor.redact(self.keyring.scrub(text), (SECRET,)) if text else ""
 
     @property
     def longest_secret(self) -> int:
@@ -388,7 +388,8 @@ def tightened(document: Document, known: ToolFacts, result: Label) -> ToolFacts:
     `admit` is never spared its result: it is the call that reads a held text after all.
     """
     facts = document.tool(known)
-    facts = replace(facts, spared=facts.spared and facts.name != ADMIT)
+    if facts.name == ADMIT and facts.spared:
+        facts = replace(facts, spared=False)
     return facts if facts.result is None else replace(facts, result=facts.result.join(result))
 
 

@@ -66,7 +66,8 @@ def concerns(decision: Decision, by: str) -> bool:
 
 def marked(made: CallDecision, offered: CallRelease | None, decision: Decision) -> CallDecision:
     """Return a call with the sink of its release, if it waits for one or has one."""
-    return replace(made, release=offered if concerns(decision, made.released) else None)
+    release = offered if concerns(decision, made.released) else None
+    return made if made.release is release else replace(made, release=release)
 
 
 def possible(made: CallDecision, decision: Decision) -> bool:

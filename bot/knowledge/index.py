@@ -116,14 +116,15 @@ def phrases(query: str) -> tuple[str, ...]:
     return tuple(longest[:_MOST_PHRASES])
 
 
-def words_of(text: str) -> Iterator[str]:
-    """Yield the words of a text in their order.
+def words_of(text: str) -> Iterable[str]:
+    """Return the words of a text in their order.
 
     Of scripts whose words are not set apart, these are every two characters that follow one another, with a space.
     """
-    if text.isascii():
-        yield from _ASCII_WORD.findall(text)
-        return
+    return cast("list[str]", _ASCII_WORD.findall(text)) if text.isascii() else _runs(text)
+
+
+def _runs(text: str) -> Iterator[str]:
     for word in _words(text):
         for run in _RUN.findall(word):
             yield from _pairs(run) if _CHARACTER.match(run) else (run,)

@@ -111,7 +111,7 @@ class KnowledgeSearch:
         async with self._indexes(principal, visible) as indexes:
             found = await self._looked(principal, lambda: _search(indexes, asked, most, domain))
         candidates = tuple(_candidates(found))
-        chosen = frozenset(fused(candidates)[:most])
+        chosen = frozenset(fused(candidates)[:most] if len(candidates) > most else (one.id for one in candidates))
         named = {label: [hit.id for hit in hits if hit.id in chosen] for label, hits in found.items()}
         memories, uses = await self._read(principal, {*visible, reader}, named)
         self._compare(principal, named, memories)

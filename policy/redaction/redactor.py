@@ -204,9 +204,8 @@ class Redactor:
 
         Doing so again changes nothing. An unknown name redacts the whole text.
         """
-        unknown = sorted(set(names) - self.names)
-        if unknown:
-            return self.marker(unknown[0])
+        if not self.names.issuperset(names):
+            return self.marker(min(set(names) - self.names))
         pieces = self._pieces(text, names)
         # Replacing one thing can bring another to light, as when digits lose their neighbours.
         rounds = 0
