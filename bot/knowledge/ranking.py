@@ -52,12 +52,20 @@ def overlap_with(asked: Iterable[str]) -> Callable[[str], int]:
     Args:
         asked: the phrases of the query, from `bot.knowledge.index.phrases`.
     """
-    wanted = [(len(phrase) ** 2, phrase.lower()) for phrase in asked]
-    firsts = frozenset(phrase[0] for _, phrase in wanted)
+    wanted = dict[str, list[tuple[int, str, int]]]()
+    for phrase in asked:
+        lower = phrase.lower()
+        wanted.setdefault(lower[0], []).append((len(phrase) ** 2, lower, _stem(lower)))
 
     def overlap(text: str) -> int:
-        there = {word for word in map(str.lower, words_of(text)) if word[0] in firsts}
-        return sum(worth for worth, phrase in wanted if any(_alike(phrase, word) for word in there))
+        found = dict[str, int]()
+        for word in map(str.lower, words_of(text)):
+            for worth, phrase, stem in wanted.get(word[0], ()):
+                # Alike are words that share all letters but an ending of each.
+                length = max(stem, _stem(word))
+                if word[:length] == phrase[:length]:
+                    found[phrase] = worth
+        return sum(found.values())
 
     return overlap
 
@@ -75,12 +83,6 @@ def fused(candidates: Iterable[Candidate]) -> tuple[str, ...]:
         return -worth, -one.learned_at, one.id
 
     return tuple(one.id for one in sorted(found, key=order))
-
-
-def _alike(one: str, other: str) -> bool:
-    """Say whether two words begin alike: with all letters of both that an ending does not take."""
-    length = max(_stem(one), _stem(other))
-    return length <= min(len(one), len(other)) and one[:length] == other[:length]
 
 
 def _stem(word: str) -> int:
