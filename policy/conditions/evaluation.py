@@ -53,6 +53,10 @@ class Fused:
         truths = self._one_by_one(facts) if self._program is None else self._together(self._program, facts)
         return {place: truth for place, truth in truths if truth is not False}
 
+    def remembered(self) -> int:
+        """Return how many combinations of values are remembered, at most 64."""
+        return len(self._ready)
+
     def _together(self, program: "cel.Program", facts: Facts) -> Sequence[tuple[int, object]]:
         try:
             values = tuple(_frozen(read(facts)) for read in self._readers.values())

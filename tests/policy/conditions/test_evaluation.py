@@ -96,6 +96,17 @@ def test_remembered_values_are_those_of_the_request_at_hand_in_any_thread() -> N
         assert list(threads.map(wrong, range(8))) == [[]] * 8
 
 
+def test_so_many_combinations_are_remembered_and_no_arguments() -> None:
+    named = Fused([written('principal == "p7"')], REDACTOR.names)
+    for number in range(200):
+        facts = Facts(replace(CALL, principal=f"p{number}"), PUBLIC, TOP, frozenset())
+        assert (0 in named.awake(facts)) == (number == 7)
+        assert 1 <= named.remembered() <= 64
+    given = Fused([written("arg_n > 5", n=INT)], REDACTOR.names)
+    assert given.awake(Facts(replace(CALL, arguments=(("n", 7),)), PUBLIC, TOP, frozenset()))
+    assert given.remembered() == 0
+
+
 def test_the_rule_that_fails_blocks_and_the_others_say_what_they_say() -> None:
     rules = (
         Rule("asks", Hook.PRE_TOOL_CALL, Verdict.REQUIRE_APPROVAL, when=written("arg_n == 0", n=INT)),
