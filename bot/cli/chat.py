@@ -1,4 +1,4 @@
-"""`lockgate chat` on a pipe, or at a terminal without control sequences.
+"""`lockgate chat` on a pipe, or at a terminal without control sequences, and the conversation that all consoles share.
 
 A line is sent, its turn is waited for, then comes the next: on a pipe always, at a terminal as far as the
 person waits. A command line's own way in is the router's, like every channel's.

@@ -42,7 +42,7 @@ async def converse(
     `named` is the configuration's file, as in `bot.config.load.load_config`, and `level` the log level of the command
     line. Raises OperatorError: the configuration, the data directory or the store cannot be used.
     """
-    # A keyboard that is being imported beside is a keyboard that answers.
+    # In threads, so that the keyboard answers meanwhile.
     config = await asyncio.to_thread(config_at, named)
     await asyncio.to_thread(seed, config.data_dir, examples=config.files.bucket is None)
     who = await asyncio.to_thread(identity.person, config.data_dir)

@@ -36,7 +36,7 @@ async def chat(named: Path | None, level: "LogLevel | None" = None) -> None:
         reading = tasks.create_task(editor.read())
         try:
             await editor.drawn.wait()
-            # A keyboard that is being imported beside is a keyboard that answers.
+            # In a thread, so that the keyboard answers meanwhile.
             await asyncio.to_thread(__import__, "bot.cli.keyboard.conversation")
             from bot.cli.keyboard.conversation import converse
 
