@@ -2,8 +2,8 @@
 
 import asyncio
 from collections import OrderedDict
-from collections.abc import AsyncIterator, Awaitable, Callable, Mapping, Sequence
-from contextlib import nullcontext
+from collections.abc import AsyncGenerator, AsyncIterator, Awaitable, Callable, Mapping, Sequence
+from contextlib import asynccontextmanager, nullcontext
 from dataclasses import dataclass
 from typing import Final
 
@@ -17,8 +17,8 @@ from bot.sessions.log.events import Event
 from bot.store.calls import Arguments, ScriptAnswer, ScriptCall, answer, call, nested, session_call
 from bot.store.options import StoreOptions
 from bot.store.records import codec
-from bot.store.records.codec import Bodies, Fetched, StreamEntry, dump, referred, text
-from bot.store.records.form import check_version, stored
+from bot.store.records.codec import Bodies, Fetched, StreamEntry, referred, text
+from bot.store.records.form import check_version
 from bot.store.records.kinds import EVENT
 from bot.store.records.marks import LogMarks
 from bot.store.schema import (
@@ -57,6 +57,10 @@ _CHAIN_TRIES: Final = 200
 _PAGE: Final = 1000
 
 
+_LONGEST_REST: Final = 0.05
+"""How many seconds a process rests at most after a write to the chain `audit`."""
+
+
 _REST: Final = 9
 
 
@@ -81,8 +85,7 @@ class Shared:
     scripts compare. `moved` are the heads that are new since the last anchoring. `places` tells where sessions are
     filed for listings. `marks` are the newest states of sessions that are known. `time` is the store's: audit rows get
     their time before they are sent. `queue` is the queue of ready sessions. `policy` is the head of the policy in
-    force. `barred` is why this process may sign no rows, and `agree` is called before it signs the first. `outside` is
-    the lock for writing to the chain `audit`.
+    force. `barred` is why this process may sign no rows, and `agree` is called before it signs the first.
     """
 
     def __init__(
@@ -100,7 +103,7 @@ class Shared:
         self.time = StoreTime(clock)
         self.queue = ReadyQueue()
         self.policy: PolicyHead | None = None
-        self.outside = asyncio.Lock()
+        self._writing, self._rested = asyncio.Lock(), 0.0
         self.barred: StoreError | None = None
         self.agree: Callable[[], Awaitable[None]] | None = None
 
@@ -181,11 +184,11 @@ class Shared:
         if rows and self.agree is not None:
             await self.agree()
             self.agree = None
-        async with self.outside if chain == AUDIT and rows else nullcontext():
+        async with self._outside() if chain == AUDIT and rows else nullcontext():
+            await self.audit_keys.fresh()
             for _ in range(_CHAIN_TRIES):
                 if self.barred is not None and rows:
                     raise self.barred
-                await self.audit_keys.fresh()
                 got = await run(self.audit_argument(chain, rows))
                 if got.value("audit_seq") is not None or got.word == "head":
                     head = codec.head(got.value("audit_seq"), got.value("audit_hash"))
@@ -193,6 +196,23 @@ class Shared:
                 if got.word != "head":
                     return got
         raise StoreError("the audit chain moves faster than this process can follow", next_step="try again")
+
+    @asynccontextmanager
+    async def _outside(self) -> AsyncGenerator[None]:
+        """Write to the chain `audit`, alone in this process, and rested.
+
+        A process rests as long as its write took: one that writes without a pause moves the head before any other can
+        follow it.
+        """
+        loop = asyncio.get_running_loop()
+        async with self._writing:
+            await asyncio.sleep(self._rested - loop.time())
+            begun = loop.time()
+            try:
+                yield
+            finally:
+                ended = loop.time()
+                self._rested = ended + min(ended - begun, _LONGEST_REST)
 
     async def change(self, change: SessionChange, rows: Sequence[AuditRow], *hints: Command) -> ScriptAnswer:
         """Run a script on one session with audit rows for that session's chain."""
@@ -220,11 +240,9 @@ class Shared:
         if not rows:
             return None
         seq, before = self.heads.get(chain, EMPTY)
-        told = [
-            stored({"time": one.ts, "kind": one.kind, "actor": one.actor, "body": dump(one.body), "hash": one.hash})
-            for one in chained(self.audit_key, chain, (seq, before), rows, ts=self.time.wall_ms())
-        ]
-        return nested({"seq": seq, "hash": before, "rows": told})
+        records = chained(self.audit_key, chain, (seq, before), rows, ts=self.time.wall_ms())
+        told = [codec.audit_record(one) for one in records]
+        return nested({"seq": seq, "hash": before, "rows": told, "head": records[-1].hash})
 
     async def fetch(self, keys: SessionKeys, bodies: Sequence[str]) -> Fetched:
         """Read the large bodies that these references stand for."""

@@ -13,6 +13,7 @@ import pytest
 from bot.audit.anchors import ANCHORED, UNANCHORED, AnchoredChains
 from bot.audit.chain import EMPTY, AnchorFile, Broken, Head, Intact, verify
 from bot.core.errors import DiskError, SchemaError, StoreError
+from bot.core.keys import KeySeries
 from bot.sessions.approvals import ApprovalState
 from bot.sessions.installation.losses import LOG_TRUNCATED
 from bot.sessions.models import Write
@@ -337,3 +338,25 @@ async def test_what_could_not_be_anchored_is_anchored_later(own: RedisStore, tmp
     (tmp_path / "anchors").rmdir()
     await chains.anchor()
     assert mine in await chains.anchored()
+
+
+async def test_processes_that_write_without_a_pause_leave_others_their_turn(own_url: str, tmp_path: Path) -> None:
+    """Each write follows the head of the chain, so a process that never rests would move it before any other."""
+    ring = await asyncio.to_thread(KeySeries.read, tmp_path, "audit")
+    here, there = [await open_store(audit_key=ring, url=own_url) for _ in range(2)]
+    ended = asyncio.Event()
+
+    async def writing() -> None:
+        while not ended.is_set():
+            await there.audit.append((row("without a pause"),))
+
+    async with asyncio.TaskGroup() as tasks:
+        tasks.create_task(writing())
+        for n in range(60):
+            await here.audit.append((row(f"r{n}"),))
+            await asyncio.sleep(0.01)
+        ended.set()
+    told = [one.body["what"] for one in await here.audit.records(AUDIT)]
+    assert [what for what in told if what != "without a pause"] == [f"r{n}" for n in range(60)]
+    await here.close()
+    await there.close()

@@ -463,6 +463,13 @@ def _object(stored: str, fetched: Fetched) -> JsonObject:
 # Audit chain ----------------------------------------------------------------------------------------------
 
 
+def audit_record(record: AuditRecord) -> bytes:
+    """Write a record of a chain. Its number is its place there, and `prev` the hash of the record before it."""
+    body = dump(record.body)
+    values = {"time": record.ts, "kind": record.kind, "actor": record.actor, "body": body, "hash": record.hash}
+    return form.pack(kinds.AUDIT_ROW, values)
+
+
 def audit_records(chain: Sequence[bytes], genesis: str, after: int) -> tuple[AuditRecord, ...]:
     """Read chain records with n > `after`; `chain` begins with the record before them, if there is one.
 

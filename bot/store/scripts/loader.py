@@ -34,6 +34,7 @@ from bot.sessions.models import SCHEMA, Status
 from bot.store.records.form import MOST
 from bot.store.records.names import NAMES
 from bot.store.schema import CHANGED, CONTINUE, encode
+from bot.store.scripts.nesting import nest, words_of
 from channels.messages import OutboundKind
 from policy.labels import Level
 
@@ -133,8 +134,6 @@ class Script(StrEnum):
     NOTE_LOSS = "note_loss"
     REVOKE_GRANT = "revoke_grant"
 
-
-_WORD: Final = re.compile(r"\w+")
 
 _COMMENT: Final = re.compile(r"--.*")
 
@@ -299,14 +298,14 @@ def lua(name: str) -> str:
 def script_text(script: Script, prelude: str, text: str) -> ScriptText:
     """Return a script's text after the parts of the prelude and the values that it uses.
 
-    A server runs the whole text at each call, so unused parts would cost time.
+    A server runs the whole text at each call, so unused parts would cost time, and so do functions that are not called.
     """
     code, parts = _written(text), _parts(prelude)
-    words = set(_WORD.findall(code))
+    words = set(words_of(code))
     while more := {word for part in parts if words & part.names for word in part.words} - words:
         words |= more
     needed = "".join(part.text for part in parts if words & part.names)
-    whole = _with_keys(_tables(script, words) + needed + code, KEYS[script])
+    whole = _with_keys(_tables(script, words) + nest(needed + code), KEYS[script])
     # Redis names a script by its SHA-1; it protects nothing.
     return ScriptText(whole, hashlib.sha1(whole.encode("utf-8"), usedforsecurity=False).hexdigest())
 
@@ -324,8 +323,7 @@ class _Part:
 def _parts(prelude: str) -> tuple[_Part, ...]:
     """Return the parts of the prelude as scripts are given them."""
     return tuple(
-        _Part(part[0], frozenset(_WORD.findall(part["names"])), frozenset(_WORD.findall(part[0])))
-        for part in _PART.finditer(_written(prelude))
+        _Part(part[0], words_of(part["names"]), words_of(part[0])) for part in _PART.finditer(_written(prelude))
     )
 
 
@@ -368,16 +366,16 @@ def _field(name: str) -> str:
 
 
 def _tables(script: Script, words: set[str]) -> str:
-    """Return the Lua text of the tables that scripts share with Python, as far as these words occur in them."""
-    moves = {f"['{before}>{after}']": "true" for before in Status for after in sorted({before, *MOVES[before]})}
+    """Return the Lua text of the tables, and of moves, that scripts share with Python, as far as these words occur."""
+    moves = " ".join(f"{before}>{after}" for before in Status for after in sorted({before, *MOVES[before]}))
     tables: dict[str, Mapping[str, str]] = {
         "LEVELS": {level.name: str(level.value) for level in Level},
         "LEVEL_NAMES": {f"[{level.value}]": _quoted(level.name) for level in Level},
-        "MOVES": moves,
         "ILLEGAL": {f"['{status}']": _quoted(how) for status, how in OPERATIONS.get(script, {}).items()},
         "DEAD": {f"['{state}']": "true" for state in sorted(DEAD)},
     }
-    return "".join(f"local {name} = {_table(of)}\n" for name, of in tables.items() if name in words)
+    values = {"MOVES": _quoted(f" {moves} "), **{name: _table(of) for name, of in tables.items()}}
+    return "".join(f"local {name} = {value}\n" for name, value in values.items() if name in words)
 
 
 def _words(kind: Iterable[StrEnum]) -> dict[str, str]:

@@ -8,8 +8,9 @@
 --   MOST (the largest number of a record), MOST_EVENTS and MOST_NOTES (the lengths of lists), CHANGED (a channel).
 --   TURN_SPAN (between two places of a pool) and CLOCKS_APART (ms that the clocks of two nodes may differ).
 --   CONTINUE (the beginning of dedupe keys of continuations) and LARGE (the index of the first large body's key).
--- Tables: LEVELS (name -> rank), LEVEL_NAMES (rank -> name), MOVES (set of `before>after`).
---   ILLEGAL (status -> the effect on the script there) and DEAD (set of delivery states).
+-- Tables: LEVELS (name -> rank), LEVEL_NAMES (rank -> name), ILLEGAL (status -> the effect on the script there) and DEAD
+--   (set of delivery states). MOVES is a text with `before>after` of each move between spaces: a table of so many takes
+--   longer to make than all its uses.
 -- A field that `bot.store.records.names` names becomes its stored name: `one.label`, `{label = ...}`, and F.label,
 -- which stands for the name itself. So records, arguments and answers are read and written as they are.
 -- A script reads its arguments from A, a map; its header lists them. The texts of large bodies stand apart, in the
@@ -25,7 +26,7 @@ end
 
 -- A whole number as text: Lua itself writes a large one with an exponent.
 local function digits(number)
-  return string.format('%.0f', number)
+  return string.format('%d', number)
 end
 
 -- The members of a list as a set; nil where there are none.
@@ -54,8 +55,8 @@ local OP_LIFE = 600000
 
 -- The answer to an earlier try of the same call, or nil.
 local function answered()
-  local answer = redis.call('GET', K.op)
-  return answer and cmsgpack.unpack(answer) or nil
+  local packed = redis.call('GET', K.op)
+  return packed and cmsgpack.unpack(packed) or nil
 end
 
 -- Keep an answer for the retries of the call.
@@ -135,7 +136,7 @@ end
 -- State ------------------------------------------------------------------------------------------------
 
 local function may_move(before, after)
-  return MOVES[before .. '>' .. after] == true
+  return string.find(MOVES, ' ' .. before .. '>' .. after .. ' ', 1, true) ~= nil
 end
 
 -- The effect of the session's status on this script, nil where the status allows it.
@@ -324,8 +325,8 @@ local function append_event(now, event)
 end
 
 -- Audit chain ------------------------------------------------------------------------------------------
--- A.audit, if there are rows: `seq` and `hash` of the record that they follow, and `rows`, stored maps. The number of a
--- record is its place in the list.
+-- A.audit, if there are rows: `seq` and `hash` of the record that they follow, `rows`, which are records, and `head`,
+-- the hash of the last one. The number of a record is its place in the list.
 
 -- Return an answer's fields with the head of the chain, and with the fence at the last loss that was noted before it.
 local function with_head(fields)
@@ -342,13 +343,10 @@ end
 
 -- Append the rows to a chain; the caller saves.
 local function append_audit()
-  local rows = A.audit and A.audit.rows or {}
-  if #rows == 0 then return end
-  local packed = {}
-  for i, row in ipairs(rows) do packed[i] = encode(row) end
-  redis.call('RPUSH', K.audit, unpack(packed))
-  set(F.audit_seq, count(F.audit_seq) + #rows)
-  set(F.audit_hash, rows[#rows].hash)
+  if not A.audit then return end
+  redis.call('RPUSH', K.audit, unpack(A.audit.rows))
+  set(F.audit_seq, count(F.audit_seq) + #A.audit.rows)
+  set(F.audit_hash, A.audit.head)
 end
 
 -- Closed records ---------------------------------------------------------------------------------------

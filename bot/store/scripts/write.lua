@@ -264,6 +264,30 @@ local function add_usage()
   set(F.usage, encode_part(sum))
 end
 
+-- Use an approval or a grant, end grants, and add questions.
+local function change_approvals(w)
+  if w.spent then
+    w.spent.state = Approval.used
+    put_approval(A.use, w.spent)
+  end
+  if w.granted then spend_grant(A.grant.id, w.granted, A.grant.call) end
+  for _, one in ipairs(A.ended) do
+    local packed = redis.call('HGET', K.approvals, one.id)
+    if packed then end_grant(one.id, decode(packed), one.reason) end
+  end
+  for _, asked in ipairs(A.ask) do
+    local approval = asked.approval
+    approval.state, approval.generation = Approval.pending, count(F.generation)
+    put_approval(asked.id, approval)
+  end
+end
+
+-- Write the run's part.
+local function write_run(w, now)
+  read_notes(w.notes, now)
+  if A.run and not S.ended and (A.last_turn or not S.turn) then move_run(w, now) end
+end
+
 local function write(release)
   local done = answered()
   if done then return done end
@@ -280,30 +304,14 @@ local function write(release)
   put_bodies()
   for _, event in ipairs(A.events) do append_event(now, event) end
   append_audit()
-  if w.spent then
-    w.spent.state = Approval.used
-    put_approval(A.use, w.spent)
-  end
-  if w.granted then spend_grant(A.grant.id, w.granted, A.grant.call) end
-  for _, one in ipairs(A.ended) do
-    local packed = redis.call('HGET', K.approvals, one.id)
-    if packed then end_grant(one.id, decode(packed), one.reason) end
-  end
-  for _, asked in ipairs(A.ask) do
-    local approval = asked.approval
-    approval.state, approval.generation = Approval.pending, count(F.generation)
-    put_approval(asked.id, approval)
-  end
+  if w.spent or w.granted or #A.ended > 0 or #A.ask > 0 then change_approvals(w) end
   w.person = A.last_turn and heard_person()
   move_items(w)
   -- Before the deliveries of this write: the parent hears the notice first.
   local risen = announce(now, before, asker_of())
   put_out(w, now)
   move_turn(w, now)
-  if S.charter then
-    read_notes(w.notes, now)
-    if A.run and not S.ended and (A.last_turn or not S.turn) then move_run(w, now) end
-  end
+  if S.charter then write_run(w, now) end
   choose()
   add_usage()
   if A.context_seq then set(F.context_seq, A.context_seq) end
