@@ -43,10 +43,10 @@ def words_of(text: str) -> frozenset[str]:
 
 
 def nest(text: str) -> str:
-    """Return a script in which a function stands inside the one that holds all its callers, or is the only one.
+    """Return a script in which a function stands inside its only caller, or inside the one that holds all its callers.
 
-    That one is called from a single place: else what is inside it would be made more than once. A function stays
-    outside of one with an argument that bears the name of something it uses.
+    It moves into a function with a single call: else it would be made more than once. It stays outside of one with an
+    argument that bears the name of something it uses.
     """
     functions = {function.name: function for function in _functions(text)}
     inside = _places(tuple(functions.values()), text)
@@ -75,7 +75,7 @@ def _places(functions: Sequence[_Function], text: str) -> Mapping[str, str]:
     outside, mentions = words_of(_FUNCTION.sub("", text)), Counter(_WORD.findall(text))
     # Each function by its name, with those around it before it.
     paths, inside = dict[str, list[_Function]](), dict[str, str]()
-    # A caller stands behind what it calls, so its own place is known first.
+    # A caller stands behind the functions it calls, so its own place is known first.
     for function in reversed(functions):
         callers = [path for path in paths.values() if function.name in path[-1].words]
         path = _common([[], *callers] if function.name in outside else callers, function.uses)
