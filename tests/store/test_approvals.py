@@ -289,6 +289,7 @@ async def test_a_record_is_not_older_than_what_is_read_with_it(store: RedisStore
         noted = await store._shared.connection.everywhere(("SLOWLOG", "GET", -1))  # pyright: ignore[reportPrivateUsage] - the server's own note of what it was sent
     finally:
         await command(store, "CONFIG", "SET", *usual)
+        await command(store, "DEL", "lg:asked:{ann}")
     # The newest first; a read has two words or three.
     entries = [cast("list[bytes]", entry[3]) for _, told in noted for entry in cast("list[list[object]]", told)]
     prefix = f"lg:{{{claim.sid}}}:".encode()
