@@ -57,7 +57,7 @@ _CHAIN_TRIES: Final = 200
 _PAGE: Final = 1000
 
 
-_LONGEST_REST: Final = 0.05
+_LONGEST_WRITE_REST: Final = 0.05
 """How many seconds a process rests at most after a write to the chain `audit`."""
 
 
@@ -212,7 +212,7 @@ class Shared:
                 yield
             finally:
                 ended = loop.time()
-                self._rested = ended + min(ended - begun, _LONGEST_REST)
+                self._rested = ended + min(ended - begun, _LONGEST_WRITE_REST)
 
     async def change(self, change: SessionChange, rows: Sequence[AuditRow], *hints: Command) -> ScriptAnswer:
         """Run a script on one session with audit rows for that session's chain."""

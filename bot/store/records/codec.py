@@ -464,7 +464,7 @@ def _object(stored: str, fetched: Fetched) -> JsonObject:
 
 
 def audit_record(record: AuditRecord) -> bytes:
-    """Write a record of a chain. Its number is its place there, and `prev` the hash of the record before it."""
+    """Write a record of a chain, without its number and `previous`: its place there and the record before tell them."""
     body = dump(record.body)
     values = {"time": record.ts, "kind": record.kind, "actor": record.actor, "body": body, "hash": record.hash}
     return form.pack(kinds.AUDIT_ROW, values)

@@ -27,7 +27,13 @@ _ONE_CALL: Final = 2
 
 @dataclass(frozen=True, slots=True)
 class _Function:
-    """A function: its text, the words in it after its arguments, these, and the names around it that it uses."""
+    """A function: its text up to its arguments, and behind them.
+
+    Attributes:
+        words: All words behind its arguments.
+        given: The names of its arguments.
+        uses: The names defined before it, outside of all functions, that are among its words.
+    """
 
     name: str
     head: str

@@ -264,7 +264,7 @@ local function add_usage()
   set(F.usage, encode_part(sum))
 end
 
--- Use an approval or a grant, end grants, and add questions.
+-- Use an approval or a grant, end grants, and add questions. Few writes do: its functions are made with the call.
 local function change_approvals(w)
   if w.spent then
     w.spent.state = Approval.used
